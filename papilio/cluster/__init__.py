@@ -1,0 +1,1 @@
+"""Cluster executors: where tasks run."""

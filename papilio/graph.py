@@ -1,0 +1,259 @@
+"""Graphs in memory: sorted, deduplicated edge arrays with CSR views.
+
+Every engine starts from one of these two classes. Both hold the edges as two parallel arrays sorted by
+(first, second) endpoint; the position of an edge in them is its *edge id*, the order of every per-edge
+result. Vertex ids are dense ``int32`` per layer, edge offsets ``int64``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from papilio.errors import CapacityError, GraphError
+
+__all__ = ["MAX_VERTICES", "BipartiteGraph", "UnipartiteGraph"]
+
+MAX_VERTICES = 2**31 - 1
+"""Largest number of vertices of one layer: ids are ``int32``."""
+
+
+def _check_layer(name: str, size: int) -> None:
+    if size < 0:
+        raise GraphError(f"{name} is {size}; a layer has at least 0 vertices")
+    if size > MAX_VERTICES:
+        raise CapacityError(f"{name} is {size}; at most {MAX_VERTICES} vertices per layer (ids are int32)")
+
+
+def _as_ids(name: str, values: ArrayLike, size: int) -> NDArray[np.int32]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise GraphError(f"{name} has {array.ndim} dimensions; expected one")
+    if array.size and array.dtype.kind not in "iu":
+        raise GraphError(f"{name} has dtype {array.dtype}; expected integers")
+    if array.size and (int(array.min()) < 0 or int(array.max()) >= size):
+        raise GraphError(f"{name} holds ids {array.min()} to {array.max()}; expected 0 to {size - 1}")
+    return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def _indptr(rows: NDArray[np.int32], n_rows: int) -> NDArray[np.int64]:
+    indptr = np.zeros(n_rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=n_rows), out=indptr[1:])
+    return indptr
+
+
+def _check_sorted(first: NDArray[np.int32], second: NDArray[np.int32], names: str) -> None:
+    if first.size < 2:
+        return
+    ahead = (first[1:] > first[:-1]) | ((first[1:] == first[:-1]) & (second[1:] > second[:-1]))
+    if not bool(ahead.all()):
+        at = int(np.argmin(ahead)) + 1
+        raise GraphError(
+            f"edges are not sorted by {names} without duplicates: edge {at} is ({first[at]}, {second[at]}) "
+            f"after ({first[at - 1]}, {second[at - 1]}); use from_edges to sort and deduplicate"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class BipartiteGraph:
+    """A simple bipartite graph, optionally signed.
+
+    Attributes
+    ----------
+    n_u, n_v : int
+        Sizes of the two layers; isolated vertices count.
+    u, v : ndarray of int32, shape (n_edges,), host
+        Endpoints of the edges, sorted by (u, v), no duplicates.
+    sign : ndarray of int8, shape (n_edges,), host, or None
+        +1 or -1 per edge; None for an unsigned graph.
+    """
+
+    n_u: int
+    n_v: int
+    u: NDArray[np.int32]
+    v: NDArray[np.int32]
+    sign: NDArray[np.int8] | None = None
+
+    @classmethod
+    def from_edges(
+        cls,
+        u: ArrayLike,
+        v: ArrayLike,
+        n_u: int | None = None,
+        n_v: int | None = None,
+        sign: ArrayLike | None = None,
+    ) -> BipartiteGraph:
+        """Sort and deduplicate edges given in any order (of duplicates the first is kept).
+
+        Parameters
+        ----------
+        u, v : array_like of int, shape (k,)
+            Dense ids, 0-based per layer.
+        n_u, n_v : int, optional
+            Layer sizes; by default one more than the largest id.
+        sign : array_like of int, shape (k,), optional
+            +1 or -1 per edge.
+
+        Raises
+        ------
+        GraphError
+            For ids outside their layer, arrays of different lengths, or signs other than +1 and -1.
+        CapacityError
+            For a layer of more than 2^31 - 1 vertices.
+        """
+        first, second = np.asarray(u), np.asarray(v)
+        size_u = int(first.max()) + 1 if n_u is None and first.size else int(n_u or 0)
+        size_v = int(second.max()) + 1 if n_v is None and second.size else int(n_v or 0)
+        _check_layer("n_u", size_u)
+        _check_layer("n_v", size_v)
+        ids_u, ids_v = _as_ids("u", first, size_u), _as_ids("v", second, size_v)
+        if ids_u.size != ids_v.size:
+            raise GraphError(f"u has {ids_u.size} entries and v has {ids_v.size}; expected as many")
+        key = (ids_u.astype(np.int64) << 32) | ids_v
+        unique, index = np.unique(key, return_index=True)
+        signs = None
+        if sign is not None:
+            given = np.asarray(sign)
+            if given.shape != key.shape:
+                raise GraphError(f"sign has shape {given.shape}; expected {key.shape}")
+            signs = np.ascontiguousarray(given[index], dtype=np.int8)
+        graph = cls(
+            size_u, size_v, (unique >> 32).astype(np.int32), (unique & 0xFFFFFFFF).astype(np.int32), signs
+        )
+        graph.validate()
+        return graph
+
+    def validate(self) -> None:
+        """Check every invariant of the class; O(n_edges).
+
+        Raises
+        ------
+        GraphError, CapacityError
+            Naming the first thing that is wrong.
+        """
+        _check_layer("n_u", self.n_u)
+        _check_layer("n_v", self.n_v)
+        if self.u.shape != self.v.shape:
+            raise GraphError(f"u has shape {self.u.shape} and v has {self.v.shape}; expected the same")
+        _as_ids("u", self.u, self.n_u)
+        _as_ids("v", self.v, self.n_v)
+        _check_sorted(self.u, self.v, "(u, v)")
+        if self.sign is not None and self.sign.size and not bool((np.abs(self.sign) == 1).all()):
+            raise GraphError("sign holds values other than +1 and -1")
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges."""
+        return int(self.u.size)
+
+    @property
+    def signed(self) -> bool:
+        """Whether the edges carry signs."""
+        return self.sign is not None
+
+    @cached_property
+    def indptr(self) -> NDArray[np.int64]:
+        """CSR row offsets of layer U, shape (n_u + 1,); row i of the adjacency is ``v[indptr[i]:indptr[i+1]]``."""
+        return _indptr(self.u, self.n_u)
+
+    @cached_property
+    def degree_u(self) -> NDArray[np.int64]:
+        """Degrees of layer U, shape (n_u,)."""
+        return np.diff(self.indptr)
+
+    @cached_property
+    def degree_v(self) -> NDArray[np.int64]:
+        """Degrees of layer V, shape (n_v,)."""
+        return np.bincount(self.v, minlength=self.n_v).astype(np.int64)
+
+    def swap_layers(self) -> BipartiteGraph:
+        """Return the same graph with U and V exchanged (edge ids change with the sort order)."""
+        order = np.lexsort((self.u, self.v))
+        sign = None if self.sign is None else self.sign[order]
+        return BipartiteGraph(self.n_v, self.n_u, self.v[order], self.u[order], sign)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, BipartiteGraph):
+            return NotImplemented
+        return (
+            (self.n_u, self.n_v, self.signed) == (other.n_u, other.n_v, other.signed)
+            and np.array_equal(self.u, other.u)
+            and np.array_equal(self.v, other.v)
+            and (self.sign is None or np.array_equal(self.sign, other.sign))  # type: ignore[arg-type]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class UnipartiteGraph:
+    """A simple undirected graph: no self loops, each edge once as (u, v) with u < v.
+
+    Attributes
+    ----------
+    n : int
+        Number of vertices; isolated vertices count.
+    u, v : ndarray of int32, shape (n_edges,), host
+        Endpoints with u < v, sorted by (u, v), no duplicates.
+    sign : ndarray of int8, shape (n_edges,), host, or None
+        +1 or -1 per edge; None for an unsigned graph.
+    """
+
+    n: int
+    u: NDArray[np.int32]
+    v: NDArray[np.int32]
+    sign: NDArray[np.int8] | None = None
+
+    @classmethod
+    def from_edges(cls, u: ArrayLike, v: ArrayLike, n: int | None = None) -> UnipartiteGraph:
+        """Orient, sort and deduplicate edges given in any order; self loops are dropped.
+
+        Raises
+        ------
+        GraphError, CapacityError
+            For ids outside [0, n), arrays of different lengths, or more than 2^31 - 1 vertices.
+        """
+        first, second = np.asarray(u), np.asarray(v)
+        largest = max((int(a.max()) for a in (first, second) if a.size), default=-1)
+        size = largest + 1 if n is None else int(n)
+        _check_layer("n", size)
+        a, b = _as_ids("u", first, size), _as_ids("v", second, size)
+        if a.size != b.size:
+            raise GraphError(f"u has {a.size} entries and v has {b.size}; expected as many")
+        key = np.unique((np.minimum(a, b).astype(np.int64) << 32) | np.maximum(a, b))
+        low, high = (key >> 32).astype(np.int32), (key & 0xFFFFFFFF).astype(np.int32)
+        keep = low != high
+        return cls(size, low[keep], high[keep])
+
+    def validate(self) -> None:
+        """Check every invariant of the class; O(n_edges)."""
+        _check_layer("n", self.n)
+        if self.u.shape != self.v.shape:
+            raise GraphError(f"u has shape {self.u.shape} and v has {self.v.shape}; expected the same")
+        _as_ids("u", self.u, self.n)
+        _as_ids("v", self.v, self.n)
+        _check_sorted(self.u, self.v, "(u, v)")
+        if self.u.size and not bool((self.u < self.v).all()):
+            raise GraphError("an edge has u >= v; each undirected edge is stored once with u < v")
+        if self.sign is not None and self.sign.size and not bool((np.abs(self.sign) == 1).all()):
+            raise GraphError("sign holds values other than +1 and -1")
+
+    @property
+    def n_edges(self) -> int:
+        """Number of undirected edges."""
+        return int(self.u.size)
+
+    @property
+    def signed(self) -> bool:
+        """Whether the edges carry signs."""
+        return self.sign is not None
+
+    @cached_property
+    def degree(self) -> NDArray[np.int64]:
+        """Degrees, shape (n,)."""
+        both = np.bincount(self.u, minlength=self.n) + np.bincount(self.v, minlength=self.n)
+        return both.astype(np.int64)

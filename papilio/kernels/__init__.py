@@ -1,0 +1,1 @@
+"""Kernels of the motifs: CUDA sources, their CuPy launchers and Numba twins."""

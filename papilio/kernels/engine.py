@@ -1,0 +1,125 @@
+"""The contract between a motif's kernels and everything that schedules them.
+
+A motif has one engine per processor kind, with the same work items and the same partials, so that leases
+of one job may run on either and be checked on the other:
+
+* ``prepare`` reduces, orders and builds the form that the kernels need;
+* ``work`` gives the exact or estimated cost of every work item, heaviest first;
+* ``run`` is exact for exactly the items of ``[start, stop)``;
+* partials fold associatively and commutatively (:func:`fold_partials`).
+
+Laws, tested on every engine: any split of ``[0, n_items)`` folds to the same partial; CPU equals GPU equals
+the oracle; the item order depends on the graph alone, never on the engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import EngineUnavailableError, UnsupportedError
+from papilio.graph import BipartiteGraph
+from papilio.motifs import Butterfly, Granularity, Motif
+
+__all__ = ["ENGINES", "Engine", "EngineName", "Partial", "Prepared", "fold_partials", "load_engine"]
+
+EngineName = Literal["cpu", "gpu"]
+ENGINES: tuple[EngineName, ...] = ("cpu", "gpu")
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The exact answer for an interval of work items.
+
+    Attributes
+    ----------
+    total : int
+        Number of motifs that these items answer for; a Python integer of any size.
+    work : int
+        Units of work done, exactly (wedges, for the wedge engine).
+    vectors : dict of str to ndarray of uint64, host
+        Empty for granularity ``total``; ``{"u": shape (n_u,), "v": shape (n_v,)}`` for ``vertex``;
+        ``{"edge": shape (n_edges,)}``, in edge-id order, for ``edge``. Original dense ids throughout.
+    """
+
+    total: int
+    work: int
+    vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
+
+
+def fold_partials(a: Partial, b: Partial) -> Partial:
+    """Add two partials of the same job; associative and commutative.
+
+    Engines refuse, when they prepare, a graph on which one entry of a vector could pass 2^63, so that the
+    sums of vectors here cannot wrap; totals are Python integers.
+    """
+    if a.vectors.keys() != b.vectors.keys():
+        raise UnsupportedError(
+            f"partials of different granularities cannot be folded: {sorted(a.vectors)} and {sorted(b.vectors)}"
+        )
+    return Partial(
+        a.total + b.total, a.work + b.work, {name: a.vectors[name] + b.vectors[name] for name in a.vectors}
+    )
+
+
+class Prepared(Protocol):
+    """A graph in the form that one engine's kernels need; made by :meth:`Engine.prepare`, opaque otherwise."""
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held (host memory for ``cpu``, device memory for ``gpu``)."""
+        ...
+
+
+class Engine(Protocol):
+    """One motif on one kind of processor."""
+
+    name: EngineName
+
+    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> Any:
+        """Reduce, order and build; see :class:`Prepared`."""
+        ...
+
+    def work(self, prepared: Any) -> NDArray[np.int64]:
+        """Cost of each work item, shape (n_items,), heaviest first, host."""
+        ...
+
+    def run(self, prepared: Any, start: int, stop: int) -> Partial:
+        """Count exactly the items of ``[start, stop)``."""
+        ...
+
+
+def load_engine(motif: Motif, name: EngineName) -> Engine:
+    """Return the engine of ``motif`` on ``name``; imports CuPy or Numba only now.
+
+    Raises
+    ------
+    EngineUnavailableError
+        When the GPU engine is asked for and CuPy or a device is missing.
+    UnsupportedError
+        When the motif has no such engine.
+    """
+    if name not in ENGINES:
+        raise UnsupportedError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")
+    if not isinstance(motif, Butterfly):
+        raise UnsupportedError(f"motif {motif.name!r} has no {name} engine")
+    if name == "cpu":
+        from papilio.kernels.cpu.butterfly import ButterflyCpu
+
+        return ButterflyCpu()
+    try:
+        from papilio.kernels.gpu.butterfly import ButterflyGpu
+        from papilio.kernels.gpu.device import CudaDevice
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
+        ) from error
+    return ButterflyGpu(CudaDevice())

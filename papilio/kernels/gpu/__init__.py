@@ -1,0 +1,1 @@
+"""CuPy launchers of the CUDA kernels."""

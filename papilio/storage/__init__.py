@@ -1,0 +1,1 @@
+"""Graph stores: Parquet edge lists with a manifest; conversion, generation, result files."""

@@ -1,0 +1,1 @@
+"""Jobs, plans, leases, one task's run and the fold of partials."""
