@@ -1,0 +1,93 @@
+"""Label files ``labels_u.parquet`` and ``labels_v.parquet``: dense id -> original label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pyarrow import fs as arrow_fs
+
+from papilio.errors import GraphError, StoreError
+
+__all__ = ["label_file", "label_type", "read_labels", "write_labels"]
+
+_ROW_GROUP_LABELS = 1 << 20
+"""Labels of a row group; a bound of memory while writing."""
+
+
+def label_file(layer: str) -> str:
+    """Return the name of the label file of layer ``"u"`` or ``"v"``."""
+    return f"labels_{layer}.parquet"
+
+
+def label_type(labels: NDArray[Any]) -> pa.DataType:
+    """Return the Arrow type in which labels are kept: int64 or string.
+
+    Raises
+    ------
+    GraphError
+        When labels are neither integers nor strings.
+    """
+    kind = labels.dtype.kind
+    if kind in "iu" and not (labels.dtype == np.uint64 and labels.size and int(labels.max()) >= 2**63):
+        return pa.int64()
+    if kind in "US" or (kind == "O" and all(isinstance(label, str) for label in labels)):
+        return pa.string()
+    raise GraphError(f"labels have dtype {labels.dtype}; expected integers below 2^63 or strings")
+
+
+def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: pa.DataType) -> int:
+    """Write labels in id order and return how many there are.
+
+    Parameters
+    ----------
+    batches : iterable of arrays
+        Consecutive labels, each batch of shape (k,).
+    kind : pyarrow.DataType
+        Type of the column ``label``.
+    """
+    schema = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("label", kind, nullable=False)])
+    encoding = {"id": "DELTA_BINARY_PACKED"}
+    if kind == pa.int64():
+        encoding["label"] = "DELTA_BINARY_PACKED"
+    count = 0
+    with pq.ParquetWriter(
+        path, schema, compression="zstd", use_dictionary=False, column_encoding=encoding
+    ) as writer:
+        for batch in batches:
+            for start in range(0, len(batch), _ROW_GROUP_LABELS):
+                part = batch[start : start + _ROW_GROUP_LABELS]
+                ids = pa.array(np.arange(count, count + len(part), dtype=np.int32))
+                values = part.cast(kind) if isinstance(part, pa.Array) else pa.array(part, type=kind)
+                writer.write_table(pa.Table.from_arrays([ids, values], schema=schema))
+                count += len(part)
+    return count
+
+
+def read_labels(filesystem: arrow_fs.FileSystem, root: str, layer: str, size: int) -> NDArray[Any]:
+    """Read the labels of a layer of ``size`` vertices, in id order: int64, or str objects; shape (size,).
+
+    Raises
+    ------
+    StoreError
+        When the file is missing, unreadable or of another size.
+    """
+    name = f"{root}/{label_file(layer)}"
+    try:
+        with filesystem.open_input_file(name) as source:
+            table = pq.ParquetFile(source).read()
+    except FileNotFoundError as error:
+        raise StoreError(f"{name} is missing; the store is corrupt, write it again") from error
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{name} is not a readable Parquet file ({error}); write the store again") from error
+    if table.column_names != ["id", "label"] or table.num_rows != size:
+        raise StoreError(
+            f"{name} has columns {table.column_names} and {table.num_rows} rows; expected {size} labels"
+        )
+    labels: NDArray[Any] = table.column("label").to_numpy()
+    return labels

@@ -1,0 +1,216 @@
+"""Result files: counts per vertex and per edge as Parquet, and the vector partials of single leases.
+
+Every file is written under a temporary name and renamed. Counts are ``uint64``. The Parquet metadata of a
+result holds the content hash of the graph (``papilio.graph_hash``) and the motif (``papilio.motif``, JSON).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from papilio.errors import GraphError, StoreError
+from papilio.motifs import Motif, motif_to_json
+from papilio.storage.location import atomic_file
+from papilio.storage.store import GraphStore
+
+__all__ = ["read_partial_shard", "write_edge_counts", "write_partial_shard", "write_vertex_counts"]
+
+_ROW_GROUP = 1 << 20
+"""Rows of a row group of a result file; a bound of memory while writing."""
+
+
+def _metadata(store: GraphStore, motif: Motif) -> dict[str, str]:
+    return {
+        "papilio.graph_hash": store.hash,
+        "papilio.motif": json.dumps(motif_to_json(motif), sort_keys=True),
+    }
+
+
+def _check_counts(name: str, counts: NDArray[np.uint64], size: int) -> None:
+    if counts.shape != (size,) or counts.dtype != np.uint64:
+        raise GraphError(
+            f"{name} has shape {counts.shape} and dtype {counts.dtype}; expected shape ({size},) and dtype uint64"
+        )
+
+
+def write_vertex_counts(
+    path: str | os.PathLike[str],
+    store: GraphStore,
+    counts_u: NDArray[np.uint64],
+    counts_v: NDArray[np.uint64] | None = None,
+    *,
+    motif: Motif,
+) -> None:
+    """Write counts per vertex: columns layer ('u' or 'v'), id (int32), label (if the store has any), count (uint64).
+
+    Rows are in the order layer U then V, by id.
+
+    Parameters
+    ----------
+    path : path-like
+        A local file to write or replace.
+    store : GraphStore
+        The graph counted.
+    counts_u, counts_v : ndarray of uint64, shapes (n_u,) and (n_v,), host
+        ``counts_v`` is None for a unipartite graph.
+    motif : Motif
+        What was counted; kept in the metadata.
+
+    Raises
+    ------
+    GraphError
+        For arrays of another shape or dtype.
+    StoreError
+        When the file cannot be written.
+    """
+    layers: list[tuple[Literal["u", "v"], NDArray[np.uint64]]] = [("u", counts_u)]
+    _check_counts("counts_u", counts_u, store.n_u)
+    if store.kind == "bipartite":
+        if counts_v is None:
+            raise GraphError("counts_v is missing; a bipartite graph has counts for both layers")
+        _check_counts("counts_v", counts_v, store.n_v)
+        layers.append(("v", counts_v))
+    labels = {layer: store.labels(layer) for layer, _ in layers}
+    fields = [pa.field("layer", pa.string(), nullable=False), pa.field("id", pa.int32(), nullable=False)]
+    label_type = _common_label_type(list(labels.values()))
+    if label_type is not None:
+        fields.append(pa.field("label", label_type, nullable=False))
+    fields.append(pa.field("count", pa.uint64(), nullable=False))
+    schema = pa.schema(fields, metadata=_metadata(store, motif))
+    with atomic_file(path) as scratch, pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+        for layer, counts in layers:
+            for start in range(0, counts.size, _ROW_GROUP):
+                stop = min(start + _ROW_GROUP, counts.size)
+                ids = pa.array(np.arange(start, stop, dtype=np.int32))
+                arrays = [pa.repeat(layer, stop - start), ids]
+                if label_type is not None:
+                    given = labels[layer]
+                    arrays.append((ids if given is None else pa.array(given[start:stop])).cast(label_type))
+                arrays.append(pa.array(counts[start:stop]))
+                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _common_label_type(labels: list[NDArray[Any] | None]) -> pa.DataType | None:
+    """Return the type of the label column: none without labels, integers if all are, else strings."""
+    given = [each for each in labels if each is not None]
+    if not given:
+        return None
+    return pa.int64() if all(each.dtype.kind == "i" for each in given) else pa.string()
+
+
+def write_edge_counts(
+    path: str | os.PathLike[str], store: GraphStore, counts: NDArray[np.uint64], *, motif: Motif
+) -> None:
+    """Write counts per edge: columns u, v (int32) and support (uint64), in the order of the store.
+
+    Parameters
+    ----------
+    path : path-like
+        A local file to write or replace.
+    store : GraphStore
+        The graph counted; its edges are read again, one row group at a time.
+    counts : ndarray of uint64, shape (n_edges,), host
+    motif : Motif
+        What was counted; kept in the metadata.
+
+    Raises
+    ------
+    GraphError
+        For an array of another shape or dtype.
+    StoreError
+        When the file cannot be written or the store not be read.
+    """
+    _check_counts("counts", counts, store.n_edges)
+    schema = pa.schema(
+        [
+            pa.field("u", pa.int32(), nullable=False),
+            pa.field("v", pa.int32(), nullable=False),
+            pa.field("support", pa.uint64(), nullable=False),
+        ],
+        metadata=_metadata(store, motif),
+    )
+    at = 0
+    with atomic_file(path) as scratch, pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+        for u, v, _ in store.batches():
+            arrays = [pa.array(u), pa.array(v), pa.array(counts[at : at + u.size])]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            at += u.size
+
+
+def _shard_checksum(vectors: Mapping[str, NDArray[np.uint64]]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(vectors):
+        vector = np.ascontiguousarray(vectors[name], dtype="<u8")
+        digest.update(json.dumps([name, vector.size]).encode())
+        digest.update(vector.data)
+    return digest.hexdigest()
+
+
+def write_partial_shard(path: str | os.PathLike[str], vectors: Mapping[str, NDArray[np.uint64]]) -> str:
+    """Write the vectors of one partial and return their checksum, 32 hexadecimal digits.
+
+    Parameters
+    ----------
+    path : path-like
+        A local file to write or replace.
+    vectors : mapping of str to ndarray of uint64, shapes (k,), host
+        As in :class:`papilio.kernels.engine.Partial`.
+
+    Raises
+    ------
+    GraphError
+        For vectors that are not one-dimensional uint64.
+    """
+    for name, vector in vectors.items():
+        _check_counts(name, vector, vector.size)
+    sizes = {name: int(vectors[name].size) for name in sorted(vectors)}
+    schema = pa.schema(
+        [pa.field("value", pa.uint64(), nullable=False)], metadata={"papilio.vectors": json.dumps(sizes)}
+    )
+    with (
+        atomic_file(path) as scratch,
+        pq.ParquetWriter(scratch, schema, compression="zstd", use_dictionary=False) as writer,
+    ):
+        for part in _parts(vectors):
+            writer.write_table(pa.Table.from_arrays([pa.array(part)], schema=schema))
+    return _shard_checksum(vectors)
+
+
+def _parts(vectors: Mapping[str, NDArray[np.uint64]]) -> Iterator[NDArray[np.uint64]]:
+    for name in sorted(vectors):
+        for start in range(0, vectors[name].size, _ROW_GROUP):
+            yield vectors[name][start : start + _ROW_GROUP]
+
+
+def read_partial_shard(path: str | os.PathLike[str], checksum: str) -> dict[str, NDArray[np.uint64]]:
+    """Read what :func:`write_partial_shard` wrote.
+
+    Raises
+    ------
+    StoreError
+        When the file is missing, unreadable, or its content does not have ``checksum``.
+    """
+    name = os.fspath(path)
+    try:
+        with pq.ParquetFile(name) as file:
+            sizes = json.loads(file.schema_arrow.metadata[b"papilio.vectors"])
+            values = file.read().column("value").to_numpy()
+    except FileNotFoundError as error:
+        raise StoreError(f"{name} does not exist; run the lease again") from error
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{name} is not a readable shard ({error!r}); run the lease again") from error
+    bounds = np.cumsum([0, *sizes.values()])
+    vectors = {key: values[bounds[i] : bounds[i + 1]] for i, key in enumerate(sizes)}
+    found = _shard_checksum(vectors)
+    if found != checksum or values.size != bounds[-1]:
+        raise StoreError(f"{name} has checksum {found}; expected {checksum}: run the lease again")
+    return vectors

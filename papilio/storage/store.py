@@ -1,0 +1,424 @@
+"""The graph store: a directory with a manifest, Parquet edge lists and label files.
+
+    graph.json              format version, kind, sizes, content hash, provenance, what ingest dropped
+    edges/part-*.parquet    columns u, v (and sign), sorted by (u, v), row groups of about a million edges
+    labels_u.parquet        dense id -> original label (absent where the ids are the labels)
+    labels_v.parquet
+
+A store is written into a temporary sibling and renamed into place: it is whole or absent.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pyarrow import fs as arrow_fs
+
+from papilio.errors import CapacityError, GraphError, StoreError
+from papilio.graph import MAX_VERTICES, BipartiteGraph, UnipartiteGraph
+from papilio.storage.content import ContentHash, edge_problem
+from papilio.storage.edges import EdgeBatch, EdgeFilesWriter, RowGroup, list_row_groups, read_row_groups
+from papilio.storage.labels import label_file, label_type, read_labels, write_labels
+from papilio.storage.location import MANIFEST_NAME, atomic_directory, filesystem_of
+from papilio.storage.manifest import GraphKind, Manifest
+
+__all__ = ["GraphStore", "StoreWriter", "open_store", "write_store"]
+
+
+class GraphStore:
+    """A stored graph, opened by :func:`open_store`; holds its manifest and no edges.
+
+    Instances are cheap to pickle: a worker reads what it needs from the path itself.
+    """
+
+    def __init__(self, path: str, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    @property
+    def kind(self) -> GraphKind:
+        """``"bipartite"`` or ``"unipartite"``."""
+        return self.manifest.kind
+
+    @property
+    def n_u(self) -> int:
+        """Vertices of layer U (all vertices, if unipartite)."""
+        return self.manifest.n_u
+
+    @property
+    def n_v(self) -> int:
+        """Vertices of layer V (all vertices, if unipartite)."""
+        return self.manifest.n_v
+
+    @property
+    def n_edges(self) -> int:
+        """Edges."""
+        return self.manifest.n_edges
+
+    @property
+    def signed(self) -> bool:
+        """Whether edges carry a sign."""
+        return self.manifest.signed
+
+    @property
+    def hash(self) -> str:
+        """Content hash, 32 hexadecimal digits."""
+        return self.manifest.hash
+
+    def __repr__(self) -> str:
+        return (
+            f"GraphStore({self.path!r}, {self.kind}, n_u={self.n_u}, n_v={self.n_v}, n_edges={self.n_edges})"
+        )
+
+    def __reduce__(self) -> tuple[type[GraphStore], tuple[str, Manifest]]:
+        return GraphStore, (self.path, self.manifest)
+
+    def _filesystem(self) -> tuple[arrow_fs.FileSystem, str]:
+        return filesystem_of(self.path)
+
+    @cached_property
+    def row_groups(self) -> tuple[RowGroup, ...]:
+        """All row groups in edge order; reads the footers of the edge files."""
+        return list_row_groups(*self._filesystem(), self.manifest)
+
+    def select(self, u_start: int | None = None, u_stop: int | None = None) -> tuple[RowGroup, ...]:
+        """Return the row groups that can hold edges with ``u_start <= u < u_stop``."""
+        start, stop = self._range(u_start, u_stop)
+        return tuple(group for group in self.row_groups if group.u_max >= start and group.u_min < stop)
+
+    def _range(self, u_start: int | None, u_stop: int | None) -> tuple[int, int]:
+        start = 0 if u_start is None else u_start
+        stop = self.n_u if u_stop is None else u_stop
+        if not 0 <= start <= stop <= self.n_u:
+            raise StoreError(f"{self.path}: the range of u [{start}, {stop}) is not within [0, {self.n_u})")
+        return start, stop
+
+    def batches(self, u_start: int | None = None, u_stop: int | None = None) -> Iterator[EdgeBatch]:
+        """Yield the edges with ``u_start <= u < u_stop``, checked, one batch per row group touched.
+
+        Raises
+        ------
+        StoreError
+            When the range is not within the layer, or the files are missing, unreadable or not sorted.
+        """
+        start, stop = self._range(u_start, u_stop)
+        groups = self.select(start, stop)
+        previous: tuple[int, int] | None = None
+        for group, (u, v, sign) in zip(groups, read_row_groups(*self._filesystem(), groups), strict=True):
+            problem = edge_problem(u, v, sign, kind=self.kind, n_u=self.n_u, n_v=self.n_v, previous=previous)
+            if problem:
+                raise StoreError(
+                    f"{self.path}/{group.file}, row group {group.index}: {problem}; write it again"
+                )
+            previous = (int(u[-1]), int(v[-1]))
+            low, high = np.searchsorted(u, np.array([start, stop], dtype=np.int64))
+            yield u[low:high], v[low:high], None if sign is None else sign[low:high]
+
+    def read(self, u_start: int | None = None, u_stop: int | None = None) -> BipartiteGraph | UnipartiteGraph:
+        """Read the edges with ``u_start <= u < u_stop`` (all, by default) into memory.
+
+        Only the row groups that can hold such edges are read. The layers keep their full sizes.
+
+        Raises
+        ------
+        StoreError
+            As :meth:`batches`.
+        """
+        capacity = sum(group.n_edges for group in self.select(u_start, u_stop))
+        all_u, all_v = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
+        all_sign = np.empty(capacity, np.int8) if self.signed else None
+        at = 0
+        for u, v, sign in self.batches(u_start, u_stop):
+            all_u[at : at + u.size], all_v[at : at + u.size] = u, v
+            if all_sign is not None and sign is not None:
+                all_sign[at : at + u.size] = sign
+            at += u.size
+        signs = None if all_sign is None else all_sign[:at]
+        if self.kind == "bipartite":
+            return BipartiteGraph(self.n_u, self.n_v, all_u[:at], all_v[:at], signs)
+        return UnipartiteGraph(self.n_u, all_u[:at], all_v[:at], signs)
+
+    def labels(self, layer: Literal["u", "v"]) -> NDArray[Any] | None:
+        """Return the original labels of a layer in id order, or None where the ids are the labels.
+
+        Integers as int64, strings as str objects; shape (n_u,) or (n_v,). A unipartite graph has one set of
+        labels, returned for either layer.
+        """
+        name = "u" if self.kind == "unipartite" else layer
+        if name not in self.manifest.labels:
+            return None
+        return read_labels(*self._filesystem(), name, self.n_u if name == "u" else self.n_v)
+
+    def verify(self) -> None:
+        """Read everything once and compare with the manifest; O(n_edges), one row group in memory.
+
+        Raises
+        ------
+        StoreError
+            When edges are missing, out of order or out of range, or their hash is not the recorded one.
+        """
+        content = ContentHash(self.kind, self.n_u, self.n_v, self.signed)
+        for u, v, sign in self.batches():
+            content.update(u, v, sign)
+        found = content.hexdigest()
+        if found != self.hash:
+            raise StoreError(
+                f"{self.path}: the content hash is {found} and the manifest says {self.hash}; "
+                "edges were changed after the store was written, write it again"
+            )
+        for layer in self.manifest.labels:
+            self.labels("u" if layer == "u" else "v")
+
+
+def open_store(path: str | os.PathLike[str]) -> GraphStore:
+    """Open the graph store at a local path or at a URL that pyarrow reads.
+
+    Reads the manifest and checks that the edge files are there with their recorded sizes.
+
+    Raises
+    ------
+    StoreError
+        When there is no store, or it is corrupt, truncated, foreign or of a newer version.
+    """
+    name = os.fspath(path)
+    filesystem, root = filesystem_of(name)
+    try:
+        with filesystem.open_input_stream(f"{root}/{MANIFEST_NAME}") as stream:
+            text = stream.read()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise StoreError(_why_no_manifest(filesystem, root, name)) from error
+    except OSError as error:
+        raise StoreError(f"{name}: {MANIFEST_NAME} cannot be read ({error})") from error
+    manifest = Manifest.from_json(text, f"{name}/{MANIFEST_NAME}")
+    infos = filesystem.get_file_info([f"{root}/{entry.name}" for entry in manifest.edge_files])
+    for entry, info in zip(manifest.edge_files, infos, strict=True):
+        if info.type != arrow_fs.FileType.File:
+            raise StoreError(f"{name}/{entry.name} is missing; the store is corrupt, write it again")
+        if info.size != entry.n_bytes:
+            raise StoreError(
+                f"{name}/{entry.name} has {info.size} bytes and the manifest says {entry.n_bytes}; "
+                "the store is truncated or changed, write it again"
+            )
+    return GraphStore(name, manifest)
+
+
+def _why_no_manifest(filesystem: arrow_fs.FileSystem, root: str, name: str) -> str:
+    kind = filesystem.get_file_info(root).type
+    if kind == arrow_fs.FileType.NotFound:
+        return f"{name} does not exist; give the path of a graph store, or convert a file into one"
+    if kind == arrow_fs.FileType.File:
+        return f"{name} is a file; a graph store is a directory: convert the file into one"
+    return f"{name} has no {MANIFEST_NAME}: it is not a graph store"
+
+
+class StoreWriter:
+    """Writes a store from batches of sorted edges; a context manager.
+
+    On leaving the block normally the store appears at ``path``; on an exception nothing is left.
+
+    Parameters
+    ----------
+    path : path-like
+        A local path in an existing directory.
+    kind : {"bipartite", "unipartite"}
+    n_u, n_v : int
+        Layer sizes; equal for a unipartite graph.
+    signed : bool
+    provenance : mapping
+        Where the graph comes from; JSON values.
+    dropped : mapping of str to int, optional
+        What ingest left out, by reason; may still be changed until the block ends.
+    labels_u, labels_v : array_like, optional
+        Labels in id order, integers or strings, shapes (n_u,) and (n_v,). Unipartite: ``labels_u`` only.
+    overwrite : bool
+        Replace an existing store.
+
+    Raises
+    ------
+    StoreError
+        When ``path`` cannot be written to or exists.
+    GraphError, CapacityError
+        For sizes or labels that make no graph.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        kind: GraphKind,
+        n_u: int,
+        n_v: int,
+        signed: bool,
+        provenance: Mapping[str, Any],
+        dropped: Mapping[str, int] | None = None,
+        labels_u: ArrayLike | None = None,
+        labels_v: ArrayLike | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        for name, size in (("n_u", n_u), ("n_v", n_v)):
+            if size < 0:
+                raise GraphError(f"{name} is {size}; a layer has at least 0 vertices")
+            if size > MAX_VERTICES:
+                raise CapacityError(
+                    f"{name} is {size}; at most {MAX_VERTICES} vertices per layer (ids are int32)"
+                )
+        if kind == "unipartite" and (n_u != n_v or labels_v is not None):
+            raise GraphError("a unipartite graph has n_u = n_v and its labels in labels_u only")
+        self.path = os.fspath(path)
+        self.kind: GraphKind = kind
+        self.n_u, self.n_v, self.signed = n_u, n_v, signed
+        self.provenance = dict(provenance)
+        self.dropped = dict(dropped or {})
+        self._overwrite = overwrite
+        self._given = {name: given for name, given in (("u", labels_u), ("v", labels_v)) if given is not None}
+        self._labels: set[str] = set()
+        self._previous: tuple[int, int] | None = None
+        self._content = ContentHash(kind, n_u, n_v, signed)
+        self._stack = ExitStack()
+        self._store: GraphStore | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.directory: Path = stack.enter_context(atomic_directory(self.path, self._overwrite))
+            """The temporary directory; :meth:`add_label_file` takes label files written into it."""
+            self._edges = EdgeFilesWriter(self.directory, self.signed)
+            for layer, given in self._given.items():
+                labels = np.asarray(given)
+                write_labels(self.directory / label_file(layer), [labels], label_type(labels))
+                self.add_label_file(layer, labels.size)
+            self._stack = stack.pop_all()
+        return self
+
+    def add_label_file(self, layer: str, n_labels: int) -> None:
+        """Take the label file of ``layer``, already written into :attr:`directory`, with ``n_labels`` rows."""
+        size = self.n_u if layer == "u" else self.n_v
+        if n_labels != size:
+            raise GraphError(f"labels_{layer} has {n_labels} labels; expected {size}, one per vertex")
+        self._labels.add(layer)
+
+    def append(self, u: ArrayLike, v: ArrayLike, sign: ArrayLike | None = None) -> None:
+        """Add edges that follow all edges so far in (u, v) order.
+
+        Parameters
+        ----------
+        u, v : array_like of int, shape (k,)
+            Dense ids; u < v in a unipartite graph.
+        sign : array_like of int, shape (k,)
+            +1 or -1, for a signed graph.
+
+        Raises
+        ------
+        GraphError
+            When edges are out of order, repeated or out of range, or signs are missing or wrong.
+        """
+        ids_u, ids_v = _as_column("u", u, np.int32), _as_column("v", v, np.int32)
+        signs = None if sign is None else _as_column("sign", sign, np.int8)
+        if (signs is not None) != self.signed:
+            raise GraphError(
+                f"{self.path} is {'' if self.signed else 'un'}signed; signs must be given accordingly"
+            )
+        if ids_v.size != ids_u.size or (signs is not None and signs.size != ids_u.size):
+            raise GraphError("u, v and sign have different lengths")
+        problem = edge_problem(
+            ids_u, ids_v, signs, kind=self.kind, n_u=self.n_u, n_v=self.n_v, previous=self._previous
+        )
+        if problem:
+            raise GraphError(problem)
+        if ids_u.size:
+            self._previous = (int(ids_u[-1]), int(ids_v[-1]))
+            self._content.update(ids_u, ids_v, signs)
+            self._edges.append([ids_u, ids_v] if signs is None else [ids_u, ids_v, signs])
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                manifest = self._finish()
+            else:
+                self._edges.abort()
+        except BaseException:
+            self._stack.__exit__(*sys.exc_info())
+            raise
+        self._stack.__exit__(kind, error, trace)
+        if error is None:
+            self._store = GraphStore(self.path, manifest)
+
+    def _finish(self) -> Manifest:
+        self._edges.close()
+        manifest = self._manifest()
+        (self.directory / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
+        return manifest
+
+    def _manifest(self) -> Manifest:
+        return Manifest(
+            kind=self.kind,
+            n_u=self.n_u,
+            n_v=self.n_v,
+            n_edges=sum(entry.n_edges for entry in self._edges.files),
+            signed=self.signed,
+            hash=self._content.hexdigest(),
+            edge_files=tuple(self._edges.files),
+            labels=tuple(sorted(self._labels)),
+            dropped=dict(self.dropped),
+            provenance=dict(self.provenance),
+        )
+
+    @property
+    def store(self) -> GraphStore:
+        """The finished store; only after the block has ended."""
+        if self._store is None:
+            raise StoreError(f"{self.path}: the store is not finished")
+        return self._store
+
+
+def _as_column(name: str, values: ArrayLike, dtype: type[np.int32] | type[np.int8]) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise GraphError(
+            f"{name} has {array.ndim} dimensions and dtype {array.dtype}; expected one, of integers"
+        )
+    if array.dtype == dtype:
+        return array
+    limits = np.iinfo(dtype)
+    if array.size and (int(array.min()) < limits.min or int(array.max()) > limits.max):
+        raise GraphError(
+            f"{name} holds {array.min()} to {array.max()}; expected {limits.min} to {limits.max}"
+        )
+    return array.astype(dtype)
+
+
+def write_store(
+    path: str | os.PathLike[str],
+    graph: BipartiteGraph | UnipartiteGraph,
+    *,
+    provenance: Mapping[str, Any],
+    labels_u: ArrayLike | None = None,
+    labels_v: ArrayLike | None = None,
+    overwrite: bool = False,
+) -> GraphStore:
+    """Write a graph in memory as a store; parameters and errors as :class:`StoreWriter`."""
+    bipartite = isinstance(graph, BipartiteGraph)
+    n_u, n_v = (graph.n_u, graph.n_v) if isinstance(graph, BipartiteGraph) else (graph.n, graph.n)
+    with StoreWriter(
+        path,
+        kind="bipartite" if bipartite else "unipartite",
+        n_u=n_u,
+        n_v=n_v,
+        signed=graph.signed,
+        provenance=provenance,
+        labels_u=labels_u,
+        labels_v=labels_v,
+        overwrite=overwrite,
+    ) as writer:
+        writer.append(graph.u, graph.v, graph.sign)
+    return writer.store
