@@ -21,6 +21,9 @@ _HASH_BYTES = 16
 """128 bits: no accidental collision among any number of graphs that one could store."""
 
 
+_ORDER = "edges must be sorted by (u, v) without duplicates"
+
+
 class ContentHash:
     """Accumulates the content hash of a graph over batches of its edges, in order."""
 
@@ -78,10 +81,7 @@ def edge_problem(
     ahead = key[1:] > key[:-1]
     if not bool(ahead.all()):
         at = int(np.argmin(ahead)) + 1
-        return (
-            f"edge ({u[at]}, {v[at]}) comes after ({u[at - 1]}, {v[at - 1]}); "
-            "edges must be sorted by (u, v) without duplicates"
-        )
+        return f"edge ({u[at]}, {v[at]}) comes after ({u[at - 1]}, {v[at - 1]}); {_ORDER}"
     if kind == "unipartite" and not bool((u < v).all()):
         at = int(np.argmin(u < v))
         return f"edge ({u[at]}, {v[at]}) has u >= v; a unipartite graph holds each edge once with u < v"

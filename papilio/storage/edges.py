@@ -149,7 +149,7 @@ def _open_file(filesystem: arrow_fs.FileSystem, root: str, name: str) -> pq.Parq
         raise StoreError(f"{root}/{name} is missing; the store is corrupt, write it again") from error
     except (pa.ArrowException, OSError) as error:
         raise StoreError(
-            f"{root}/{name} is not a readable Parquet file ({error}); write the store again"
+            f"{root}/{name} is not readable as Parquet ({error}); write the store again"
         ) from error
 
 
@@ -172,8 +172,8 @@ def list_row_groups(filesystem: arrow_fs.FileSystem, root: str, manifest: Manife
                 raise StoreError(f"{root}/{entry.name} has columns {found}; expected {wanted}")
             if file.metadata.num_rows != entry.n_edges:
                 raise StoreError(
-                    f"{root}/{entry.name} has {file.metadata.num_rows} rows and the manifest says {entry.n_edges}; "
-                    "the store is corrupt, write it again"
+                    f"{root}/{entry.name} has {file.metadata.num_rows} rows and the manifest says "
+                    f"{entry.n_edges}; the store is corrupt, write it again"
                 )
             for index in range(file.metadata.num_row_groups):
                 group = file.metadata.row_group(index)

@@ -84,7 +84,7 @@ def read_labels(filesystem: arrow_fs.FileSystem, root: str, layer: str, size: in
     except FileNotFoundError as error:
         raise StoreError(f"{name} is missing; the store is corrupt, write it again") from error
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{name} is not a readable Parquet file ({error}); write the store again") from error
+        raise StoreError(f"{name} is not readable as Parquet ({error}); write the store again") from error
     if table.column_names != ["id", "label"] or table.num_rows != size:
         raise StoreError(
             f"{name} has columns {table.column_names} and {table.num_rows} rows; expected {size} labels"

@@ -1,4 +1,4 @@
-"""Where things lie: local paths and URLs to read from, and local files and directories that appear whole or not at all."""
+"""Where things lie: paths and URLs to read from; files and directories that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, st
     try:
         filesystem, inner = arrow_fs.FileSystem.from_uri(text)
     except (ArrowInvalid, OSError) as error:
-        raise StoreError(
-            f"{text}: cannot be reached ({error}); use a local path or a URL such as s3://"
-        ) from error
+        raise StoreError(f"{text}: cannot be reached ({error}); use a local path or another URL") from error
     return filesystem, inner.rstrip("/")
 
 
@@ -74,14 +72,12 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
     if not overwrite:
         raise StoreError(f"{target} exists already; choose another path or ask to overwrite it")
     if not (target / MANIFEST_NAME).is_file():
-        raise StoreError(
-            f"{target} is not a graph store (no {MANIFEST_NAME}): it will not be overwritten; remove it"
-        )
+        raise StoreError(f"{target} is not a graph store (no {MANIFEST_NAME}): not overwritten; remove it")
 
 
 @contextmanager
 def atomic_directory(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[Path]:
-    """Give a temporary sibling directory that becomes ``path`` when the block ends well, and goes when it fails.
+    """Give a temporary sibling directory that becomes ``path`` when the block ends well, or is removed.
 
     Raises
     ------
@@ -121,7 +117,7 @@ def _replace_directory(scratch: Path, target: Path) -> None:
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary sibling file that replaces ``path`` when the block ends well, and goes when it fails.
+    """Give a temporary sibling file that replaces ``path`` when the block ends well, or is removed.
 
     Raises
     ------

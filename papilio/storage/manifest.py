@@ -94,17 +94,16 @@ class Manifest:
         try:
             data = json.loads(text)
         except ValueError as error:
-            raise StoreError(
-                f"{name} is not valid JSON ({error}); the store is corrupt, write it again"
-            ) from error
+            raise StoreError(f"{name} is not valid JSON ({error}); the store is corrupt") from error
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise StoreError(f'{name} does not describe a graph store: it has no "format": "{FORMAT}"')
         version = data.get("format_version")
-        if not _is_count(version) or version == 0:
+        if not isinstance(version, int) or version < 1:
             raise StoreError(f"{name} has format_version {version!r}; expected an integer from 1 on")
         if version > FORMAT_VERSION:
             raise StoreError(
-                f"{name} has format_version {version}; this version of Papilio reads up to {FORMAT_VERSION}: upgrade it"
+                f"{name} has format_version {version}; "
+                f"this version of Papilio reads up to {FORMAT_VERSION}: upgrade it"
             )
         missing = [f.name for f in fields(cls) if f.name not in data]
         if missing:

@@ -38,7 +38,7 @@ def _metadata(store: GraphStore, motif: Motif) -> dict[str, str]:
 def _check_counts(name: str, counts: NDArray[np.uint64], size: int) -> None:
     if counts.shape != (size,) or counts.dtype != np.uint64:
         raise GraphError(
-            f"{name} has shape {counts.shape} and dtype {counts.dtype}; expected shape ({size},) and dtype uint64"
+            f"{name} has shape {counts.shape} and dtype {counts.dtype}; expected shape ({size},), uint64"
         )
 
 
@@ -50,9 +50,9 @@ def write_vertex_counts(
     *,
     motif: Motif,
 ) -> None:
-    """Write counts per vertex: columns layer ('u' or 'v'), id (int32), label (if the store has any), count (uint64).
+    """Write counts per vertex, layer U before V, by id.
 
-    Rows are in the order layer U then V, by id.
+    Columns: layer ('u' or 'v'), id (int32), label (if the store has labels), count (uint64).
 
     Parameters
     ----------

@@ -299,7 +299,7 @@ class StoreWriter:
         return self
 
     def add_label_file(self, layer: str, n_labels: int) -> None:
-        """Take the label file of ``layer``, already written into :attr:`directory`, with ``n_labels`` rows."""
+        """Take the label file of ``layer``, written into :attr:`directory`, with ``n_labels`` rows."""
         size = self.n_u if layer == "u" else self.n_v
         if n_labels != size:
             raise GraphError(f"labels_{layer} has {n_labels} labels; expected {size}, one per vertex")
@@ -323,9 +323,7 @@ class StoreWriter:
         ids_u, ids_v = _as_column("u", u, np.int32), _as_column("v", v, np.int32)
         signs = None if sign is None else _as_column("sign", sign, np.int8)
         if (signs is not None) != self.signed:
-            raise GraphError(
-                f"{self.path} is {'' if self.signed else 'un'}signed; signs must be given accordingly"
-            )
+            raise GraphError(f"signs must be given for a signed graph and only for it (signed={self.signed})")
         if ids_v.size != ids_u.size or (signs is not None and signs.size != ids_u.size):
             raise GraphError("u, v and sign have different lengths")
         problem = edge_problem(
