@@ -1,0 +1,249 @@
+"""Butterflies on the CPU: the policy around :mod:`papilio.kernels.cpu.butterfly_kernels`.
+
+A work item is a start vertex, of either layer, with its counted wedges (see
+:mod:`papilio.kernels.cpu.wedges`); items come heaviest first and are the same on every engine. For the pair
+of ends (u, w) with c counted wedges there are C(c, 2) butterflies whose vertex that is first in the total
+order is u (then both middles come after u) and whose other vertex of that layer is w: each butterfly belongs
+to one item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError, InputError, UnsupportedError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu import butterfly_kernels as kernels
+from papilio.kernels.cpu.butterfly_kernels import KeptStarts, Tables
+from papilio.kernels.cpu.chunks import available_threads, cut_by_cost, run_chunks
+from papilio.kernels.cpu.wedges import WedgeIndex, index_wedges, two_hop_degrees
+from papilio.kernels.engine import EngineName, Partial
+from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
+
+__all__ = ["ButterflyCpu", "PreparedButterflyCpu", "check_vertex_bound"]
+
+Vectors = dict[str, NDArray[np.uint64]]
+
+MAX_VERTEX_COUNT = 2**63 - 1
+"""Largest number of butterflies of one vertex that the vectors are proven to hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedButterflyCpu:
+    """A graph ready for :meth:`ButterflyCpu.run`.
+
+    Attributes
+    ----------
+    index : WedgeIndex
+        The graph by rank; with edge ids when ``per`` is ``edge``.
+    per : {"total", "vertex", "edge"}
+        What is counted.
+    """
+
+    index: WedgeIndex
+    per: Granularity
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        return int(self.index.items.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of host memory held."""
+        return self.index.nbytes
+
+
+def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -> None:
+    """Refuse a graph in which a vertex could be in more than 2^63 - 1 butterflies.
+
+    A vertex w of degree d with ``two_hop`` wedges from it meets each other end u in c <= d of them, so its
+    butterflies, the sum of C(c, 2), are at most ``two_hop * (d - 1) / 2``.
+
+    Parameters
+    ----------
+    degrees, two_hop : ndarray of int64, shape (n,)
+        Degree of each vertex, and the sum of (degree - 1) over its neighbours.
+
+    Raises
+    ------
+    CapacityError
+        Naming the first vertex (as a place in these arrays) whose bound is too large.
+    """
+    others = np.maximum(degrees - 1, 1).astype(np.uint64)
+    allowed = np.uint64(2 * MAX_VERTEX_COUNT + 1) // others
+    over = np.flatnonzero((two_hop.astype(np.uint64) > allowed) & (degrees > 1))
+    if over.size:
+        at = int(over[0])
+        bound = int(two_hop[at]) * (int(degrees[at]) - 1) // 2
+        raise CapacityError(
+            f"a vertex of degree {degrees[at]} with {two_hop[at]} wedges could be in {bound} butterflies; "
+            f"counts per vertex hold at most {MAX_VERTEX_COUNT}: count the total or per edge instead"
+        )
+
+
+class ButterflyCpu:
+    """The CPU engine of :class:`~papilio.motifs.Butterfly`; holds no graph, safe to share between threads.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Threads of one run; by default the processors that this process may use.
+    """
+
+    name: EngineName = "cpu"
+
+    def __init__(self, threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise InputError(f"threads is {threads}; at least 1 is needed")
+        self.threads = threads if threads is not None else available_threads()
+
+    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedButterflyCpu:
+        """Rank, index and cost the graph; O(n_u + n_v + n_edges).
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity.
+        CapacityError
+            When ``per`` is ``vertex`` and a count could pass 2^63 - 1.
+        """
+        if not isinstance(motif, Butterfly):
+            raise UnsupportedError(f"the butterfly engine cannot count {motif.name!r}")
+        if not isinstance(graph, BipartiteGraph):
+            raise UnsupportedError(f"butterflies need a bipartite graph, not a {type(graph).__name__}")
+        if per not in GRANULARITIES:
+            raise UnsupportedError(f"unknown granularity {per!r}; known: {', '.join(GRANULARITIES)}")
+        index = index_wedges(graph, with_edge_ids=per == "edge")
+        if per == "vertex":
+            degrees = np.diff(index.offsets)
+            if index.n_edges * int(degrees.max(initial=0)) > MAX_VERTEX_COUNT:
+                check_vertex_bound(degrees, two_hop_degrees(index.n_u, index.offsets, index.ids))
+        return PreparedButterflyCpu(index, per)
+
+    def work(self, prepared: PreparedButterflyCpu) -> NDArray[np.int64]:
+        """Return the counted wedges of each item, shape (n_items,), heaviest first."""
+        return prepared.index.costs
+
+    def run(self, prepared: PreparedButterflyCpu, start: int, stop: int) -> Partial:
+        """Count exactly the items of ``[start, stop)``.
+
+        Raises
+        ------
+        InputError
+            When the interval is not within ``[0, n_items]``.
+        """
+        if not 0 <= start <= stop <= prepared.n_items:
+            raise InputError(f"items [{start}, {stop}) are not within [0, {prepared.n_items})")
+        index = prepared.index
+        work = int(index.costs[start:stop].sum())
+        if prepared.per == "edge":
+            total, vectors = self._run_edges(index, start, stop)
+        elif prepared.per == "vertex":
+            total, vectors = self._run_vertices(index, start, stop)
+        else:
+            total, vectors = self._run_total(index, start, stop)
+        return Partial(total, work, vectors)
+
+    def _run_total(self, index: WedgeIndex, start: int, stop: int) -> tuple[int, Vectors]:
+        rows, items = index.rows, index.items[start:stop]
+
+        def count(tables: Tables, begin: int, end: int) -> None:
+            kernels.count_total(rows, items, begin, end, tables)
+
+        chunks = cut_by_cost(index.costs[start:stop], self.threads)
+        return _sum_tables(run_chunks(chunks, _tables_of(index), count, self.threads)), {}
+
+    def _run_vertices(self, index: WedgeIndex, start: int, stop: int) -> tuple[int, Vectors]:
+        rows, items = index.rows, index.items[start:stop]
+        n_rows = index.n_u + index.n_v
+        make_tables = _tables_of(index)
+
+        def make_state() -> tuple[Tables, NDArray[np.uint64]]:
+            return make_tables(), np.zeros(n_rows, np.uint64)
+
+        def count(state: tuple[Tables, NDArray[np.uint64]], begin: int, end: int) -> None:
+            kernels.count_vertices(rows, items, begin, end, *state)
+
+        # Each thread has a vector of its own; together they take no more memory than twice the index.
+        threads = min(self.threads, max(1, 2 * index.nbytes // (8 * n_rows + 1)))
+        chunks = cut_by_cost(index.costs[start:stop], threads)
+        states = run_chunks(chunks, make_state, count, threads)
+        counts = states[0][1]
+        for _, more in states[1:]:
+            counts += more
+        vector_u, vector_v = np.empty(index.n_u, np.uint64), np.empty(index.n_v, np.uint64)
+        vector_u[index.order_u] = counts[: index.n_u]
+        vector_v[index.order_v] = counts[index.n_u :]
+        return _sum_tables([tables for tables, _ in states]), {"u": vector_u, "v": vector_v}
+
+    def _run_edges(self, index: WedgeIndex, start: int, stop: int) -> tuple[int, Vectors]:
+        """Run starts, then hubs, of one layer after the other: each edge has one writer at any time."""
+        support = np.zeros(index.n_edges, np.uint64)
+        items, costs = index.items[start:stop], index.costs[start:stop]
+        layer_u, layer_v = (0, index.n_u), (index.n_u, index.n_u + index.n_v)
+        total = 0
+        for layer, other in ((layer_u, layer_v), (layer_v, layer_u)):
+            chosen = (items >= layer[0]) & (items < layer[1])
+            if bool(chosen.any()):
+                total += self._run_edge_starts(index, items[chosen], costs[chosen], support)
+                starts = self._keep_starts(index, items[chosen], layer, other)
+                self._run_edge_hubs(index, starts, layer, support)
+        return total, {"edge": support}
+
+    def _run_edge_starts(
+        self,
+        index: WedgeIndex,
+        items: NDArray[np.int64],
+        costs: NDArray[np.int64],
+        support: NDArray[np.uint64],
+    ) -> int:
+        rows = index.rows
+
+        def count(tables: Tables, begin: int, end: int) -> None:
+            kernels.count_start_edges(rows, index.edge_ids, items, begin, end, tables, support)
+
+        chunks = cut_by_cost(costs, self.threads)
+        return _sum_tables(run_chunks(chunks, _tables_of(index), count, self.threads))
+
+    def _keep_starts(
+        self, index: WedgeIndex, items: NDArray[np.int64], layer: tuple[int, int], other: tuple[int, int]
+    ) -> KeptStarts:
+        rows = index.rows
+        member = np.zeros(layer[1] - layer[0], np.bool_)
+        member[items - layer[0]] = True
+        kept = np.empty(index.n_edges, np.uint32)
+        starts = KeptStarts(int(index.offsets[other[0]]), kept, np.empty_like(kept))
+
+        def keep(_: None, begin: int, end: int) -> None:
+            kernels.keep_members(rows, member, other[0] + begin, other[0] + end, starts)
+
+        degrees = np.diff(index.offsets[other[0] : other[1] + 1])
+        run_chunks(cut_by_cost(degrees, self.threads), lambda: None, keep, self.threads)
+        return starts
+
+    def _run_edge_hubs(
+        self, index: WedgeIndex, starts: KeptStarts, layer: tuple[int, int], support: NDArray[np.uint64]
+    ) -> None:
+        rows = index.rows
+
+        def count(tables: Tables, begin: int, end: int) -> None:
+            hubs = (layer[0] + begin, layer[0] + end)
+            kernels.count_hub_edges(rows, index.split, index.edge_ids, starts, *hubs, tables, support)
+
+        behind = np.diff(index.offsets[layer[0] : layer[1] + 1]) - index.split[layer[0] : layer[1]]
+        run_chunks(cut_by_cost(behind, self.threads), _tables_of(index), count, self.threads)
+
+
+def _tables_of(index: WedgeIndex) -> Callable[[], Tables]:
+    """Return the maker of one thread's tables."""
+    n_ranks, max_degree = max(index.n_u, index.n_v), index.max_degree
+    return lambda: kernels.make_tables(n_ranks, max_degree)
+
+
+def _sum_tables(tables: list[Tables]) -> int:
+    return sum(kernels.join_sums(table.sums) for table in tables)

@@ -1,0 +1,332 @@
+"""The loops of the CPU butterfly engine: serial, without the interpreter lock, one call per chunk of items.
+
+Input: the arrays of :class:`~papilio.kernels.cpu.wedges.WedgeIndex`. A start w counts into ``counters[rank
+of u]`` the wedges that end in u; the old values 0 + 1 + ... + (c - 1) that the increments meet sum to C(c,
+2), the butterflies of the pair, so the total needs no second sweep. A second scan of the same prefixes reads
+the final c: each wedge lies in c - 1 butterflies.
+
+State of a thread: two counter tables, zero between starts. ``narrow`` (uint8) serves starts of degree up to
+255, ``wide`` (uint16 or uint32, by the largest degree of the graph) the others: c <= d(w), so no counter can
+wrap.
+
+Exactness: a prefix holds fewer than 2^31 entries and meets old values below 2^31, so it adds less than 2^62.
+``sums`` is a pair (low, high) standing for low + 2^63 * high: low is below 2^63 before each prefix, below
+2^63 + 2^62 after it, and its top bit moves to high. The high word grows by one per 2^63 butterflies at most
+once per prefix, hence stays below the number of prefixes. Entries of ``vertex`` vectors are bounded when the
+graph is prepared; the support of an edge (u, v) is at most (d(u) - 1)(d(v) - 1) < 2^62.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.cpu.jit import Bools, Counters, EdgeIds, Ids, Ints, Place, Sums, compiled
+from papilio.kernels.cpu.wedges import WedgeRows
+
+__all__ = [
+    "NARROW_LIMIT",
+    "KeptStarts",
+    "Tables",
+    "add_to_sums",
+    "count_hub_edges",
+    "count_start_edges",
+    "count_total",
+    "count_vertices",
+    "join_sums",
+    "keep_members",
+    "make_tables",
+]
+
+NARROW_LIMIT = np.iinfo(np.uint8).max
+"""Largest degree whose counts fit the narrow table."""
+
+_LOW_BITS = np.uint64(2**63 - 1)
+_CARRY_SHIFT = np.uint64(63)
+
+_CLEAR_BYTES_PER_WEDGE = 16
+"""Zeroing a span of the table is chosen while it is at most this many bytes per wedge: a vector store clears
+32 bytes in the time in which the other way, walking the prefixes again, stores one counter."""
+
+
+class Tables(NamedTuple):
+    """What one thread counts in."""
+
+    narrow: NDArray[np.uint8]
+    """Counters of starts (or hubs) of degree up to 255, shape (largest layer,); zero between starts."""
+    wide: Counters
+    """Counters of the others, of the same shape."""
+    sums: Sums
+    """Butterflies so far, as the pair (low, high) explained above."""
+
+
+def make_tables(n_ranks: int, max_degree: int) -> Tables:
+    """Return zeroed tables for ranks below ``n_ranks`` and counts up to ``max_degree``."""
+    wide_type = np.uint16 if max_degree < 2**16 else np.uint32
+    return Tables(np.zeros(n_ranks, np.uint8), np.zeros(n_ranks, wide_type), np.zeros(2, np.uint64))
+
+
+def join_sums(sums: Sums) -> int:
+    """Return the integer for which a pair of :class:`Tables` stands."""
+    return (int(sums[1]) << 63) + int(sums[0])
+
+
+@compiled
+def _increment(ids: Ids, begin: Place, stop: Place, counters: Counters) -> np.uint64:
+    """Add one to the counter of each id; return the sum of the old values."""
+    olds = np.uint64(0)
+    for at in range(begin, stop):
+        rank = ids[at]
+        old = counters[rank]
+        olds += np.uint64(old)
+        counters[rank] = old + 1
+    return olds
+
+
+@compiled
+def _sum_counters(ids: Ids, begin: Place, stop: Place, counters: Counters) -> np.uint64:
+    """Return the sum of (c - 1) over the ids, whose counters c are at least 1."""
+    total = np.uint64(0)
+    for at in range(begin, stop):
+        total += np.uint64(counters[ids[at]])
+    return total - np.uint64(stop - begin)
+
+
+@compiled
+def add_to_sums(sums: Sums, amount: np.uint64) -> None:
+    """Add an amount below 2^63 to the pair."""
+    low = sums[0] + amount
+    sums[1] += low >> _CARRY_SHIFT
+    sums[0] = low & _LOW_BITS
+
+
+@compiled
+def _scan_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums) -> tuple[Place, Place]:
+    """Count the wedges of one start; return (touched counters lie below this rank, number of wedges)."""
+    middles = rows.n_u if row < rows.n_u else 0
+    top = np.int64(0)
+    wedges = np.int64(0)
+    for at in range(rows.offsets[row], rows.offsets[row + 1]):
+        length = np.int64(rows.prefix[at])
+        if length:
+            begin = rows.offsets[middles + np.int64(rows.ids[at])]
+            add_to_sums(sums, _increment(rows.ids, begin, begin + length, counters))
+            wedges += length
+            top = max(top, np.int64(rows.ids[begin + length - 1]) + 1)
+    return top, wedges
+
+
+@compiled
+def _clear_start(rows: WedgeRows, row: Place, counters: Counters, top: Place, wedges: Place) -> None:
+    """Zero every counter that the start has touched, the cheaper way."""
+    if top * counters.itemsize <= wedges * _CLEAR_BYTES_PER_WEDGE:
+        counters[:top] = 0
+        return
+    middles = rows.n_u if row < rows.n_u else 0
+    for at in range(rows.offsets[row], rows.offsets[row + 1]):
+        begin = rows.offsets[middles + np.int64(rows.ids[at])]
+        for to in range(begin, begin + np.int64(rows.prefix[at])):
+            counters[rows.ids[to]] = 0
+
+
+@compiled
+def count_total(rows: WedgeRows, items: Ints, start: Place, stop: Place, tables: Tables) -> None:
+    """Add the butterflies of ``items[start:stop]`` to the sums."""
+    for item in range(start, stop):
+        row = items[item]
+        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
+            top, wedges = _scan_start(rows, row, tables.narrow, tables.sums)
+            _clear_start(rows, row, tables.narrow, top, wedges)
+        else:
+            top, wedges = _scan_start(rows, row, tables.wide, tables.sums)
+            _clear_start(rows, row, tables.wide, top, wedges)
+
+
+@compiled
+def _credit_ends(
+    rows: WedgeRows, row: Place, counters: Counters, top: Place, wedges: Place, counts: Sums
+) -> None:
+    """Add C(c, 2) to every other end of the start and zero its counter."""
+    starts, middles = (0, rows.n_u) if row < rows.n_u else (rows.n_u, 0)
+    if top * counters.itemsize <= wedges * _CLEAR_BYTES_PER_WEDGE:
+        for below in range(top):
+            c = np.uint64(counters[below])
+            if c > np.uint64(1):
+                counts[starts + below] += c * (c - np.uint64(1)) // np.uint64(2)
+        counters[:top] = 0
+        return
+    for at in range(rows.offsets[row], rows.offsets[row + 1]):
+        begin = rows.offsets[middles + np.int64(rows.ids[at])]
+        for to in range(begin, begin + np.int64(rows.prefix[at])):
+            rank = np.int64(rows.ids[to])
+            c = np.uint64(counters[rank])
+            if c > np.uint64(1):
+                counts[starts + rank] += c * (c - np.uint64(1)) // np.uint64(2)
+            counters[rank] = 0
+
+
+@compiled
+def _vertices_of_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums, counts: Sums) -> None:
+    """One start of :func:`count_vertices`."""
+    middles = rows.n_u if row < rows.n_u else 0
+    own = np.zeros(2, np.uint64)
+    top, wedges = _scan_start(rows, row, counters, own)
+    counts[row] += own[0]
+    add_to_sums(sums, own[0])
+    for at in range(rows.offsets[row], rows.offsets[row + 1]):
+        length = np.int64(rows.prefix[at])
+        if length:
+            middle = middles + np.int64(rows.ids[at])
+            begin = rows.offsets[middle]
+            counts[middle] += _sum_counters(rows.ids, begin, begin + length, counters)
+    _credit_ends(rows, row, counters, top, wedges, counts)
+
+
+@compiled
+def count_vertices(
+    rows: WedgeRows, items: Ints, start: Place, stop: Place, tables: Tables, counts: Sums
+) -> None:
+    """Add the butterflies of ``items[start:stop]`` to the sums and to each of their vertices.
+
+    ``counts`` (one entry per row) belongs to the calling thread. The butterflies of one start are among
+    those of one vertex, below 2^63 by the check when the graph was prepared.
+    """
+    for item in range(start, stop):
+        row = items[item]
+        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
+            _vertices_of_start(rows, row, tables.narrow, tables.sums, counts)
+        else:
+            _vertices_of_start(rows, row, tables.wide, tables.sums, counts)
+
+
+@compiled
+def _edges_of_start(
+    rows: WedgeRows, edge_ids: EdgeIds, row: Place, counters: Counters, sums: Sums, support: Sums
+) -> None:
+    """One start of :func:`count_start_edges`."""
+    middles = rows.n_u if row < rows.n_u else 0
+    top, wedges = _scan_start(rows, row, counters, sums)
+    for at in range(rows.offsets[row], rows.offsets[row + 1]):
+        length = np.int64(rows.prefix[at])
+        if length:
+            begin = rows.offsets[middles + np.int64(rows.ids[at])]
+            support[edge_ids[at]] += _sum_counters(rows.ids, begin, begin + length, counters)
+    _clear_start(rows, row, counters, top, wedges)
+
+
+@compiled
+def count_start_edges(
+    rows: WedgeRows, edge_ids: EdgeIds, items: Ints, start: Place, stop: Place, tables: Tables, support: Sums
+) -> None:
+    """Add the butterflies of ``items[start:stop]`` to the sums and to the edges (middle, start) of their
+    wedges.
+
+    The items are of one layer, so that no other item writes the edges of a start: ``support`` (one entry per
+    edge id) is shared by all threads.
+    """
+    for item in range(start, stop):
+        row = items[item]
+        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
+            _edges_of_start(rows, edge_ids, row, tables.narrow, tables.sums, support)
+        else:
+            _edges_of_start(rows, edge_ids, row, tables.wide, tables.sums, support)
+
+
+class KeptStarts(NamedTuple):
+    """The rows of one layer's middles, compacted to the starts in hand; entry ``at`` is that of ``at -
+    first``."""
+
+    first: int
+    """Offset of the layer's first row in the index."""
+    kept: Ids
+    """Ranks kept, from the place of each row on, shape (n_edges,)."""
+    upto: Ids
+    """Number kept among the entries of a row up to and including each one, shape (n_edges,)."""
+
+
+@compiled
+def keep_members(rows: WedgeRows, member: Bools, start: Place, stop: Place, starts: KeptStarts) -> None:
+    """Fill ``starts`` for the middles of rows ``[start, stop)``; ``member[rank]`` says which starts to
+    keep."""
+    for row in range(start, stop):
+        begin = rows.offsets[row] - starts.first
+        count = np.int64(0)
+        for at in range(begin, rows.offsets[row + 1] - starts.first):
+            rank = rows.ids[at + starts.first]
+            if member[rank]:
+                starts.kept[begin + count] = rank
+                count += 1
+            starts.upto[at] = count
+
+
+@compiled
+def _starts_behind(rows: WedgeRows, starts: KeptStarts, at: Place, middle: Place) -> tuple[Place, Place]:
+    """Return the interval of ``starts.kept`` behind a hub in the row of ``middle``.
+
+    ``at`` is the entry of the middle in the row of the hub. The hub stands at ``prefix[at]`` in the row of
+    the middle, since it precedes the middle and hence so does all before it.
+    """
+    begin = rows.offsets[middle] - starts.first
+    last = rows.offsets[middle + 1] - starts.first - 1
+    behind = np.int64(starts.upto[begin + np.int64(rows.prefix[at])])
+    return begin + behind, begin + np.int64(starts.upto[last])
+
+
+@compiled
+def _edges_of_hub(
+    rows: WedgeRows,
+    split: Ints,
+    edge_ids: EdgeIds,
+    starts: KeptStarts,
+    row: Place,
+    counters: Counters,
+    support: Sums,
+) -> None:
+    """One hub of :func:`count_hub_edges`: count, read back and clear over the same lists."""
+    middles = rows.n_u if row < rows.n_u else 0
+    begin, end = rows.offsets[row] + split[row], rows.offsets[row + 1]
+    bottom, top = np.int64(counters.size), np.int64(0)
+    wedges = np.int64(0)
+    for at in range(begin, end):
+        low, high = _starts_behind(rows, starts, at, middles + np.int64(rows.ids[at]))
+        if low < high:
+            _increment(starts.kept, low, high, counters)
+            wedges += high - low
+            bottom = min(bottom, np.int64(starts.kept[low]))
+            top = max(top, np.int64(starts.kept[high - 1]) + 1)
+    for at in range(begin, end):
+        low, high = _starts_behind(rows, starts, at, middles + np.int64(rows.ids[at]))
+        support[edge_ids[at]] += _sum_counters(starts.kept, low, high, counters)
+    if (top - bottom) * counters.itemsize <= wedges * _CLEAR_BYTES_PER_WEDGE:
+        counters[bottom : max(top, bottom)] = 0
+        return
+    for at in range(begin, end):
+        low, high = _starts_behind(rows, starts, at, middles + np.int64(rows.ids[at]))
+        for to in range(low, high):
+            counters[starts.kept[to]] = 0
+
+
+@compiled
+def count_hub_edges(
+    rows: WedgeRows,
+    split: Ints,
+    edge_ids: EdgeIds,
+    starts: KeptStarts,
+    begin: Place,
+    end: Place,
+    tables: Tables,
+    support: Sums,
+) -> None:
+    """Add to the edges (hub, middle) of the wedges from the hubs ``[begin, end)`` to the starts in hand.
+
+    The rows are of the layer of the starts. The roles of the ends are swapped: for a hub u and each middle v
+    that u precedes, the starts are the kept entries behind u in the row of v. The counts c(u, w) are the
+    same, and no other hub writes the edges of this one.
+    """
+    for row in range(begin, end):
+        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
+            _edges_of_hub(rows, split, edge_ids, starts, row, tables.narrow, support)
+        else:
+            _edges_of_hub(rows, split, edge_ids, starts, row, tables.wide, support)
