@@ -97,8 +97,10 @@ class Engine(Protocol):
         ...
 
 
-def load_engine(motif: Motif, name: EngineName) -> Engine:
+def load_engine(motif: Motif, name: EngineName, threads: int | None = None) -> Engine:
     """Return the engine of ``motif`` on ``name``; imports CuPy or Numba only now.
+
+    ``threads`` bounds the threads of the cpu engine; by default all processors that this process may use.
 
     Raises
     ------
@@ -114,7 +116,7 @@ def load_engine(motif: Motif, name: EngineName) -> Engine:
     if name == "cpu":
         from papilio.kernels.cpu.butterfly import ButterflyCpu
 
-        return ButterflyCpu()
+        return ButterflyCpu(threads)
     try:
         from papilio.kernels.gpu.butterfly import ButterflyGpu
         from papilio.kernels.gpu.device import CudaDevice

@@ -1,0 +1,68 @@
+"""Which GPUs this process sees, without CuPy and without creating a CUDA context.
+
+The driver library is asked directly: ``cuInit`` and the device queries below allocate nothing on a device, so
+that a client can look before it starts worker processes that own the GPUs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+
+__all__ = ["GpuInfo", "list_gpus", "missing_for_gpu"]
+
+_CUDA_SUCCESS = 0
+_NAME_BYTES = 256
+
+
+@dataclass(frozen=True)
+class GpuInfo:
+    """One visible device.
+
+    Attributes
+    ----------
+    name : str
+        As the driver gives it.
+    memory_bytes : int
+        Total device memory.
+    """
+
+    name: str
+    memory_bytes: int
+
+
+@cache
+def list_gpus() -> tuple[GpuInfo, ...]:
+    """Return the devices visible to this process; empty without a driver.
+
+    ``CUDA_VISIBLE_DEVICES`` is honoured, as the driver does.
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return ()
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) != _CUDA_SUCCESS or driver.cuDeviceGetCount(ctypes.byref(count)) != _CUDA_SUCCESS:
+        return ()
+    return tuple(_describe(driver, ordinal) for ordinal in range(count.value))
+
+
+def _describe(driver: ctypes.CDLL, ordinal: int) -> GpuInfo:
+    device = ctypes.c_int(0)
+    name = ctypes.create_string_buffer(_NAME_BYTES)
+    total = ctypes.c_size_t(0)
+    driver.cuDeviceGet(ctypes.byref(device), ordinal)
+    driver.cuDeviceGetName(name, _NAME_BYTES, device)
+    driver.cuDeviceTotalMem_v2(ctypes.byref(total), device)
+    return GpuInfo(name.value.decode(errors="replace"), int(total.value))
+
+
+def missing_for_gpu() -> str | None:
+    """Say what the gpu engine lacks in this process, or None when it can run."""
+    if not list_gpus():
+        return "no CUDA device is visible"
+    if find_spec("cupy") is None:
+        return "CuPy is not installed (install papilio[cuda13] or papilio[cuda12])"
+    return None

@@ -1,0 +1,77 @@
+"""Fold the partials of a job into its answer, in whatever order they come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import ExecutionError, TilingError
+from papilio.kernels.engine import Partial, fold_partials
+from papilio.storage.results import read_partial_shard
+from papilio.tasks.job import JobSpec
+from papilio.tasks.leases import LeaseBook
+from papilio.tasks.plan import CountPlan
+from papilio.tasks.run import LeaseResult
+
+__all__ = ["PartialFold"]
+
+
+class PartialFold:
+    """Adds up lease results, each item exactly once.
+
+    A result is recorded in the lease book before it is added: an interval that was not planned, or that
+    comes a second time, is refused and changes nothing. A shard is removed once it is added.
+    """
+
+    def __init__(self, plan: CountPlan) -> None:
+        self._planned = {(lease.partition, lease.start, lease.stop) for lease in plan.leases}
+        self._book = LeaseBook([partition.n_items for partition in plan.partitions])
+        self._partial = Partial(0, 0, _zero_vectors(plan.job))
+
+    def add(self, result: LeaseResult) -> None:
+        """Add one result.
+
+        Raises
+        ------
+        TilingError
+            When its interval was never handed out, or overlaps what was added before.
+        ExecutionError
+            When its vectors are missing, or those of another granularity.
+        StoreError
+            When its shard cannot be read or does not match its checksum.
+        """
+        interval = (result.partition, result.start, result.stop)
+        if interval not in self._planned:
+            raise TilingError(
+                f"worker {result.worker} answered items [{result.start}, {result.stop}) of partition "
+                f"{result.partition}, which the plan never handed out"
+            )
+        vectors = result.vectors
+        if result.shard is not None:
+            vectors = read_partial_shard(result.shard.path, result.shard.checksum)
+        expected = {name: vector.shape for name, vector in self._partial.vectors.items()}
+        found = {name: vector.shape for name, vector in vectors.items()}
+        if found != expected:
+            raise ExecutionError(f"worker {result.worker} answered vectors {found}; the job needs {expected}")
+        self._book.record(*interval)
+        self._partial = fold_partials(self._partial, Partial(result.total, result.work, vectors))
+        if result.shard is not None:
+            Path(result.shard.path).unlink(missing_ok=True)
+
+    def finish(self) -> Partial:
+        """Return the folded partial of all items.
+
+        Raises
+        ------
+        TilingError
+            Unless the results tile every partition exactly.
+        """
+        self._book.require_complete()
+        return self._partial
+
+
+def _zero_vectors(job: JobSpec) -> dict[str, NDArray[np.uint64]]:
+    sizes = {"total": {}, "vertex": {"u": job.n_u, "v": job.n_v}, "edge": {"edge": job.n_edges}}[job.per]
+    return {name: np.zeros(size, dtype=np.uint64) for name, size in sizes.items()}

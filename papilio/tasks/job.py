@@ -1,0 +1,179 @@
+"""What is asked and what is handed out: the job, the task that prepares it and the task that runs one lease.
+
+All of these are frozen, hold no arrays, and survive a round trip through JSON; they are all that a worker
+receives. The graph itself it reads from storage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from papilio.errors import UnsupportedError
+from papilio.kernels.engine import EngineName
+from papilio.motifs import GRANULARITIES, Granularity, Motif, motif_from_json, motif_to_json
+
+__all__ = ["ENGINE_CHOICES", "EngineChoice", "JobSpec", "LeaseTask", "PrepareTask", "digest"]
+
+EngineChoice = Literal["auto", "cpu", "gpu"]
+"""``auto`` takes the GPUs where the workers have them; the others are taken at their word or refused."""
+
+ENGINE_CHOICES: tuple[EngineChoice, ...] = get_args(EngineChoice)
+
+
+def digest(data: Any) -> str:
+    """Return 32 hexadecimal digits that identify a JSON value."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """One question about one graph.
+
+    Attributes
+    ----------
+    source : str
+        Where a worker finds the graph: a store's path or URL, or ``memory:<name>`` inside this process.
+    graph_hash : str
+        Content hash of the graph; a worker that finds another one refuses.
+    kind : str
+        ``bipartite`` or ``unipartite``.
+    n_u, n_v, n_edges : int
+        Sizes of the graph, for predictions (a unipartite graph has n_u = n_v).
+    signed : bool
+        Whether the edges carry signs.
+    motif : Motif
+        What is counted.
+    per : str
+        ``total``, ``vertex`` or ``edge``.
+    """
+
+    source: str
+    graph_hash: str
+    kind: str
+    n_u: int
+    n_v: int
+    n_edges: int
+    signed: bool
+    motif: Motif
+    per: Granularity
+
+    def __post_init__(self) -> None:
+        if self.per not in GRANULARITIES:
+            raise UnsupportedError(f"per is {self.per!r}; expected one of {', '.join(GRANULARITIES)}")
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """What alone determines the answer: graph content, motif with its parameters, granularity."""
+        return {"graph": self.graph_hash, "motif": motif_to_json(self.motif), "per": self.per}
+
+    @property
+    def vector_entries(self) -> int:
+        """Entries of the vectors of one partial: 0, the vertices of both layers, or the edges."""
+        return {"total": 0, "vertex": self.n_u + self.n_v, "edge": self.n_edges}[self.per]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object; the inverse of :meth:`from_json`."""
+        return {**asdict(self), "motif": motif_to_json(self.motif)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> JobSpec:
+        """Rebuild a job from :meth:`to_json`'s form."""
+        return cls(**{**data, "motif": motif_from_json(data["motif"])})
+
+
+@dataclass(frozen=True)
+class PrepareTask:
+    """Read the graph and prepare it in a worker's cache, and report the items and their costs.
+
+    Attributes
+    ----------
+    job : JobSpec
+    engine : str
+        ``cpu`` or ``gpu``.
+    run_id : str
+        Identifies one call; results are never shared between calls.
+    slot : int
+        Which of the workers that prepare at the same time; the costs travel from slot 0 alone.
+    """
+
+    job: JobSpec
+    engine: EngineName
+    run_id: str
+    slot: int = 0
+
+    @property
+    def key(self) -> str:
+        """Name of the task, unique to question, engine, call and slot."""
+        return f"papilio-prepare-{digest([self.job.question, self.engine, self.run_id, self.slot])}"
+
+    def __str__(self) -> str:
+        return f"prepare {self.job.source}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object; the inverse of :meth:`from_json`."""
+        return {**asdict(self), "job": self.job.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> PrepareTask:
+        """Rebuild a task from :meth:`to_json`'s form."""
+        return cls(**{**data, "job": JobSpec.from_json(data["job"])})
+
+
+@dataclass(frozen=True)
+class LeaseTask:
+    """Count exactly the items [start, stop) of one partition.
+
+    Attributes
+    ----------
+    job : JobSpec
+    engine : str
+        ``cpu`` or ``gpu``.
+    plan_key : str
+        Identity of the plan that the interval belongs to; see ``CountPlan.key``.
+    run_id : str
+        Identifies one call; results are never shared between calls.
+    partition, start, stop : int
+        The interval.
+    work : int
+        Predicted work units of the interval.
+    shard_dir : str or None
+        Directory for a partial's vectors; None when they come back in memory (same process only).
+    attempt : int
+        How many times the interval was handed out before; names the task and its shard.
+    """
+
+    job: JobSpec
+    engine: EngineName
+    plan_key: str
+    run_id: str
+    partition: int
+    start: int
+    stop: int
+    work: int
+    shard_dir: str | None = None
+    attempt: int = 0
+
+    @property
+    def key(self) -> str:
+        """Name of the task, unique to question, plan, engine, interval, call and attempt."""
+        parts = [
+            self.job.question, self.plan_key, self.engine, self.run_id,
+            self.partition, self.start, self.stop, self.attempt,
+        ]  # fmt: skip
+        return f"papilio-lease-{digest(parts)}"
+
+    def __str__(self) -> str:
+        return f"items [{self.start}, {self.stop}) of partition {self.partition}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object; the inverse of :meth:`from_json`."""
+        return {**asdict(self), "job": self.job.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> LeaseTask:
+        """Rebuild a task from :meth:`to_json`'s form."""
+        return cls(**{**data, "job": JobSpec.from_json(data["job"])})

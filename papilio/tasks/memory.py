@@ -1,0 +1,121 @@
+"""How much memory a run needs, from the sizes of the graph alone, before anything is read.
+
+The formulas are sums of ``bytes per edge * edges + bytes per vertex * vertices`` over the arrays that are
+alive at the peak, with the widths that the engines use. They leave out what depends on the shape of the graph
+(all of it small) and are meant to be above the measured peak, by less than a factor of two on graphs that
+matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from papilio.errors import CapacityError
+from papilio.kernels.engine import EngineName
+from papilio.tasks.job import JobSpec
+from papilio.tasks.worker import WorkerInfo
+
+__all__ = ["MemoryForecast", "predict_memory", "require_memory"]
+
+_PROCESS_BYTES = {"cpu": 350 << 20, "gpu": 900 << 20}
+"""An idle worker after its imports (Python, NumPy, Arrow, Dask, and Numba or CuPy with a CUDA context)."""
+
+_CONTEXT_BYTES = 600 << 20
+"""Device memory of a CUDA context with its modules."""
+
+_ID = 4
+_OFFSET = 8
+_COUNT = 8
+
+
+@dataclass(frozen=True)
+class MemoryForecast:
+    """Predicted peak of one worker that runs one lease at a time.
+
+    Attributes
+    ----------
+    host_bytes : int
+        Host memory of the worker process.
+    device_bytes : int
+        Device memory; 0 for the cpu engine.
+    client_bytes : int
+        Host memory of the process that folds.
+    """
+
+    host_bytes: int
+    device_bytes: int
+    client_bytes: int
+
+    def to_json(self) -> dict[str, int]:
+        """Return the fields as a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> MemoryForecast:
+        """Rebuild from :meth:`to_json`'s form."""
+        return cls(**data)
+
+
+def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> MemoryForecast:
+    """Predict the peaks of a job on one worker.
+
+    graph (host)        2 ids and perhaps a sign byte per edge
+    prepared            both directions: id and prefix length per entry, an edge id for supports; 2 offsets,
+                        an order, an item and its cost per vertex, and as much again while it is built
+    counters            an id-wide counter and its touch list per vertex of the larger layer and thread
+    vectors             one count per vertex and thread, or per edge, with the kept starts of each edge
+
+    The gpu engine holds on the device what the cpu engine holds on the host, and the keys of a sort.
+
+    Parameters
+    ----------
+    job : JobSpec
+    engine : str
+    threads : int
+        Threads of the cpu engine.
+    """
+    vertices, edges = job.n_u + job.n_v, job.n_edges
+    graph = edges * (2 * _ID + (1 if job.signed else 0))
+    entry = 2 * _ID + (_ID if job.per == "edge" else 0)
+    prepared = 2 * edges * entry + vertices * 2 * (2 * _OFFSET + _ID + 2 * _OFFSET)
+    vectors = job.vector_entries * _COUNT
+    client = _PROCESS_BYTES["cpu"] + 3 * vectors
+    if engine == "gpu":
+        sort_keys = 2 * edges * 2 * _OFFSET
+        device = _CONTEXT_BYTES + graph + prepared + sort_keys + 2 * vectors
+        return MemoryForecast(_PROCESS_BYTES["gpu"] + graph + 2 * vectors, device, client)
+    counters = threads * max(job.n_u, job.n_v) * 2 * _COUNT
+    per_thread = threads * vectors if job.per == "vertex" else vectors
+    kept = 2 * edges * _ID if job.per == "edge" else 0
+    host = _PROCESS_BYTES["cpu"] + graph + prepared + counters + per_thread + vectors + kept
+    return MemoryForecast(host, 0, client)
+
+
+def require_memory(job: JobSpec, engine: EngineName, workers: tuple[WorkerInfo, ...]) -> MemoryForecast:
+    """Refuse a job that cannot fit, before anything runs; return the largest forecast of the workers.
+
+    Raises
+    ------
+    CapacityError
+        Naming the worker with the least room, what it has and what the job needs.
+    """
+    worst = MemoryForecast(0, 0, 0)
+    for worker in workers:
+        forecast = predict_memory(job, engine, worker.threads)
+        for kind, needed, limit in (
+            ("host", forecast.host_bytes, worker.memory_bytes),
+            ("device", forecast.device_bytes, worker.gpu_memory_bytes),
+        ):
+            if needed > limit:
+                raise CapacityError(
+                    f"worker {worker.name} on {worker.host} has {_gib(limit)} of {kind} memory; counting per "
+                    f"{job.per} in {job.source} ({job.n_edges} edges) on the {engine} engine needs about "
+                    f"{_gib(needed)}: use workers with more memory, or fewer workers per machine"
+                )
+        worst = max(worst, forecast, key=lambda each: (each.device_bytes, each.host_bytes))
+    return worst
+
+
+def _gib(n_bytes: int) -> str:
+    return f"{n_bytes / 2**30:.2f} GiB"

@@ -1,0 +1,276 @@
+"""Plans: what a job will do, decided before it does it, with a reason for every decision.
+
+A plan is made by a pure function from the report of one prepared graph and the facts of the workers. It is
+small, frozen, survives JSON, and can be looked at without running anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from papilio.errors import TilingError
+from papilio.kernels.engine import EngineName
+from papilio.partitioning.rates import work_rate
+from papilio.partitioning.root_ranges import CostTable, split_guided
+from papilio.tasks.job import JobSpec, LeaseTask, digest
+from papilio.tasks.leases import LeaseBook
+from papilio.tasks.memory import MemoryForecast
+from papilio.tasks.run import PrepareReport
+from papilio.tasks.worker import WorkerInfo
+
+__all__ = ["CountPlan", "Decision", "Lease", "PartitionPlan", "make_plan"]
+
+MIN_LEASE_S = 0.5
+"""Least predicted time of a lease: scheduling one takes about 2 ms, which this keeps below half a percent."""
+
+MAX_LEASE_S = 20.0
+"""A lease aims no higher, so that progress moves and a lost worker costs little."""
+
+SHARD_BYTES_PER_S = 3e8
+"""Speed at which a vector is compressed, written, read back and folded."""
+
+SHARD_OVERHEAD = 0.05
+"""Largest share of a lease that its shard may take."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One decision of the planner.
+
+    Attributes
+    ----------
+    number : int
+        From 1 on, in the order taken.
+    what : str
+    reason : str
+    """
+
+    number: int
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PartitionPlan:
+    """A self-contained part of the graph and its work items.
+
+    Attributes
+    ----------
+    index : int
+    table : CostTable
+        Costs of its items.
+    """
+
+    index: int
+    table: CostTable
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        return self.table.n_items
+
+
+@dataclass(frozen=True)
+class Lease:
+    """An interval of work items that one worker runs at a time.
+
+    Attributes
+    ----------
+    partition, start, stop : int
+    work : int
+        Predicted work units.
+    """
+
+    partition: int
+    start: int
+    stop: int
+    work: int
+
+
+@dataclass(frozen=True)
+class CountPlan:
+    """Everything that is decided about a job before its leases run.
+
+    Attributes
+    ----------
+    job : JobSpec
+    engine : str
+        ``cpu`` or ``gpu``: what the workers will run.
+    strategy : str
+        How the graph is partitioned: ``replicate`` (every worker holds the whole graph).
+    n_workers : int
+        Workers that take leases.
+    threads : int
+        Threads of the smallest of them.
+    partitions : tuple of PartitionPlan
+    leases : tuple of Lease
+        In the order in which they are handed out.
+    costs_digest : str
+        Hash of the costs of all items.
+    work_unit : str
+        Name of a unit of work.
+    predicted_run_s : float
+        Predicted time of all leases on all workers.
+    memory : MemoryForecast
+        Predicted peaks of one worker.
+    prepared_bytes : int
+        Memory that the prepared graph keeps, measured.
+    decisions : tuple of Decision
+    """
+
+    job: JobSpec
+    engine: EngineName
+    strategy: str
+    n_workers: int
+    threads: int
+    partitions: tuple[PartitionPlan, ...]
+    leases: tuple[Lease, ...]
+    costs_digest: str
+    work_unit: str
+    predicted_run_s: float
+    memory: MemoryForecast
+    prepared_bytes: int
+    decisions: tuple[Decision, ...]
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items of all partitions."""
+        return sum(partition.n_items for partition in self.partitions)
+
+    @property
+    def total_work(self) -> int:
+        """Predicted work units of all items."""
+        return sum(partition.table.total for partition in self.partitions)
+
+    @property
+    def key(self) -> str:
+        """Identity of question and items: the same on every engine and for any number of workers."""
+        items = [[partition.index, partition.n_items] for partition in self.partitions]
+        return digest([self.job.question, self.strategy, items, self.costs_digest])
+
+    def validate(self) -> None:
+        """Check that the leases tile every partition exactly.
+
+        Raises
+        ------
+        TilingError
+            Naming the first gap or overlap.
+        """
+        book = LeaseBook([partition.n_items for partition in self.partitions])
+        for lease in self.leases:
+            book.record(lease.partition, lease.start, lease.stop)
+        book.require_complete()
+
+    def tasks(self, run_id: str, shard_dir: str | None) -> list[LeaseTask]:
+        """Return one task per lease, in order."""
+        return [
+            LeaseTask(
+                self.job, self.engine, self.key, run_id,
+                lease.partition, lease.start, lease.stop, lease.work, shard_dir,
+            )
+            for lease in self.leases
+        ]  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as a JSON object; the inverse of :meth:`from_json`."""
+        return {
+            **asdict(self),
+            "key": self.key,
+            "n_items": self.n_items,
+            "total_work": self.total_work,
+            "job": self.job.to_json(),
+            "partitions": [{"index": p.index, "table": p.table.to_json()} for p in self.partitions],
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> CountPlan:
+        """Rebuild a plan from :meth:`to_json`'s form.
+
+        Raises
+        ------
+        TilingError
+            When the key written beside the fields is not theirs.
+        """
+        derived = {"key", "n_items", "total_work"}
+        known = {name: value for name, value in data.items() if name not in derived}
+        known["job"] = JobSpec.from_json(data["job"])
+        known["partitions"] = tuple(
+            PartitionPlan(p["index"], CostTable.from_json(p["table"])) for p in data["partitions"]
+        )
+        known["leases"] = tuple(Lease(**lease) for lease in data["leases"])
+        known["memory"] = MemoryForecast.from_json(data["memory"])
+        known["decisions"] = tuple(Decision(**decision) for decision in data["decisions"])
+        plan = cls(**known)
+        if data["key"] != plan.key:
+            raise TilingError(f"the plan says key {data['key']}; its content has {plan.key}: plan again")
+        return plan
+
+
+def make_plan(
+    job: JobSpec,
+    engine: EngineName,
+    engine_reason: str,
+    workers: tuple[WorkerInfo, ...],
+    report: PrepareReport,
+    memory: MemoryForecast,
+) -> CountPlan:
+    """Decide partitions and leases; pure.
+
+    Parameters
+    ----------
+    job : JobSpec
+    engine, engine_reason : str
+        The engine chosen and why.
+    workers : tuple of WorkerInfo
+        Those that will take leases.
+    report : PrepareReport
+        From slot 0, with the cost table.
+    memory : MemoryForecast
+        Predicted peak of one worker.
+    """
+    if report.table is None:
+        raise ValueError("the report holds no cost table; only the report of slot 0 does")
+    decisions: list[Decision] = []
+
+    def decide(what: str, reason: str) -> None:
+        decisions.append(Decision(len(decisions) + 1, what, reason))
+
+    table, n_workers = report.table, len(workers)
+    threads = min(worker.threads for worker in workers)
+    rate = work_rate(job.motif.name, engine)
+    speed = rate.per_second * (1 if job.per == "total" else rate.vector_share)
+    speed *= threads if engine == "cpu" else 1
+    decide(f"engine {engine}", engine_reason)
+    decide(
+        f"{n_workers} workers, {threads} threads each", "one lease at a time per worker, with all its threads"
+    )
+    peak, kind = (memory.device_bytes, "device") if engine == "gpu" else (memory.host_bytes, "host")
+    decide(
+        "strategy replicate",
+        f"the whole graph needs about {peak} bytes of {kind} memory and fits every worker",
+    )
+    min_lease_s, why = MIN_LEASE_S, f"scheduling a lease costs about 2 ms, so none is below {MIN_LEASE_S} s"
+    if job.vector_entries:
+        shard_s = 8 * job.vector_entries / SHARD_BYTES_PER_S
+        share_s = table.total / speed / (2 * n_workers)
+        min_lease_s = max(min_lease_s, shard_s / SHARD_OVERHEAD, share_s)
+        why = "every lease writes a vector of all counts, so there are about two for each worker"
+    min_work = int(min_lease_s * speed)
+    intervals = split_guided(table, n_workers, min_work, int(max(MAX_LEASE_S, min_lease_s) * speed))
+    decide(f"{len(intervals)} leases of at least {min_work} {rate.unit}", why)
+    return CountPlan(
+        job=job,
+        engine=engine,
+        strategy="replicate",
+        n_workers=n_workers,
+        threads=threads,
+        partitions=(PartitionPlan(0, table),),
+        leases=tuple(Lease(0, start, stop, table.work_of(start, stop)) for start, stop in intervals),
+        costs_digest=report.costs_digest,
+        work_unit=rate.unit,
+        predicted_run_s=table.total / (speed * n_workers),
+        memory=memory,
+        prepared_bytes=report.prepared_bytes,
+        decisions=tuple(decisions),
+    )

@@ -1,0 +1,248 @@
+"""One task's run, on a worker or in this process: read, prepare (once per process), count an interval.
+
+A process works on one engine call at a time: the CPU engine uses all threads of its worker by itself, and two
+jobs on one GPU would only slow each other down. Further tasks of the same process wait for the lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import resource
+import sys
+import threading
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from papilio.kernels.engine import Engine, EngineName, load_engine
+from papilio.kernels.gpu.discovery import list_gpus
+from papilio.partitioning.root_ranges import CostTable
+from papilio.storage.results import write_partial_shard
+from papilio.tasks.cache import PreparedCache
+from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
+from papilio.tasks.memory import predict_memory
+from papilio.tasks.sources import read_job_graph
+
+__all__ = [
+    "LeaseResult",
+    "PrepareReport",
+    "ShardRef",
+    "clear_cache",
+    "peak_memory_bytes",
+    "run_lease",
+    "run_prepare",
+]
+
+CACHE_SHARE = 0.5
+"""Share of the memory that prepared graphs may keep: the rest is for the temporaries of the next run."""
+
+_engine_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class ShardRef:
+    """The vectors of one partial, in a file.
+
+    Attributes
+    ----------
+    path : str
+    checksum : str
+        As :func:`papilio.storage.results.write_partial_shard` returned it.
+    """
+
+    path: str
+    checksum: str
+
+
+@dataclass(frozen=True)
+class PrepareReport:
+    """What preparing found.
+
+    Attributes
+    ----------
+    worker : str
+    engine : str
+    n_items : int
+        Number of work items.
+    total_work : int
+        Their cost, in work units.
+    costs_digest : str
+        Hash of all costs; equal on every worker, or the workers would not share one list of items.
+    table : CostTable or None
+        The costs at breakpoints; from slot 0 alone.
+    prepared_bytes : int
+        Memory that the prepared graph keeps.
+    seconds : dict of str to float
+        ``read`` and ``prepare``; 0 when the graph was prepared already.
+    peak_bytes : int
+        Largest host memory of the process so far.
+    """
+
+    worker: str
+    engine: EngineName
+    n_items: int
+    total_work: int
+    costs_digest: str
+    table: CostTable | None
+    prepared_bytes: int
+    seconds: dict[str, float]
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class LeaseResult:
+    """The partial of one interval, with its proof of work.
+
+    Attributes
+    ----------
+    partition, start, stop : int
+        The interval that was run.
+    total : int
+        Motifs that its items answer for.
+    work : int
+        Work units done.
+    worker : str
+    engine : str
+    seconds : dict of str to float
+        ``read``, ``prepare`` (both 0 when the graph was prepared already), ``run``, ``write``.
+    peak_bytes : int
+        Largest host memory of the process so far.
+    shard : ShardRef or None
+        Where the vectors of the partial are.
+    vectors : dict of str to ndarray of uint64, host
+        The vectors themselves, when they need not leave the process.
+    """
+
+    partition: int
+    start: int
+    stop: int
+    total: int
+    work: int
+    worker: str
+    engine: EngineName
+    seconds: dict[str, float]
+    peak_bytes: int
+    shard: ShardRef | None = None
+    vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the vectors as a JSON object; the inverse of :meth:`from_json`."""
+        return {name: value for name, value in asdict(self).items() if name != "vectors"}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> LeaseResult:
+        """Rebuild a result from :meth:`to_json`'s form."""
+        shard = data.get("shard")
+        return cls(**{**data, "shard": None if shard is None else ShardRef(**shard)})
+
+
+def peak_memory_bytes() -> int:
+    """Return the largest resident size that this process has had."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+@cache
+def _prepared_cache(engine: EngineName) -> PreparedCache:
+    gpus = list_gpus() if engine == "gpu" else ()
+    total = gpus[0].memory_bytes if gpus else int(psutil.virtual_memory().total)
+    return PreparedCache(int(CACHE_SHARE * total))
+
+
+@cache
+def _engine_of(motif: Any, name: EngineName, threads: int) -> Engine:
+    return load_engine(motif, name, threads)
+
+
+def clear_cache() -> None:
+    """Forget the prepared graphs of this process, host and device."""
+    for engine in ("cpu", "gpu"):
+        _prepared_cache(engine).clear()
+
+
+def _prepare(job: JobSpec, engine: Engine, seconds: dict[str, float]) -> Any:
+    """Return the prepared graph from the cache, or read and prepare it, adding the seconds of either."""
+
+    def make() -> Any:
+        started = perf_counter()
+        graph = read_job_graph(job)
+        seconds["read"] = perf_counter() - started
+        started = perf_counter()
+        prepared = engine.prepare(graph, job.motif, job.per)
+        seconds["prepare"] = perf_counter() - started
+        return prepared
+
+    forecast = predict_memory(job, engine.name)
+    needed = forecast.device_bytes if engine.name == "gpu" else forecast.host_bytes
+    key = (job.graph_hash, job.motif, job.per)
+    return _prepared_cache(engine.name).get(key, needed, make)
+
+
+def run_prepare(task: PrepareTask, worker: str, threads: int) -> PrepareReport:
+    """Prepare the graph of a job in this process and describe its items.
+
+    Parameters
+    ----------
+    task : PrepareTask
+    worker : str
+        Name of the worker that runs this.
+    threads : int
+        Threads that the CPU engine may use.
+    """
+    seconds = {"read": 0.0, "prepare": 0.0}
+    with _engine_lock:
+        engine = _engine_of(task.job.motif, task.engine, threads)
+        prepared = _prepare(task.job, engine, seconds)
+        costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
+    table = CostTable.from_costs(costs)
+    return PrepareReport(
+        worker=worker,
+        engine=task.engine,
+        n_items=table.n_items,
+        total_work=table.total,
+        costs_digest=hashlib.blake2b(costs.data, digest_size=16).hexdigest(),
+        table=table if task.slot == 0 else None,
+        prepared_bytes=int(prepared.nbytes),
+        seconds=seconds,
+        peak_bytes=peak_memory_bytes(),
+    )
+
+
+def run_lease(task: LeaseTask, worker: str, threads: int) -> LeaseResult:
+    """Count the interval of a task; its vectors, if any, go to a shard when the task names a directory.
+
+    Parameters are those of :func:`run_prepare`.
+    """
+    seconds = {"read": 0.0, "prepare": 0.0}
+    with _engine_lock:
+        engine = _engine_of(task.job.motif, task.engine, threads)
+        prepared = _prepare(task.job, engine, seconds)
+        started = perf_counter()
+        partial = engine.run(prepared, task.start, task.stop)
+        seconds["run"] = perf_counter() - started
+    started = perf_counter()
+    shard, vectors = None, partial.vectors
+    if vectors and task.shard_dir is not None:
+        name = f"{task.partition}-{task.start}-{task.stop}-{task.attempt}.parquet"
+        path = str(Path(task.shard_dir) / name)
+        shard, vectors = ShardRef(path, write_partial_shard(path, vectors)), {}
+    seconds["write"] = perf_counter() - started
+    return LeaseResult(
+        partition=task.partition,
+        start=task.start,
+        stop=task.stop,
+        total=int(partial.total),
+        work=int(partial.work),
+        worker=worker,
+        engine=task.engine,
+        seconds=seconds,
+        peak_bytes=peak_memory_bytes(),
+        shard=shard,
+        vectors=vectors,
+    )

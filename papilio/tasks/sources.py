@@ -1,0 +1,96 @@
+"""Where a task finds its graph: a store, or a graph that this very process holds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from papilio.errors import StoreError, UnsupportedError
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.motifs import Granularity, Motif
+from papilio.storage.content import ContentHash
+from papilio.storage.store import GraphStore, open_store
+from papilio.tasks.job import JobSpec
+
+__all__ = ["hash_graph", "held_graph", "job_of_graph", "job_of_store", "read_job_graph"]
+
+_SCHEME = "memory:"
+_held: dict[str, BipartiteGraph | UnipartiteGraph] = {}
+_held_lock = threading.Lock()
+
+
+def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
+    """Return the content hash of a graph in memory, the same as that of a store written from it."""
+    if isinstance(graph, BipartiteGraph):
+        content = ContentHash("bipartite", graph.n_u, graph.n_v, graph.signed)
+    else:
+        content = ContentHash("unipartite", graph.n, graph.n, graph.signed)
+    content.update(graph.u, graph.v, graph.sign)
+    return content.hexdigest()
+
+
+@contextmanager
+def held_graph(graph: BipartiteGraph | UnipartiteGraph) -> Iterator[str]:
+    """Give a source under which the tasks of this process find ``graph`` until the block ends."""
+    source = f"{_SCHEME}{uuid4().hex}"
+    with _held_lock:
+        _held[source] = graph
+    try:
+        yield source
+    finally:
+        with _held_lock:
+            del _held[source]
+
+
+def job_of_store(store: GraphStore, motif: Motif, per: Granularity) -> JobSpec:
+    """Return the job that asks ``motif`` of a stored graph."""
+    return JobSpec(
+        store.path, store.hash, store.kind, store.n_u, store.n_v, store.n_edges, store.signed, motif, per
+    )
+
+
+def job_of_graph(
+    graph: BipartiteGraph | UnipartiteGraph, source: str, motif: Motif, per: Granularity
+) -> JobSpec:
+    """Return the job that asks ``motif`` of a graph in memory, held under ``source``; hashes the edges."""
+    kind, n_u, n_v = (
+        ("bipartite", graph.n_u, graph.n_v)
+        if isinstance(graph, BipartiteGraph)
+        else ("unipartite", graph.n, graph.n)
+    )
+    return JobSpec(source, hash_graph(graph), kind, n_u, n_v, graph.n_edges, graph.signed, motif, per)
+
+
+def read_job_graph(job: JobSpec) -> BipartiteGraph:
+    """Read the graph of a job into memory.
+
+    Raises
+    ------
+    StoreError
+        When the graph cannot be read here, or is not the one that the job was planned for.
+    UnsupportedError
+        When the motif is not defined on this kind of graph.
+    """
+    if job.source.startswith(_SCHEME):
+        with _held_lock:
+            graph = _held.get(job.source)
+        if graph is None:
+            raise StoreError(
+                f"{job.source} lives in another process; write the graph to a store for a cluster"
+            )
+    else:
+        store = open_store(job.source)
+        if store.hash != job.graph_hash:
+            raise StoreError(
+                f"{job.source} holds the graph {store.hash}; the job was planned for {job.graph_hash}: "
+                "the store was replaced meanwhile, count again"
+            )
+        graph = store.read()
+    if not isinstance(graph, BipartiteGraph):
+        raise UnsupportedError(
+            f"motif {job.motif.name!r} needs a bipartite graph; {job.source} is {job.kind} "
+            "(convert the input with --bipartite)"
+        )
+    return graph

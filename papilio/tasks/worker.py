@@ -1,0 +1,83 @@
+"""What a process that runs tasks has: cores, memory, GPU, version of Papilio."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psutil
+
+import papilio
+from papilio.kernels.gpu.discovery import list_gpus, missing_for_gpu
+
+__all__ = ["WorkerInfo", "describe_worker"]
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """One worker, as it describes itself.
+
+    Attributes
+    ----------
+    name : str
+        Address on a cluster, ``inline`` in this process.
+    host : str
+    pid : int
+    version : str
+        Version of Papilio.
+    threads : int
+        Threads that the CPU engine may use.
+    memory_bytes : int
+        Host memory that the worker may use.
+    gpu : str or None
+        Name of the first GPU that it sees.
+    gpu_memory_bytes : int
+        Total memory of that GPU; 0 without one.
+    gpu_missing : str or None
+        Why the gpu engine cannot run there; None when it can.
+    """
+
+    name: str
+    host: str
+    pid: int
+    version: str
+    threads: int
+    memory_bytes: int
+    gpu: str | None
+    gpu_memory_bytes: int
+    gpu_missing: str | None
+
+    @property
+    def can_gpu(self) -> bool:
+        """Whether the gpu engine can run on this worker."""
+        return self.gpu_missing is None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object; the inverse of :meth:`from_json`."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> WorkerInfo:
+        """Rebuild from :meth:`to_json`'s form."""
+        return cls(**data)
+
+
+def describe_worker(name: str, threads: int | None = None, memory_bytes: int | None = None) -> WorkerInfo:
+    """Describe this process; ``threads`` and ``memory_bytes`` are the limits set for it, if any."""
+    gpus = list_gpus()
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    machine_bytes = int(psutil.virtual_memory().total)
+    return WorkerInfo(
+        name=name,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=papilio.__version__,
+        threads=threads or available,
+        memory_bytes=min(memory_bytes or machine_bytes, machine_bytes),
+        gpu=gpus[0].name if gpus else None,
+        gpu_memory_bytes=gpus[0].memory_bytes if gpus else 0,
+        gpu_missing=missing_for_gpu(),
+    )
