@@ -1,0 +1,215 @@
+"""Synthetic graphs, written straight to a store or made in memory; the same from the same seed everywhere.
+
+A graph depends on its model and its seed alone: not on memory, threads, the machine or the version of NumPy.
+Edges are drawn in sorted blocks (:mod:`papilio.storage.generators`), so a graph far larger than memory passes
+through in one stream, with no external sort and no temporary files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+import papilio
+from papilio.errors import CapacityError, InputError
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.storage.generators.blocks import EdgeSource, run_blocks
+from papilio.storage.generators.compact import CompactSource
+from papilio.storage.generators.models import Complete, Model, Planted, PowerLaw, Rmat
+from papilio.storage.generators.planted import CompleteSource, PlantedSource
+from papilio.storage.generators.powerlaw import PowerLawSource
+from papilio.storage.generators.randomness import edge_signs
+from papilio.storage.generators.rmat import RmatSource
+from papilio.storage.store import GraphStore, StoreWriter
+
+__all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat", "generate", "generate_graph"]
+
+Progress = Callable[[int, int], None]
+"""Called with (units done, units in all); a unit is one draw of one pass."""
+
+_WRITER_BYTES = 96 << 20
+"""Host bytes of the store writer: a row group being filled and its encoding."""
+
+_MAX_SEED = 2**63 - 1
+
+
+def generate(
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    seed: int = 0,
+    signs: float | None = None,
+    memory_bytes: int | None = None,
+    workers: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> GraphStore:
+    """Generate a graph into a new store.
+
+    Parameters
+    ----------
+    model : Rmat, PowerLaw, Planted or Complete
+        What to generate.
+    path : path-like
+        Directory of the store; its parent must exist.
+    seed : int
+        0 to 2^63 - 1. The same model and seed give the same content hash on any machine.
+    signs : float, optional
+        Make a signed graph: each edge is positive with this probability, decided by a hash of (u, v, seed).
+    memory_bytes : int, optional
+        Host memory to stay within; by default a quarter of the machine's.
+    workers : int, optional
+        Threads that draw; by default one per CPU, as far as ``memory_bytes`` allows.
+    overwrite : bool
+        Replace an existing store.
+    progress : callable, optional
+        Called with (units done, units in all) after each block.
+
+    Returns
+    -------
+    GraphStore
+        Its provenance names the model, its parameters, the seed and the version of Papilio.
+
+    Raises
+    ------
+    InputError
+        For a seed, a fraction of signs or a number of workers out of range.
+    CapacityError
+        When ``memory_bytes`` is too little for the model.
+    StoreError
+        When the path exists or cannot be written to.
+    """
+    _check_options(seed, signs, workers)
+    advance = _Advance(progress)
+    source, threads = _prepare(model, seed, memory_bytes, workers, advance)
+    provenance = {
+        "source": "generated",
+        **model.to_json(),
+        "seed": seed,
+        "signs": signs,
+        "papilio": papilio.__version__,
+    }
+    with StoreWriter(
+        path,
+        kind=model.kind,
+        n_u=source.n_u,
+        n_v=source.n_v,
+        signed=signs is not None,
+        provenance=provenance,
+        overwrite=overwrite,
+    ) as writer:
+        dropped = Counter(source.dropped)
+        for keys, lost in _edges(source, threads, advance):
+            dropped.update(lost)
+            u, v = _split(keys)
+            writer.append(u, v, None if signs is None else edge_signs(keys, signs, seed))
+        writer.dropped.update(dropped)
+    return writer.store
+
+
+def generate_graph(
+    model: Model, seed: int = 0, *, signs: float | None = None, workers: int | None = None
+) -> BipartiteGraph | UnipartiteGraph:
+    """Generate a graph in memory, with exactly the edges and signs that :func:`generate` would store.
+
+    Parameters and errors as :func:`generate`.
+    """
+    _check_options(seed, signs, workers)
+    advance = _Advance(None)
+    source, threads = _prepare(model, seed, None, workers, advance)
+    parts = [keys for keys, _ in _edges(source, threads, advance)]
+    keys = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    u, v = _split(keys)
+    sign = None if signs is None else edge_signs(keys, signs, seed)
+    if model.kind == "unipartite":
+        return UnipartiteGraph(source.n_u, u, v, sign)
+    return BipartiteGraph(source.n_u, source.n_v, u, v, sign)
+
+
+class _Advance:
+    """Adds up the draws of all passes and tells the caller's ``progress``."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._done = 0
+        self.total = 0
+
+    def __call__(self, drawn: int) -> None:
+        self._done += drawn
+        if self._progress is not None:
+            self._progress(self._done, self.total)
+
+
+def _check_options(seed: int, signs: float | None, workers: int | None) -> None:
+    if not 0 <= seed <= _MAX_SEED:
+        raise InputError(f"seed is {seed}; expected 0 to {_MAX_SEED}")
+    if signs is not None and not 0.0 <= signs <= 1.0:
+        raise InputError(f"signs is {signs}; expected the fraction of positive edges, 0 to 1")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers is {workers}; expected at least 1")
+
+
+def _prepare(
+    model: Model, seed: int, memory_bytes: int | None, workers: int | None, advance: _Advance
+) -> tuple[EdgeSource, int]:
+    """Make the source, with as many threads as the memory allows, and make its first pass if it needs one."""
+    budget = psutil.virtual_memory().total // 4 if memory_bytes is None else memory_bytes
+    _check_memory(model, "the vertices alone", _state_bytes(model), budget)
+    source = _open_source(model, seed)
+    compact = isinstance(model, Rmat) and model.compact
+    held = source.state_bytes + (CompactSource.extra_bytes(source) if compact else 0) + _WRITER_BYTES
+    one_worker = 3 * source.block_bytes
+    _check_memory(model, "one worker", held + one_worker, budget)
+    threads = min(workers or os.cpu_count() or 1, (budget - held) // max(one_worker, 1))
+    advance.total = source.total_draws * (2 if compact else 1)
+    if compact:
+        source = CompactSource(
+            source, unipartite=model.kind == "unipartite", workers=threads, on_block=advance
+        )
+    return source, threads
+
+
+def _open_source(model: Model, seed: int) -> EdgeSource:
+    if isinstance(model, Rmat):
+        return RmatSource(model, seed)
+    if isinstance(model, PowerLaw):
+        return PowerLawSource(model, seed)
+    if isinstance(model, Planted):
+        return PlantedSource(model, seed)
+    if isinstance(model, Complete):
+        return CompleteSource(model)
+    raise InputError(f"no generator for {type(model).__name__}; expected Rmat, PowerLaw, Planted or Complete")
+
+
+def _state_bytes(model: Model) -> int:
+    if isinstance(model, PowerLaw):
+        return PowerLawSource.state_bytes_of(model)
+    if isinstance(model, Planted):
+        return PlantedSource.state_bytes_of(model)
+    return 0
+
+
+def _check_memory(model: Model, what: str, needed: int, budget: int) -> None:
+    if needed > budget:
+        raise CapacityError(
+            f"generating {model} needs {needed / 2**20:.0f} MiB for {what}; the limit is "
+            f"{budget / 2**20:.0f} MiB: raise the memory or make the model smaller"
+        )
+
+
+def _edges(
+    source: EdgeSource, workers: int, advance: _Advance
+) -> Iterator[tuple[NDArray[np.int64], dict[str, int]]]:
+    """Yield the edges in order as keys ``u << 32 | v``, with what was dropped on the way."""
+    for block in run_blocks(source, workers):
+        yield block.keys, block.dropped
+        advance(block.drawn)
+
+
+def _split(keys: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    return (keys >> 32).astype(np.int32), keys.astype(np.int32)

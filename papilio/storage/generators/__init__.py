@@ -1,0 +1,1 @@
+"""Graph generators: models, portable randomness, and one source of sorted edge blocks per model."""

@@ -1,0 +1,237 @@
+"""The graph models: frozen descriptions of what to generate, checked when they are made.
+
+A model with no second layer size describes a unipartite graph; then ``n_u`` (or ``scale_u``, ``size_u``)
+speaks of its only set of vertices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from papilio.errors import CapacityError, InputError
+from papilio.graph import MAX_VERTICES
+from papilio.storage.manifest import GraphKind
+
+__all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat"]
+
+_MAX_EDGES = 2**46
+"""Draws of one graph, at most: a week at a hundred million edges per second."""
+
+_MAX_SCALE = 30
+"""2^31 vertices would be one more than a layer holds."""
+
+_MAX_DEGREE = 2**24
+"""Largest bound of a drawn degree: the distribution is held as a table."""
+
+
+def _check_size(name: str, value: int, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"{name} is {value!r}; expected an integer")
+    if value < least:
+        raise InputError(f"{name} is {value}; expected at least {least}")
+    if value > most:
+        raise CapacityError(f"{name} is {value}; at most {most}")
+
+
+@dataclass(frozen=True)
+class Model:
+    """Base of all models; ``name`` is how the command line and the provenance call it."""
+
+    name: ClassVar[str]
+
+    @property
+    def kind(self) -> GraphKind:
+        """``bipartite`` or ``unipartite``."""
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        """Return ``{"model": name, <parameters>}``."""
+        return {"model": self.name, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Rmat(Model):
+    """Recursive matrix: each draw descends by quadrants of the adjacency matrix, of probabilities a, b, c, d.
+
+    Duplicate draws (and self loops) are removed, so that the graph has fewer edges than draws.
+
+    Attributes
+    ----------
+    scale_u : int
+        Layer U has 2^scale_u vertices, 0 to 30.
+    scale_v : int or None
+        Layer V has 2^scale_v vertices; None: a unipartite graph of 2^scale_u vertices.
+    edges : int
+        Number of draws.
+    a, b, c : float
+        Probabilities of the quadrants (0, 0), (0, 1) and (1, 0) as (bit of u, bit of v); d = 1 - a - b - c.
+        Where the scales differ, the levels left over follow the margin of their layer.
+    compact : bool
+        Remove isolated vertices and renumber the others in order.
+
+    References
+    ----------
+    Chakrabarti, Zhan, Faloutsos. R-MAT: a recursive model for graph mining. SDM 2004.
+    """
+
+    name: ClassVar[str] = "rmat"
+    scale_u: int
+    scale_v: int | None
+    edges: int
+    a: float = 0.57
+    b: float = 0.19
+    c: float = 0.19
+    compact: bool = False
+
+    def __post_init__(self) -> None:
+        _check_size("scale_u", self.scale_u, 0, _MAX_SCALE)
+        if self.scale_v is not None:
+            _check_size("scale_v", self.scale_v, 0, _MAX_SCALE)
+        _check_size("edges", self.edges, 0, _MAX_EDGES)
+        for name, value in (("a", self.a), ("b", self.b), ("c", self.c)):
+            if not 0.0 <= value <= 1.0:
+                raise InputError(f"{name} is {value}; expected a probability of 0 to 1")
+        if self.a + self.b + self.c > 1.0 + 1e-9:
+            raise InputError(f"a + b + c is {self.a + self.b + self.c}; expected at most 1 (d is the rest)")
+
+    @property
+    def kind(self) -> GraphKind:
+        """``unipartite`` when ``scale_v`` is None."""
+        return "unipartite" if self.scale_v is None else "bipartite"
+
+    @property
+    def d(self) -> float:
+        """Probability of the quadrant (1, 1)."""
+        return max(0.0, 1.0 - self.a - self.b - self.c)
+
+
+@dataclass(frozen=True)
+class PowerLaw(Model):
+    """Configuration model: degrees from truncated power laws, stubs matched at random, multi-edges erased.
+
+    P(degree >= k) falls as k^(1 - exponent). When the layers draw different sums of degrees, the stubs of the
+    larger one that find no partner are erased as well.
+
+    Attributes
+    ----------
+    n_u : int
+        Vertices of layer U.
+    n_v : int or None
+        Vertices of layer V; None: a unipartite graph of n_u vertices.
+    exponent_u, exponent_v : float
+        Exponents of the degree distributions, above 1.
+    min_degree_u, max_degree_u, min_degree_v, max_degree_v : int
+        Bounds of the drawn degrees. Layer V's fields are unused in a unipartite graph.
+
+    References
+    ----------
+    Newman. Networks: an introduction, chapter 13. Oxford University Press, 2010.
+    """
+
+    name: ClassVar[str] = "power-law"
+    n_u: int
+    n_v: int | None
+    exponent_u: float = 2.5
+    exponent_v: float = 2.5
+    min_degree_u: int = 1
+    min_degree_v: int = 1
+    max_degree_u: int = 1000
+    max_degree_v: int = 1000
+
+    def __post_init__(self) -> None:
+        _check_size("n_u", self.n_u, 0, MAX_VERTICES)
+        if self.n_v is not None:
+            _check_size("n_v", self.n_v, 0, MAX_VERTICES)
+        for layer, exponent, low, high in (
+            ("u", self.exponent_u, self.min_degree_u, self.max_degree_u),
+            ("v", self.exponent_v, self.min_degree_v, self.max_degree_v),
+        ):
+            if not 1.0 < exponent <= 20.0:
+                raise InputError(f"exponent_{layer} is {exponent}; expected above 1 and at most 20")
+            _check_size(f"min_degree_{layer}", low, 1, _MAX_DEGREE)
+            _check_size(f"max_degree_{layer}", high, low, _MAX_DEGREE)
+
+    @property
+    def kind(self) -> GraphKind:
+        """``unipartite`` when ``n_v`` is None."""
+        return "unipartite" if self.n_v is None else "bipartite"
+
+
+@dataclass(frozen=True)
+class Planted(Model):
+    """Bicliques (or cliques) on random vertices, over uniform background edges.
+
+    Attributes
+    ----------
+    n_u : int
+        Vertices of layer U.
+    n_v : int or None
+        Vertices of layer V; None: cliques in a unipartite graph of n_u vertices.
+    count : int
+        How many bicliques or cliques; they may overlap.
+    size_u : int
+        Vertices of U in each (all vertices of a clique).
+    size_v : int or None
+        Vertices of V in each; None exactly when n_v is.
+    noise : int
+        Number of background edges drawn uniformly, with replacement; duplicates are removed.
+    """
+
+    name: ClassVar[str] = "planted"
+    n_u: int
+    n_v: int | None
+    count: int
+    size_u: int
+    size_v: int | None
+    noise: int = 0
+
+    def __post_init__(self) -> None:
+        _check_size("n_u", self.n_u, 0, MAX_VERTICES)
+        _check_size("count", self.count, 0, 2**31)
+        _check_size("size_u", self.size_u, 0, self.n_u)
+        _check_size("noise", self.noise, 0, _MAX_EDGES)
+        if (self.n_v is None) != (self.size_v is None):
+            raise InputError(
+                f"n_v is {self.n_v} and size_v is {self.size_v}; give both for bicliques, neither for cliques"
+            )
+        if self.n_v is not None and self.size_v is not None:
+            _check_size("n_v", self.n_v, 0, MAX_VERTICES)
+            _check_size("size_v", self.size_v, 0, self.n_v)
+        pairs = self.n_u * self.n_v if self.n_v is not None else self.n_u * (self.n_u - 1) // 2
+        if self.noise and not pairs:
+            raise InputError(f"noise is {self.noise} edges, but the graph has no pair of vertices to join")
+
+    @property
+    def kind(self) -> GraphKind:
+        """``unipartite`` when ``n_v`` is None."""
+        return "unipartite" if self.n_v is None else "bipartite"
+
+
+@dataclass(frozen=True)
+class Complete(Model):
+    """The complete bipartite graph K(n_u, n_v), or the complete graph K(n_u).
+
+    Attributes
+    ----------
+    n_u : int
+        Vertices of layer U.
+    n_v : int or None
+        Vertices of layer V; None: the complete graph on n_u vertices.
+    """
+
+    name: ClassVar[str] = "complete"
+    n_u: int
+    n_v: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_size("n_u", self.n_u, 0, MAX_VERTICES)
+        if self.n_v is not None:
+            _check_size("n_v", self.n_v, 0, MAX_VERTICES)
+        pairs = self.n_u * self.n_v if self.n_v is not None else self.n_u * (self.n_u - 1) // 2
+        _check_size("the number of edges", pairs, 0, _MAX_EDGES)
+
+    @property
+    def kind(self) -> GraphKind:
+        """``unipartite`` when ``n_v`` is None."""
+        return "unipartite" if self.n_v is None else "bipartite"

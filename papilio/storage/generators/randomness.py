@@ -1,0 +1,163 @@
+"""Randomness that is the same on every machine: integers only, drawn from keyed PCG64 streams.
+
+NumPy promises the raw streams of its bit generators, but not those of ``Generator`` methods, and the
+last digits of ``log`` or ``pow`` differ between processors. Everything here is therefore built from raw
+64-bit words, integer arithmetic, and the IEEE operations that are exactly rounded everywhere. A stream is
+named by the seed and a key of integers (what it is for, which block), so that no result depends on the
+order in which threads draw.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.random import PCG64, SeedSequence
+from numpy.typing import NDArray
+
+__all__ = ["Permutation", "draw_below", "draw_binomial", "draw_words32", "edge_signs", "stream", "to_fixed64"]
+
+_ONE = 1 << 64
+_COUNT_WORDS = 1 << 16
+_ROUNDS = 4
+_SIGN_KEY = 0x5169
+
+
+def stream(seed: int, *key: int) -> PCG64:
+    """Return the stream of raw words named by ``seed`` and ``key`` (integers of at least 0)."""
+    return PCG64(SeedSequence(seed, spawn_key=key))
+
+
+def to_fixed64(probability: float) -> int:
+    """Return ``floor(probability * 2^64)``, exactly, for a probability of 0 to 1."""
+    return int(Fraction(min(max(probability, 0.0), 1.0)) * _ONE)
+
+
+def draw_words32(source: PCG64, n: int) -> NDArray[np.uint32]:
+    """Draw ``n`` 32-bit words, shape (n,), the low half of each raw word first."""
+    raw: NDArray[np.uint64] = source.random_raw((n + 1) // 2)
+    return raw.astype("<u8", copy=False).view("<u4")[:n]
+
+
+def draw_below(source: PCG64, n: int, bound: int) -> NDArray[np.int64]:
+    """Draw ``n`` integers uniform in [0, ``bound``), shape (n,), by masked rejection; ``bound`` <= 2^63."""
+    if bound == 1:
+        return np.zeros(n, dtype=np.int64)
+    shift = np.uint64(64 - (bound - 1).bit_length())
+    out = np.empty(n, dtype=np.int64)
+    filled = 0
+    while filled < n:
+        words: NDArray[np.uint64] = source.random_raw(n - filled) >> shift
+        kept = words[words < np.uint64(bound)]
+        out[filled : filled + kept.size] = kept.astype(np.int64)
+        filled += kept.size
+    return out
+
+
+def _count_ones(source: PCG64, n_bits: int) -> int:
+    ones = 0
+    while n_bits > 0:
+        n_words = min(-(-n_bits // 64), _COUNT_WORDS)
+        words: NDArray[np.uint64] = source.random_raw(n_words)
+        if n_words * 64 > n_bits:
+            words[-1] >>= np.uint64(n_words * 64 - n_bits)
+        ones += int(np.bitwise_count(words).sum(dtype=np.int64))
+        n_bits -= n_words * 64
+    return ones
+
+
+def draw_binomial(source: PCG64, trials: int, probability: int) -> int:
+    """Draw an exact binomial: successes in ``trials`` at ``probability`` / 2^64.
+
+    Each trial compares a uniform 64-bit word with the probability, most significant bit first; all trials
+    go together, one popcount per bit, and half of those still undecided drop out at every bit. About
+    ``2 * trials`` random bits are used.
+    """
+    if probability >= _ONE:
+        return trials
+    successes, undecided = 0, trials
+    for bit in range(63, -1, -1):
+        if undecided == 0 or probability & ((1 << (bit + 1)) - 1) == 0:
+            break
+        ones = _count_ones(source, undecided)
+        if probability >> bit & 1:
+            successes += undecided - ones
+            undecided = ones
+        else:
+            undecided -= ones
+    return successes
+
+
+class Permutation:
+    """A keyed pseudo-random permutation of [0, ``size``) that needs no memory per element.
+
+    Rounds of an odd multiplication, an addition and a xor-shift permute the next power of two; values that
+    fall outside [0, size) are sent through again (cycle walking), fewer than two times on average.
+
+    Parameters
+    ----------
+    size : int
+        Number of elements, 1 to 2^62.
+    source : PCG64
+        Where the round constants are drawn from.
+    """
+
+    def __init__(self, size: int, source: PCG64) -> None:
+        self.size = size
+        bits = max((size - 1).bit_length(), 1)
+        self._mask = np.uint64((1 << bits) - 1)
+        self._shift = np.uint64((bits + 1) // 2)
+        constants = [int(word) for word in source.random_raw(2 * _ROUNDS)]
+        self._rounds = [
+            (np.uint64(a | 1), np.uint64(b), np.uint64(pow(a | 1, -1, _ONE)))
+            for a, b in zip(constants[::2], constants[1::2], strict=True)
+        ]
+
+    def _step(self, x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        for multiplier, addend, _ in self._rounds:
+            x = (x * multiplier + addend) & self._mask
+            x ^= x >> self._shift
+        return x
+
+    def _step_back(self, x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        for _, addend, inverse in reversed(self._rounds):
+            x = x ^ (x >> self._shift)
+            x = ((x - addend) * inverse) & self._mask
+        return x
+
+    def forward(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the images of ``x``, shape (k,)."""
+        return self._walk(x, back=False)
+
+    def inverse(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the elements whose images are ``x``, shape (k,)."""
+        return self._walk(x, back=True)
+
+    def _walk(self, x: NDArray[np.int64], *, back: bool) -> NDArray[np.int64]:
+        step = self._step_back if back else self._step
+        out = step(x.astype(np.uint64))
+        outside = np.flatnonzero(out >= np.uint64(self.size))
+        while outside.size:
+            walked = step(out[outside])
+            out[outside] = walked
+            outside = outside[walked >= np.uint64(self.size)]
+        return out.astype(np.int64)
+
+
+def edge_signs(keys: NDArray[np.int64], positive: float, seed: int) -> NDArray[np.int8]:
+    """Return +1 with probability ``positive``, else -1, shape (k,), by hashing (u, v, seed).
+
+    Parameters
+    ----------
+    keys : ndarray of int64, shape (k,)
+        Edges as ``u << 32 | v``. The sign of an edge depends on nothing else.
+    """
+    offset = SeedSequence(seed, spawn_key=(_SIGN_KEY,)).generate_state(1, np.uint64)[0]
+    z = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + offset
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    threshold = to_fixed64(positive)
+    if threshold >= _ONE:
+        return np.ones(keys.size, dtype=np.int8)
+    return np.where(z < np.uint64(threshold), 1, -1).astype(np.int8)
