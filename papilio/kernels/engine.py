@@ -119,7 +119,7 @@ def load_engine(motif: Motif, name: EngineName, threads: int | None = None) -> E
         return ButterflyCpu(threads)
     try:
         from papilio.kernels.gpu.butterfly import ButterflyGpu
-        from papilio.kernels.gpu.device import CudaDevice
+        from papilio.kernels.gpu.cuda_device import CudaDevice
     except ImportError as error:
         raise EngineUnavailableError(
             f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"

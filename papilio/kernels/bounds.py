@@ -1,0 +1,62 @@
+"""Bounds that prove a count fits its accumulator; what passes them is refused before anything runs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError
+from papilio.graph import BipartiteGraph
+
+__all__ = ["MAX_START_COUNT", "MAX_VERTEX_COUNT", "check_vertex_bound", "check_vertices"]
+
+MAX_VERTEX_COUNT = 2**63 - 1
+"""Largest number of butterflies of one vertex that the vectors are proven to hold."""
+
+MAX_START_COUNT = 2**63 - 1
+"""Largest number of butterflies that one start may own where its sum is kept in 64 bits."""
+
+
+def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -> None:
+    """Refuse a graph in which a vertex could be in more than 2^63 - 1 butterflies.
+
+    A vertex w of degree d with ``two_hop`` wedges from it meets each other end u in c <= d of them, so its
+    butterflies, the sum of C(c, 2), are at most ``two_hop * (d - 1) / 2``.
+
+    Parameters
+    ----------
+    degrees, two_hop : ndarray of int64, shape (n,)
+        Degree of each vertex, and the sum of (degree - 1) over its neighbours.
+
+    Raises
+    ------
+    CapacityError
+        Naming the first vertex (as a place in these arrays) whose bound is too large.
+    """
+    others = np.maximum(degrees - 1, 1).astype(np.uint64)
+    allowed = np.uint64(2 * MAX_VERTEX_COUNT + 1) // others
+    over = np.flatnonzero((two_hop.astype(np.uint64) > allowed) & (degrees > 1))
+    if over.size:
+        at = int(over[0])
+        bound = int(two_hop[at]) * (int(degrees[at]) - 1) // 2
+        raise CapacityError(
+            f"a vertex of degree {degrees[at]} with {two_hop[at]} wedges could be in {bound} butterflies; "
+            f"counts per vertex hold at most {MAX_VERTEX_COUNT}: count the total or per edge instead"
+        )
+
+
+def check_vertices(graph: BipartiteGraph) -> None:
+    """Apply :func:`check_vertex_bound` to both layers; O(n_edges log n_edges) only for extreme degrees.
+
+    Raises
+    ------
+    CapacityError
+        When a vertex could be in more than 2^63 - 1 butterflies.
+    """
+    largest = max(int(graph.degree_u.max(initial=0)), int(graph.degree_v.max(initial=0)))
+    if graph.n_edges * largest <= MAX_VERTEX_COUNT:
+        return
+    for one in (graph, graph.swap_layers()):
+        others = np.zeros(one.n_edges + 1, dtype=np.int64)
+        np.cumsum(one.degree_v[one.v] - 1, out=others[1:])
+        check_vertex_bound(one.degree_u, np.diff(others[one.indptr]))

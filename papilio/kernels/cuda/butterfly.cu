@@ -1,0 +1,274 @@
+// Butterflies on the wedge engine: global count, per vertex, per edge.
+//
+// Requires: the graph of wedges.cuh; work items are start rows w with at least two neighbours.
+// Counted once: a butterfly {u, w} x {v, x} has one vertex that precedes the other three; its opposite vertex w
+// is the start, and the butterfly is one of the C(c, 2) pairs of middles of the pair (u, w).
+// Schedules, chosen per item by its wedges, degree and range of ranks (policy: kernels/gpu/butterfly.py):
+//   hubs    ends among the hub columns, bit-sliced (total only): a warp, or a block merging its warps' planes
+//   match   at most 32 wedges: one warp, equal ends found by __match_any_sync, no memory
+//   hash    a block with an open-addressing table in shared memory: 8 bytes per slot, load at most 5/8
+//   dense   a block with counters indexed by rank in shared memory, 8, 16 or 32 bits wide by the bound
+//           c(u, w) <= d(w), in tiles over the ranks where they do not fit; packed with a stride, so that
+//           consecutive hubs fall into different banks
+// Sums: a returning atomic gives the count before the increment, and 0 + 1 + ... + (c - 1) = C(c, 2).
+// Bound: the caller refuses graphs on which one start could own 2^63 butterflies, so one start's sum fits in
+// 64 bits; sums over starts are split into halves (SplitSum).
+// PER = 0: total; 1: per vertex, result[row]; 2: per edge, result[entry], to be added over both directions.
+// Sources: Xu et al., PVLDB 15(11), 2022 (shared-memory wedge tables); Wang et al., PVLDB 12(10), 2019 (priority).
+#include "hub_columns.cuh"
+#include "schedule.cuh"
+#include "wedges.cuh"
+
+#ifndef PER
+#define PER 0
+#endif
+#ifndef WEDGES_AHEAD
+#define WEDGES_AHEAD 4
+#endif
+
+constexpr bool kPerVertex = PER == 1;
+constexpr bool kPerEdge = PER == 2;
+constexpr int kEmpty = -1;
+
+#define GRAPH_PARAMETERS                                                                                   \
+    const long long *__restrict__ indptr, const int *__restrict__ adjacency, const int *__restrict__ prefix, \
+        const int *__restrict__ hub_count, const unsigned char *__restrict__ uses_hubs, const int n_u
+#define ITEM_PARAMETERS const int *__restrict__ rows, const int n_rows, int *counter
+#define RESULT_PARAMETERS unsigned long long *total, unsigned long long *result
+
+/// Give the motifs of one window to the middles or to the edges; `shared` is c - 1, or 0 for idle lanes.
+__device__ __forceinline__ void give_window(const WedgeGraph& graph, const Start& start, const Wedge& wedge,
+                                            unsigned shared, unsigned long long* result) {
+    const unsigned long long sum = warp_segment_sum(shared, wedge.segment);
+    const int next = __shfl_down_sync(kFullMask, wedge.segment, 1);
+    const bool last = lane_id() == kWarpSize - 1 || next != wedge.segment;
+    if (last && sum != 0)
+        atomicAdd(&result[kPerEdge ? wedge.entry : graph.adjacency[wedge.entry] + start.middle_offset], sum);
+    if (kPerEdge && shared != 0) atomicAdd(&result[wedge.at], (unsigned long long)shared);
+}
+
+__device__ __forceinline__ void give_end(const WedgeGraph& graph, const Start& start, int end, unsigned count,
+                                         unsigned long long* result) {
+    if (count >= 2)
+        atomicAdd(&result[start.row - start.rank + end], (unsigned long long)count * (count - 1) / 2);
+}
+
+/// A finished start: its butterflies go to the total, and per vertex to the start itself.
+__device__ __forceinline__ void finish_start(const Start& start, unsigned long long sum, SplitSum& total,
+                                             unsigned long long* result) {
+    total.add(sum);
+    if (kPerVertex) {
+        const unsigned long long all = warp_sum(sum);
+        if (lane_id() == 0 && all != 0) atomicAdd(&result[start.row], all);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PARAMETERS) {
+    const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
+    const int lane = lane_id();
+    SplitSum sums;
+    for (int first = next_for_warp(counter, at_once); first < n_rows; first = next_for_warp(counter, at_once)) {
+        for (int position = first; position < min(first + at_once, n_rows); ++position) {
+            const Start start = load_start(graph, rows[position], uses_hubs[rows[position]]);
+            unsigned long long sum = 0;
+            for_each_wedge<1>(graph, start, 0, 1, [&](const Wedge& wedge) {
+                const int label = wedge.active ? wedge.end : -1 - lane;
+                const unsigned peers = __match_any_sync(kFullMask, label);
+                const unsigned count = __popc(peers);
+                const unsigned before = __popc(peers & lanes_before(lane));
+                sum += before;
+                if (kPerVertex && before == 0) give_end(graph, start, wedge.end, count, result);
+                if (kPerVertex || kPerEdge) give_window(graph, start, wedge, count - 1, result);
+            });
+            finish_start(start, sum, sums, result);
+        }
+    }
+    sums.flush(total);
+}
+
+extern "C" __global__ void __launch_bounds__(512)
+butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int log2_slots, RESULT_PARAMETERS) {
+    extern __shared__ int hash_table[];
+    __shared__ int next_position;
+    const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
+    const int slots = 1 << log2_slots;
+    int* keys = hash_table;
+    int* counts = hash_table + slots;
+    const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
+    const auto home = [&](int end) { return (int)(((unsigned)end * 2654435769u) >> (32 - log2_slots)); };
+    for (int slot = threadIdx.x; slot < slots; slot += blockDim.x) {
+        keys[slot] = kEmpty;
+        counts[slot] = 0;
+    }
+    SplitSum sums;
+    for (int at = next_for_block(counter, &next_position); at < n_rows; at = next_for_block(counter, &next_position)) {
+        const Start start = load_start(graph, rows[at], uses_hubs[rows[at]]);
+        unsigned long long sum = 0;
+        for_each_wedge<WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
+            if (!wedge.active) return;
+            int slot = home(wedge.end);
+            for (;;) {  // ends when an empty slot or the key is met: the table is never full
+                const int held = atomicCAS(&keys[slot], kEmpty, wedge.end);
+                if (held == kEmpty || held == wedge.end) break;
+                slot = (slot + 1) & (slots - 1);
+            }
+            sum += (unsigned)atomicAdd(&counts[slot], 1);
+        });
+        finish_start(start, sum, sums, result);
+        __syncthreads();
+        if (kPerVertex || kPerEdge) {
+            for_each_wedge<WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
+                unsigned shared = 0;
+                if (wedge.active) {
+                    int slot = home(wedge.end);
+                    while (keys[slot] != wedge.end) slot = (slot + 1) & (slots - 1);
+                    shared = (unsigned)counts[slot] - 1;
+                }
+                give_window(graph, start, wedge, shared, result);
+            });
+            __syncthreads();
+        }
+        for (int slot = threadIdx.x; slot < slots; slot += blockDim.x) {
+            if (kPerVertex && keys[slot] != kEmpty) give_end(graph, start, keys[slot], counts[slot], result);
+            keys[slot] = kEmpty;
+            counts[slot] = 0;
+        }
+    }
+    sums.flush(total);
+}
+
+/// Counters of a tile of ranks: x in [0, range) is field x / words of word x % words.
+struct DenseTile {
+    unsigned* table;
+    int words, bits;
+    unsigned range;
+
+    __device__ __forceinline__ int field(unsigned x) const {
+        return (x >= (unsigned)words) + (x >= 2u * words) + (x >= 3u * words);
+    }
+    __device__ __forceinline__ unsigned mask() const { return kFullMask >> (32 - bits); }
+    __device__ __forceinline__ unsigned increment(unsigned x) {
+        const int f = field(x);
+        return (atomicAdd(&table[x - f * words], 1u << (f * bits)) >> (f * bits)) & mask();
+    }
+    __device__ __forceinline__ unsigned count(unsigned x) const {
+        const int f = field(x);
+        return (table[x - f * words] >> (f * bits)) & mask();
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(1024)
+butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT_PARAMETERS) {
+    extern __shared__ unsigned dense_table[];
+    __shared__ int next_position;
+    const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
+    const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
+    for (int word = threadIdx.x; word < table_words; word += blockDim.x) dense_table[word] = 0;
+    SplitSum sums;
+    for (int at = next_for_block(counter, &next_position); at < n_rows; at = next_for_block(counter, &next_position)) {
+        Start start = load_start(graph, rows[at], uses_hubs[rows[at]]);
+        const long long degree = start.end - start.begin;
+        DenseTile tile;
+        tile.table = dense_table;
+        tile.bits = degree < 256 ? 8 : degree < 65536 ? 16 : 32;
+        const int fields = 32 / tile.bits;
+        const long long capacity = (long long)table_words * fields;
+        const long long lowest = start.skip_hubs ? kHubColumns : 0;
+        start.narrow = start.rank - lowest > capacity;
+        unsigned long long sum = 0;
+        for (long long low = lowest; low < start.rank; low += capacity) {
+            tile.range = (unsigned)min(capacity, start.rank - low);
+            tile.words = (int)((tile.range + fields - 1) / fields);
+            start.end_low = (int)low;
+            start.end_high = (int)(low + tile.range);
+            for_each_wedge<WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
+                if (wedge.active) sum += tile.increment((unsigned)wedge.end - (unsigned)low);
+            });
+            __syncthreads();
+            if (kPerVertex || kPerEdge) {
+                for_each_wedge<WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
+                    const unsigned shared = wedge.active ? tile.count((unsigned)wedge.end - (unsigned)low) - 1 : 0;
+                    give_window(graph, start, wedge, shared, result);
+                });
+                __syncthreads();
+            }
+            if (kPerVertex) {
+                for (unsigned x = threadIdx.x; x < tile.range; x += blockDim.x)
+                    give_end(graph, start, (int)(low + x), tile.count(x), result);
+                __syncthreads();
+            }
+            for (int word = threadIdx.x; word < tile.words; word += blockDim.x) dense_table[word] = 0;
+            __syncthreads();
+        }
+        finish_start(start, sum, sums, result);
+    }
+    sums.flush(total);
+}
+
+/// Planes that counts up to `degree` need; the adders of count_hub_columns use at least three.
+__device__ __forceinline__ int planes_for(long long degree) {
+    return max(3, 64 - __clzll(degree));
+}
+
+/// Degrees below 2^8: a warp per start.
+extern "C" __global__ void __launch_bounds__(256)
+butterfly_hubs_warp(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, const int at_once,
+                    RESULT_PARAMETERS) {
+    const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
+    SplitSum sums;
+    for (int first = next_for_warp(counter, at_once); first < n_rows; first = next_for_warp(counter, at_once)) {
+        for (int position = first; position < min(first + at_once, n_rows); ++position) {
+            const Start start = load_start(graph, rows[position], 1);
+            const int n_planes = planes_for(start.end - start.begin);
+            BitCounters<8> counters;
+            counters.clear();
+            count_hub_columns(graph, start, hub_rows, 0, 1, n_planes, counters);
+            sums.add(counters.pairs(start.rank, n_planes));
+        }
+    }
+    sums.flush(total);
+}
+
+/// A block per start; the planes of its warps are added pairwise through shared memory.
+template <int kPlanes>
+__device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, const unsigned* hub_rows, const int* rows,
+                                                    int n_rows, int* counter, unsigned* stored, int* slot,
+                                                    unsigned long long* total) {
+    const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
+    SplitSum sums;
+    for (int at = next_for_block(counter, slot); at < n_rows; at = next_for_block(counter, slot)) {
+        const Start start = load_start(graph, rows[at], 1);
+        const int n_planes = planes_for(start.end - start.begin);
+        BitCounters<kPlanes> counters;
+        counters.clear();
+        count_hub_columns(graph, start, hub_rows, warp, n_warps, n_planes, counters);
+        for (int half = n_warps / 2; half > 0; half >>= 1) {
+            constexpr int kStored = kPlanes * kRowWords;
+            if (warp >= half && warp < 2 * half) counters.store(stored + (warp - half) * kStored);
+            __syncthreads();
+            if (warp < half) counters.add_stored(stored + warp * kStored);
+            __syncthreads();
+        }
+        if (warp == 0) sums.add(counters.pairs(start.rank, n_planes));
+    }
+    sums.flush(total);
+}
+
+/// Degrees below 2^16; blocks of a power of two of warps, shared memory: n_warps / 2 * 16 * kRowWords words.
+extern "C" __global__ void __launch_bounds__(256)
+butterfly_hubs_block(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, RESULT_PARAMETERS) {
+    extern __shared__ unsigned stored_planes[];
+    __shared__ int next_position;
+    const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
+    count_hubs_by_block<16>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
+}
+
+/// Degrees below 2^28; shared memory: n_warps / 2 * 28 * kRowWords words.
+extern "C" __global__ void __launch_bounds__(512)
+butterfly_hubs_large(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, RESULT_PARAMETERS) {
+    extern __shared__ unsigned stored_planes[];
+    __shared__ int next_position;
+    const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
+    count_hubs_by_block<28>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
+}

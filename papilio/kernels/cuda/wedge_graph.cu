@@ -1,0 +1,129 @@
+// Building the wedge engine's graph on the device: relabelling by rank, both CSR directions, wedge counts.
+//
+// Two sorts of 64-bit keys do all the ordering. The first sorts (rank of v, rank of u) and so gives the rows
+// of layer V; position i in it is then the payload of the second key (rank of u, i), whose order gives the rows of
+// layer U with their neighbours ascending, because i ascends with the rank of v. Entry j of layer U and
+// entry i of layer V are the two directions of one edge, so the position of each end in the other's row, which
+// bounds the wedges of the entry, needs no search.
+//
+// Every kernel is a grid-stride loop over independent elements; n edges below 2^32, rows below 2^31.
+#include "hub_columns.cuh"
+
+__device__ __forceinline__ long long global_thread() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ __forceinline__ long long grid_threads() { return (long long)gridDim.x * blockDim.x; }
+
+__device__ __forceinline__ unsigned high_half(unsigned long long key) { return (unsigned)(key >> 32); }
+__device__ __forceinline__ unsigned low_half(unsigned long long key) { return (unsigned)key; }
+
+/// degree[ids[e]] += 1 for every edge.
+extern "C" __global__ void __launch_bounds__(256)
+count_degrees(const int* __restrict__ ids, const long long n, int* degree) {
+    for (long long e = global_thread(); e < n; e += grid_threads()) atomicAdd(&degree[ids[e]], 1);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+first_keys(const int* __restrict__ u, const int* __restrict__ v, const long long n, const int* __restrict__ rank_u,
+           const int* __restrict__ rank_v, unsigned long long* keys) {
+    for (long long e = global_thread(); e < n; e += grid_threads())
+        keys[e] = ((unsigned long long)(unsigned)rank_v[v[e]] << 32) | (unsigned)rank_u[u[e]];
+}
+
+/// Rows of layer V from the sorted first keys, and the second keys. `adjacency_v` starts at entry n.
+extern "C" __global__ void __launch_bounds__(256)
+second_keys(const unsigned long long* __restrict__ first, const long long n, int* adjacency_v,
+            unsigned long long* second) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) {
+        adjacency_v[i] = (int)low_half(first[i]);
+        second[i] = ((unsigned long long)low_half(first[i]) << 32) | (unsigned)i;
+    }
+}
+
+/// Rows of layer U from the sorted second keys, and for both directions the position of the start in the
+/// middle's row, in `prefix` (entries 0 to n - 1 are layer U, n to 2 n - 1 layer V).
+extern "C" __global__ void __launch_bounds__(256)
+link_directions(const unsigned long long* __restrict__ first, const unsigned long long* __restrict__ second,
+                const long long n, const long long* __restrict__ indptr, const int n_u, int* adjacency_u, int* prefix) {
+    for (long long j = global_thread(); j < n; j += grid_threads()) {
+        const long long i = low_half(second[j]);
+        const unsigned u = high_half(second[j]);
+        const unsigned v = high_half(first[i]);
+        adjacency_u[j] = (int)v;
+        prefix[j] = (int)(n + i - indptr[(long long)n_u + v]);
+        prefix[n + i] = (int)(j - indptr[u]);
+    }
+}
+
+/// Per row: its entries that precede it (`ahead[row]` of the other side do), and those among the hub columns.
+extern "C" __global__ void __launch_bounds__(256)
+row_bounds(const long long* __restrict__ indptr, const int* __restrict__ adjacency, const int* __restrict__ ahead,
+           const int n_rows, int* preceding, int* hub_count) {
+    for (long long row = global_thread(); row < n_rows; row += grid_threads()) {
+        const int* ends = adjacency + indptr[row];
+        const int length = (int)(indptr[row + 1] - indptr[row]);
+        const int bound = lower_bound(ends, length, ahead[row]);
+        preceding[row] = bound;
+        hub_count[row] = lower_bound(ends, bound, kHubColumns);
+    }
+}
+
+/// Cut every entry's prefix to the ends that precede the middle, and add up the wedges of each start: all of
+/// them, and those that end in the hub columns. The row of an entry is the upper half of its sorted key.
+extern "C" __global__ void __launch_bounds__(256)
+count_wedges(const unsigned long long* __restrict__ keys, const long long n, const int* __restrict__ adjacency,
+             const int* __restrict__ preceding, const int* __restrict__ hub_count, const int start_offset,
+             const int middle_offset, int* prefix, unsigned long long* wedges, unsigned long long* hub_wedges) {
+    const long long padded = (n + kWarpSize - 1) / kWarpSize * kWarpSize;  // whole warps reach the collectives
+    for (long long e = global_thread(); e < padded; e += grid_threads()) {
+        unsigned length = 0, at_hubs = 0, row = 0xffffffffu;
+        if (e < n) {
+            const int middle = adjacency[e] + middle_offset;
+            length = (unsigned)min(prefix[e], preceding[middle]);
+            at_hubs = (unsigned)min((int)length, hub_count[middle]);
+            prefix[e] = (int)length;
+            row = high_half(keys[e]);
+        }
+        const unsigned left = __shfl_up_sync(kFullMask, row, 1);
+        const unsigned heads = __ballot_sync(kFullMask, lane_id() == 0 || left != row);
+        const int first = 31 - __clz(heads & (lanes_before(lane_id()) | (1u << lane_id())));
+        const unsigned long long all = warp_segment_sum(length, first);
+        const unsigned long long hubs = warp_segment_sum(at_hubs, first);
+        const bool last = lane_id() == kWarpSize - 1 || (heads >> (lane_id() + 1) & 1u);
+        if (last && e < n && all != 0) {
+            atomicAdd(&wedges[start_offset + row], all);
+            if (hubs != 0) atomicAdd(&hub_wedges[start_offset + row], hubs);
+        }
+    }
+}
+
+/// The bit matrix of hub_columns.cuh: a warp per row, `hub_count[row]` bits set. Shared memory: a row per warp.
+extern "C" __global__ void __launch_bounds__(256)
+fill_hub_rows(const long long* __restrict__ indptr, const int* __restrict__ adjacency,
+              const int* __restrict__ hub_count, const int n_rows, unsigned* hub_rows) {
+    extern __shared__ unsigned row_words[];
+    unsigned* words = row_words + threadIdx.x / kWarpSize * kRowWords;
+    const int lane = lane_id();
+    const long long warps = grid_threads() / kWarpSize;
+    for (long long row = global_thread() / kWarpSize; row < n_rows; row += warps) {
+        for (int k = lane; k < kRowWords; k += kWarpSize) words[k] = 0;
+        __syncwarp();
+        const int* ends = adjacency + indptr[row];
+        for (int i = lane; i < hub_count[row]; i += kWarpSize) atomicOr(&words[ends[i] >> 5], 1u << (ends[i] & 31));
+        __syncwarp();
+        for (int k = lane; k < kRowWords; k += kWarpSize) hub_rows[row * kRowWords + k] = words[k];
+        __syncwarp();
+    }
+}
+
+/// Add the results of an edge's two directions; edges are given by original ids, entries by rank.
+extern "C" __global__ void __launch_bounds__(256)
+gather_edges(const int* __restrict__ u, const int* __restrict__ v, const long long n, const int* __restrict__ rank_u,
+             const int* __restrict__ rank_v, const long long* __restrict__ indptr, const int* __restrict__ adjacency,
+             const int n_u, const unsigned long long* __restrict__ by_entry, unsigned long long* by_edge) {
+    for (long long e = global_thread(); e < n; e += grid_threads()) {
+        const int a = rank_u[u[e]], b = rank_v[v[e]];
+        const long long row_a = indptr[a], row_b = indptr[n_u + b];
+        const int at_a = lower_bound(adjacency + row_a, (int)(indptr[a + 1] - row_a), b);
+        const int at_b = lower_bound(adjacency + row_b, (int)(indptr[n_u + b + 1] - row_b), a);
+        by_edge[e] = by_entry[row_a + at_a] + by_entry[row_b + at_b];
+    }
+}

@@ -1,0 +1,154 @@
+// The wedge engine's graph and its traversal: every wedge of one start vertex, lanes assigned by wedge.
+//
+// Requires: rows of both layers in one index space (layer U by rank, then layer V by rank), adjacency sorted
+// by the side-local rank of the neighbour, no duplicates. The priority order over both layers is by falling
+// degree, ties by layer, then id. A wedge (u, v, w) is owned by its start w and counted when its end u
+// precedes both the middle v and w; the ends of (w, v) are then a prefix of N(v), of length
+//     prefix[j] = min(position of w in N(v), number of ends in N(v) that precede v)   for entry j = (w, v).
+// Each pair (u, w) on one side is met from the later of the two alone, hence counted once.
+//
+// Bound: the ends that precede v are at least as large in degree as v, so p of them need p^2 <= m edges:
+// prefix[j] <= sqrt(m) <= 2^20 for m <= 2^40, and the wedges of 32 entries fit in 32 bits.
+#pragma once
+
+#include "warp.cuh"
+
+struct WedgeGraph {
+    const long long* indptr;  // row offsets, n_u + n_v + 1 entries
+    const int* adjacency;     // side-local ranks, 2 m entries
+    const int* prefix;        // wedges of each entry, 2 m entries
+    const int* hub_count;     // per row: its entries among the hub columns (see hub_columns.cuh)
+    int n_u;                  // rows of layer U come first
+};
+
+/// The start of a work item: its row and what the traversal needs of it.
+struct Start {
+    int row;
+    int rank;           // side-local
+    int middle_offset;  // row of the middle with side-local rank 0
+    long long begin, end;
+    int skip_hubs;  // 1: ends among the hub columns are counted elsewhere
+    int narrow;     // 1: only ends of rank in [end_low, end_high), found by binary search in each list
+    int end_low, end_high;
+};
+
+__device__ __forceinline__ Start load_start(const WedgeGraph& graph, int row, int skip_hubs) {
+    Start start;
+    start.row = row;
+    start.rank = row < graph.n_u ? row : row - graph.n_u;
+    start.middle_offset = row < graph.n_u ? graph.n_u : 0;
+    start.begin = graph.indptr[row];
+    start.end = graph.indptr[row + 1];
+    start.skip_hubs = skip_hubs;
+    start.narrow = 0;
+    start.end_low = 0;
+    start.end_high = start.rank;
+    return start;
+}
+
+/// First position in the sorted list `ends[0, length)` whose value is at least `bound`.
+__device__ __forceinline__ int lower_bound(const int* ends, int length, int bound) {
+    int low = 0;
+    while (low < length) {
+        const int middle = (low + length) >> 1;
+        if (ends[middle] < bound)
+            low = middle + 1;
+        else
+            length = middle;
+    }
+    return low;
+}
+
+/// One wedge as the traversal hands it to a motif's body.
+struct Wedge {
+    bool active;       // false for lanes past the last wedge of a window
+    int end;           // side-local rank of the end u
+    long long at;      // entry (v, u): position of the end in the middle's row
+    long long entry;   // entry (w, v): position of the middle in the start's row
+    int segment;       // first lane of this window with the same entry
+};
+
+/// Entries of N(w) held by one warp, a list per lane, with the exclusive prefix sum of their lengths.
+struct Lists {
+    long long source;  // adjacency position of the first end, less `first`
+    unsigned first;    // wedges before this list
+    unsigned total;    // wedges of all lists
+};
+
+__device__ __forceinline__ Lists load_lists(const WedgeGraph& graph, const Start& start, long long base) {
+    const long long j = base + lane_id();
+    int length = 0;
+    long long source = 0;
+    if (j < start.end) {
+        const int middle = graph.adjacency[j] + start.middle_offset;
+        const int skip = start.skip_hubs ? graph.hub_count[middle] : 0;
+        length = max(graph.prefix[j] - skip, 0);
+        source = graph.indptr[middle] + skip;
+        if (start.narrow) {
+            const int* ends = graph.adjacency + source;
+            const int low = lower_bound(ends, length, start.end_low);
+            length = lower_bound(ends, length, start.end_high) - low;
+            source += low;
+        }
+    }
+    const unsigned inclusive = warp_inclusive_sum((unsigned)length);
+    Lists lists;
+    lists.first = inclusive - (unsigned)length;
+    lists.source = source - (long long)lists.first;
+    lists.total = __shfl_sync(kFullMask, inclusive, kWarpSize - 1);
+    return lists;
+}
+
+/// The lane whose list holds wedge t (the last lane with first <= t); empty lists are passed over.
+__device__ __forceinline__ int owner_of(const Lists& lists, unsigned window, unsigned t) {
+    const unsigned started = __ballot_sync(kFullMask, lists.first <= window);
+    const unsigned inside = __ballot_sync(kFullMask, lists.first > window && lists.first < window + kWarpSize);
+    if (inside == 0) return 31 - __clz(started);
+    int lane = 0;
+    for (int step = kWarpSize / 2; step > 0; step >>= 1) {
+        const unsigned first = __shfl_sync(kFullMask, lists.first, lane + step);
+        if (first <= t) lane += step;
+    }
+    return lane;
+}
+
+/// Call body(wedge) for every wedge of `start`, 32 consecutive wedges per warp and call, in `n_warps` warps of
+/// which the caller is number `warp`. All lanes call `body` together, `wedge.active` or not, so that it may use
+/// warp collectives. kAhead windows are fetched before the first is used, to hide the latency of the loads.
+template <int kAhead, class Body>
+__device__ __forceinline__ void for_each_wedge(const WedgeGraph& graph, const Start& start, int warp, int n_warps,
+                                               Body body) {
+    // Many entries: whole groups of 32 to each warp. Few: all warps share the windows of every group.
+    const bool by_group = start.end - start.begin >= 128LL * n_warps;
+    const long long group_step = by_group ? (long long)kWarpSize * n_warps : kWarpSize;
+    const unsigned window_step = by_group ? kWarpSize : kWarpSize * n_warps;
+    const unsigned first_window = by_group ? 0u : (unsigned)(kWarpSize * warp);
+    const int lane = lane_id();
+    for (long long base = start.begin + (by_group ? (long long)kWarpSize * warp : 0); base < start.end;
+         base += group_step) {
+        const Lists lists = load_lists(graph, start, base);
+        for (unsigned window = first_window; window < lists.total; window += kAhead * window_step) {
+            Wedge wedges[kAhead];
+#pragma unroll
+            for (int k = 0; k < kAhead; ++k) {
+                const unsigned at = window + k * window_step;
+                Wedge& wedge = wedges[k];
+                wedge.active = false;
+                wedge.end = -1;
+                if (at < lists.total) {  // uniform over the warp
+                    const unsigned t = at + lane;
+                    const int owner = owner_of(lists, at, t);
+                    const unsigned first = __shfl_sync(kFullMask, lists.first, owner);
+                    wedge.at = __shfl_sync(kFullMask, lists.source, owner) + t;
+                    wedge.entry = base + owner;
+                    wedge.segment = first > at ? (int)(first - at) : 0;
+                    wedge.active = t < lists.total;
+                    if (wedge.active) wedge.end = graph.adjacency[wedge.at];
+                }
+            }
+#pragma unroll
+            for (int k = 0; k < kAhead; ++k)
+                if (window + k * window_step < lists.total) body(wedges[k]);
+        }
+    }
+}

@@ -1,0 +1,338 @@
+"""Butterflies on the GPU: the policy that gives each work item of ``butterfly.cu`` its schedule, and the launches.
+
+The total of a start is the sum over its ends u of C(c(u, w), 2), so ends can be counted by different schedules
+as long as each end has one: ends among the hub columns go through the bit matrix (when the start has enough of
+them, and only a total is asked for), all others through a counter table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError, InputError, UnsupportedError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.bounds import MAX_START_COUNT, check_vertices
+from papilio.kernels.engine import EngineName, Partial
+from papilio.kernels.gpu.device import Device
+from papilio.kernels.gpu.wedge_graph import WedgeGraph, build_wedge_graph, fill_hub_rows, gather_edges
+from papilio.kernels.tuning import DENSE_BITS, TableClass, WedgeTuning, wedge_tuning
+from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
+
+__all__ = ["ButterflyGpu", "PreparedButterflyGpu"]
+
+_SHIFT = np.uint64(32)
+_LOW_MASK = np.uint64(0xFFFFFFFF)
+_BIT_MATRIX_DEGREE = 1 << 28
+"""Degrees from which the planes of the bit matrix would not do."""
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """One schedule: the kernel, its launch and the position of its argument after the items."""
+
+    kernel: str
+    threads: int
+    shared_bytes: int
+    argument: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedButterflyGpu:
+    """A graph ready for :meth:`ButterflyGpu.run`, on the device.
+
+    Attributes
+    ----------
+    source : BipartiteGraph
+        The graph as given, on the host.
+    per : {"total", "vertex", "edge"}
+        What is counted.
+    graph : WedgeGraph or None
+        The graph in rank space; None when it has no edges.
+    items : device array of int32, shape (n_items,)
+        Start row of each work item.
+    costs : device array of uint64, shape (n_items,)
+        Wedges of each work item, falling.
+    uses_hubs : device array of uint8, shape (n_rows,)
+        1 for starts whose hub ends go through the bit matrix.
+    hub_rows : device array of uint32 or None
+        The bit matrix; None when no start uses it.
+    launches : tuple of _Launch
+        The schedules in use.
+    scheduled : device array of uint64
+        (schedule << 32 | item), ascending: the items of each schedule.
+    """
+
+    source: BipartiteGraph
+    per: Granularity
+    graph: WedgeGraph | None
+    items: Any
+    costs: Any
+    uses_hubs: Any
+    hub_rows: Any
+    launches: tuple[_Launch, ...]
+    scheduled: Any
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        return int(self.items.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        arrays = (self.items, self.costs, self.uses_hubs, self.hub_rows, self.scheduled)
+        held = sum(int(array.nbytes) for array in arrays if array is not None)
+        return held + (self.graph.nbytes if self.graph is not None else 0)
+
+
+class ButterflyGpu:
+    """The GPU engine of :class:`~papilio.motifs.Butterfly` on one device.
+
+    Parameters
+    ----------
+    device : Device
+        Where to run.
+    tuning : WedgeTuning, optional
+        Launch constants; by default those of the device.
+    """
+
+    name: EngineName = "gpu"
+
+    def __init__(self, device: Device, tuning: WedgeTuning | None = None) -> None:
+        self.device = device
+        self.tuning = tuning if tuning is not None else wedge_tuning(device.max_shared_bytes)
+
+    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
+        """Rank, relabel and build both CSR directions on the device, then schedule the items.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity.
+        CapacityError
+            When the graph or one of its counts passes what the kernels are proven for.
+        """
+        if not isinstance(motif, Butterfly):
+            raise UnsupportedError(f"the butterfly engine cannot count {motif.name!r}")
+        if not isinstance(graph, BipartiteGraph):
+            raise UnsupportedError(f"butterflies need a bipartite graph, not a {type(graph).__name__}")
+        if per not in GRANULARITIES:
+            raise UnsupportedError(f"unknown granularity {per!r}; known: {', '.join(GRANULARITIES)}")
+        xp = self.device.xp
+        if graph.n_edges == 0:
+            none = xp.zeros(0, dtype=np.int32)
+            return PreparedButterflyGpu(graph, per, None, none, none, none, None, (), none)
+        if per == "vertex":
+            check_vertices(graph)
+        built = build_wedge_graph(self.device, graph, self.tuning)
+        items, costs = _order_items(xp, built)
+        if int(items.size):
+            _check_start_bound(xp, costs, built.degree[items])
+        uses_hubs = self._choose_hub_starts(built, items, per)
+        hub_rows = fill_hub_rows(self.device, built, self.tuning) if bool(uses_hubs.any()) else None
+        launches, scheduled = self._schedule(built, items, uses_hubs)
+        return PreparedButterflyGpu(graph, per, built, items, costs, uses_hubs, hub_rows, launches, scheduled)
+
+    def work(self, prepared: PreparedButterflyGpu) -> NDArray[np.int64]:
+        """Wedges of each work item, int64 of shape (n_items,), falling, host."""
+        return self.device.to_host(prepared.costs).astype(np.int64)
+
+    def run(self, prepared: PreparedButterflyGpu, start: int, stop: int) -> Partial:
+        """Count the butterflies of the items ``[start, stop)``.
+
+        Raises
+        ------
+        InputError
+            When the interval does not lie in ``[0, n_items]``.
+        """
+        if not 0 <= start <= stop <= prepared.n_items:
+            raise InputError(f"interval [{start}, {stop}) does not lie in [0, {prepared.n_items})")
+        xp = self.device.xp
+        total = xp.zeros(2, dtype=np.uint64)
+        result = self._empty_result(prepared)
+        if start < stop:
+            self._launch_all(prepared, start, stop, total, result)
+        low, high = (int(part) for part in self.device.to_host(total))
+        work = int(prepared.costs[start:stop].sum()) if start < stop else 0
+        return Partial(low + (high << 32), work, self._vectors(prepared, result))
+
+    def _choose_hub_starts(self, graph: WedgeGraph, items: Any, per: Granularity) -> Any:
+        """Mark the starts whose hub wedges repay reading a row of the bit matrix for each of their entries."""
+        xp, tuning = self.device.xp, self.tuning
+        uses_hubs = xp.zeros(graph.n_rows, dtype=np.uint8)
+        matrix_bytes = graph.n_rows * 128 * tuning.hub_words
+        if per != "total" or matrix_bytes > tuning.hub_memory_fraction * self.device.free_bytes():
+            return uses_hubs
+        degree = graph.degree[items].astype(np.int64)
+        repaid = graph.hub_wedges[items].astype(np.int64) >= tuning.hub_min_wedges * degree
+        uses_hubs[items] = repaid & (degree < _BIT_MATRIX_DEGREE)
+        return uses_hubs
+
+    def _schedule(self, graph: WedgeGraph, items: Any, uses_hubs: Any) -> tuple[tuple[_Launch, ...], Any]:
+        """Give each item its schedule for the hub columns, if any, and for the other ends, if any."""
+        xp, tuning = self.device.xp, self.tuning
+        degree = graph.degree[items].astype(np.int64)
+        rank = xp.where(items < graph.n_u, items, items - graph.n_u).astype(np.int64)
+        by_hubs = uses_hubs[items] != 0
+        far = graph.wedges[items].astype(np.int64) - xp.where(
+            by_hubs, graph.hub_wedges[items].astype(np.int64), 0
+        )
+        ends = rank - xp.where(by_hubs, 1024 * tuning.hub_words, 0)
+
+        table_bytes = xp.zeros(items.size, dtype=np.int64)
+        for below, bits in reversed(DENSE_BITS):
+            table_bytes = xp.where(degree < below, (ends * bits + 7) // 8, table_bytes)
+        launches = [_Launch("butterfly_match", 256, 0, tuning.warp_items)]
+        fits = [(far <= tuning.match_max_wedges) & (degree <= 32)]
+        for table in tuning.tables:
+            launches.append(_table_launch(table))
+            fits.append(
+                (far <= table.max_wedges) & ((table.kernel == "hash") | (table_bytes <= table.table_bytes))
+            )
+        fits[-1] = xp.ones(items.size, dtype=bool)
+        table_class = xp.argmax(xp.stack(fits), axis=0).astype(np.uint64)
+
+        n_tables = len(launches)
+        row_bytes = 128 * tuning.hub_words
+        launches += [
+            _Launch(
+                "butterfly_hubs_large",
+                tuning.large_threads,
+                tuning.large_threads // 64 * 28 * row_bytes,
+                None,
+            ),
+            _Launch(
+                "butterfly_hubs_block",
+                tuning.block_threads,
+                tuning.block_threads // 64 * 16 * row_bytes,
+                None,
+            ),
+            _Launch("butterfly_hubs_warp", 256, 0, tuning.warp_items),
+        ]
+        hub_class = n_tables + (degree < tuning.large_degree).astype(np.uint64)
+        hub_class += (degree < tuning.block_degree).astype(np.uint64)
+
+        index = xp.arange(items.size, dtype=np.uint64)
+        scheduled = xp.concatenate(
+            (
+                ((table_class << _SHIFT) | index)[far > 0],
+                ((hub_class.astype(np.uint64) << _SHIFT) | index)[by_hubs],
+            )
+        )
+        scheduled.sort()
+        return tuple(launches), scheduled
+
+    def _launch_all(
+        self, prepared: PreparedButterflyGpu, start: int, stop: int, total: Any, result: Any
+    ) -> None:
+        xp, graph, tuning = self.device.xp, prepared.graph, self.tuning
+        assert graph is not None
+        module = self.device.load(
+            "butterfly", {"PER": GRANULARITIES.index(prepared.per), "HUB_WORDS": tuning.hub_words}
+        )
+        graph_args = (
+            graph.indptr,
+            graph.adjacency,
+            graph.prefix,
+            graph.hub_count,
+            prepared.uses_hubs,
+            np.int32(graph.n_u),
+        )
+        counters = xp.zeros(len(prepared.launches), dtype=np.int32)
+        for at, first, last in self._intervals(prepared, start, stop):
+            launch = prepared.launches[at]
+            rows = prepared.items[(prepared.scheduled[first:last] & _LOW_MASK).astype(np.int64)]
+            n_rows = last - first
+            by_warp = launch.kernel in ("butterfly_match", "butterfly_hubs_warp")
+            per_block = launch.threads // 32 * tuning.warp_items if by_warp else 1
+            blocks = min((n_rows + per_block - 1) // per_block, tuning.blocks_per_sm * self.device.sm_count)
+            hub_args = (prepared.hub_rows,) if launch.kernel.startswith("butterfly_hubs") else ()
+            own = () if launch.argument is None else (np.int32(launch.argument),)
+            module.get_function(launch.kernel)(
+                (blocks,),
+                (launch.threads,),
+                (*graph_args, *hub_args, rows, np.int32(n_rows), counters[at : at + 1], *own, total, result),
+                shared_mem=launch.shared_bytes,
+            )
+
+    def _intervals(
+        self, prepared: PreparedButterflyGpu, start: int, stop: int
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield (schedule, first, last) into ``scheduled`` for the items ``[start, stop)``, heavy schedules first."""
+        schedules = np.arange(len(prepared.launches), dtype=np.uint64) << _SHIFT
+        edges = np.concatenate((schedules + np.uint64(start), schedules + np.uint64(stop)))
+        found = self.device.to_host(
+            self.device.xp.searchsorted(prepared.scheduled, self.device.xp.asarray(edges), side="left")
+        )
+        firsts, lasts = found[: schedules.size], found[schedules.size :]
+        for at in reversed(range(schedules.size)):
+            if firsts[at] < lasts[at]:
+                yield at, int(firsts[at]), int(lasts[at])
+
+    def _empty_result(self, prepared: PreparedButterflyGpu) -> Any:
+        graph = prepared.graph
+        size = 1
+        if graph is not None and prepared.per == "vertex":
+            size = graph.n_rows
+        elif graph is not None and prepared.per == "edge":
+            size = 2 * graph.n_edges
+        return self.device.xp.zeros(size, dtype=np.uint64)
+
+    def _vectors(self, prepared: PreparedButterflyGpu, result: Any) -> dict[str, NDArray[np.uint64]]:
+        """Bring a result from rank space to original ids, on the host."""
+        source, graph = prepared.source, prepared.graph
+        if prepared.per == "total":
+            return {}
+        if graph is None:
+            sizes = {"u": source.n_u, "v": source.n_v} if prepared.per == "vertex" else {"edge": 0}
+            return {name: np.zeros(size, dtype=np.uint64) for name, size in sizes.items()}
+        if prepared.per == "vertex":
+            return {
+                "u": self.device.to_host(result[graph.rank_u]),
+                "v": self.device.to_host(result[graph.n_u :][graph.rank_v]),
+            }
+        return {"edge": self.device.to_host(gather_edges(self.device, graph, source, self.tuning, result))}
+
+
+def _table_launch(table: TableClass) -> _Launch:
+    if table.kernel == "hash":
+        return _Launch(
+            "butterfly_hash", table.threads, table.table_bytes, (table.table_bytes // 8).bit_length() - 1
+        )
+    return _Launch("butterfly_dense", table.threads, table.table_bytes, table.table_bytes // 4)
+
+
+def _order_items(xp: Any, graph: WedgeGraph) -> tuple[Any, Any]:
+    """Return (start rows, wedges) of the work items: wedges falling, then priority."""
+    rows = xp.nonzero((graph.degree >= 2) & (graph.wedges > 0))[0]
+    wedges = graph.wedges[rows]
+    priority = graph.priority[rows].astype(np.uint64)
+    if rows.size and int(wedges.max()) > 0xFFFFFFFF:
+        order = xp.lexsort(xp.stack((priority, np.uint64(2**64 - 1) - wedges)))
+        rows = rows[order]
+    else:
+        row_at = xp.empty(graph.n_rows, dtype=np.int32)
+        row_at[graph.priority] = xp.arange(graph.n_rows, dtype=np.int32)
+        keys = ((_LOW_MASK - wedges) << _SHIFT) | priority
+        keys.sort()
+        rows = row_at[(keys & _LOW_MASK).astype(np.int64)]
+    return rows.astype(np.int32), graph.wedges[rows]
+
+
+def _check_start_bound(xp: Any, wedges: Any, degree: Any) -> None:
+    """Refuse a graph on which the butterflies of one start could pass the 64 bits of one sum.
+
+    A start meets each end at most ``degree`` times, so it owns at most ``wedges * (degree - 1) / 2``.
+    """
+    if int(wedges.max()) * int(degree.max()) <= 2 * MAX_START_COUNT:
+        return
+    allowed = np.uint64(2 * MAX_START_COUNT) // degree.astype(np.uint64)
+    if bool((wedges > allowed).any()):
+        raise CapacityError(
+            f"one vertex could own more than {MAX_START_COUNT} butterflies; the gpu engine adds them in 64 bits"
+        )

@@ -1,0 +1,77 @@
+"""The current CUDA device through CuPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import cupy
+from numpy.typing import NDArray
+
+from papilio.errors import EngineUnavailableError
+from papilio.kernels.gpu.device import Kernel, Module, read_source
+
+__all__ = ["CudaDevice"]
+
+_SHARED_DEFAULT_BYTES = 48 << 10
+"""Dynamic shared memory that a kernel may use without asking for more."""
+
+
+class _CudaModule:
+    """A CuPy module whose kernels may use all the shared memory of a block."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._kernels: dict[str, Kernel] = {}
+
+    def get_function(self, name: str) -> Kernel:
+        if name not in self._kernels:
+            function = self._module.get_function(name)
+
+            def launch(
+                grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], shared_mem: int = 0
+            ) -> None:
+                if shared_mem > _SHARED_DEFAULT_BYTES and function.max_dynamic_shared_size_bytes < shared_mem:
+                    function.max_dynamic_shared_size_bytes = shared_mem
+                function(grid, block, args, shared_mem=shared_mem)
+
+            self._kernels[name] = launch
+        return self._kernels[name]
+
+
+class CudaDevice:
+    """The current CUDA device, through CuPy.
+
+    Raises
+    ------
+    EngineUnavailableError
+        When no CUDA device can be used.
+    """
+
+    def __init__(self) -> None:
+        self.xp = cupy
+        try:
+            attributes = cupy.cuda.Device().attributes
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise EngineUnavailableError(f"no CUDA device can be used ({error}); use --engine cpu") from error
+        self.sm_count = int(attributes["MultiProcessorCount"])
+        self.max_shared_bytes = int(attributes["MaxSharedMemoryPerBlockOptin"])
+        self._modules: dict[tuple[Any, ...], _CudaModule] = {}
+
+    def load(self, stem: str, defines: Mapping[str, int]) -> Module:
+        key = (stem, *sorted(defines.items()))
+        if key not in self._modules:
+            options = ("-std=c++17", *(f"-D{name}={value}" for name, value in sorted(defines.items())))
+            self._modules[key] = _CudaModule(cupy.RawModule(code=read_source(f"{stem}.cu"), options=options))
+        return self._modules[key]
+
+    def to_host(self, array: Any) -> NDArray[Any]:
+        host: NDArray[Any] = cupy.asnumpy(array)
+        return host
+
+    def synchronize(self) -> None:
+        cupy.cuda.get_current_stream().synchronize()
+
+    def free_bytes(self) -> int:
+        free, _ = cupy.cuda.runtime.memGetInfo()
+        return int(free) + int(cupy.get_default_memory_pool().free_bytes())

@@ -1,0 +1,94 @@
+"""A CUDA device as the launchers see it: arrays, kernels from the ``.cu`` sources, limits.
+
+The launchers use nothing but this small interface; :mod:`papilio.kernels.gpu.cuda_device` implements it with
+CuPy, and the tests with NumPy on an emulator of the CUDA sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError
+
+__all__ = ["SOURCES", "Device", "Kernel", "Module", "check_fits", "read_source"]
+
+SOURCES = Path(__file__).resolve().parent.parent / "cuda"
+"""Folder of the ``.cu`` and ``.cuh`` files."""
+
+_INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
+
+Kernel = Callable[..., None]
+"""``kernel(grid, block, args, shared_mem=0)``, as CuPy's."""
+
+
+class Module(Protocol):
+    """A compiled ``.cu`` file."""
+
+    def get_function(self, name: str) -> Kernel:
+        """Return the kernel of that name."""
+        ...
+
+
+class Device(Protocol):
+    """What the launchers need of a device.
+
+    Attributes
+    ----------
+    xp : module
+        CuPy, or NumPy on the emulator.
+    sm_count : int
+        Multiprocessors.
+    max_shared_bytes : int
+        Shared memory that one block can have, in bytes.
+    """
+
+    xp: Any
+    sm_count: int
+    max_shared_bytes: int
+
+    def load(self, stem: str, defines: Mapping[str, int]) -> Module:
+        """Compile ``<stem>.cu`` with ``-D`` defines; cached."""
+        ...
+
+    def to_host(self, array: Any) -> NDArray[Any]:
+        """Copy a device array to the host."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until all submitted work is done."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Device memory that can still be allocated, in bytes."""
+        ...
+
+
+def read_source(name: str, included: set[str] | None = None) -> str:
+    """Return the text of a source file with its includes expanded, each once.
+
+    One self-contained text makes the compiler's cache key cover the headers too.
+    """
+    seen = included if included is not None else set()
+
+    def expand(match: re.Match[str]) -> str:
+        header = match.group(1)
+        if header in seen:
+            return ""
+        seen.add(header)
+        return read_source(header, seen)
+
+    text = (SOURCES / name).read_text(encoding="utf-8").replace("#pragma once\n", "")
+    return _INCLUDE.sub(expand, text)
+
+
+def check_fits(name: str, size: int, limit: int, unit: str) -> None:
+    """Raise :class:`CapacityError` when ``size`` passes ``limit``."""
+    if size > limit:
+        raise CapacityError(
+            f"{name} is {size} {unit}; the gpu engine takes at most {limit}; use --engine cpu"
+        )

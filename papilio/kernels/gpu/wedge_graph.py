@@ -1,0 +1,229 @@
+"""Build the wedge engine's graph on the device (``wedge_graph.cu``): ranks, rows, wedge counts, hub columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from papilio.graph import BipartiteGraph
+from papilio.kernels.gpu.device import Device, Module, check_fits
+from papilio.kernels.tuning import WedgeTuning
+
+__all__ = ["WedgeGraph", "build_wedge_graph", "fill_hub_rows", "gather_edges"]
+
+_THREADS = 256
+_HIGH = np.uint64(32)
+_LOW_MASK = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class WedgeGraph:
+    """A bipartite graph in rank space, on the device; rows of layer U by rank, then rows of layer V.
+
+    Attributes
+    ----------
+    n_u, n_v, n_edges : int
+        Sizes.
+    rank_u, rank_v : device array of int32, shape (n_u,) and (n_v,)
+        Side-local rank of each original id.
+    indptr : device array of int64, shape (n_u + n_v + 1,)
+        Row offsets.
+    adjacency : device array of int32, shape (2 n_edges,)
+        Side-local ranks of the neighbours, ascending within a row.
+    prefix : device array of int32, shape (2 n_edges,)
+        Counted wedges of each entry: the ends of (row, neighbour) are that long a prefix of the neighbour's row.
+    hub_count : device array of int32, shape (n_u + n_v,)
+        Ends of each row among the hub columns.
+    degree : device array of int32, shape (n_u + n_v,)
+        Row lengths.
+    priority : device array of int64, shape (n_u + n_v,)
+        Place of each row in the order over both layers; 0 is the largest hub.
+    wedges, hub_wedges : device array of uint64, shape (n_u + n_v,)
+        Counted wedges of each start row, and those that end in the hub columns.
+    """
+
+    n_u: int
+    n_v: int
+    n_edges: int
+    rank_u: Any
+    rank_v: Any
+    indptr: Any
+    adjacency: Any
+    prefix: Any
+    hub_count: Any
+    degree: Any
+    priority: Any
+    wedges: Any
+    hub_wedges: Any
+
+    @property
+    def n_rows(self) -> int:
+        """Vertices of both layers."""
+        return self.n_u + self.n_v
+
+    @property
+    def nbytes(self) -> int:
+        """Device memory held, in bytes."""
+        return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
+
+
+def _grid(device: Device, n: int) -> tuple[int, ...]:
+    return (max(1, min((n + _THREADS - 1) // _THREADS, 16 * device.sm_count)),)
+
+
+def _rank(xp: Any, degree: Any) -> tuple[Any, Any]:
+    """Return (rank of each id, degree by rank) for the order by falling degree, then id."""
+    n = degree.size
+    keys = (_LOW_MASK - degree.astype(np.uint64)) << _HIGH
+    keys |= xp.arange(n, dtype=np.uint64)
+    keys.sort()
+    order = (keys & _LOW_MASK).astype(np.int64)
+    rank = xp.empty(n, dtype=np.int32)
+    rank[order] = xp.arange(n, dtype=np.int32)
+    return rank, degree[order]
+
+
+def _offsets(xp: Any, degree: Any) -> Any:
+    indptr = xp.zeros(degree.size + 1, dtype=np.int64)
+    xp.cumsum(degree, dtype=np.int64, out=indptr[1:])
+    return indptr
+
+
+def build_wedge_graph(device: Device, graph: BipartiteGraph, tuning: WedgeTuning) -> WedgeGraph:
+    """Copy the edges to the device and build everything else there.
+
+    Two sorts of 64-bit keys, see ``wedge_graph.cu``. Device memory at the peak: about 44 bytes per edge.
+
+    Raises
+    ------
+    CapacityError
+        For 2^32 edges or more, or 2^31 vertices or more over both layers.
+    """
+    n, n_u, n_v = graph.n_edges, graph.n_u, graph.n_v
+    check_fits("the number of edges", n, 2**32 - 1, "edges")
+    check_fits("the number of vertices of both layers", n_u + n_v, 2**31 - 1, "vertices")
+    xp = device.xp
+    module = device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words})
+    u, v = xp.asarray(graph.u), xp.asarray(graph.v)
+    grid, block = _grid(device, n), (_THREADS,)
+    count = np.int64(n)
+
+    degree_u, degree_v = xp.zeros(n_u, dtype=np.int32), xp.zeros(n_v, dtype=np.int32)
+    for ids, degree in ((u, degree_u), (v, degree_v)):
+        module.get_function("count_degrees")(grid, block, (ids, count, degree))
+    rank_u, falling_u = _rank(xp, degree_u)
+    rank_v, falling_v = _rank(xp, degree_v)
+    # Rows of the other layer that precede each row; of equal degrees layer U precedes layer V.
+    ahead = xp.concatenate(
+        (
+            xp.searchsorted(-falling_v, -falling_u, side="left"),
+            xp.searchsorted(-falling_u, -falling_v, side="right"),
+        )
+    ).astype(np.int32)
+    place = xp.concatenate((xp.arange(n_u, dtype=np.int64), xp.arange(n_v, dtype=np.int64)))
+    degree = xp.concatenate((falling_u, falling_v))
+    indptr = _offsets(xp, degree)
+
+    first = xp.empty(n, dtype=np.uint64)
+    module.get_function("first_keys")(grid, block, (u, v, count, rank_u, rank_v, first))
+    del u, v
+    first.sort()
+    adjacency, prefix = xp.empty(2 * n, dtype=np.int32), xp.empty(2 * n, dtype=np.int32)
+    second = xp.empty(n, dtype=np.uint64)
+    module.get_function("second_keys")(grid, block, (first, count, adjacency[n:], second))
+    second.sort()
+    module.get_function("link_directions")(
+        grid, block, (first, second, count, indptr, np.int32(n_u), adjacency, prefix)
+    )
+    built = WedgeGraph(
+        n_u=n_u,
+        n_v=n_v,
+        n_edges=n,
+        rank_u=rank_u,
+        rank_v=rank_v,
+        indptr=indptr,
+        adjacency=adjacency,
+        prefix=prefix,
+        hub_count=xp.zeros(n_u + n_v, dtype=np.int32),
+        degree=degree,
+        priority=place + ahead,
+        wedges=xp.zeros(n_u + n_v, dtype=np.uint64),
+        hub_wedges=xp.zeros(n_u + n_v, dtype=np.uint64),
+    )
+    _count_wedges(device, module, built, ahead, second, first)
+    return built
+
+
+def _count_wedges(
+    device: Device, module: Module, graph: WedgeGraph, ahead: Any, keys_u: Any, keys_v: Any
+) -> None:
+    """Fill ``hub_count``, ``wedges`` and ``hub_wedges``, and cut ``prefix`` to the counted ends."""
+    n = graph.n_edges
+    preceding = device.xp.empty(graph.n_rows, dtype=np.int32)
+    module.get_function("row_bounds")(
+        _grid(device, graph.n_rows),
+        (_THREADS,),
+        (graph.indptr, graph.adjacency, ahead, np.int32(graph.n_rows), preceding, graph.hub_count),
+    )
+    for keys, entries, start_offset, middle_offset in (
+        (keys_u, slice(0, n), 0, graph.n_u),
+        (keys_v, slice(n, 2 * n), graph.n_u, 0),
+    ):
+        module.get_function("count_wedges")(
+            _grid(device, n),
+            (_THREADS,),
+            (
+                keys,
+                np.int64(n),
+                graph.adjacency[entries],
+                preceding,
+                graph.hub_count,
+                np.int32(start_offset),
+                np.int32(middle_offset),
+                graph.prefix[entries],
+                graph.wedges,
+                graph.hub_wedges,
+            ),
+        )
+
+
+def fill_hub_rows(device: Device, graph: WedgeGraph, tuning: WedgeTuning) -> Any:
+    """Return the bit matrix of the hub columns, uint32 of shape (n_rows, 32 * hub_words), device."""
+    words = 32 * tuning.hub_words
+    rows = device.xp.empty((graph.n_rows, words), dtype=np.uint32)
+    module = device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words})
+    module.get_function("fill_hub_rows")(
+        (max(1, min((graph.n_rows + 7) // 8, 64 * device.sm_count)),),
+        (_THREADS,),
+        (graph.indptr, graph.adjacency, graph.hub_count, np.int32(graph.n_rows), rows),
+        shared_mem=_THREADS // 32 * words * 4,
+    )
+    return rows
+
+
+def gather_edges(
+    device: Device, graph: WedgeGraph, source: BipartiteGraph, tuning: WedgeTuning, by_entry: Any
+) -> Any:
+    """Add the two directions of each edge of ``by_entry``; uint64 of shape (n_edges,) in edge-id order, device."""
+    xp = device.xp
+    by_edge = xp.empty(graph.n_edges, dtype=np.uint64)
+    module = device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words})
+    module.get_function("gather_edges")(
+        _grid(device, graph.n_edges),
+        (_THREADS,),
+        (
+            xp.asarray(source.u),
+            xp.asarray(source.v),
+            np.int64(graph.n_edges),
+            graph.rank_u,
+            graph.rank_v,
+            graph.indptr,
+            graph.adjacency,
+            np.int32(graph.n_u),
+            by_entry,
+            by_edge,
+        ),
+    )
+    return by_edge

@@ -1,0 +1,107 @@
+"""Launch constants, as data: rows by motif and architecture, with a generic fall-through.
+
+A row is chosen by :func:`wedge_tuning`; a row that cites a benchmark was measured there, the generic row
+follows from the sizes of shared memory and registers alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DENSE_BITS", "TableClass", "WedgeTuning", "wedge_tuning"]
+
+DENSE_BITS = ((1 << 8, 8), (1 << 16, 16), (1 << 31, 32))
+"""Counter width of the dense schedule by the degree of the start: (degree below, bits); as in butterfly.cu."""
+
+
+@dataclass(frozen=True)
+class TableClass:
+    """One way to launch a counter-table kernel.
+
+    Attributes
+    ----------
+    kernel : str
+        ``dense`` or ``hash``.
+    threads : int
+        Threads per block.
+    table_bytes : int
+        Shared memory of the table, in bytes (hash: 8 per slot, a power of two of slots).
+    max_wedges : int
+        Most wedges of a start in this class; for ``hash`` at most 5/8 of the slots, so the table is never full.
+    """
+
+    kernel: str
+    threads: int
+    table_bytes: int
+    max_wedges: int
+
+
+@dataclass(frozen=True)
+class WedgeTuning:
+    """Constants of the wedge engine on one architecture.
+
+    Attributes
+    ----------
+    hub_words : int
+        32-bit words of the hub bit matrix per lane; 1024 hub columns each.
+    hub_min_wedges : int
+        Hub wedges per entry from which a start goes through the bit matrix.
+    hub_memory_fraction : float
+        Largest share of free device memory for the bit matrix; beyond it the tables do all.
+    match_max_wedges : int
+        Starts up to this many wedges and neighbours go to the match kernel (one window of a warp).
+    tables : tuple of TableClass
+        Tried in this order; the last one, dense, takes everything by tiles.
+    warp_items : int
+        Items that a warp takes from the counter at once.
+    block_degree, large_degree : int
+        Degrees from which the planes of one start are counted by a block of ``block_threads`` or ``large_threads``.
+    blocks_per_sm : int
+        Persistent blocks per multiprocessor: at least as many as can be resident.
+    """
+
+    hub_words: int = 2
+    hub_min_wedges: int = 16
+    hub_memory_fraction: float = 0.25
+    match_max_wedges: int = 32
+    tables: tuple[TableClass, ...] = (
+        TableClass("dense", 64, 8 << 10, 8192),
+        TableClass("hash", 32, 8 << 10, 640),
+        TableClass("dense", 256, 32 << 10, 1 << 16),
+        TableClass("hash", 128, 32 << 10, 2560),
+        TableClass("dense", 1024, 96 << 10, 1 << 62),
+        TableClass("hash", 512, 128 << 10, 10240),
+        TableClass("dense", 1024, 96 << 10, 1 << 62),
+    )
+    warp_items: int = 4
+    block_degree: int = 256
+    large_degree: int = 1 << 16
+    block_threads: int = 256
+    large_threads: int = 512
+    blocks_per_sm: int = 32
+
+
+_GENERIC = WedgeTuning(
+    # 64 KiB of shared memory per block is what every architecture from sm_75 on offers.
+    tables=(
+        TableClass("dense", 64, 8 << 10, 8192),
+        TableClass("hash", 32, 8 << 10, 640),
+        TableClass("dense", 256, 32 << 10, 1 << 16),
+        TableClass("hash", 128, 32 << 10, 2560),
+        TableClass("dense", 1024, 48 << 10, 1 << 62),
+    ),
+    large_threads=256,
+)
+_HOPPER = WedgeTuning()
+
+
+def wedge_tuning(max_shared_bytes: int) -> WedgeTuning:
+    """Return the row for a device by the shared memory that one block can have, in bytes.
+
+    Parameters
+    ----------
+    max_shared_bytes : int
+        Opt-in limit of one block: 227 KiB on sm_90 and sm_100, 163 KiB on sm_80, 99 KiB on sm_86 and sm_89, 64 KiB
+        on sm_75.
+    """
+    return _HOPPER if max_shared_bytes >= 160 << 10 else _GENERIC
