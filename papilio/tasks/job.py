@@ -98,17 +98,21 @@ class PrepareTask:
         Identifies one call; results are never shared between calls.
     slot : int
         Which of the workers that prepare at the same time; the costs travel from slot 0 alone.
+    attempt : int
+        How many times the task was handed out before.
     """
 
     job: JobSpec
     engine: EngineName
     run_id: str
     slot: int = 0
+    attempt: int = 0
 
     @property
     def key(self) -> str:
-        """Name of the task, unique to question, engine, call and slot."""
-        return f"papilio-prepare-{digest([self.job.question, self.engine, self.run_id, self.slot])}"
+        """Name of the task, unique to question, engine, call, slot and attempt."""
+        parts = [self.job.question, self.engine, self.run_id, self.slot, self.attempt]
+        return f"papilio-prepare-{digest(parts)}"
 
     def __str__(self) -> str:
         return f"prepare {self.job.source}"

@@ -1,0 +1,75 @@
+"""The cuda executor: one worker process per GPU of this machine, by dask-cuda."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import ExitStack
+from importlib.util import find_spec
+from typing import Any
+
+import dask
+from distributed import Client
+
+from papilio.cluster.local import WORKER_CONFIG
+from papilio.cluster.pool import DaskPool
+from papilio.errors import EngineUnavailableError, InputError
+from papilio.kernels.gpu.discovery import list_gpus, missing_for_gpu
+
+__all__ = ["CudaExecutor", "missing_for_cuda"]
+
+
+def missing_for_cuda() -> str | None:
+    """Say what a cluster of this machine's GPUs lacks, or None when it can be started."""
+    missing = missing_for_gpu()
+    if missing is None and find_spec("dask_cuda") is None:
+        return "dask-cuda is not installed (install papilio[cuda13] or papilio[cuda12])"
+    return missing
+
+
+class CudaExecutor(DaskPool):
+    """A LocalCUDACluster; this process itself creates no CUDA context.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        GPUs to use; by default all that are visible.
+
+    Raises
+    ------
+    EngineUnavailableError
+        Without a GPU, CuPy or dask-cuda.
+    InputError
+        When more workers than GPUs are asked for.
+    """
+
+    name = "cuda"
+
+    def __init__(self, n_workers: int | None = None) -> None:
+        missing = missing_for_cuda()
+        if missing is not None:
+            raise EngineUnavailableError(
+                f"the cuda cluster cannot be started: {missing}; use --cluster local"
+            )
+        n_gpus = len(list_gpus())
+        if n_workers is not None and not 1 <= n_workers <= n_gpus:
+            raise InputError(
+                f"workers is {n_workers}; this machine offers 1 to {n_gpus} GPUs, one worker each"
+            )
+        super().__init__(n_workers or n_gpus)
+
+    def _connect(self, stack: ExitStack) -> Any:
+        from dask_cuda import LocalCUDACluster
+
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        devices = visible.split(",") if visible else [str(index) for index in range(len(list_gpus()))]
+        stack.enter_context(dask.config.set(WORKER_CONFIG))
+        cluster = stack.enter_context(
+            LocalCUDACluster(
+                CUDA_VISIBLE_DEVICES=",".join(devices[: self._n_workers]),
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+        )
+        return stack.enter_context(Client(cluster, set_as_default=False))

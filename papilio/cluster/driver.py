@@ -1,0 +1,171 @@
+"""Drive a job through an executor: prepare everywhere, plan, hand out leases, fold."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from uuid import uuid4
+
+from papilio.cluster.events import LeaseFinished, Listener, PhaseStarted, PlanMade
+from papilio.cluster.executor import Executor, choose_engine
+from papilio.errors import ClusterError, ExecutionError, StoreError
+from papilio.kernels.engine import Partial
+from papilio.tasks.fold import PartialFold
+from papilio.tasks.job import EngineChoice, JobSpec, PrepareTask
+from papilio.tasks.memory import require_memory
+from papilio.tasks.plan import CountPlan, make_plan
+from papilio.tasks.run import PrepareReport, run_lease, run_prepare
+from papilio.tasks.worker import WorkerInfo
+
+__all__ = ["JobOutcome", "count_job", "plan_job", "run_directory"]
+
+LEASES_IN_FLIGHT = 2
+"""Leases that a worker holds: it runs one while the next is on its way."""
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """The answer of a job and how it came about.
+
+    Attributes
+    ----------
+    plan : CountPlan
+    workers : tuple of WorkerInfo
+        Those that the leases were planned for.
+    partial : Partial
+        Folded over all items.
+    seconds : dict of str to float
+        Wall time of the phases ``plan``, ``read``, ``prepare``, ``run`` and ``fold``; they do not overlap.
+    worker_peak_bytes : int
+        Largest host memory of a worker process.
+    n_leases_by_worker : dict of str to int
+        Leases that each worker answered.
+    """
+
+    plan: CountPlan
+    workers: tuple[WorkerInfo, ...]
+    partial: Partial
+    seconds: dict[str, float]
+    worker_peak_bytes: int
+    n_leases_by_worker: dict[str, int]
+
+
+@contextmanager
+def run_directory(parent: Path) -> Iterator[str]:
+    """Give a directory for the shards of one run under ``parent``, removed when the block ends in any way.
+
+    Raises
+    ------
+    StoreError
+        When it cannot be created.
+    """
+    try:
+        path = tempfile.mkdtemp(prefix=".papilio-run-", dir=parent)
+    except OSError as error:
+        raise StoreError(
+            f"{parent}: cannot create a directory for partial results there ({error.strerror}); "
+            "choose an output in a directory that this process and all workers can write to"
+        ) from error
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def plan_job(
+    executor: Executor,
+    job: JobSpec,
+    engine: EngineChoice,
+    listener: Listener,
+    run_id: str | None = None,
+    *,
+    everywhere: bool = False,
+) -> tuple[CountPlan, tuple[WorkerInfo, ...], list[PrepareReport]]:
+    """Prepare the graph on one worker, or on all of them at the same time, and plan the job.
+
+    The graph is read where the engine is: this process needs neither the graph nor a GPU. What was prepared
+    stays in the workers' caches.
+
+    Raises
+    ------
+    CapacityError
+        When the job cannot fit a worker's memory; before anything is read.
+    ClusterError
+        When a worker does not find the store, or finds other items than the rest.
+    """
+    name, reason, workers = choose_engine(executor, engine)
+    memory = require_memory(job, name, workers)
+    listener(PhaseStarted("plan"))
+    executor.check_source(job, workers)
+    run_id = run_id or uuid4().hex
+    tasks = [PrepareTask(job, name, run_id, slot) for slot in range(len(workers) if everywhere else 1)]
+    reports = list(executor.run(run_prepare, tasks, workers, in_flight=1))
+    first = next(report for report in reports if report.table is not None)
+    for report in reports:
+        if report.costs_digest != first.costs_digest:
+            raise ClusterError(
+                f"workers {first.worker} and {report.worker} order the work items differently; "
+                "check that their versions of numpy, numba and papilio are the same"
+            )
+    plan = make_plan(job, name, reason, workers, first, memory)
+    plan.validate()
+    return plan, workers, reports
+
+
+def count_job(
+    executor: Executor, job: JobSpec, engine: EngineChoice, shard_parent: Path | None, listener: Listener
+) -> JobOutcome:
+    """Plan a job and run it to its answer.
+
+    Parameters
+    ----------
+    executor : Executor
+        Started.
+    job : JobSpec
+    engine : {"auto", "cpu", "gpu"}
+    shard_parent : Path or None
+        Where the vectors of partials pass through; None when the executor runs in this process.
+    listener : callable
+        Told of every event.
+
+    Raises
+    ------
+    TilingError
+        When the results do not tile the items exactly.
+    PapilioError
+        As the tasks raise; with the worker named.
+    """
+    run_id = uuid4().hex
+    started = perf_counter()
+    plan, workers, reports = plan_job(executor, job, engine, listener, run_id, everywhere=True)
+    slowest = max(reports, key=lambda report: sum(report.seconds.values()))
+    seconds = {
+        "plan": max(0.0, perf_counter() - started - sum(slowest.seconds.values())),
+        **slowest.seconds,
+    }
+    listener(PlanMade(plan))
+    listener(PhaseStarted("run"))
+    needs_files = bool(job.vector_entries) and not executor.in_process
+    if needs_files and shard_parent is None:
+        raise ExecutionError("vectors of workers in other processes need a directory for their shards")
+    peak_bytes = max(report.peak_bytes for report in reports)
+    by_worker = dict.fromkeys((worker.name for worker in workers), 0)
+    fold, fold_s, started = PartialFold(plan), 0.0, perf_counter()
+    with run_directory(shard_parent) if needs_files and shard_parent else nullcontext() as directory:
+        work_of = {(lease.partition, lease.start): lease.work for lease in plan.leases}
+        tasks = plan.tasks(run_id, directory)
+        for result in executor.run(run_lease, tasks, workers, LEASES_IN_FLIGHT):
+            fold_started = perf_counter()
+            fold.add(result)
+            fold_s += perf_counter() - fold_started
+            peak_bytes = max(peak_bytes, result.peak_bytes)
+            by_worker[result.worker] = by_worker.get(result.worker, 0) + 1
+            listener(LeaseFinished(result, work_of[result.partition, result.start]))
+    partial = fold.finish()
+    seconds |= {"run": perf_counter() - started - fold_s, "fold": fold_s}
+    return JobOutcome(plan, workers, partial, seconds, peak_bytes, by_worker)

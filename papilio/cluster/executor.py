@@ -1,0 +1,129 @@
+"""What every executor offers, and the choice of an engine for its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, Self, TypeVar
+
+import papilio
+from papilio.errors import ClusterError, EngineUnavailableError, UnsupportedError
+from papilio.kernels.engine import EngineName
+from papilio.tasks.job import ENGINE_CHOICES, EngineChoice, JobSpec, LeaseTask, PrepareTask
+from papilio.tasks.worker import WorkerInfo
+
+__all__ = ["Executor", "TaskFunction", "check_versions", "choose_engine"]
+
+AnyTask = TypeVar("AnyTask", PrepareTask, LeaseTask)
+Result = TypeVar("Result")
+TaskFunction = Callable[[AnyTask, str, int], Result]
+"""A function of a task, the name of the worker that runs it, and the threads that it may use."""
+
+
+class Executor(Protocol):
+    """Where tasks run.
+
+    Used as a context manager: entering starts it, leaving closes what it started. One job at a time.
+
+    Attributes
+    ----------
+    name : str
+        ``inline``, ``local``, ``cuda`` or ``existing``.
+    in_process : bool
+        Whether tasks run in this very process, so that vectors need no files.
+    prefers_gpu : bool
+        Whether the engine ``auto`` means the GPU where one can be used.
+    gpu_refusal : str or None
+        Why the gpu engine is not offered, whatever the workers have; None when it is.
+    """
+
+    name: str
+    in_process: bool
+    prefers_gpu: bool
+    gpu_refusal: str | None
+
+    @property
+    def workers(self) -> tuple[WorkerInfo, ...]:
+        """The workers; at least one once started."""
+        ...
+
+    def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
+        """Refuse with a ClusterError unless every worker given finds the graph of the job."""
+        ...
+
+    def run(
+        self,
+        function: TaskFunction[AnyTask, Result],
+        tasks: Sequence[AnyTask],
+        workers: Sequence[WorkerInfo],
+        in_flight: int,
+    ) -> Iterator[Result]:
+        """Run the tasks on the workers given, in order as these come free; yield results as they finish.
+
+        Parameters
+        ----------
+        function : callable
+            Importable on the workers.
+        tasks : sequence of tasks
+        workers : sequence of WorkerInfo
+        in_flight : int
+            Tasks handed to one worker at a time.
+        """
+        ...
+
+    def close(self) -> None:
+        """Stop what was started; safe to call twice."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: Any) -> None: ...
+
+
+def check_versions(workers: Sequence[WorkerInfo]) -> None:
+    """Refuse workers of another version of Papilio: their items or partials could differ.
+
+    Raises
+    ------
+    ClusterError
+        Naming the first such worker.
+    """
+    for worker in workers:
+        if worker.version != papilio.__version__:
+            raise ClusterError(
+                f"worker {worker.name} on {worker.host} has papilio {worker.version}; this process has "
+                f"{papilio.__version__}: install the same version on both"
+            )
+
+
+def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName, str, tuple[WorkerInfo, ...]]:
+    """Return the engine, the reason for it, and the workers that will run it.
+
+    An explicit ``gpu`` is never replaced by ``cpu``.
+
+    Raises
+    ------
+    UnsupportedError
+        For an unknown choice, or ``gpu`` on an executor that does not offer it.
+    EngineUnavailableError
+        When ``gpu`` is asked for and no worker can run it.
+    """
+    if choice not in ENGINE_CHOICES:
+        raise UnsupportedError(f"unknown engine {choice!r}; known: {', '.join(ENGINE_CHOICES)}")
+    workers = executor.workers
+    able = tuple(worker for worker in workers if worker.can_gpu)
+    if choice == "gpu":
+        if executor.gpu_refusal is not None:
+            raise UnsupportedError(executor.gpu_refusal)
+        if not able:
+            raise EngineUnavailableError(
+                f"engine gpu was asked for and worker {workers[0].name} on {workers[0].host} cannot run it: "
+                f"{workers[0].gpu_missing}; use the engine cpu, or workers with a GPU"
+            )
+        return "gpu", f"asked for; {len(able)} of {len(workers)} workers have a GPU", able
+    if choice == "cpu":
+        return "cpu", "asked for", workers
+    if executor.prefers_gpu and able:
+        return "gpu", f"{len(able)} of {len(workers)} workers have a GPU ({able[0].gpu})", able
+    if executor.gpu_refusal is not None:
+        return "cpu", f"the {executor.name} cluster runs CPU workers", workers
+    return "cpu", f"no worker can use a GPU: {workers[0].gpu_missing}", workers

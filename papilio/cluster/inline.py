@@ -1,0 +1,67 @@
+"""The inline executor: every task runs in this process, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+from papilio.cluster.executor import AnyTask, Result, TaskFunction
+from papilio.errors import InputError
+from papilio.tasks.job import JobSpec
+from papilio.tasks.run import clear_cache
+from papilio.tasks.worker import WorkerInfo, describe_worker
+
+__all__ = ["InlineExecutor"]
+
+
+class InlineExecutor:
+    """Runs tasks in the calling thread; the engine uses all processors, or the first visible GPU.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        Only 1 makes sense.
+    threads : int, optional
+        Threads of the CPU engine; by default the processors that this process may use.
+    """
+
+    name = "inline"
+    in_process = True
+    prefers_gpu = True
+    gpu_refusal: str | None = None
+
+    def __init__(self, n_workers: int | None = None, threads: int | None = None) -> None:
+        if n_workers not in (None, 1):
+            raise InputError(
+                f"workers is {n_workers}; the inline cluster is one worker: use the local cluster"
+            )
+        self._worker = describe_worker("inline", threads)
+
+    @property
+    def workers(self) -> tuple[WorkerInfo, ...]:
+        """This process."""
+        return (self._worker,)
+
+    def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
+        """Do nothing: the job was made from what this process has read."""
+
+    def run(
+        self,
+        function: TaskFunction[AnyTask, Result],
+        tasks: Sequence[AnyTask],
+        workers: Sequence[WorkerInfo],
+        in_flight: int,
+    ) -> Iterator[Result]:
+        """Run the tasks in order."""
+        for task in tasks:
+            yield function(task, self._worker.name, self._worker.threads)
+
+    def close(self) -> None:
+        """Forget the prepared graphs of this process."""
+        clear_cache()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()

@@ -1,0 +1,65 @@
+"""The local executor: CPU worker processes on this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import ExitStack
+from typing import Any
+
+import dask
+from distributed import Client, LocalCluster
+
+from papilio.cluster.pool import DaskPool
+from papilio.errors import InputError
+
+__all__ = ["WORKER_CONFIG", "LocalExecutor"]
+
+WORKER_CONFIG = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.comm.timeouts.connect": "30s",
+}
+"""Workers keep one prepared graph and no Dask data: nothing to spill, and a pause would end in a stall."""
+
+
+class LocalExecutor(DaskPool):
+    """A LocalCluster sized to the machine.
+
+    By default one process, whose engine uses all processors: threads share the prepared graph, processes
+    would each hold their own.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        Worker processes, 1 by default; the processors are divided among them.
+    """
+
+    name = "local"
+    prefers_gpu = False
+    gpu_refusal: str | None = (
+        "engine gpu is not offered by the local cluster, whose processes would share one GPU; "
+        "use --cluster cuda (one worker per GPU) or --cluster inline"
+    )
+
+    def __init__(self, n_workers: int | None = None) -> None:
+        if n_workers is not None and n_workers < 1:
+            raise InputError(f"workers is {n_workers}; at least 1")
+        super().__init__(n_workers or 1)
+
+    def _connect(self, stack: ExitStack) -> Any:
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        n_workers = self._n_workers or 1
+        stack.enter_context(dask.config.set(WORKER_CONFIG))
+        cluster = stack.enter_context(
+            LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=max(1, processors // n_workers),
+                processes=True,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+        )
+        return stack.enter_context(Client(cluster, set_as_default=False))

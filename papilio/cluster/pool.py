@@ -1,0 +1,141 @@
+"""What the Dask executors share: a client, the descriptions of its workers, and the flow of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, Self
+
+from papilio.cluster.executor import AnyTask, Result, TaskFunction, check_versions
+from papilio.cluster.flow import TaskFlow
+from papilio.cluster.quiet import quiet_dask
+from papilio.cluster.remote import describe_dask_worker, find_store_problem
+from papilio.errors import ClusterError
+from papilio.tasks.job import JobSpec
+from papilio.tasks.worker import WorkerInfo
+
+__all__ = ["DaskPool"]
+
+JOIN_S = 60.0
+"""How long to wait for the workers asked for; starting many processes on a slow disk takes some 20 s."""
+
+
+class DaskPool:
+    """Base of the executors that run on Dask; a subclass connects in :meth:`_connect`."""
+
+    name: str
+    in_process = False
+    prefers_gpu = True
+    gpu_refusal: str | None = None
+
+    def __init__(self, n_workers: int | None = None) -> None:
+        self._n_workers = n_workers
+        self._stack = ExitStack()
+        self._client: Any = None
+        self._workers: tuple[WorkerInfo, ...] = ()
+
+    def _connect(self, stack: ExitStack) -> Any:
+        """Return a connected client; what ends with the executor goes on ``stack``."""
+        raise NotImplementedError
+
+    @property
+    def client(self) -> Any:
+        """The Dask client."""
+        if self._client is None:
+            raise ClusterError(f"the {self.name} cluster is not started; use it in a with block")
+        return self._client
+
+    @property
+    def workers(self) -> tuple[WorkerInfo, ...]:
+        """The workers found when the executor was started."""
+        return self._workers
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(quiet_dask())
+            self._client = self._connect(stack)
+            self._wait_for_workers(self._n_workers or 1)
+            self._workers = self._describe_all()
+            check_versions(self._workers)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop what was started; safe to call twice."""
+        self._client = None
+        self._stack.close()
+
+    def _wait_for_workers(self, n_workers: int) -> None:
+        try:
+            self._client.wait_for_workers(n_workers, timeout=JOIN_S)
+        except TimeoutError as error:
+            found = len(self.live_workers())
+            raise ClusterError(
+                f"{found} of {n_workers} workers joined the {self.name} cluster within {JOIN_S:.0f} s; "
+                "start workers, or ask for fewer"
+            ) from error
+
+    def live_workers(self) -> dict[str, str]:
+        """Return the status of every worker that the scheduler knows, by address.
+
+        Raises
+        ------
+        ClusterError
+            When the scheduler does not answer.
+        """
+        try:
+            known = self.client.scheduler_info(n_workers=-1)["workers"]
+        except (OSError, TimeoutError) as error:
+            raise ClusterError(f"the scheduler does not answer any more ({error}); start it again") from error
+        if self.client.status != "running":
+            raise ClusterError("the connection to the scheduler was lost; start it again")
+        return {address: str(worker.get("status", "running")) for address, worker in known.items()}
+
+    def describe(self, addresses: Sequence[str]) -> tuple[WorkerInfo, ...]:
+        """Return descriptions of the workers; those that cannot answer are left out."""
+        answers = self.client.run(describe_dask_worker, workers=list(addresses), on_error="ignore")
+        return tuple(WorkerInfo.from_json(answer) for answer in answers.values())
+
+    def _describe_all(self) -> tuple[WorkerInfo, ...]:
+        answers = self._client.run(describe_dask_worker, on_error="return")
+        for address, answer in answers.items():
+            if isinstance(answer, BaseException):
+                raise ClusterError(
+                    f"worker {address} cannot run Papilio ({type(answer).__name__}: {answer}); "
+                    "install the same version of papilio there"
+                )
+        infos = (WorkerInfo.from_json(answer) for answer in answers.values())
+        return tuple(sorted(infos, key=lambda info: (info.host, info.name)))
+
+    def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
+        """Refuse unless every worker given finds the store with the hash that this process found.
+
+        Raises
+        ------
+        ClusterError
+            Naming the first worker that does not.
+        """
+        addresses = [worker.name for worker in workers]
+        answers = self.client.run(
+            find_store_problem, job.source, job.graph_hash, workers=addresses, on_error="return"
+        )
+        hosts = {worker.name: worker.host for worker in workers}
+        for address, problem in answers.items():
+            if problem is not None:
+                raise ClusterError(
+                    f"worker {address} on {hosts[address]} cannot use the store: {problem} "
+                    "(it must lie where every worker can read it)"
+                )
+
+    def run(
+        self,
+        function: TaskFunction[AnyTask, Result],
+        tasks: Sequence[AnyTask],
+        workers: Sequence[WorkerInfo],
+        in_flight: int,
+    ) -> Iterator[Result]:
+        """Run the tasks on the workers; see :class:`papilio.cluster.flow.TaskFlow`."""
+        return iter(TaskFlow(self, function, tasks, workers, in_flight))

@@ -1,0 +1,53 @@
+"""What runs inside a Dask worker: its description, its checks and the call of a task."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from distributed import Worker, get_worker
+
+from papilio.cluster.executor import AnyTask, Result, TaskFunction
+from papilio.errors import CapacityError, ExecutionError, PapilioError
+from papilio.storage.store import open_store
+from papilio.tasks.worker import describe_worker
+
+__all__ = ["call_task", "describe_dask_worker", "find_store_problem"]
+
+
+def describe_dask_worker(dask_worker: Worker) -> dict[str, Any]:
+    """Describe the worker that this runs in, as JSON, so that versions may differ."""
+    limit = dask_worker.memory_manager.memory_limit
+    return describe_worker(dask_worker.address, dask_worker.state.nthreads, limit or None).to_json()
+
+
+def find_store_problem(source: str, graph_hash: str) -> str | None:
+    """Say why this worker cannot use the store, or None when it finds the graph of ``graph_hash``."""
+    try:
+        store = open_store(source)
+    except PapilioError as error:
+        return str(error)
+    if store.hash != graph_hash:
+        return f"{source} holds another graph there ({store.hash}, not {graph_hash})"
+    return None
+
+
+def call_task(function: TaskFunction[AnyTask, Result], task: AnyTask) -> Result:
+    """Call ``function`` for ``task`` with this worker's name and threads; its errors name the worker.
+
+    Raises
+    ------
+    PapilioError
+        Of the class that ``function`` raised; CapacityError when memory ran out; ExecutionError, with the
+        traceback, for anything else.
+    """
+    worker = get_worker()
+    where = f"worker {worker.address}, {task}"
+    try:
+        return function(task, worker.address, worker.state.nthreads)
+    except PapilioError as error:
+        raise type(error)(f"{where}: {error}") from None
+    except MemoryError as error:
+        raise CapacityError(f"{where}: out of memory ({error}); use workers with more memory") from None
+    except Exception:
+        raise ExecutionError(f"{where} failed:\n{traceback.format_exc()}") from None
