@@ -13,7 +13,8 @@ Exactness: a prefix holds fewer than 2^31 entries and meets old values below 2^3
 ``sums`` is a pair (low, high) standing for low + 2^63 * high: low is below 2^63 before each prefix, below
 2^63 + 2^62 after it, and its top bit moves to high. The high word grows by one per 2^63 butterflies at most
 once per prefix, hence stays below the number of prefixes. Entries of ``vertex`` vectors are bounded when the
-graph is prepared; the support of an edge (u, v) is at most (d(u) - 1)(d(v) - 1) < 2^62.
+graph is prepared. A butterfly of the edge (u, v) is given by its opposite edge, so that a support is below
+the number of edges.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ State = TypeVar("State")
 CHUNKS_PER_THREAD = 32
 """Enough that the last chunk to end is a few percent of a thread's share, at some 5 us per chunk."""
 
-SERIAL_COST = 1 << 18
-"""Below this many units of work (a quarter of a millisecond) threads cost more than they bring."""
+SERIAL_COST = 1 << 20
+"""Below this many units of work (about a millisecond) threads cost more than they bring."""
 
 
 def available_threads() -> int:

@@ -26,5 +26,12 @@ EdgeIds = NDArray[Any]
 
 
 def compiled(function: Function) -> Function:
-    """Compile for the CPU at the first call: serial, without the interpreter lock, kept in Numba's cache."""
-    return cast(Function, njit(nogil=True, cache=True)(function))
+    """Compile for the CPU at the first call: serial, without the interpreter lock.
+
+    The machine code is kept in Numba's cache (``NUMBA_CACHE_DIR``, else beside the module, else in the user's
+    cache folder); where none of them can be written, each process compiles for itself.
+    """
+    try:
+        return cast(Function, njit(nogil=True, cache=True)(function))
+    except RuntimeError:
+        return cast(Function, njit(nogil=True)(function))

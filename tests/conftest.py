@@ -1,0 +1,156 @@
+"""Fixtures that several test modules share: engines, real graphs, the bundled examples."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from papilio.errors import EngineUnavailableError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.engine import Engine, Partial, fold_partials, load_engine
+from papilio.motifs import Butterfly, Granularity
+
+ROOT = Path(__file__).resolve().parents[1]
+
+EMULATOR_SEED = 20_261_121
+"""Of the thread schedule in the emulator; the emulator's own tests run many schedules."""
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of the reference graphs, which lie beside the repository and not in it."""
+    path = ROOT / ".." / "shared" / "data"
+    if not path.is_dir():
+        pytest.skip(f"reference graphs are not at {path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def example_data() -> Path:
+    """Folder of the graphs bundled with the repository."""
+    return ROOT / "examples" / "data"
+
+
+def read_edges(path: Path, skip_lines: int = 0) -> BipartiteGraph:
+    """Read a gzip file of 0-based ``u v ...`` lines; independent of the package's readers."""
+    with gzip.open(path, "rt") as file:
+        for _ in range(skip_lines):
+            file.readline()
+        first = file.readline()
+        rest = file.read()
+    columns = len(first.split())
+    table = np.fromstring(first + rest, dtype=np.float64, sep=" ").reshape(-1, columns)
+    ids = table[:, :2].astype(np.int64)
+    return BipartiteGraph.from_edges(ids[:, 0], ids[:, 1])
+
+
+@pytest.fixture(scope="session")
+def reference_graph(shared_data: Path) -> Callable[[str], BipartiteGraph]:
+    """Return the reader of a reference graph by its name; each file is read once."""
+    graphs: dict[str, BipartiteGraph] = {}
+
+    def read(name: str) -> BipartiteGraph:
+        if name not in graphs:
+            graphs[name] = read_edges(shared_data / "bipartite" / f"{name}.txt.gz")
+        return graphs[name]
+
+    return read
+
+
+@dataclass(frozen=True)
+class EngineCase:
+    """An engine under test and how much can be asked of it.
+
+    Attributes
+    ----------
+    name : str
+        Parameter of the fixture.
+    engine : Engine
+        The engine.
+    max_examples : int
+        Hypothesis examples per law.
+    max_side : int
+        Largest layer of a drawn graph.
+    max_wedges : int
+        Larger explicit graphs are skipped: the emulator runs some ten thousand wedges a second.
+    """
+
+    name: str
+    engine: Engine
+    max_examples: int
+    max_side: int
+    max_wedges: int
+
+    def count(self, graph: BipartiteGraph, per: Granularity = "total") -> Partial:
+        """Count all items at once."""
+        prepared = self.engine.prepare(graph, Butterfly(), per)
+        return self.engine.run(prepared, 0, prepared.n_items)
+
+    def count_split(self, graph: BipartiteGraph, per: Granularity, cuts: list[int]) -> Partial:
+        """Count the items in intervals that end at the cuts, in a shuffled order, and fold."""
+        prepared = self.engine.prepare(graph, Butterfly(), per)
+        ends = sorted({min(cut, prepared.n_items) for cut in cuts} | {prepared.n_items})
+        starts = [0, *ends[:-1]]
+        intervals = list(zip(starts, ends, strict=True))
+        intervals = intervals[1::2] + intervals[::2]
+        folded = self.engine.run(prepared, *intervals[0])
+        for start, stop in intervals[1:]:
+            folded = fold_partials(folded, self.engine.run(prepared, start, stop))
+        return folded
+
+    def need(self, wedges: int) -> None:
+        """Skip the test when its graph has more wedges than this engine is asked to scan."""
+        if wedges > self.max_wedges:
+            pytest.skip(f"{wedges} wedges; the {self.name} engine is tested up to {self.max_wedges}")
+
+    def check(self, strategy: st.SearchStrategy[Any], law: Callable[[Any], None]) -> None:
+        """Run a law over drawn examples."""
+
+        @settings(
+            max_examples=self.max_examples,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        )
+        @given(strategy)
+        def run(example: Any) -> None:
+            law(example)
+
+        run()
+
+
+def make_engine_case(name: str) -> EngineCase:
+    """Build one engine of the fixture, or skip with the reason why it cannot run here."""
+    if name == "cpu":
+        from papilio.kernels.cpu.butterfly import ButterflyCpu
+
+        return EngineCase(name, ButterflyCpu(threads=2), 60, 14, 10**9)
+    if name == "emulator":
+        try:
+            from papilio.kernels.gpu.butterfly import ButterflyGpu
+            from tests.emulator.device import EmulatorDevice
+        except ImportError as error:
+            pytest.skip(f"the emulator is not there: {error}")
+        return EngineCase(name, ButterflyGpu(EmulatorDevice(seed=EMULATOR_SEED)), 6, 8, 20_000)
+    try:
+        return EngineCase(name, load_engine(Butterfly(), "gpu"), 60, 14, 10**11)
+    except EngineUnavailableError as error:
+        pytest.skip(str(error))
+
+
+ENGINES = ["cpu", "emulator", pytest.param("gpu", marks=pytest.mark.gpu)]
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> EngineCase:
+    """Each engine in turn: Numba, the CUDA sources on the emulator, the CUDA sources on a GPU."""
+    return make_engine_case(request.param)
