@@ -1,3 +1,69 @@
-"""Papilio: exact counting of dense motifs in large graphs."""
+"""Papilio: exact counting of dense motifs in large graphs.
+
+    >>> import papilio
+    >>> papilio.count("graph/", papilio.Butterfly()).count
+
+Importing the package loads no engine, no Dask and no Arrow: the names below are resolved when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from papilio.errors import PapilioError
+from papilio.motifs import Butterfly
+
+if TYPE_CHECKING:
+    from papilio.api import count, open_cluster, open_graph, plan
+    from papilio.graph import BipartiteGraph, UnipartiteGraph
+    from papilio.storage.convert import convert
+    from papilio.storage.generate import generate
+    from papilio.storage.store import GraphStore
+    from papilio.tasks.plan import CountPlan
+    from papilio.tasks.result import CountResult
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BipartiteGraph",
+    "Butterfly",
+    "CountPlan",
+    "CountResult",
+    "GraphStore",
+    "PapilioError",
+    "UnipartiteGraph",
+    "__version__",
+    "convert",
+    "count",
+    "generate",
+    "open_cluster",
+    "open_graph",
+    "plan",
+]
+
+_HOMES = {
+    "BipartiteGraph": "papilio.graph",
+    "CountPlan": "papilio.tasks.plan",
+    "CountResult": "papilio.tasks.result",
+    "GraphStore": "papilio.storage.store",
+    "UnipartiteGraph": "papilio.graph",
+    "convert": "papilio.storage.convert",
+    "count": "papilio.api",
+    "generate": "papilio.storage.generate",
+    "open_cluster": "papilio.api",
+    "open_graph": "papilio.api",
+    "plan": "papilio.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'papilio' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -21,9 +21,14 @@ GRANULARITIES: tuple[Granularity, ...] = ("total", "vertex", "edge")
 
 @dataclass(frozen=True)
 class Motif:
-    """Base of all motifs; ``name`` is the stem of the motif's files in every folder."""
+    """Base of all motifs.
+
+    ``name`` is the stem of the motif's files in every folder, ``graph_kind`` the kind of graph (``bipartite`` or
+    ``unipartite``) that it is defined on.
+    """
 
     name: ClassVar[str]
+    graph_kind: ClassVar[str]
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Butterfly(Motif):
     """The complete bipartite graph K(2,2): two vertices of each layer, all four edges present."""
 
     name: ClassVar[str] = "butterfly"
+    graph_kind: ClassVar[str] = "bipartite"
 
 
 _MOTIFS: dict[str, type[Motif]] = {Butterfly.name: Butterfly}

@@ -171,7 +171,7 @@ def _prepare(job: JobSpec, engine: Engine, seconds: dict[str, float]) -> Any:
 
     def make() -> Any:
         started = perf_counter()
-        graph = read_job_graph(job)
+        graph: Any = read_job_graph(job)
         seconds["read"] = perf_counter() - started
         started = perf_counter()
         prepared = engine.prepare(graph, job.motif, job.per)

@@ -14,7 +14,7 @@ from papilio.storage.content import ContentHash
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import JobSpec
 
-__all__ = ["hash_graph", "held_graph", "job_of_graph", "job_of_store", "read_job_graph"]
+__all__ = ["hash_graph", "held_graph", "job_of_graph", "job_of_store", "read_job_graph", "require_kind"]
 
 _SCHEME = "memory:"
 _held: dict[str, BipartiteGraph | UnipartiteGraph] = {}
@@ -63,15 +63,28 @@ def job_of_graph(
     return JobSpec(source, hash_graph(graph), kind, n_u, n_v, graph.n_edges, graph.signed, motif, per)
 
 
-def read_job_graph(job: JobSpec) -> BipartiteGraph:
+def require_kind(motif: Motif, kind: str, source: str) -> None:
+    """Refuse a motif on a kind of graph that it is not defined on.
+
+    Raises
+    ------
+    UnsupportedError
+        Naming both kinds.
+    """
+    if kind != motif.graph_kind:
+        raise UnsupportedError(
+            f"motif {motif.name!r} is defined on {motif.graph_kind} graphs; {source} is {kind}: "
+            f"convert the input as {motif.graph_kind}"
+        )
+
+
+def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
     """Read the graph of a job into memory.
 
     Raises
     ------
     StoreError
         When the graph cannot be read here, or is not the one that the job was planned for.
-    UnsupportedError
-        When the motif is not defined on this kind of graph.
     """
     if job.source.startswith(_SCHEME):
         with _held_lock:
@@ -88,9 +101,4 @@ def read_job_graph(job: JobSpec) -> BipartiteGraph:
                 "the store was replaced meanwhile, count again"
             )
         graph = store.read()
-    if not isinstance(graph, BipartiteGraph):
-        raise UnsupportedError(
-            f"motif {job.motif.name!r} needs a bipartite graph; {job.source} is {job.kind} "
-            "(convert the input with --bipartite)"
-        )
     return graph

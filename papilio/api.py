@@ -1,0 +1,300 @@
+"""The public functions: open a graph, plan a count, count."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from papilio.cluster.choose import make_executor
+from papilio.cluster.driver import count_job, plan_job, run_directory
+from papilio.cluster.events import Event, PhaseStarted, ignore_events
+from papilio.cluster.executor import Executor
+from papilio.errors import InputError
+from papilio.graph import BipartiteGraph
+from papilio.motifs import Granularity, Motif
+from papilio.storage.interop import LabelledGraph, label_any
+from papilio.storage.location import is_url, local_path
+from papilio.storage.results import write_edge_counts, write_vertex_counts
+from papilio.storage.store import GraphStore, open_store, write_store
+from papilio.tasks.job import EngineChoice, JobSpec
+from papilio.tasks.plan import CountPlan
+from papilio.tasks.result import CountResult, find_top
+from papilio.tasks.sources import held_graph, job_of_graph, job_of_store, require_kind
+
+__all__ = ["CountResult", "count", "open_cluster", "open_graph", "plan"]
+
+TOP_ENTRIES = 10
+"""Largest counts listed in a result, per layer."""
+
+Progress = Callable[[Event], None]
+
+
+def open_graph(path: str | os.PathLike[str]) -> GraphStore:
+    """Open a graph store; reads its manifest only.
+
+    Raises
+    ------
+    StoreError
+        When the path is missing, corrupt, truncated, foreign or of a newer version.
+    """
+    return open_store(path)
+
+
+def open_cluster(
+    cluster: str | os.PathLike[str] | Any = "auto",
+    *,
+    engine: EngineChoice = "auto",
+    workers: int | None = None,
+) -> Executor:
+    """Return an executor, to be started by a ``with`` block and given to several counts.
+
+    Parameters
+    ----------
+    cluster : str, path-like or distributed.Client
+        ``auto``, ``inline``, ``local``, ``cuda``, an address such as ``tcp://host:8786``, the path of a scheduler
+        file, or a connected client.
+    engine : {"auto", "cpu", "gpu"}
+        What the cluster will be used for: ``auto`` does not start GPU workers for ``cpu``.
+    workers : int, optional
+        Worker processes (``local``), GPUs (``cuda``), or workers to wait for.
+
+    Examples
+    --------
+    >>> with papilio.open_cluster("local", workers=2) as cluster:
+    ...     result = papilio.count("graph/", papilio.Butterfly(), cluster=cluster)
+    """
+    return make_executor(cluster, engine, workers)
+
+
+def plan(
+    graph: Any,
+    motif: Motif,
+    *,
+    per: Granularity = "total",
+    cluster: Any = None,
+    engine: EngineChoice = "auto",
+    workers: int | None = None,
+) -> CountPlan:
+    """Prepare a graph on one worker and plan the count of ``motif``, without running it.
+
+    Parameters and errors are those of :func:`count`.
+    """
+    with ExitStack() as stack:
+        source = _Source(graph)
+        require_kind(motif, source.kind, source.name)
+        executor = _enter_executor(stack, cluster, engine, workers)
+        job = source.enter(stack, executor, motif, per, None)
+        made, _, _ = plan_job(executor, job, engine, ignore_events)
+    return made
+
+
+def count(
+    graph: Any,
+    motif: Motif,
+    *,
+    per: Granularity = "total",
+    cluster: Any = None,
+    engine: EngineChoice = "auto",
+    output: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> CountResult:
+    """Count a motif exactly.
+
+    Parameters
+    ----------
+    graph : path-like, GraphStore, BipartiteGraph, or object
+        A graph store or its path or URL, a graph in memory, or whatever :mod:`papilio.storage.interop` reads
+        (NetworkX, SciPy sparse, pandas, pyarrow, NumPy). Graphs in memory are counted where they are by the inline
+        cluster and written to a temporary store for any other.
+    motif : Motif
+        What to count, for example ``Butterfly()``.
+    per : {"total", "vertex", "edge"}
+        Count in all, for every vertex, or for every edge.
+    cluster : str, path-like, distributed.Client or Executor, optional
+        As for :func:`open_cluster`, or a started executor; by default ``inline``: in this process, with all its
+        processors or the first GPU that it sees.
+    engine : {"auto", "cpu", "gpu"}
+        ``auto`` takes GPUs where the workers have them. ``gpu`` is never replaced by ``cpu``.
+    output : path-like, optional
+        Parquet file for the counts per vertex or edge. Partial results pass through its directory, which all
+        workers must be able to write to.
+    workers : int, optional
+        As for :func:`open_cluster`.
+    progress : callable, optional
+        Called with every event of :mod:`papilio.cluster.events`.
+
+    Returns
+    -------
+    CountResult
+
+    Raises
+    ------
+    PapilioError
+        InputError, StoreError or UnsupportedError for what is given; CapacityError when it cannot fit;
+        EngineUnavailableError or ClusterError for where it should run; ExecutionError when it went wrong there.
+    """
+    started = perf_counter()
+    listener = progress or ignore_events
+    target = _check_output(output, per)
+    with ExitStack() as stack:
+        source = _Source(graph)
+        require_kind(motif, source.kind, source.name)
+        listener(PhaseStarted("start"))
+        executor = _enter_executor(stack, cluster, engine, workers)
+        job = source.enter(stack, executor, motif, per, target)
+        start_s = perf_counter() - started
+        shard_parent = None if executor.in_process else _shard_parent(executor, job, target)
+        outcome = count_job(executor, job, engine, shard_parent, listener)
+        listener(PhaseStarted("write"))
+        write_started = perf_counter()
+        vectors = outcome.partial.vectors
+        if target is not None:
+            _write_vectors(target, source.stored(stack, target.parent), motif, vectors)
+        top = find_top(vectors, source.store, TOP_ENTRIES)
+        write_s = perf_counter() - write_started
+    seconds = {"start": start_s, **outcome.seconds, "write": write_s, "total": perf_counter() - started}
+    return CountResult(
+        motif=motif,
+        per=per,
+        count=outcome.partial.total,
+        engine=outcome.plan.engine,
+        cluster=executor.name,
+        workers=outcome.workers,
+        leases_by_worker=outcome.n_leases_by_worker,
+        items=outcome.plan.n_items,
+        leases=len(outcome.plan.leases),
+        plan_key=outcome.plan.key,
+        seconds=seconds,
+        work=outcome.partial.work,
+        work_unit=outcome.plan.work_unit,
+        graph=source.describe(job),
+        peak_memory_bytes=outcome.worker_peak_bytes,
+        decisions=outcome.plan.decisions,
+        output=None if target is None else str(target),
+        top=top,
+        vectors=vectors,
+    )
+
+
+class _Source:
+    """The graph of a call: a store, or a labelled graph in memory that becomes one when needed."""
+
+    def __init__(self, graph: Any) -> None:
+        self.store: GraphStore | None = None
+        self._memory: LabelledGraph | None = None
+        if isinstance(graph, GraphStore):
+            self.store = graph
+        elif isinstance(graph, str | os.PathLike):
+            self.store = open_store(graph)
+        else:
+            self._memory = label_any(graph)
+
+    @property
+    def kind(self) -> str:
+        """``bipartite`` or ``unipartite``."""
+        if self.store is not None:
+            return self.store.kind
+        assert self._memory is not None
+        return "bipartite" if isinstance(self._memory.graph, BipartiteGraph) else "unipartite"
+
+    @property
+    def name(self) -> str:
+        """The graph in messages."""
+        return "the graph in memory" if self.store is None else self.store.path
+
+    def job(self, motif: Motif, per: Granularity, name: str) -> JobSpec:
+        """Return the job on the store, or on the graph in memory held under ``name``."""
+        if self.store is not None:
+            return job_of_store(self.store, motif, per)
+        assert self._memory is not None
+        return job_of_graph(self._memory.graph, name, motif, per)
+
+    def enter(
+        self, stack: ExitStack, executor: Executor, motif: Motif, per: Granularity, target: Path | None
+    ) -> JobSpec:
+        """Return the job with a source that the workers of ``executor`` can read until ``stack`` ends."""
+        if self.store is None and executor.in_process:
+            assert self._memory is not None
+            return self.job(motif, per, stack.enter_context(held_graph(self._memory.graph)))
+        shared = Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
+        return job_of_store(self.stored(stack, shared if target is None else target.parent), motif, per)
+
+    def stored(self, stack: ExitStack, parent: Path) -> GraphStore:
+        """Return the store; a graph in memory is written to a temporary one under ``parent``."""
+        if self.store is None:
+            assert self._memory is not None
+            directory = stack.enter_context(run_directory(parent))
+            self.store = write_store(
+                Path(directory) / "graph",
+                self._memory.graph,
+                provenance={"source": "memory"},
+                labels_u=self._memory.labels_u,
+                labels_v=self._memory.labels_v,
+            )
+        return self.store
+
+    def describe(self, job: JobSpec) -> dict[str, Any]:
+        """Return the identity and sizes of the graph."""
+        return {
+            "path": job.source if self._memory is None else None,
+            "hash": job.graph_hash,
+            "kind": job.kind,
+            "n_u": job.n_u,
+            "n_v": job.n_v,
+            "n_edges": job.n_edges,
+            "signed": job.signed,
+        }
+
+
+def _enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers: int | None) -> Executor:
+    """Return a started executor; one that is made here ends with ``stack``."""
+    if hasattr(cluster, "check_source"):
+        if workers is not None:
+            raise InputError("workers cannot be given with an executor, which has its workers already")
+        executor: Executor = cluster
+        return executor
+    return stack.enter_context(make_executor("inline" if cluster is None else cluster, engine, workers))
+
+
+def _check_output(output: str | os.PathLike[str] | None, per: Granularity) -> Path | None:
+    if output is None:
+        return None
+    if per == "total":
+        raise InputError(
+            f"output is {os.fspath(output)!r} and per is 'total'; a file holds counts per vertex or edge"
+        )
+    target = local_path(output)
+    if target.is_dir():
+        raise InputError(f"output {target} is a directory; give the name of a file")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"output {target} lies in a directory that this process cannot write to")
+    return target
+
+
+def _shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path | None:
+    """Return the directory for partial vectors, which all workers of ``executor`` can reach."""
+    if not job.vector_entries:
+        return None
+    if target is not None:
+        return target.parent
+    if executor.name != "existing":
+        return Path(tempfile.gettempdir())
+    if is_url(job.source):
+        raise InputError(
+            f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers "
+            "can write to; give an output file in one"
+        )
+    return Path(job.source).parent
+
+
+def _write_vectors(target: Path, store: GraphStore, motif: Motif, vectors: dict[str, Any]) -> None:
+    if "edge" in vectors:
+        write_edge_counts(target, store, vectors["edge"], motif=motif)
+    else:
+        write_vertex_counts(target, store, vectors["u"], vectors["v"], motif=motif)

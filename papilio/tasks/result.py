@@ -1,0 +1,203 @@
+"""The answer of a job as users get it: the exact count with its proof of work."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.engine import EngineName
+from papilio.motifs import Granularity, Motif
+from papilio.storage.store import GraphStore
+from papilio.tasks.plan import Decision
+from papilio.tasks.worker import WorkerInfo
+
+__all__ = ["CountResult", "TopEntry", "find_top"]
+
+
+@dataclass(frozen=True)
+class TopEntry:
+    """One vertex or edge with a large count.
+
+    Attributes
+    ----------
+    place : str
+        ``u`` or ``v`` for a vertex of that layer, ``edge`` for an edge.
+    ids : tuple of int
+        Its id, or the ids of both ends.
+    labels : tuple of str or int
+        Its original label, or those of both ends; the ids where there are none.
+    count : int
+        Motifs that it is part of.
+    """
+
+    place: str
+    ids: tuple[int, ...]
+    labels: tuple[str | int, ...]
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class CountResult:
+    """An exact count.
+
+    Attributes
+    ----------
+    motif : Motif
+    per : str
+        ``total``, ``vertex`` or ``edge``.
+    count : int
+        Motifs in the graph, whatever ``per`` is.
+    engine : str
+        The engine that ran: ``cpu`` or ``gpu``.
+    cluster : str
+        The executor that ran it.
+    workers : tuple of WorkerInfo
+        The workers that took leases.
+    leases_by_worker : dict of str to int
+        Leases that each worker answered.
+    items, leases : int
+        Work items of the job, and intervals that they were counted in.
+    plan_key : str
+        Identity of question and items.
+    seconds : dict of str to float
+        Wall time by phase: ``start`` (the cluster), ``plan``, ``read``, ``prepare``, ``run``, ``fold``,
+        ``write``, and ``total``.
+    work : int
+        Work units done.
+    work_unit : str
+        What they are, in the plural.
+    graph : dict
+        ``path``, ``hash``, ``kind``, ``n_u``, ``n_v``, ``n_edges``, ``signed``.
+    peak_memory_bytes : int
+        Largest host memory of a worker process.
+    decisions : tuple of Decision
+        Of the plan.
+    output : str or None
+        The file written.
+    top : tuple of TopEntry
+        The largest counts per vertex or edge.
+    vectors : dict of str to ndarray of uint64, host
+        Per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), per edge ``edge`` of shape (n_edges,) in the
+        order of the edges sorted by (u, v); empty for ``total``.
+    """
+
+    motif: Motif
+    per: Granularity
+    count: int
+    engine: EngineName
+    cluster: str
+    workers: tuple[WorkerInfo, ...]
+    leases_by_worker: dict[str, int]
+    items: int
+    leases: int
+    plan_key: str
+    seconds: dict[str, float]
+    work: int
+    work_unit: str
+    graph: dict[str, Any]
+    peak_memory_bytes: int
+    decisions: tuple[Decision, ...]
+    output: str | None = None
+    top: tuple[TopEntry, ...] = ()
+    vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict, repr=False)
+
+    @property
+    def work_per_second(self) -> float:
+        """Work units per second of the phase ``run``."""
+        return self.work / self.seconds["run"] if self.seconds["run"] > 0 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the vectors as one JSON object; integers in full."""
+        unit = self.work_unit
+        return {
+            "motif": self.motif.name,
+            "parameters": asdict(self.motif),
+            "per": self.per,
+            "count": self.count,
+            "engine": self.engine,
+            "cluster": self.cluster,
+            "workers": len(self.workers),
+            "worker_details": [
+                {**worker.to_json(), "leases": self.leases_by_worker.get(worker.name, 0)}
+                for worker in self.workers
+            ],
+            "items": self.items,
+            "leases": self.leases,
+            "plan_key": self.plan_key,
+            "seconds": {phase: round(value, 6) for phase, value in self.seconds.items()},
+            "work": {unit: self.work, f"{unit}_per_second": round(self.work_per_second)},
+            "graph": self.graph,
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "decisions": [asdict(decision) for decision in self.decisions],
+            "output": self.output,
+            "top": [
+                {"place": e.place, "ids": list(e.ids), "labels": list(e.labels), "count": e.count}
+                for e in self.top
+            ],
+        }
+
+
+def find_top(
+    vectors: dict[str, NDArray[np.uint64]], store: GraphStore | None, n: int
+) -> tuple[TopEntry, ...]:
+    """Return the ``n`` largest counts of each layer, or of the edges: by falling count, ties by id.
+
+    Parameters
+    ----------
+    vectors : dict of str to ndarray of uint64
+        As in :class:`CountResult`.
+    store : GraphStore or None
+        Where labels and the ends of edges come from; without it, vertices are named by their ids and edges are
+        left out.
+    n : int
+        Entries per layer, at least 1.
+    """
+    entries: list[TopEntry] = []
+    for name, counts in vectors.items():
+        ids = _largest(counts, n)
+        if name == "edge":
+            if store is not None:
+                entries += _edge_entries(store, ids, counts)
+            continue
+        labels = None if store is None else store.labels("u" if name == "u" else "v")
+        for i in ids:
+            label = i if labels is None else _plain(labels[i])
+            entries.append(TopEntry(name, (i,), (label,), int(counts[i])))
+    return tuple(entries)
+
+
+def _largest(counts: NDArray[np.uint64], n: int) -> list[int]:
+    """Return the positions of the ``n`` largest positive counts, by falling count, then position."""
+    if counts.size > n:
+        least = np.partition(counts, counts.size - n)[counts.size - n]
+        chosen = np.flatnonzero(counts >= max(int(least), 1))
+    else:
+        chosen = np.flatnonzero(counts)
+    falling = np.lexsort((chosen, ~counts[chosen]))
+    return [int(i) for i in chosen[falling[:n]]]
+
+
+def _edge_entries(store: GraphStore, ids: list[int], counts: NDArray[np.uint64]) -> list[TopEntry]:
+    ends: dict[int, tuple[int, int]] = {}
+    at = 0
+    for u, v, _ in store.batches():
+        for edge in ids:
+            if at <= edge < at + u.size:
+                ends[edge] = (int(u[edge - at]), int(v[edge - at]))
+        at += u.size
+    layers = (store.labels("u"), store.labels("v"))
+    entries = []
+    for edge in ids:
+        pair = ends[edge]
+        labels = tuple(
+            i if given is None else _plain(given[i]) for i, given in zip(pair, layers, strict=True)
+        )
+        entries.append(TopEntry("edge", pair, labels, int(counts[edge])))
+    return entries
+
+
+def _plain(label: Any) -> str | int:
+    return label if isinstance(label, str) else int(label)
