@@ -66,9 +66,9 @@ def count_butterflies(edges: Iterable[Edge]) -> Counts:
 def work_items(edges: Iterable[Edge]) -> list[Item]:
     """List the work items in their order, with what each answers for.
 
-    One total order of the vertices: falling degree, ties by layer (U first), then by id. A wedge (a, m, w) counts
-    for its end w when its other end a comes before m and before w. Items are the vertices w of degree at least 2
-    with at least one such wedge, by falling number of them, ties in the total order.
+    One total order of the vertices: falling degree, ties by layer (U first), then by id. A wedge (a, m, w)
+    counts for its end w when its other end a comes before m and before w. Items are the vertices w of degree
+    at least 2 with at least one such wedge, by falling number of them, ties in the total order.
     """
     neighbours = neighbour_sets(edges)
     order = sorted(neighbours, key=lambda vertex: (-len(neighbours[vertex]), vertex))
