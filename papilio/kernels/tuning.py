@@ -61,7 +61,7 @@ class WedgeTuning:
     """
 
     hub_words: int = 2
-    hub_min_wedges: int = 16
+    hub_min_wedges: int = 40
     hub_memory_fraction: float = 0.25
     match_max_wedges: int = 32
     tables: tuple[TableClass, ...] = (

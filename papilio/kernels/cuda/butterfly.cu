@@ -63,6 +63,11 @@ __device__ __forceinline__ void finish_start(const Start& start, unsigned long l
     }
 }
 
+/// Set shared memory, 16 bytes per store, by the whole block.
+__device__ __forceinline__ void fill_quads(uint4* quads, int n_quads, unsigned word) {
+    for (int i = threadIdx.x; i < n_quads; i += blockDim.x) quads[i] = make_uint4(word, word, word, word);
+}
+
 extern "C" __global__ void __launch_bounds__(256)
 butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PARAMETERS) {
     const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
@@ -89,20 +94,19 @@ butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PAR
 
 extern "C" __global__ void __launch_bounds__(512)
 butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int log2_slots, RESULT_PARAMETERS) {
-    extern __shared__ int hash_table[];
+    extern __shared__ uint4 shared_quads[];
     __shared__ int next_position;
     const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
     const int slots = 1 << log2_slots;
-    int* keys = hash_table;
-    int* counts = hash_table + slots;
+    int* keys = reinterpret_cast<int*>(shared_quads);
+    int* counts = keys + slots;
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     const auto home = [&](int end) { return (int)(((unsigned)end * 2654435769u) >> (32 - log2_slots)); };
-    for (int slot = threadIdx.x; slot < slots; slot += blockDim.x) {
-        keys[slot] = kEmpty;
-        counts[slot] = 0;
-    }
+    fill_quads(shared_quads, slots / 4, kFullMask);
+    fill_quads(shared_quads + slots / 4, slots / 4, 0);
     SplitSum sums;
-    for (int at = next_for_block(counter, &next_position); at < n_rows; at = next_for_block(counter, &next_position)) {
+    BlockQueue queue(counter, &next_position);
+    for (int at = queue.next(); at < n_rows; at = queue.next()) {
         const Start start = load_start(graph, rows[at], uses_hubs[rows[at]]);
         unsigned long long sum = 0;
         for_each_wedge<WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
@@ -129,11 +133,13 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int log2_slots, RESULT_P
             });
             __syncthreads();
         }
-        for (int slot = threadIdx.x; slot < slots; slot += blockDim.x) {
-            if (kPerVertex && keys[slot] != kEmpty) give_end(graph, start, keys[slot], counts[slot], result);
-            keys[slot] = kEmpty;
-            counts[slot] = 0;
+        if (kPerVertex) {
+            for (int slot = threadIdx.x; slot < slots; slot += blockDim.x)
+                if (keys[slot] != kEmpty) give_end(graph, start, keys[slot], counts[slot], result);
+            __syncthreads();
         }
+        fill_quads(shared_quads, slots / 4, kFullMask);
+        fill_quads(shared_quads + slots / 4, slots / 4, 0);
     }
     sums.flush(total);
 }
@@ -158,19 +164,20 @@ struct DenseTile {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(1024, 1)
 butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT_PARAMETERS) {
-    extern __shared__ unsigned dense_table[];
+    extern __shared__ uint4 shared_quads[];
     __shared__ int next_position;
     const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
-    for (int word = threadIdx.x; word < table_words; word += blockDim.x) dense_table[word] = 0;
+    fill_quads(shared_quads, table_words / 4, 0);
     SplitSum sums;
-    for (int at = next_for_block(counter, &next_position); at < n_rows; at = next_for_block(counter, &next_position)) {
+    BlockQueue queue(counter, &next_position);
+    for (int at = queue.next(); at < n_rows; at = queue.next()) {
         Start start = load_start(graph, rows[at], uses_hubs[rows[at]]);
         const long long degree = start.end - start.begin;
         DenseTile tile;
-        tile.table = dense_table;
+        tile.table = reinterpret_cast<unsigned*>(shared_quads);
         tile.bits = degree < 256 ? 8 : degree < 65536 ? 16 : 32;
         const int fields = 32 / tile.bits;
         const long long capacity = (long long)table_words * fields;
@@ -198,7 +205,7 @@ butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT
                     give_end(graph, start, (int)(low + x), tile.count(x), result);
                 __syncthreads();
             }
-            for (int word = threadIdx.x; word < tile.words; word += blockDim.x) dense_table[word] = 0;
+            fill_quads(shared_quads, (tile.words + 3) / 4, 0);
             __syncthreads();
         }
         finish_start(start, sum, sums, result);
@@ -237,7 +244,8 @@ __device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, con
                                                     unsigned long long* total) {
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     SplitSum sums;
-    for (int at = next_for_block(counter, slot); at < n_rows; at = next_for_block(counter, slot)) {
+    BlockQueue queue(counter, slot);
+    for (int at = queue.next(); at < n_rows; at = queue.next()) {
         const Start start = load_start(graph, rows[at], 1);
         const int n_planes = planes_for(start.end - start.begin);
         BitCounters<kPlanes> counters;

@@ -68,21 +68,34 @@ struct Wedge {
     int segment;       // first lane of this window with the same entry
 };
 
+/// Which entries of N(w) a warp walks. Warps form teams of `size` (a power of two); entry k of the row belongs to
+/// team k mod n_teams, which spreads the long lists of neighbouring ranks, and the warps of a team share its windows.
+struct Team {
+    int size, member;
+    int n_teams, number;
+};
+
+/// Teams as small as the row allows: one warp where there is an entry for each, more where entries are few.
+__device__ __forceinline__ Team form_teams(long long degree, int warp, int n_warps) {
+    int size = 1;
+    while (2 * size <= n_warps && degree * 2 * size <= n_warps) size *= 2;
+    return Team{size, warp & (size - 1), n_warps / size, warp / size};
+}
+
 /// Entries of N(w) held by one warp, a list per lane, with the exclusive prefix sum of their lengths.
 struct Lists {
-    long long source;  // adjacency position of the first end, less `first`
+    long long source;  // adjacency position of its first end, less `first`
     unsigned first;    // wedges before this list
     unsigned total;    // wedges of all lists
 };
 
-__device__ __forceinline__ Lists load_lists(const WedgeGraph& graph, const Start& start, long long base) {
-    const long long j = base + lane_id();
+__device__ __forceinline__ Lists load_lists(const WedgeGraph& graph, const Start& start, long long entry) {
     int length = 0;
     long long source = 0;
-    if (j < start.end) {
-        const int middle = graph.adjacency[j] + start.middle_offset;
+    if (entry < start.end) {
+        const int middle = graph.adjacency[entry] + start.middle_offset;
         const int skip = start.skip_hubs ? graph.hub_count[middle] : 0;
-        length = max(graph.prefix[j] - skip, 0);
+        length = max(graph.prefix[entry] - skip, 0);
         source = graph.indptr[middle] + skip;
         if (start.narrow) {
             const int* ends = graph.adjacency + source;
@@ -118,16 +131,12 @@ __device__ __forceinline__ int owner_of(const Lists& lists, unsigned window, uns
 template <int kAhead, class Body>
 __device__ __forceinline__ void for_each_wedge(const WedgeGraph& graph, const Start& start, int warp, int n_warps,
                                                Body body) {
-    // Many entries: whole groups of 32 to each warp. Few: all warps share the windows of every group.
-    const bool by_group = start.end - start.begin >= 128LL * n_warps;
-    const long long group_step = by_group ? (long long)kWarpSize * n_warps : kWarpSize;
-    const unsigned window_step = by_group ? kWarpSize : kWarpSize * n_warps;
-    const unsigned first_window = by_group ? 0u : (unsigned)(kWarpSize * warp);
     const int lane = lane_id();
-    for (long long base = start.begin + (by_group ? (long long)kWarpSize * warp : 0); base < start.end;
-         base += group_step) {
-        const Lists lists = load_lists(graph, start, base);
-        for (unsigned window = first_window; window < lists.total; window += kAhead * window_step) {
+    const Team team = form_teams(start.end - start.begin, warp, n_warps);
+    const unsigned window_step = kWarpSize * team.size;
+    for (long long base = start.begin + team.number; base < start.end; base += kWarpSize * team.n_teams) {
+        const Lists lists = load_lists(graph, start, base + (long long)lane * team.n_teams);
+        for (unsigned window = kWarpSize * team.member; window < lists.total; window += kAhead * window_step) {
             Wedge wedges[kAhead];
 #pragma unroll
             for (int k = 0; k < kAhead; ++k) {
@@ -140,7 +149,7 @@ __device__ __forceinline__ void for_each_wedge(const WedgeGraph& graph, const St
                     const int owner = owner_of(lists, at, t);
                     const unsigned first = __shfl_sync(kFullMask, lists.first, owner);
                     wedge.at = __shfl_sync(kFullMask, lists.source, owner) + t;
-                    wedge.entry = base + owner;
+                    wedge.entry = base + (long long)owner * team.n_teams;
                     wedge.segment = first > at ? (int)(first - at) : 0;
                     wedge.active = t < lists.total;
                     if (wedge.active) wedge.end = graph.adjacency[wedge.at];
