@@ -1,0 +1,398 @@
+"""Graphs from and to the objects of other libraries: NetworkX, SciPy sparse, pandas, pyarrow, NumPy.
+
+Every ``from_*`` function returns a :class:`LabelledGraph`: dense ids, the original labels of both layers, and
+what was left out. Of duplicate edges the first is kept; self loops of a unipartite graph are dropped. No
+library is imported to read its objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import GraphError, InputError
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.storage.export import to_arrow, to_networkx, to_numpy, to_pandas, to_scipy
+from papilio.storage.labelled import (
+    LabelledGraph,
+    assemble,
+    assemble_columns,
+    check_kind,
+    label_array,
+    read_signs,
+)
+from papilio.storage.manifest import GraphKind
+
+if TYPE_CHECKING:
+    import networkx
+    import pandas
+    import pyarrow
+
+__all__ = [
+    "LabelledGraph",
+    "from_any",
+    "from_arrow",
+    "from_networkx",
+    "from_numpy",
+    "from_pandas",
+    "from_scipy",
+    "label_any",
+    "to_arrow",
+    "to_networkx",
+    "to_numpy",
+    "to_pandas",
+    "to_scipy",
+]
+
+Graph = BipartiteGraph | UnipartiteGraph
+
+
+def from_numpy(
+    edges: NDArray[Any],
+    *,
+    kind: GraphKind = "bipartite",
+    relabel: bool | None = None,
+    n_u: int | None = None,
+    n_v: int | None = None,
+    positive_from: float | None = None,
+) -> LabelledGraph:
+    """Read an array of edges.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (k, 2) or (k, 3)
+        u, v and, in a third column, the value that gives the sign.
+    kind : {"bipartite", "unipartite"}
+    relabel : bool, optional
+        Whether the entries are labels to be given dense ids, rather than dense 0-based ids themselves. By
+        default numbers are ids and anything else is a label.
+    n_u, n_v : int, optional
+        Layer sizes where the entries are ids (``n_u`` alone if unipartite); by default one more than the largest.
+    positive_from : float, optional
+        Values of at least this are positive, others negative. By default the sign is that of the value.
+
+    Raises
+    ------
+    InputError
+        For another shape, or options that do not fit.
+    GraphError, CapacityError
+        For ids out of range, labels or signs that cannot be read.
+    """
+    array = np.asarray(edges)
+    if array.ndim != 2 or array.shape[1] not in (2, 3):
+        raise InputError(f"an edge array has shape (k, 2) or (k, 3); this one has shape {array.shape}")
+    numbers = array.dtype.kind in "iuf"
+    sign = array[:, 2] if array.shape[1] == 3 else None
+    return assemble_columns(
+        array[:, 0],
+        array[:, 1],
+        sign,
+        kind=kind,
+        relabel=not numbers if relabel is None else relabel,
+        n_u=n_u,
+        n_v=n_v,
+        positive_from=positive_from,
+    )
+
+
+def from_pandas(
+    frame: pandas.DataFrame,
+    *,
+    u: Hashable | None = None,
+    v: Hashable | None = None,
+    sign: Hashable | None = None,
+    kind: GraphKind = "bipartite",
+    relabel: bool = True,
+    n_u: int | None = None,
+    n_v: int | None = None,
+    positive_from: float | None = None,
+) -> LabelledGraph:
+    """Read a data frame of one edge per row.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    u, v : hashable, optional
+        Columns of the two ends. By default ``u`` and ``v`` (then with ``sign``, where there is such a column);
+        in a frame of two columns, these.
+    sign : hashable, optional
+        Column of the value that gives the sign.
+    kind, relabel, n_u, n_v, positive_from
+        As :func:`from_numpy`, but entries are labels unless ``relabel`` is False.
+
+    Raises
+    ------
+    InputError
+        For a column that is not there, or missing values.
+    GraphError, CapacityError
+        As :func:`from_numpy`.
+    """
+    names = _pick_columns(list(frame.columns), u, v, sign)
+    for name in names:
+        if frame[name].ndim != 1:
+            raise InputError(f"the data frame has several columns {name!r}; rename them")
+        if bool(frame[name].isna().any()):
+            row = int(np.argmax(frame[name].isna().to_numpy()))
+            raise InputError(f"column {name!r} has a missing value in row {row}; drop or fill it")
+    columns = [frame[name].to_numpy() for name in names]
+    return assemble_columns(
+        *_with_sign(columns), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from
+    )
+
+
+def from_arrow(
+    table: pyarrow.Table,
+    *,
+    u: str | None = None,
+    v: str | None = None,
+    sign: str | None = None,
+    kind: GraphKind = "bipartite",
+    relabel: bool = True,
+    n_u: int | None = None,
+    n_v: int | None = None,
+    positive_from: float | None = None,
+) -> LabelledGraph:
+    """Read a pyarrow table (or record batch) of one edge per row; parameters and errors as :func:`from_pandas`."""
+    names = _pick_columns(list(table.schema.names), u, v, sign)
+    columns = []
+    for name in names:
+        if table.schema.names.count(name) != 1:
+            raise InputError(f"the table has several columns {name!r}; rename them")
+        column = table.column(name)
+        if column.null_count:
+            row = column.is_null().to_pylist().index(True)
+            raise InputError(f"column {name!r} has a missing value in row {row}; drop or fill it")
+        columns.append(column.to_numpy(zero_copy_only=False))
+    return assemble_columns(
+        *_with_sign(columns), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from
+    )
+
+
+def from_scipy(
+    matrix: Any, *, kind: GraphKind = "bipartite", sign: bool = False, positive_from: float | None = None
+) -> LabelledGraph:
+    """Read a SciPy sparse matrix or array: every entry other than zero is an edge.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse matrix or array, any format
+        Rows are U and columns V. Unipartite: square; an entry on either side of the diagonal is the edge.
+        Repeated entries add up first, as everywhere in SciPy.
+    kind : {"bipartite", "unipartite"}
+    sign : bool
+        Make a signed graph from the signs of the entries.
+    positive_from : float, optional
+        Make a signed graph: entries of at least this are positive.
+
+    Raises
+    ------
+    InputError
+        For a matrix of the wrong shape.
+    GraphError
+        For entries that have no sign, or two sides of a diagonal that differ in sign.
+    """
+    check_kind(kind)
+    if len(matrix.shape) != 2:
+        raise InputError(f"a sparse matrix of shape {matrix.shape} is no graph; expected two dimensions")
+    n_u, n_v = (int(size) for size in matrix.shape)
+    if kind == "unipartite" and n_u != n_v:
+        raise InputError(f"an adjacency matrix is square; this one has shape {matrix.shape}")
+    entries = matrix.tocoo(copy=True)
+    entries.sum_duplicates()
+    present = entries.data != 0
+    u, v = entries.row[present].astype(np.int64), entries.col[present].astype(np.int64)
+    signed = sign or positive_from is not None
+    signs = read_signs(entries.data[present], positive_from) if signed else None
+    if kind == "unipartite" and signs is not None:
+        _check_symmetric_signs(u, v, signs)
+    result = assemble(kind, u, v, signs, n_u, n_v)
+    dropped = {"zeros": int(present.size - np.count_nonzero(present))}
+    if kind == "unipartite":
+        dropped["self_loops"] = result.dropped["self_loops"]
+    return LabelledGraph(result.graph, dropped=dropped)
+
+
+def from_networkx(
+    graph: networkx.Graph[Any],
+    *,
+    kind: GraphKind = "bipartite",
+    u_nodes: Collection[Hashable] | None = None,
+    sign: str | None = None,
+    positive_from: float | None = None,
+) -> LabelledGraph:
+    """Read a NetworkX graph; directions and parallel edges are merged, nodes without edges stay.
+
+    Parameters
+    ----------
+    graph : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
+    kind : {"bipartite", "unipartite"}
+    u_nodes : collection of nodes, optional
+        The nodes of layer U. By default those whose attribute ``bipartite`` is 0; those of V have 1.
+    sign : str, optional
+        Edge attribute whose value gives the sign.
+    positive_from : float, optional
+        As :func:`from_numpy`.
+
+    Raises
+    ------
+    GraphError
+        For a node of no layer, an edge within a layer, or an edge without a sign.
+    """
+    check_kind(kind)
+    nodes = list(graph.nodes)
+    layer_u = set(nodes) if kind == "unipartite" else _layer_u(graph, u_nodes)
+    labels_u = [node for node in nodes if node in layer_u]
+    labels_v = labels_u if kind == "unipartite" else [node for node in nodes if node not in layer_u]
+    id_u = {node: i for i, node in enumerate(labels_u)}
+    id_v = id_u if kind == "unipartite" else {node: i for i, node in enumerate(labels_v)}
+    ends: list[tuple[int, int]] = []
+    for a, b in graph.edges():
+        first, second = (a, b) if a in id_u else (b, a)
+        if first not in id_u or second not in id_v:
+            layer = "U" if first in id_u else "V"
+            raise GraphError(
+                f"the edge ({a!r}, {b!r}) joins two nodes of layer {layer}; the graph is not bipartite"
+            )
+        ends.append((id_u[first], id_v[second]))
+    pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
+    signs = None if sign is None else read_signs(_edge_values(graph, sign), positive_from)
+    result = assemble(kind, pairs[:, 0], pairs[:, 1], signs, len(labels_u), len(labels_v))
+    return LabelledGraph(
+        result.graph,
+        label_array(labels_u),
+        None if kind == "unipartite" else label_array(labels_v),
+        result.dropped,
+    )
+
+
+def _pick_columns(
+    present: list[Any], u: Hashable | None, v: Hashable | None, sign: Hashable | None
+) -> list[Any]:
+    """Return the names of the columns u, v and, if there is one, sign."""
+    if (u is None) != (v is None):
+        raise InputError(f"u is {u!r} and v is {v!r}; name both columns or neither")
+    if u is None:
+        if "u" in present and "v" in present:
+            u, v = "u", "v"
+            sign = "sign" if sign is None and "sign" in present else sign
+        elif len(present) == 2:
+            u, v = present
+    names = [u, v] if sign is None else [u, v, sign]
+    for name in names:
+        if name is None or name not in present:
+            missing = "which columns are the ends" if name is None else f"no column {name!r}"
+            raise InputError(f"{missing}: there are {', '.join(map(repr, present))}; name two as u and v")
+    return names
+
+
+def _with_sign(columns: list[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+    return columns[0], columns[1], columns[2] if len(columns) == 3 else None
+
+
+def _check_symmetric_signs(u: NDArray[np.int64], v: NDArray[np.int64], sign: NDArray[np.int8]) -> None:
+    keys = (np.minimum(u, v) << 32) | np.maximum(u, v)
+    _, first, edge = np.unique(keys, return_index=True, return_inverse=True)
+    differs = sign != sign[first[edge]]
+    if bool(differs.any()):
+        at = int(np.argmax(differs))
+        raise GraphError(
+            f"entries ({u[at]}, {v[at]}) and ({v[at]}, {u[at]}) differ in sign; they are one edge"
+        )
+
+
+def _layer_u(graph: networkx.Graph[Any], u_nodes: Collection[Hashable] | None) -> set[Any]:
+    """Return the nodes of layer U."""
+    if u_nodes is not None:
+        layer = set(u_nodes)
+        for node in layer:
+            if node not in graph:
+                raise GraphError(f"u_nodes holds {node!r}, which is not a node of the graph")
+        return layer
+    layer = set()
+    for node, side in graph.nodes(data="bipartite"):
+        if side not in (0, 1):
+            raise GraphError(
+                f"the node {node!r} has bipartite={side!r}; expected 0 (layer U) or 1 (layer V), or give u_nodes"
+            )
+        if side == 0:
+            layer.add(node)
+    return layer
+
+
+def _edge_values(graph: networkx.Graph[Any], attribute: str) -> NDArray[Any]:
+    values = np.empty(graph.number_of_edges(), dtype=object)
+    for i, (a, b, value) in enumerate(graph.edges(data=attribute)):
+        if value is None:
+            raise GraphError(f"the edge ({a!r}, {b!r}) has no attribute {attribute!r}")
+        values[i] = value
+    return values
+
+
+_READERS: dict[tuple[str, str], Callable[..., LabelledGraph]] = {
+    ("networkx", "Graph"): from_networkx,
+    ("pandas", "DataFrame"): from_pandas,
+    ("pyarrow", "Table"): from_arrow,
+    ("pyarrow", "RecordBatch"): from_arrow,
+    ("numpy", "ndarray"): from_numpy,
+}
+"""Readers by package and class; SciPy's sparse classes are many, and told by their module."""
+
+
+def _find_reader(obj: Any) -> Callable[..., LabelledGraph]:
+    for base in type(obj).__mro__:
+        if base.__module__.startswith("scipy.sparse"):
+            return from_scipy
+        reader = _READERS.get((base.__module__.partition(".")[0], base.__name__))
+        if reader is not None:
+            return reader
+    raise InputError(
+        f"cannot read a graph from {type(obj).__module__}.{type(obj).__qualname__}; expected a graph of Papilio, "
+        "NetworkX, SciPy sparse, pandas (DataFrame), pyarrow (Table) or NumPy (array)"
+    )
+
+
+def label_any(obj: Any, **options: Any) -> LabelledGraph:
+    """Read any object that a ``from_*`` function reads; ``options`` are that function's.
+
+    The type is told by the names of its classes, so nothing is imported.
+
+    Raises
+    ------
+    InputError
+        For an object of another library.
+    GraphError, CapacityError
+        As the reader.
+    """
+    if isinstance(obj, LabelledGraph):
+        return obj
+    if isinstance(obj, BipartiteGraph | UnipartiteGraph):
+        return LabelledGraph(obj)
+    return _find_reader(obj)(obj, **options)
+
+
+@overload
+def from_any(obj: Any, *, kind: Literal["bipartite"] = "bipartite", **options: Any) -> BipartiteGraph: ...
+
+
+@overload
+def from_any(obj: Any, *, kind: Literal["unipartite"], **options: Any) -> UnipartiteGraph: ...
+
+
+def from_any(obj: Any, *, kind: GraphKind = "bipartite", **options: Any) -> Graph:
+    """Return the graph of any object that :func:`label_any` reads, without its labels.
+
+    Raises
+    ------
+    InputError
+        As :func:`label_any`, and for a graph of Papilio that is not of this ``kind``.
+    """
+    if isinstance(obj, LabelledGraph | BipartiteGraph | UnipartiteGraph):
+        graph = label_any(obj).graph
+    else:
+        graph = label_any(obj, kind=kind, **options).graph
+    if isinstance(graph, BipartiteGraph) != (kind == "bipartite"):
+        raise InputError(f"a {kind} graph is wanted; this one is a {type(graph).__name__}")
+    return graph

@@ -1,0 +1,227 @@
+"""Graphs in memory with the names of their vertices, assembled from columns of labels, ids and sign values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError, GraphError, InputError
+from papilio.graph import MAX_VERTICES, BipartiteGraph, UnipartiteGraph
+from papilio.storage.manifest import GraphKind
+
+__all__ = [
+    "LabelledGraph",
+    "assemble",
+    "assemble_columns",
+    "check_kind",
+    "label_array",
+    "read_signs",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledGraph:
+    """A graph with the names that its vertices had.
+
+    Attributes
+    ----------
+    graph : BipartiteGraph or UnipartiteGraph
+    labels_u, labels_v : ndarray of shape (n_u,) and (n_v,), or None
+        Original label of each id; None where the ids are the labels. A unipartite graph has ``labels_u`` only.
+    dropped : dict of str to int
+        What was left out, by reason: ``duplicates``, ``self_loops``, ``zeros``.
+    """
+
+    graph: BipartiteGraph | UnipartiteGraph
+    labels_u: NDArray[Any] | None = None
+    labels_v: NDArray[Any] | None = None
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> GraphKind:
+        """``bipartite`` or ``unipartite``."""
+        return "bipartite" if isinstance(self.graph, BipartiteGraph) else "unipartite"
+
+
+def check_kind(kind: str) -> None:
+    """Raise InputError unless ``kind`` is one of the two kinds of graph."""
+    if kind not in get_args(GraphKind):
+        raise InputError(f"kind is {kind!r}; expected {' or '.join(map(repr, get_args(GraphKind)))}")
+
+
+def label_array(labels: list[Any]) -> NDArray[Any]:
+    """Return labels as int64 where all are integers that fit, else as objects; shape (k,)."""
+    if all(isinstance(label, int | np.integer) and not isinstance(label, bool) for label in labels):
+        try:
+            return np.array(labels, dtype=np.int64)
+        except OverflowError:
+            pass
+    out = np.empty(len(labels), dtype=object)
+    out[:] = labels
+    return out
+
+
+def read_signs(values: NDArray[Any], positive_from: float | None) -> NDArray[np.int8]:
+    """Return +1 or -1 per value, shape (k,).
+
+    Parameters
+    ----------
+    values : ndarray of shape (k,)
+        Numbers.
+    positive_from : float or None
+        Values of at least this are positive, all others negative. None: the sign of the value itself.
+
+    Raises
+    ------
+    GraphError
+        For values that are no real numbers, are missing, or are 0 where their own sign is asked for.
+    """
+    try:
+        numbers = np.asarray(values).astype(
+            np.float64, casting="unsafe" if values.dtype == object else "same_kind"
+        )
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"sign values are not numbers ({error})") from error
+    if bool(np.isnan(numbers).any()):
+        raise GraphError(f"the sign value of edge {int(np.argmax(np.isnan(numbers)))} is missing")
+    if positive_from is not None:
+        return np.where(numbers >= positive_from, 1, -1).astype(np.int8)
+    if bool((numbers == 0).any()):
+        at = int(np.argmax(numbers == 0))
+        raise GraphError(
+            f"the sign value of edge {at} is 0, neither positive nor negative; give positive_from"
+        )
+    return np.sign(numbers).astype(np.int8)
+
+
+def _read_ids(name: str, values: NDArray[Any], size: int | None) -> tuple[NDArray[np.int64], int]:
+    """Return values as ids and the size of their layer."""
+    if values.dtype.kind not in "iuf":
+        raise GraphError(f"{name} has dtype {values.dtype}; ids are integers: use relabel=True for labels")
+    if values.dtype.kind == "f" and not bool((np.isfinite(values) & (values == np.rint(values))).all()):
+        raise GraphError(f"{name} holds fractions or missing values; ids are integers")
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, -1)
+    n = high + 1 if size is None else size
+    if low < 0 or high >= n:
+        raise GraphError(
+            f"{name} holds ids {low} to {high}; expected 0 to {n - 1}, or use relabel=True for labels"
+        )
+    return values.astype(np.int64), n
+
+
+def _factorize(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct labels, sorted where they can be, and the dense id of each value."""
+    if values.dtype.kind == "f":
+        if not bool((np.isfinite(values) & (values == np.rint(values))).all()):
+            raise GraphError("labels are fractions or missing values; expected integers or strings")
+        values = values.astype(np.int64)
+    if values.dtype.kind != "O":
+        labels, ids = np.unique(values, return_inverse=True)
+        return (labels.astype(object) if labels.dtype.kind == "U" else labels), ids.astype(np.int64)
+    items = values.tolist()
+    try:
+        distinct = list(dict.fromkeys(items))
+    except TypeError as error:
+        raise GraphError(f"labels must be hashable ({error})") from error
+    try:
+        distinct.sort()
+    except TypeError:
+        distinct = list(dict.fromkeys(items))
+    position = {label: i for i, label in enumerate(distinct)}
+    return label_array(distinct), np.fromiter((position[item] for item in items), np.int64, len(items))
+
+
+def assemble(
+    kind: GraphKind,
+    u: NDArray[np.int64],
+    v: NDArray[np.int64],
+    sign: NDArray[np.int8] | None,
+    n_u: int,
+    n_v: int,
+) -> LabelledGraph:
+    """Sort and deduplicate dense ids within their layers; of duplicates the first is kept.
+
+    Parameters
+    ----------
+    u, v : ndarray of int64, shape (k,)
+    sign : ndarray of int8, shape (k,), or None
+
+    Raises
+    ------
+    CapacityError
+        For a layer of more than 2^31 - 1 vertices.
+    """
+    for name, size in (("n_u", n_u), ("n_v", n_v)):
+        if size > MAX_VERTICES:
+            raise CapacityError(
+                f"{name} is {size}; at most {MAX_VERTICES} vertices per layer (ids are int32)"
+            )
+    dropped = {}
+    if kind == "unipartite":
+        proper = u != v
+        dropped["self_loops"] = int(u.size - np.count_nonzero(proper))
+        u, v = np.minimum(u, v)[proper], np.maximum(u, v)[proper]
+        sign = None if sign is None else sign[proper]
+    if sign is None:
+        keys = np.unique((u << 32) | v)
+    else:
+        keys, first = np.unique((u << 32) | v, return_index=True)
+        sign = sign[first]
+    dropped["duplicates"] = int(u.size - keys.size)
+    low, high = (keys >> 32).astype(np.int32), keys.astype(np.int32)
+    if kind == "unipartite":
+        return LabelledGraph(UnipartiteGraph(n_u, low, high, sign), dropped=dropped)
+    return LabelledGraph(BipartiteGraph(n_u, n_v, low, high, sign), dropped=dropped)
+
+
+def assemble_columns(
+    u: NDArray[Any],
+    v: NDArray[Any],
+    values: NDArray[Any] | None,
+    *,
+    kind: GraphKind,
+    relabel: bool,
+    n_u: int | None,
+    n_v: int | None,
+    positive_from: float | None,
+) -> LabelledGraph:
+    """Assemble a graph from columns of labels or ids, shape (k,) each, and of sign values.
+
+    Raises
+    ------
+    InputError
+        For options that contradict each other.
+    GraphError, CapacityError
+        For ids out of range, or labels or signs that cannot be read.
+    """
+    check_kind(kind)
+    if relabel and (n_u is not None or n_v is not None):
+        raise InputError("n_u and n_v are for ids; with relabel=True the labels give the sizes")
+    if positive_from is not None and values is None:
+        raise InputError(f"positive_from is {positive_from}, but no column of values was given")
+    if kind == "unipartite" and n_v is not None:
+        raise InputError(f"n_v is {n_v}; a unipartite graph has n_u vertices only")
+    sign = None if values is None else read_signs(values, positive_from)
+    labels_u = labels_v = None
+    if kind == "unipartite":
+        if relabel and u.dtype.kind != v.dtype.kind:
+            u, v = u.astype(object), v.astype(object)
+        both = np.concatenate((u, v))
+        if relabel:
+            labels_u, ids = _factorize(both)
+            size_u = labels_u.size
+        else:
+            ids, size_u = _read_ids("u or v", both, n_u)
+        ids_u, ids_v, size_v = ids[: u.size], ids[u.size :], size_u
+    elif relabel:
+        labels_u, ids_u = _factorize(u)
+        labels_v, ids_v = _factorize(v)
+        size_u, size_v = labels_u.size, labels_v.size
+    else:
+        ids_u, size_u = _read_ids("u", u, n_u)
+        ids_v, size_v = _read_ids("v", v, n_v)
+    result = assemble(kind, ids_u, ids_v, sign, size_u, size_v)
+    return LabelledGraph(result.graph, labels_u, labels_v, result.dropped)
