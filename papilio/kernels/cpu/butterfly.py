@@ -15,21 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError, InputError, UnsupportedError
+from papilio.errors import InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.bounds import check_vertices
 from papilio.kernels.cpu import butterfly_kernels as kernels
 from papilio.kernels.cpu.butterfly_kernels import KeptStarts, Tables
 from papilio.kernels.cpu.chunks import available_threads, cut_by_cost, run_chunks
-from papilio.kernels.cpu.wedges import WedgeIndex, index_wedges, two_hop_degrees
+from papilio.kernels.cpu.wedges import WedgeIndex, index_wedges
 from papilio.kernels.engine import EngineName, Partial
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
 
-__all__ = ["ButterflyCpu", "PreparedButterflyCpu", "check_vertex_bound"]
+__all__ = ["ButterflyCpu", "PreparedButterflyCpu"]
 
 Vectors = dict[str, NDArray[np.uint64]]
-
-MAX_VERTEX_COUNT = 2**63 - 1
-"""Largest number of butterflies of one vertex that the vectors are proven to hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,34 +54,6 @@ class PreparedButterflyCpu:
     def nbytes(self) -> int:
         """Bytes of host memory held."""
         return self.index.nbytes
-
-
-def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -> None:
-    """Refuse a graph in which a vertex could be in more than 2^63 - 1 butterflies.
-
-    A vertex w of degree d with ``two_hop`` wedges from it meets each other end u in c <= d of them, so its
-    butterflies, the sum of C(c, 2), are at most ``two_hop * (d - 1) / 2``.
-
-    Parameters
-    ----------
-    degrees, two_hop : ndarray of int64, shape (n,)
-        Degree of each vertex, and the sum of (degree - 1) over its neighbours.
-
-    Raises
-    ------
-    CapacityError
-        Naming the first vertex (as a place in these arrays) whose bound is too large.
-    """
-    others = np.maximum(degrees - 1, 1).astype(np.uint64)
-    allowed = np.uint64(2 * MAX_VERTEX_COUNT + 1) // others
-    over = np.flatnonzero((two_hop.astype(np.uint64) > allowed) & (degrees > 1))
-    if over.size:
-        at = int(over[0])
-        bound = int(two_hop[at]) * (int(degrees[at]) - 1) // 2
-        raise CapacityError(
-            f"a vertex of degree {degrees[at]} with {two_hop[at]} wedges could be in {bound} butterflies; "
-            f"counts per vertex hold at most {MAX_VERTEX_COUNT}: count the total or per edge instead"
-        )
 
 
 class ButterflyCpu:
@@ -118,11 +88,9 @@ class ButterflyCpu:
             raise UnsupportedError(f"butterflies need a bipartite graph, not a {type(graph).__name__}")
         if per not in GRANULARITIES:
             raise UnsupportedError(f"unknown granularity {per!r}; known: {', '.join(GRANULARITIES)}")
-        index = index_wedges(graph, with_edge_ids=per == "edge")
         if per == "vertex":
-            degrees = np.diff(index.offsets)
-            if index.n_edges * int(degrees.max(initial=0)) > MAX_VERTEX_COUNT:
-                check_vertex_bound(degrees, two_hop_degrees(index.n_u, index.offsets, index.ids))
+            check_vertices(graph)
+        index = index_wedges(graph, with_edge_ids=per == "edge")
         return PreparedButterflyCpu(index, per)
 
     def work(self, prepared: PreparedButterflyCpu) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu.jit import EdgeIds, Ids, Ints, compiled
 
-__all__ = ["WedgeIndex", "WedgeRows", "index_wedges", "order_falling", "two_hop_degrees"]
+__all__ = ["WedgeIndex", "WedgeRows", "index_wedges", "order_falling"]
 
 _DIGIT_BITS = 11
 """Bits per pass of the radix sort: 2048 buckets of 8 bytes stay in the first-level cache."""
@@ -255,19 +255,6 @@ def _select_items(n_u: int, n_v: int, offsets: Ints, ahead: Ints, costs: Ints) -
             items[count] = r
             count += 1
     return items[:count].copy()
-
-
-@compiled
-def two_hop_degrees(n_u: int, offsets: Ints, ids: Ids) -> Ints:
-    """Return for each row the number of wedges from it: the sum of (degree - 1) over its neighbours
-    (int64)."""
-    wedges = np.zeros(offsets.size - 1, np.int64)
-    for row in range(offsets.size - 1):
-        others = n_u if row < n_u else 0
-        for at in range(offsets[row], offsets[row + 1]):
-            other = others + np.int64(ids[at])
-            wedges[row] += offsets[other + 1] - offsets[other] - 1
-    return wedges
 
 
 def index_wedges(graph: BipartiteGraph, *, with_edge_ids: bool = False) -> WedgeIndex:
