@@ -1,0 +1,79 @@
+"""A progress bar for a terminal: weighted by predicted work, with the remaining time."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from papilio.cluster.events import Event, LeaseFinished, PhaseStarted, PlanMade
+
+__all__ = ["ProgressBar"]
+
+_PHASES = {
+    "start": "starting workers",
+    "plan": "reading and planning",
+    "run": "counting",
+    "write": "writing",
+}
+
+_SPEED_PERIOD_S = 1e6
+"""The remaining time follows from the mean speed so far: leases differ too much in length for a moving one."""
+
+
+class ProgressBar:
+    """A listener that draws on standard error, and only if that is a terminal; a context manager."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+            speed_estimate_period=_SPEED_PERIOD_S,
+        )
+        self._task = self._bar.add_task(_PHASES["start"], total=None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Draw what an event changes."""
+        match event:
+            case PhaseStarted(name):
+                self._bar.update(self._task, description=_PHASES[name])
+            case PlanMade(plan):
+                self._bar.reset(self._task, total=max(plan.total_work, 1))
+            case LeaseFinished(_, work):
+                self._bar.update(self._task, advance=work)
+
+    def advance(self, done: int, total: int) -> None:
+        """Show ``done`` of ``total`` units of a job that reports them directly."""
+        self._bar.update(self._task, completed=done, total=max(total, 1))
+
+    def describe(self, text: str) -> None:
+        """Name what is going on."""
+        self._bar.update(self._task, description=text)

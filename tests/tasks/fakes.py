@@ -1,0 +1,102 @@
+"""An engine that counts nothing and remembers everything, and plans made by hand."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.graph import BipartiteGraph
+from papilio.kernels.engine import EngineName, Partial
+from papilio.motifs import Butterfly, Granularity, Motif
+from papilio.partitioning.root_ranges import CostTable
+from papilio.tasks.job import JobSpec
+from papilio.tasks.memory import predict_memory
+from papilio.tasks.plan import CountPlan, make_plan
+from papilio.tasks.run import PrepareReport
+from papilio.tasks.worker import WorkerInfo
+
+
+@dataclass
+class FakePrepared:
+    """A prepared graph: one item per vertex of U, of the vertex's degree as cost."""
+
+    costs: NDArray[np.int64]
+    shape: dict[str, int]
+    nbytes: int = 1000
+
+    @property
+    def n_items(self) -> int:
+        return int(self.costs.size)
+
+
+@dataclass
+class FakeEngine:
+    """Total = number of items run; every vector entry = 1 per item run; records its calls."""
+
+    name: EngineName = "cpu"
+    prepare_s: float = 0.0
+    prepared: int = 0
+    intervals: list[tuple[int, int]] = field(default_factory=list)
+    running: int = 0
+    overlapped: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> FakePrepared:
+        self.prepared += 1
+        time.sleep(self.prepare_s)
+        sizes = {"total": {}, "vertex": {"u": graph.n_u, "v": graph.n_v}, "edge": {"edge": graph.n_edges}}
+        return FakePrepared(np.sort(graph.degree_u)[::-1].copy(), sizes[per])
+
+    def work(self, prepared: FakePrepared) -> NDArray[np.int64]:
+        return prepared.costs
+
+    def run(self, prepared: FakePrepared, start: int, stop: int) -> Partial:
+        with self._lock:
+            self.running += 1
+            self.overlapped |= self.running > 1
+            self.intervals.append((start, stop))
+        time.sleep(0.005)
+        with self._lock:
+            self.running -= 1
+        vectors = {
+            name: np.full(size, stop - start, dtype=np.uint64) for name, size in prepared.shape.items()
+        }
+        return Partial(stop - start, int(prepared.costs[start:stop].sum()), vectors)
+
+
+def make_job(**changes: Any) -> JobSpec:
+    """Return a job on a graph that need not exist."""
+    known: dict[str, Any] = {
+        "source": "/nowhere/graph", "graph_hash": "0" * 32, "kind": "bipartite", "n_u": 4, "n_v": 6,
+        "n_edges": 9, "signed": False, "motif": Butterfly(), "per": "total",
+    }  # fmt: skip
+    return JobSpec(**{**known, **changes})
+
+
+def make_worker(name: str = "w0", **changes: Any) -> WorkerInfo:
+    """Return the description of a CPU worker with 4 threads and 8 GiB."""
+    known: dict[str, Any] = {
+        "name": name, "host": "h", "pid": 1, "version": "0", "threads": 4, "memory_bytes": 8 << 30,
+        "gpu": None, "gpu_memory_bytes": 0, "gpu_missing": "no CUDA device is visible",
+    }  # fmt: skip
+    return WorkerInfo(**{**known, **changes})
+
+
+def make_report(costs: NDArray[np.int64]) -> PrepareReport:
+    """Return the report of a prepared graph with these item costs."""
+    table = CostTable.from_costs(costs)
+    return PrepareReport("w0", "cpu", table.n_items, table.total, "d" * 32, table, 1000, {}, 0)
+
+
+def plan_of(costs: NDArray[np.int64], n_workers: int = 1, job: JobSpec | None = None) -> CountPlan:
+    """Return the plan for items of these costs on CPU workers."""
+    chosen = job or make_job()
+    workers = tuple(make_worker(f"w{i}") for i in range(n_workers))
+    return make_plan(
+        chosen, "cpu", "asked for", workers, make_report(costs), predict_memory(chosen, "cpu", 4)
+    )

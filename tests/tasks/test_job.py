@@ -1,0 +1,61 @@
+"""Jobs and tasks: JSON and pickle round trips, and keys that tell everything apart."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from papilio.errors import UnsupportedError
+from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask, digest
+from tests.tasks.fakes import make_job
+
+LEASE = LeaseTask(make_job(), "cpu", "plan", "run", 0, 3, 7, 40, "/tmp/shards", 1)
+PREPARE = PrepareTask(make_job(per="edge"), "gpu", "run", 2, 1)
+
+
+@pytest.mark.parametrize("spec", [make_job(), LEASE, PREPARE])
+def test_specs_survive_json_and_pickle(spec: JobSpec | LeaseTask | PrepareTask) -> None:
+    assert type(spec).from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_lease_keys_differ_in_everything_that_changes_the_result() -> None:
+    others = [
+        replace(LEASE, job=make_job(graph_hash="1" * 32)),
+        replace(LEASE, job=make_job(per="vertex")),
+        replace(LEASE, engine="gpu"),
+        replace(LEASE, plan_key="other"),
+        replace(LEASE, run_id="other"),
+        replace(LEASE, partition=1),
+        replace(LEASE, start=2),
+        replace(LEASE, stop=8),
+        replace(LEASE, attempt=2),
+    ]
+    assert len({LEASE.key, *(other.key for other in others)}) == len(others) + 1
+    assert replace(LEASE).key == LEASE.key
+
+
+def test_prepare_keys_differ_by_slot_run_and_attempt() -> None:
+    others = [replace(PREPARE, slot=0), replace(PREPARE, run_id="x"), replace(PREPARE, attempt=0)]
+    assert len({PREPARE.key, *(other.key for other in others)}) == 4
+
+
+def test_source_does_not_belong_to_the_question() -> None:
+    assert make_job(source="/a").question == make_job(source="/b").question
+
+
+def test_vector_entries_follow_the_granularity() -> None:
+    assert [make_job(per=per).vector_entries for per in ("total", "vertex", "edge")] == [0, 10, 9]
+
+
+def test_unknown_granularity_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="per is 'face'; expected one of total, vertex, edge"):
+        make_job(per="face")
+
+
+def test_digest_ignores_the_order_of_names() -> None:
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    assert len(digest([])) == 32

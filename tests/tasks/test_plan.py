@@ -1,0 +1,113 @@
+"""Plans: leases tile, decisions are numbered, keys do not depend on workers, JSON round trip."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from papilio.errors import CapacityError, TilingError
+from papilio.partitioning.rates import work_rate
+from papilio.tasks.memory import predict_memory, require_memory
+from papilio.tasks.plan import MIN_LEASE_S, CountPlan, Lease
+from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
+
+RATE = work_rate("butterfly", "cpu").per_second
+HEAVY = np.full(20_000, int(RATE / 100), dtype=np.int64)
+"""20,000 items of 10 ms of one thread each: 50 s of four threads."""
+
+
+def test_small_job_is_one_lease() -> None:
+    plan = plan_of(np.array([5, 4, 1], dtype=np.int64), n_workers=8)
+    assert plan.leases == (Lease(0, 0, 3, 10),)
+
+
+def test_empty_job_has_no_leases_and_is_valid() -> None:
+    plan = plan_of(np.array([], dtype=np.int64))
+    assert plan.leases == ()
+    plan.validate()
+
+
+def test_leases_are_guided_and_not_below_half_a_second() -> None:
+    plan = plan_of(HEAVY, n_workers=4)
+    plan.validate()
+    works = [lease.work for lease in plan.leases]
+    assert works[0] == max(works) == pytest.approx(HEAVY.sum() / 8, rel=0.01)
+    assert min(works) >= MIN_LEASE_S * RATE * 4
+    assert sum(works) == plan.total_work == int(HEAVY.sum())
+    assert plan.predicted_run_s == pytest.approx(12.5)
+
+
+def test_vector_jobs_get_about_two_leases_per_worker() -> None:
+    for n_workers in (1, 3, 8):
+        plan = plan_of(np.tile(HEAVY, 10), n_workers, make_job(per="vertex"))
+        assert n_workers <= len(plan.leases) <= 2 * n_workers + 1
+
+
+def test_decisions_are_numbered_with_reasons() -> None:
+    plan = plan_of(HEAVY)
+    assert [decision.number for decision in plan.decisions] == [1, 2, 3, 4]
+    assert all(decision.what and decision.reason for decision in plan.decisions)
+
+
+def test_key_is_the_question_not_the_workers() -> None:
+    assert plan_of(HEAVY, 1).key == plan_of(HEAVY, 7).key
+    assert plan_of(HEAVY).key != plan_of(HEAVY[1:]).key
+    assert plan_of(HEAVY).key != plan_of(HEAVY, job=make_job(per="edge")).key
+
+
+def test_json_round_trip_and_tampering() -> None:
+    plan = plan_of(HEAVY, 3, make_job(per="edge"))
+    data = json.loads(json.dumps(plan.to_json()))
+    assert CountPlan.from_json(data) == plan
+    data["costs_digest"] = "e" * 32
+    with pytest.raises(TilingError, match="plan again"):
+        CountPlan.from_json(data)
+
+
+def test_validate_refuses_a_gap() -> None:
+    plan = plan_of(HEAVY, 4)
+    with pytest.raises(TilingError, match="never finished"):
+        replace(plan, leases=plan.leases[1:]).validate()
+
+
+def test_plan_needs_the_cost_table() -> None:
+    from papilio.tasks.plan import make_plan
+
+    report = replace(make_report(HEAVY), table=None)
+    with pytest.raises(ValueError, match="no cost table"):
+        make_plan(make_job(), "cpu", "", (make_worker(),), report, predict_memory(make_job(), "cpu"))
+
+
+def test_tasks_carry_plan_and_interval() -> None:
+    plan = plan_of(HEAVY, 2)
+    tasks = plan.tasks("run", None)
+    assert [(t.start, t.stop) for t in tasks] == [(lease.start, lease.stop) for lease in plan.leases]
+    assert {task.plan_key for task in tasks} == {plan.key}
+
+
+def test_a_job_that_cannot_fit_names_worker_need_and_limit() -> None:
+    job = make_job(n_u=10**8, n_v=10**8, n_edges=2 * 10**9)
+    workers = (make_worker("roomy", memory_bytes=1 << 42), make_worker("tight", memory_bytes=8 << 30))
+    with pytest.raises(
+        CapacityError, match=r"worker tight on h has 8\.00 GiB of host memory; .* needs about"
+    ):
+        require_memory(job, "cpu", workers)
+    assert require_memory(job, "cpu", workers[:1]).host_bytes > 8 << 30
+
+
+def test_device_memory_is_checked_too() -> None:
+    worker = make_worker(memory_bytes=1 << 42, gpu="GPU", gpu_memory_bytes=1 << 30, gpu_missing=None)
+    with pytest.raises(CapacityError, match="of device memory"):
+        require_memory(make_job(n_edges=10**9), "gpu", (worker,))
+
+
+def test_memory_grows_with_what_is_asked() -> None:
+    sizes = {"n_u": 10**6, "n_v": 10**6, "n_edges": 10**7}
+    total, vertex, edge = (
+        predict_memory(make_job(**sizes, per=per), "cpu", 2).host_bytes for per in ("total", "vertex", "edge")
+    )
+    assert total < vertex < edge
+    assert predict_memory(make_job(**sizes), "gpu").device_bytes > 10**7 * 24

@@ -1,0 +1,174 @@
+"""One task's run and the fold, with an engine that records what it is asked."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from papilio.errors import ExecutionError, StoreError, TilingError, UnsupportedError
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.motifs import Butterfly
+from papilio.storage.store import write_store
+from papilio.tasks import run
+from papilio.tasks.fold import PartialFold
+from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
+from papilio.tasks.run import LeaseResult, ShardRef, run_lease, run_prepare
+from papilio.tasks.sources import (
+    hash_graph,
+    held_graph,
+    job_of_graph,
+    job_of_store,
+    read_job_graph,
+    require_kind,
+)
+from tests.tasks.fakes import FakeEngine, make_job, plan_of
+
+GRAPH = BipartiteGraph.from_edges(*np.divmod(np.arange(0, 400, 3), 20))
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
+    fake = FakeEngine()
+    run._engine_of.cache_clear()
+    monkeypatch.setattr(run, "load_engine", lambda motif, name, threads: fake)
+    run.clear_cache()
+    yield fake
+    run.clear_cache()
+    run._engine_of.cache_clear()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobSpec:
+    return job_of_store(write_store(tmp_path / "graph", GRAPH, provenance={}), Butterfly(), "total")
+
+
+def lease(job: JobSpec, start: int, stop: int, shard_dir: str | None = None) -> LeaseTask:
+    return LeaseTask(job, "cpu", "plan", "run", 0, start, stop, 0, shard_dir)
+
+
+def test_prepare_reports_items_and_costs_once(engine: FakeEngine, job: JobSpec) -> None:
+    first = run_prepare(PrepareTask(job, "cpu", "run", 0), "w", 1)
+    second = run_prepare(PrepareTask(job, "cpu", "run", 1), "w", 1)
+    assert (first.n_items, first.total_work) == (GRAPH.n_u, GRAPH.n_edges)
+    assert first.table is not None
+    assert first.table.total == GRAPH.n_edges
+    assert second.table is None
+    assert first.costs_digest == second.costs_digest
+    assert engine.prepared == 1
+    assert first.seconds["read"] > 0
+    assert second.seconds == {"read": 0.0, "prepare": 0.0}
+
+
+def test_threads_of_one_process_prepare_once_and_run_one_at_a_time(engine: FakeEngine, job: JobSpec) -> None:
+    engine.prepare_s = 0.05
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda k: run_lease(lease(job, 5 * k, 5 * k + 5), "w", 1), range(4)))
+    assert engine.prepared == 1
+    assert not engine.overlapped
+    assert sorted(engine.intervals) == [(0, 5), (5, 10), (10, 15), (15, 20)]
+    assert sum(result.total for result in results) == 20
+
+
+def test_lease_results_survive_json(engine: FakeEngine, job: JobSpec, tmp_path: Path) -> None:
+    result = run_lease(lease(replace(job, per="edge"), 0, 3, str(tmp_path)), "w", 1)
+    assert result.shard is not None
+    assert LeaseResult.from_json(json.loads(json.dumps(result.to_json()))) == result
+
+
+def test_vectors_stay_in_the_process_or_go_to_a_shard(
+    engine: FakeEngine, job: JobSpec, tmp_path: Path
+) -> None:
+    vertex = replace(job, per="vertex")
+    inside = run_lease(lease(vertex, 0, 3), "w", 1)
+    outside = run_lease(lease(vertex, 3, 20, str(tmp_path)), "w", 1)
+    assert inside.vectors["u"].tolist() == [3] * GRAPH.n_u
+    assert outside.vectors == {}
+    fold = PartialFold(plan_with(vertex, [(0, 3), (3, 20)]))
+    fold.add(outside)
+    fold.add(inside)
+    assert fold.finish().vectors["v"].tolist() == [20] * GRAPH.n_v
+    assert outside.shard is not None
+    assert not Path(outside.shard.path).exists()
+
+
+def plan_with(job: JobSpec, intervals: list[tuple[int, int]]):  # type: ignore[no-untyped-def]
+    from papilio.tasks.plan import Lease
+
+    plan = plan_of(np.sort(GRAPH.degree_u)[::-1].copy(), job=job)
+    return replace(plan, leases=tuple(Lease(0, start, stop, 0) for start, stop in intervals))
+
+
+def result_of(start: int, stop: int, **changes: object) -> LeaseResult:
+    known = LeaseResult(0, start, stop, 2**63 + start, stop - start, "w", "cpu", {}, 0)
+    return replace(known, **changes)  # type: ignore[arg-type]
+
+
+def test_fold_is_independent_of_the_order_and_exact_beyond_64_bits() -> None:
+    intervals = [(0, 1), (1, 4), (4, 9), (9, 20)]
+    totals = set()
+    for seed in range(6):
+        fold = PartialFold(plan_with(make_job(), intervals))
+        for start, stop in random.Random(seed).sample(intervals, 4):
+            fold.add(result_of(start, stop))
+        totals.add((fold.finish().total, fold.finish().work))
+    assert totals == {(4 * 2**63 + 14, 20)}
+
+
+def test_tampered_repeated_and_missing_intervals_are_refused() -> None:
+    fold = PartialFold(plan_with(make_job(), [(0, 5), (5, 20)]))
+    fold.add(result_of(0, 5))
+    with pytest.raises(TilingError, match=r"items \[5, 19\) of partition 0, which the plan never handed out"):
+        fold.add(result_of(5, 19))
+    with pytest.raises(TilingError, match="overlap"):
+        fold.add(result_of(0, 5))
+    with pytest.raises(TilingError, match="never finished"):
+        fold.finish()
+    fold.add(result_of(5, 20))
+    assert fold.finish().work == 20
+
+
+def test_fold_refuses_vectors_of_another_granularity() -> None:
+    fold = PartialFold(plan_with(make_job(per="vertex"), [(0, 20)]))
+    with pytest.raises(ExecutionError, match="the job needs"):
+        fold.add(result_of(0, 20))
+
+
+def test_fold_refuses_a_damaged_shard(engine: FakeEngine, job: JobSpec, tmp_path: Path) -> None:
+    edge = replace(job, per="edge")
+    result = run_lease(lease(edge, 0, 20, str(tmp_path)), "w", 1)
+    assert result.shard is not None
+    fold = PartialFold(plan_with(edge, [(0, 20)]))
+    with pytest.raises(StoreError, match="checksum"):
+        fold.add(replace(result, shard=ShardRef(result.shard.path, "0" * 32)))
+    fold.add(result)
+    assert fold.finish().vectors["edge"].tolist() == [20] * GRAPH.n_edges
+
+
+def test_a_replaced_store_is_noticed(engine: FakeEngine, job: JobSpec) -> None:
+    with pytest.raises(StoreError, match="the store was replaced meanwhile"):
+        read_job_graph(replace(job, graph_hash="1" * 32))
+
+
+def test_graph_in_memory_has_the_hash_of_its_store_and_is_found_while_held(job: JobSpec) -> None:
+    assert hash_graph(GRAPH) == job.graph_hash
+    with held_graph(GRAPH) as source:
+        held = job_of_graph(GRAPH, source, Butterfly(), "total")
+        assert held.question == job.question
+        assert read_job_graph(held) is GRAPH
+    with pytest.raises(StoreError, match="lives in another process"):
+        read_job_graph(held)
+
+
+def test_unipartite_graphs_are_hashed_and_refused_for_bipartite_motifs(tmp_path: Path) -> None:
+    graph = UnipartiteGraph.from_edges([0, 1, 2], [1, 2, 0])
+    store = write_store(tmp_path / "g", graph, provenance={})
+    assert hash_graph(graph) == store.hash
+    with pytest.raises(UnsupportedError, match="butterfly' is defined on bipartite graphs; .* is unipartite"):
+        require_kind(Butterfly(), store.kind, store.path)
