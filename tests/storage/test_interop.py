@@ -230,6 +230,7 @@ def test_networkx_layers_directions_and_multigraphs() -> None:
     loops = from_networkx(nx.Graph([(0, 0), (0, 1)]), kind="unipartite")
     assert loops.dropped == {"self_loops": 1, "duplicates": 0}
     assert from_any(davis).n_edges == 89
+    nx.set_edge_attributes(davis, 2.5, "weight")
     assert named_edges(label_any(davis, sign="weight")) == {(edge, 1) for edge, _ in named_edges(result)}
     back = to_networkx(result)
     assert {frozenset(edge) for edge in back.edges} == {frozenset(edge) for edge in davis.edges}
