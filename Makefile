@@ -1,0 +1,49 @@
+# `make demo` and `make test` set up everything they need in .venv; nothing else is required than Python 3.11+.
+
+PYTHON ?= python3
+VENV ?= .venv
+OUTPUT ?= demo-output
+# The CUDA extra that fits this machine's driver; empty without a GPU.
+CUDA := $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: \(1[23]\)\..*/,cuda\1/p' | head -n 1)
+
+comma := ,
+# Without a GPU the tests still compile the kernels.
+EXTRA := $(or $(CUDA),$(comma)nvrtc)
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint benchmark clean
+
+demo: $(VENV)/.demo
+	@mkdir -p $(OUTPUT)
+	$(BIN)/papilio convert examples/data/senate-votes.txt.gz $(OUTPUT)/senate-votes --overwrite
+	$(BIN)/papilio count butterfly $(OUTPUT)/senate-votes
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -m "not slow"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+benchmark: $(VENV)/.test
+	$(BIN)/python -m benchmarks.butterfly --engine $(if $(CUDA),gpu,cpu)
+
+clean:
+	rm -rf $(VENV) $(OUTPUT) .pytest_cache .mypy_cache .ruff_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"Papilio needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}; set PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".$(if $(CUDA),[$(subst $(comma),,$(CUDA))])"
+	@touch $@
+
+$(VENV)/.test: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test$(EXTRA)]"
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,dev$(EXTRA)]"
+	@touch $@

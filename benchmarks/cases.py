@@ -1,0 +1,79 @@
+"""Named graphs of the benchmarks, with their right answers and what other systems needed for them.
+
+Files of the form ``bipartite/<name>.txt.gz`` (lines ``u v ...``, 0-based) are looked for in the data directory;
+absent ones are skipped with a word. ``rb1`` and the ``complete`` and ``pair`` cases are generated.
+"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from math import comb
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.graphs import rmat_baseline
+from papilio.graph import BipartiteGraph
+
+__all__ = ["CASES", "Case", "load_case"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One graph.
+
+    Attributes
+    ----------
+    name : str
+    butterflies : int
+        The right answer.
+    target_s : float or None
+        Our target for the kernels on one H200.
+    peers_s : dict of str to float
+        What other systems measured for the same phases on one H200 (kernels).
+    """
+
+    name: str
+    butterflies: int
+    target_s: float | None = None
+    peers_s: dict[str, float] | None = None
+
+
+CASES: tuple[Case, ...] = (
+    Case("southern-women", 341),
+    Case("senate", 25_666_956),
+    Case("marvel", 10_709_594),
+    Case("movielens-100k", 220_548_028),
+    Case(
+        "youtube-groupmemberships", 12_540_261, 0.0003, {"IOBufs": 0.00117, "GPU_Bitruss": 0.0036}
+    ),
+    Case("movielens-1m", 16_671_201_295, 0.0006, {"IOBufs": 0.00156, "GPU_Bitruss": 0.0949}),
+    Case("yelp2018", 185_725_582, 0.0005, {"IOBufs": 0.00276, "GPU_Bitruss": 0.0197}),
+    Case("complete-2000", comb(2000, 2) ** 2),
+    Case("pair-3000000", comb(3_000_000, 2)),
+    Case("rb1", 661_283_978_094, 0.024, {"IOBufs": 0.120, "GPU_Bitruss": 1.705}),
+)
+
+
+def _read_text(path: Path) -> BipartiteGraph:
+    with gzip.open(path, "rb") as file:
+        first = file.readline()
+        rest = file.read()
+    columns = len(first.split())
+    values = np.array((first + rest).split(), dtype=np.int64).reshape(-1, columns)
+    return BipartiteGraph.from_edges(values[:, 0], values[:, 1])
+
+
+def load_case(case: Case, data: Path) -> BipartiteGraph | None:
+    """Return the graph of a case, or None when its file is not in ``data``."""
+    if case.name == "rb1":
+        return BipartiteGraph(*rmat_baseline("bipartite", 21, 19, 30_000_000, 1))
+    kind, _, size = case.name.rpartition("-")
+    if kind in ("complete", "pair"):
+        n_v = int(size)
+        n_u = n_v if kind == "complete" else 2
+        u = np.repeat(np.arange(n_u, dtype=np.int32), n_v)
+        return BipartiteGraph(n_u, n_v, u, np.tile(np.arange(n_v, dtype=np.int32), n_u))
+    path = data / "bipartite" / f"{case.name}.txt.gz"
+    return _read_text(path) if path.is_file() else None

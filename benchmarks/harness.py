@@ -1,0 +1,210 @@
+"""One harness for all motifs: phases timed apart, medians over repeats, a table and JSON.
+
+Phases: ``read`` (Parquet store to host arrays), ``copy`` (host to device; GPU only), ``prepare`` (rank, relabel, CSR,
+costs, schedules), ``kernels`` (device time of the counting kernels by events; on the CPU the whole run),
+``run`` (the engine's run as the caller sees it). ``after_copy`` is prepare and run: everything once the graph is
+where the engine is.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import papilio
+from papilio.graph import BipartiteGraph
+from papilio.kernels.engine import EngineName, load_engine
+from papilio.motifs import Granularity, Motif
+from papilio.storage.store import open_store, write_store
+
+__all__ = ["Measurement", "describe_machine", "measure", "print_table", "write_json"]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One engine on one case and granularity; times are medians in seconds."""
+
+    case: str
+    engine: EngineName
+    per: Granularity
+    n_edges: int
+    work: int
+    count: int
+    correct: bool
+    seconds: dict[str, float]
+    kernels_s: dict[str, float]
+    limit: float
+    target_s: float | None = None
+    peers_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def rate(self) -> float:
+        """Work units per second of the kernels."""
+        return self.work / self.seconds["kernels"]
+
+
+class _TimedKernels:
+    """Wraps a device so that every kernel launch is timed by events."""
+
+    def __init__(self, device: Any) -> None:
+        self._load = device.load
+        self.launches: list[tuple[str, Any, Any]] = []
+
+    def __call__(self, stem: str, defines: Mapping[str, int]) -> _TimedKernels:
+        self._module = self._load(stem, defines)
+        return self
+
+    def get_function(self, name: str) -> Callable[..., None]:
+        import cupy
+
+        kernel = self._module.get_function(name)
+
+        def launch(*args: Any, **options: Any) -> None:
+            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+            begin.record()
+            kernel(*args, **options)
+            end.record()
+            self.launches.append((name, begin, end))
+
+        return launch
+
+    def seconds(self) -> dict[str, float]:
+        import cupy
+
+        sums: dict[str, float] = {}
+        for name, begin, end in self.launches:
+            end.synchronize()
+            sums[name] = sums.get(name, 0.0) + cupy.cuda.get_elapsed_time(begin, end) * 1e-3
+        return sums
+
+
+def _timed(function: Callable[[], Any], repeats: int, wait: Callable[[], None]) -> tuple[Any, float]:
+    times = []
+    for _ in range(repeats):
+        wait()
+        started = perf_counter()
+        result = function()
+        wait()
+        times.append(perf_counter() - started)
+    return result, median(times)
+
+
+def measure(
+    name: str,
+    graph: BipartiteGraph,
+    motif: Motif,
+    engine_name: EngineName,
+    per: Granularity,
+    *,
+    limit: float,
+    expected: int,
+    repeats: int,
+    target_s: float | None = None,
+    peers_s: dict[str, float] | None = None,
+) -> Measurement:
+    """Time one engine on one graph; the first, untimed round compiles."""
+    engine: Any = load_engine(motif, engine_name)
+    on_gpu = engine_name == "gpu"
+    wait: Callable[[], None] = engine.device.synchronize if on_gpu else lambda: None
+    seconds: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        store = Path(directory) / "store"
+        write_store(store, graph, provenance={"source": name})
+        graph, seconds["read"] = _timed(lambda: open_store(store).read(), min(repeats, 3), wait)
+    if on_gpu:
+        xp = engine.device.xp
+        (u, v), seconds["copy"] = _timed(lambda: (xp.asarray(graph.u), xp.asarray(graph.v)), repeats, wait)
+        graph = BipartiteGraph(graph.n_u, graph.n_v, u, v)
+    engine.run(engine.prepare(graph, motif, per), 0, 0)
+    prepared, seconds["prepare"] = _timed(lambda: engine.prepare(graph, motif, per), repeats, wait)
+    engine.run(prepared, 0, prepared.n_items)
+    partial, seconds["run"] = _timed(lambda: engine.run(prepared, 0, prepared.n_items), repeats, wait)
+    kernels: dict[str, float] = {}
+    if on_gpu:
+        rounds = []
+        for _ in range(repeats):
+            timer = _TimedKernels(engine.device)
+            engine.device.load = timer
+            engine.run(prepared, 0, prepared.n_items)
+            del engine.device.load
+            rounds.append(timer.seconds())
+        rounds.sort(key=lambda one: sum(one.values()))
+        kernels = rounds[len(rounds) // 2]
+        seconds["kernels"] = sum(kernels.values())
+    else:
+        seconds["kernels"] = seconds["run"]
+    seconds["after_copy"] = seconds["prepare"] + seconds["run"]
+    correct = partial.total == expected and all(
+        _exact_sum(vector) == (4 if name == "edge" else 2) * expected for name, vector in partial.vectors.items()
+    )
+    return Measurement(
+        name, engine_name, per, graph.n_edges, partial.work, partial.total, correct, seconds, kernels, limit,
+        target_s, peers_s or {},
+    )  # fmt: skip
+
+
+def _exact_sum(vector: Any) -> int:
+    low = int((vector & 0xFFFFFFFF).sum())
+    return low + (int((vector >> 32).sum()) << 32)
+
+
+def describe_machine(engine: EngineName) -> dict[str, str]:
+    """Date, commit, versions and device of a run."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    facts = {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "papilio": papilio.__version__,
+        "commit": commit or "not a git checkout",
+        "python": platform.python_version(),
+    }
+    if engine == "gpu":
+        import cupy
+
+        properties = cupy.cuda.runtime.getDeviceProperties(0)
+        facts["device"] = properties["name"].decode()
+        facts["cupy"] = cupy.__version__
+        facts["driver"] = str(cupy.cuda.runtime.driverGetVersion())
+    else:
+        import os
+
+        facts["device"] = f"{len(os.sched_getaffinity(0))} CPU cores ({platform.machine()})"
+    return facts
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e3:.3f}"
+
+
+def print_table(facts: dict[str, str], rows: list[Measurement]) -> None:
+    """Print the measurements as a Markdown table; times in milliseconds."""
+    print("\n".join(f"- {name}: {value}" for name, value in facts.items()))
+    if rows:
+        print(f"- limit measured in this run: {rows[0].limit:.3g} wedges/s\n")
+    columns = ("read", "copy", "prepare", "kernels", "run", "after_copy")
+    head = ["case", "per", "edges", "wedges", "correct", *columns, "wedges/s", "of limit", "target", "others"]
+    print("| " + " | ".join(head) + " |")
+    print("|" + " --- |" * len(head))
+    for row in rows:
+        cells = [row.case, row.per, f"{row.n_edges:,}", f"{row.work:,}", "yes" if row.correct else "NO"]
+        cells += [_milliseconds(row.seconds.get(column)) for column in columns]
+        cells += [f"{row.rate:.3g}", f"{row.rate / row.limit:.0%}", _milliseconds(row.target_s)]
+        cells.append(", ".join(f"{peer} {_milliseconds(time)}" for peer, time in row.peers_s.items()))
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def write_json(path: Path, facts: dict[str, str], rows: list[Measurement]) -> None:
+    """Write the measurements with every kernel's time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {"machine": facts, "measurements": [asdict(row) for row in rows]}
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
