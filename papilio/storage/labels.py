@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
-from papilio.errors import GraphError, StoreError
+from papilio.errors import CapacityError, GraphError, StoreError
+from papilio.graph import MAX_VERTICES
 
 __all__ = ["label_file", "label_type", "read_labels", "write_labels"]
 
@@ -61,6 +62,8 @@ def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: p
     ) as writer:
         for batch in batches:
             for start in range(0, len(batch), _ROW_GROUP_LABELS):
+                if count + len(batch) > MAX_VERTICES:
+                    raise CapacityError(f"{path.name} has more than {MAX_VERTICES} labels; ids are int32")
                 part = batch[start : start + _ROW_GROUP_LABELS]
                 ids = pa.array(np.arange(count, count + len(part), dtype=np.int32))
                 values = part.cast(kind) if isinstance(part, pa.Array) else pa.array(part, type=kind)

@@ -14,7 +14,15 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import StoreError
 
-__all__ = ["MANIFEST_NAME", "atomic_directory", "atomic_file", "filesystem_of", "is_url", "local_path"]
+__all__ = [
+    "MANIFEST_NAME",
+    "atomic_directory",
+    "atomic_file",
+    "check_replaceable",
+    "filesystem_of",
+    "is_url",
+    "local_path",
+]
 
 MANIFEST_NAME = "graph.json"
 """The file that makes a directory a graph store; written last."""
@@ -64,7 +72,14 @@ def _sibling(target: Path, role: str) -> Path:
     return target.with_name(f".{target.name}.{role}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
-def _check_replaceable(target: Path, overwrite: bool) -> None:
+def check_replaceable(target: Path, overwrite: bool) -> None:
+    """Check that a directory may appear at ``target``: nothing is there, or a store that may be overwritten.
+
+    Raises
+    ------
+    StoreError
+        When something else is there.
+    """
     if not os.path.lexists(target):
         return
     if target.is_dir() and not any(target.iterdir()):
@@ -86,7 +101,7 @@ def atomic_directory(path: str | os.PathLike[str], overwrite: bool = False) -> I
         while ``overwrite`` is set.
     """
     target = local_path(path)
-    _check_replaceable(target, overwrite)
+    check_replaceable(target, overwrite)
     scratch = _sibling(target, "new")
     try:
         scratch.mkdir()
@@ -94,7 +109,7 @@ def atomic_directory(path: str | os.PathLike[str], overwrite: bool = False) -> I
         raise StoreError(f"{target.parent}: cannot create a directory there ({error.strerror})") from error
     try:
         yield scratch
-        _check_replaceable(target, overwrite)
+        check_replaceable(target, overwrite)
         _replace_directory(scratch, target)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)

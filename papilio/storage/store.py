@@ -11,6 +11,7 @@ A store is written into a temporary sibling and renamed into place: it is whole 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -289,20 +290,21 @@ class StoreWriter:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self.directory: Path = stack.enter_context(atomic_directory(self.path, self._overwrite))
-            """The temporary directory; :meth:`add_label_file` takes label files written into it."""
+            """The temporary directory that becomes the store."""
             self._edges = EdgeFilesWriter(self.directory, self.signed)
             for layer, given in self._given.items():
                 labels = np.asarray(given)
-                write_labels(self.directory / label_file(layer), [labels], label_type(labels))
-                self.add_label_file(layer, labels.size)
+                path = self.directory / f"{layer}.labels"
+                self.add_label_file(layer, path, write_labels(path, [labels], label_type(labels)))
             self._stack = stack.pop_all()
         return self
 
-    def add_label_file(self, layer: str, n_labels: int) -> None:
-        """Take the label file of ``layer``, written into :attr:`directory`, with ``n_labels`` rows."""
+    def add_label_file(self, layer: str, path: Path, n_labels: int) -> None:
+        """Move a label file, made by :func:`papilio.storage.labels.write_labels`, into the store."""
         size = self.n_u if layer == "u" else self.n_v
         if n_labels != size:
             raise GraphError(f"labels_{layer} has {n_labels} labels; expected {size}, one per vertex")
+        shutil.move(path, self.directory / label_file(layer))
         self._labels.add(layer)
 
     def append(self, u: ArrayLike, v: ArrayLike, sign: ArrayLike | None = None) -> None:

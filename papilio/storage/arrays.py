@@ -1,0 +1,265 @@
+"""Reading edges from NumPy ``.npy`` arrays and from Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from papilio.errors import InputError
+from papilio.storage.formats import LabelType, ReadOptions
+from papilio.storage.sources import SourceInfo, raw_schema
+
+__all__ = ["NpySource", "ParquetSource"]
+
+_CHUNK_ROWS = 1 << 20
+"""Rows read at a time."""
+
+
+class _NpyFile:
+    """The header of a ``.npy`` file of integers, and reads of its rows that do not load the rest."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                version = npy_format.read_magic(file)
+                read = (
+                    npy_format.read_array_header_1_0
+                    if version == (1, 0)
+                    else npy_format.read_array_header_2_0
+                )
+                self.shape, self._fortran, self._dtype = read(file)
+                self._offset = file.tell()
+        except (OSError, ValueError) as error:
+            raise InputError(f"{name} is not a readable .npy file ({error})") from error
+        if self._dtype.kind not in "iu":
+            raise InputError(f"{name} has dtype {self._dtype}; expected integers")
+        expected = self._offset + int(np.prod(self.shape, dtype=np.int64)) * self._dtype.itemsize
+        if path.stat().st_size < expected:
+            raise InputError(f"{name} has {path.stat().st_size} bytes and needs {expected}: it is truncated")
+
+    @property
+    def columns(self) -> int:
+        return self.shape[1] if len(self.shape) == 2 else 1
+
+    def read(self, start: int, count: int) -> list[NDArray[Any]]:
+        """Return ``count`` rows from ``start`` on, one array of shape (count,) per column."""
+        width = self._dtype.itemsize
+        if self._fortran or self.columns == 1:
+            places = [
+                self._offset + (column * self.shape[0] + start) * width for column in range(self.columns)
+            ]
+            return [np.fromfile(self.path, self._dtype, count, offset=place) for place in places]
+        place = self._offset + start * self.columns * width
+        rows = np.fromfile(self.path, self._dtype, count * self.columns, offset=place)
+        return list(rows.reshape(count, self.columns).T)
+
+
+class NpySource:
+    """The edges of one ``.npy`` array of shape (k, c), c >= 2, or of two of shape (k,).
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        One or two uncompressed files.
+    names : sequence of str
+        Their names, for messages.
+    options : ReadOptions
+    on_read : callable, optional
+        Called with the fraction read so far, times the size of the files in bytes.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        names: Sequence[str],
+        options: ReadOptions,
+        on_read: Callable[[int], None] | None = None,
+    ) -> None:
+        self._files = [_NpyFile(path, name) for path, name in zip(paths, names, strict=True)]
+        self._names = names
+        self._options = options
+        self._on_read = on_read
+        first = self._files[0]
+        if len(self._files) == 1 and (len(first.shape) != 2 or first.columns < 2):
+            raise InputError(
+                f"{names[0]} has shape {first.shape}; expected (k, 2): one row per edge "
+                "(transpose it, or give two arrays of shape (k,))"
+            )
+        if len(self._files) == 2 and any(f.shape != (first.shape[0],) for f in self._files):
+            shapes = " and ".join(str(f.shape) for f in self._files)
+            raise InputError(f"{' and '.join(names)} have shapes {shapes}; expected the same (k,)")
+        columns = sum(f.columns for f in self._files)
+        if options.sign is not None and options.sign.column >= columns:
+            raise InputError(
+                f"{names[0]} has {columns} columns; there is no column {options.sign.column + 1}"
+            )
+        if options.time_column is not None and options.time_column >= columns:
+            raise InputError(
+                f"{names[0]} has {columns} columns; there is no column {options.time_column + 1}"
+            )
+        timed = options.sign is not None and options.time_column is not None
+        self.info = SourceInfo("npy", time=pa.int64() if timed else None, layout={"columns": columns})
+        if options.labels == "text":
+            self.info.labels = ("text", "text")
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the edges in order."""
+        schema = raw_schema(self.info, self._options.sign is not None)
+        rows = self._files[0].shape[0]
+        total = sum(file.path.stat().st_size for file in self._files)
+        for start in range(0, rows, _CHUNK_ROWS):
+            count = min(_CHUNK_ROWS, rows - start)
+            columns = [column for file in self._files for column in file.read(start, count)]
+            arrays = [_integers(self._names[0], columns[0]), _integers(self._names[0], columns[1])]
+            if self._options.sign is not None:
+                signs = self._options.sign.from_numbers(columns[self._options.sign.column])
+                if signs is None:
+                    raise InputError(f"{self._names[0]} holds numbers; sign_values are for words")
+                arrays.append(pa.array(signs))
+            if self.info.time is not None and self._options.time_column is not None:
+                arrays.append(_integers(self._names[0], columns[self._options.time_column]))
+            fields = [array.cast(f.type) for array, f in zip(arrays, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(fields, schema=schema)
+            if self._on_read is not None:
+                self._on_read(total * (start + count) // rows)
+
+
+def _integers(name: str, column: NDArray[Any]) -> pa.Array:
+    if column.dtype == np.uint64 and column.size and int(column.max()) >= 2**63:
+        raise InputError(f"{name} holds {column.max()}; integers go up to 2^63 - 1")
+    return pa.array(column.astype(np.int64))
+
+
+class ParquetSource:
+    """The edges of a Parquet file: columns ``u`` and ``v``, or the first two.
+
+    Integer columns give integer labels; strings (plain or dictionary-encoded) give text. A column named
+    ``time`` or ``timestamp`` orders duplicates.
+
+    Parameters
+    ----------
+    path : Path
+        An uncompressed file (its pages may be compressed).
+    name : str
+        Its name, for messages.
+    options : ReadOptions
+    on_read : callable, optional
+        Called with the fraction read so far, times the size of the file in bytes.
+    """
+
+    def __init__(
+        self, path: Path, name: str, options: ReadOptions, on_read: Callable[[int], None] | None = None
+    ) -> None:
+        self._path = path
+        self._name = name
+        self._options = options
+        self._on_read = on_read
+        try:
+            with pq.ParquetFile(path) as file:
+                schema = file.schema_arrow
+                self._rows = file.metadata.num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{name} is not a readable Parquet file ({error})") from error
+        self._columns = self._choose(schema)
+        kinds = [self._label_type(schema.field(column)) for column in self._columns[:2]]
+        if not options.bipartite and "text" in kinds:
+            kinds = ["text", "text"]
+        self.info = SourceInfo("parquet", (kinds[0], kinds[1]), self._time_type(schema))
+        self.info.layout = {"columns": list(self._columns)}
+
+    def _choose(self, schema: pa.Schema) -> list[str]:
+        """Return the names of the columns u, v, then the sign's and the time's where they are needed."""
+        names = list(schema.names)
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise InputError(
+                f"{self._name} has columns {', '.join(names)}; expected two or more, all different"
+            )
+        chosen = ["u", "v"] if {"u", "v"} <= set(names) else names[:2]
+        sign = self._options.sign
+        if sign is None:
+            return chosen
+        if sign.column >= len(names):
+            raise InputError(f"{self._name} has {len(names)} columns; there is no column {sign.column + 1}")
+        chosen.append(names[sign.column])
+        if self._options.time_column is not None:
+            if self._options.time_column >= len(names):
+                raise InputError(f"{self._name} has no column {self._options.time_column + 1} for times")
+            chosen.append(names[self._options.time_column])
+        else:
+            chosen += [name for name in names if name.lower() in ("time", "timestamp")][:1]
+        return chosen
+
+    def _label_type(self, column: pa.Field) -> LabelType:
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_integer(kind):
+            return "text" if self._options.labels == "text" else "integer"
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return "text"
+        raise InputError(
+            f"{self._name}: column {column.name} has type {column.type}; expected integers or strings"
+        )
+
+    def _time_type(self, schema: pa.Schema) -> pa.DataType | None:
+        if len(self._columns) < 4:
+            return None
+        kind = schema.field(self._columns[3]).type
+        if pa.types.is_floating(kind):
+            return pa.float64()
+        return pa.string() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else pa.int64()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the edges in order.
+
+        Raises
+        ------
+        InputError
+            For missing values, values without a sign, or data that cannot be decoded.
+        """
+        schema = raw_schema(self.info, self._options.sign is not None)
+        size = self._path.stat().st_size
+        done = 0
+        with pq.ParquetFile(self._path) as file:
+            try:
+                for batch in file.iter_batches(_CHUNK_ROWS, columns=self._columns):
+                    columns = [batch.column(name) for name in self._columns]
+                    for name, column in zip(self._columns, columns, strict=True):
+                        if column.null_count:
+                            raise InputError(
+                                f"{self._name}: column {name} has {column.null_count} missing values "
+                                f"in rows {done} to {done + batch.num_rows - 1}; remove them"
+                            )
+                    if self._options.sign is not None:
+                        columns[2] = self._signs(columns[2])
+                    arrays = [column.cast(f.type) for column, f in zip(columns, schema, strict=True)]
+                    done += batch.num_rows
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                    if self._on_read is not None:
+                        self._on_read(size * done // max(self._rows, 1))
+            except (pa.ArrowException, OSError) as error:
+                raise InputError(f"{self._name}: rows from {done} on cannot be read ({error})") from error
+
+    def _signs(self, column: pa.Array) -> pa.Array:
+        rule = self._options.sign
+        if rule is None:
+            return column
+        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+            signs = rule.from_numbers(column.cast(pa.float64(), safe=False).to_numpy())
+        elif pa.types.is_boolean(column.type):
+            signs = rule.from_numbers(column.cast(pa.int64()).to_numpy())
+        else:
+            signs = rule.apply(column.cast(pa.string()))
+        if signs is None:
+            examples = ", ".join(map(str, pc.unique(column)[:5].to_pylist()))
+            raise InputError(
+                f"{self._name}: the rule ({rule.describe()}) gives some of {examples}... no sign"
+            )
+        return pa.array(signs)

@@ -1,0 +1,158 @@
+"""Converting an edge list of any known format into a graph store: the public function and its options."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import psutil
+
+from papilio.errors import CapacityError, InputError
+from papilio.storage.formats import FORMATS, LabelType, ReadOptions
+from papilio.storage.ingest import ConvertJob, ConvertProgress, Duplicates, InputPath, ingest
+from papilio.storage.location import check_replaceable, local_path
+from papilio.storage.signs import sign_rule
+from papilio.storage.store import GraphStore
+
+__all__ = ["MIN_MEMORY_BYTES", "ConvertProgress", "Duplicates", "convert"]
+
+MIN_MEMORY_BYTES = 512 << 20
+"""Smallest memory bound: the libraries themselves take 150 to 200 MiB."""
+
+
+def convert(
+    input: InputPath | Sequence[InputPath],
+    output: InputPath,
+    *,
+    format: str | None = None,
+    bipartite: bool = True,
+    sign_column: int | None = None,
+    positive_from: float | None = None,
+    sign_values: str | None = None,
+    duplicates: Duplicates = "first",
+    labels: LabelType | None = None,
+    header: bool | None = None,
+    time_column: int | None = None,
+    skip_malformed: bool = False,
+    memory_bytes: int | None = None,
+    temp_dir: InputPath | None = None,
+    overwrite: bool = False,
+    progress: ConvertProgress | None = None,
+) -> GraphStore:
+    """Convert an edge list into a graph store.
+
+    Parameters
+    ----------
+    input : path-like, or two of them
+        A file of a format of :mod:`papilio.storage.formats`, plain or compressed with gzip, bzip2 or zstd; or
+        two ``.npy`` files with one endpoint each.
+    output : path-like
+        The store to create, in an existing local directory.
+    format : str, optional
+        Name of the format; detected by default.
+    bipartite : bool
+        Whether the two columns are two layers, each with its own ids (then an edge 3 3 is no loop), or vertices
+        of one undirected graph (then self loops are dropped, and a b and b a are the same edge).
+    sign_column : int, optional
+        1-based column whose sign becomes the edge's: positive above 0, else negative.
+    positive_from : float, optional
+        Smallest value of the sign column (3 by default) that is positive.
+    sign_values : str, optional
+        The words in the sign column (3 by default), ``POSITIVE:NEGATIVE``, such as ``yea,aye:nay,no``.
+    duplicates : {"first", "last", "error"}
+        Which of several equal edges is kept, by time where there is a time column, else by place in the input.
+    labels : {"integer", "text"}, optional
+        Type of the labels; by default the first line of data decides.
+    header : bool, optional
+        Whether the first line holds names; by default its content decides.
+    time_column : int, optional
+        1-based column of times; by default what the format or a line of names says.
+    skip_malformed : bool
+        Count malformed lines instead of raising.
+    memory_bytes : int, optional
+        Bound of the memory of the process in bytes; by default a quarter of the machine's.
+    temp_dir : path-like, optional
+        Directory for scratch files, about 10 to 40 bytes per edge; by default that of ``output``.
+    overwrite : bool
+        Replace an existing store.
+    progress : callable, optional
+        See :data:`ConvertProgress`.
+
+    Returns
+    -------
+    GraphStore
+        ``manifest.provenance`` says what was detected, ``manifest.dropped`` what was left out.
+
+    Raises
+    ------
+    MalformedLineError
+        At the first malformed line; names file, line number and text.
+    DuplicateEdgeError
+        When equal edges are met and ``duplicates`` is ``"error"``.
+    InputError
+        For an input or an option that cannot be right.
+    CapacityError
+        For more than 2^31 - 1 vertices, or when memory or disk do not suffice.
+    StoreError
+        When ``output`` exists or cannot be written.
+    """
+    if duplicates not in get_args(Duplicates):
+        raise InputError(f"duplicates is {duplicates!r}; expected one of {', '.join(get_args(Duplicates))}")
+    options = ReadOptions(
+        format=_format_name(format),
+        bipartite=bipartite,
+        sign=sign_rule(sign_column, positive_from, sign_values),
+        labels=_label_type(labels),
+        header=header,
+        time_column=_time_index(time_column),
+        skip_malformed=skip_malformed,
+    )
+    memory = psutil.virtual_memory().total // 4 if memory_bytes is None else memory_bytes
+    if memory < MIN_MEMORY_BYTES:
+        raise CapacityError(
+            f"memory is {memory} bytes; converting needs at least {MIN_MEMORY_BYTES} (512 MiB)"
+        )
+    target = local_path(output)
+    check_replaceable(target, overwrite)
+    parent = target.parent if temp_dir is None else local_path(Path(temp_dir) / "scratch").parent
+    try:
+        with tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}.convert-") as scratch:
+            job = ConvertJob(
+                output=target,
+                scratch=Path(scratch),
+                options=options,
+                duplicates=duplicates,
+                memory_bytes=memory,
+                threads=max(1, min(os.cpu_count() or 1, 8, memory // MIN_MEMORY_BYTES)),
+                overwrite=overwrite,
+                progress=progress or (lambda phase, done, total: None),
+            )
+            return ingest(input, job)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise CapacityError(
+                f"the disk of {parent} is full; free some space or use another temp_dir"
+            ) from error
+        raise
+
+
+def _format_name(name: str | None) -> Any:
+    if name is not None and name not in FORMATS:
+        raise InputError(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
+    return name
+
+
+def _label_type(name: str | None) -> Any:
+    if name is not None and name not in get_args(LabelType):
+        raise InputError(f"labels is {name!r}; expected one of {', '.join(get_args(LabelType))}")
+    return name
+
+
+def _time_index(column: int | None) -> int | None:
+    if column is not None and column < 3:
+        raise InputError(f"time_column is {column}; columns 1 and 2 are the endpoints, so it is 3 or more")
+    return None if column is None else column - 1

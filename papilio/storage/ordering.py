@@ -1,0 +1,198 @@
+"""Sorting and relabelling out of core, by DuckDB, within a memory limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError
+from papilio.storage.edges import EdgeBatch
+
+__all__ = ["Deduplicator", "Duck"]
+
+_BATCH_ROWS = 1 << 19
+"""Rows of a batch that comes out of DuckDB; about 50 MB are in use for one while it is deduplicated."""
+
+
+class Duck:
+    """A DuckDB connection that spills into a scratch directory; a context manager.
+
+    Parameters
+    ----------
+    scratch : Path
+        An existing directory for what does not fit in memory.
+    memory_bytes : int
+        Limit of DuckDB's buffers.
+    threads : int
+    """
+
+    def __init__(self, scratch: Path, memory_bytes: int, threads: int) -> None:
+        self._memory_bytes = memory_bytes
+        self._scratch = scratch
+        self._connection = duckdb.connect(
+            config={
+                "memory_limit": f"{memory_bytes // 2**20}MiB",
+                "threads": threads,
+                "temp_directory": str(scratch / "spill"),
+                "preserve_insertion_order": False,
+            }
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def stream(self, query: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a query in batches, as they come.
+
+        Raises
+        ------
+        CapacityError
+            When the memory limit or the disk does not suffice.
+        """
+        try:
+            relation = self._connection.sql(query)
+            reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+            yield from reader(_BATCH_ROWS)
+        except (duckdb.OutOfMemoryException, duckdb.IOException, pa.ArrowException) as error:
+            raise CapacityError(
+                f"sorting does not fit into {self._memory_bytes // 2**20} MiB of memory and the disk of "
+                f"{self._scratch.parent} ({error}); give more memory, or a temporary directory with more room"
+            ) from error
+
+    def label_of(self, label_file: Path, vertex: int) -> Any:
+        """Return one label of a label file."""
+        found = self._connection.execute(
+            f"SELECT label FROM {_file(label_file)} WHERE id = {vertex}"
+        ).fetchone()
+        return found[0] if found else None
+
+    def order_edges(self, raw: Path, columns: tuple[str, ...], last: bool) -> Iterator[EdgeBatch]:
+        """Yield raw edges with integer labels below 2^31, sorted by (u, v), the edge to keep first.
+
+        Parameters
+        ----------
+        raw : Path
+            Parquet file with ``columns``.
+        columns : tuple of str
+            ``u``, ``v``, then ``sign`` and ``time`` where there are any.
+        last : bool
+            Whether the last of equal edges is to come first.
+        """
+        selected = "u::INTEGER AS u, v::INTEGER AS v" + (", sign" if "sign" in columns else "")
+        yield from self._edges(
+            f"SELECT {selected} FROM {_scan(raw, columns)} ORDER BY {_order(columns, last)}"
+        )
+
+    def distinct_labels(self, raw: Path, columns: tuple[str, ...]) -> Iterator[pa.Array]:
+        """Yield the different labels of some columns of ``raw``, sorted, in parts."""
+        parts = " UNION ".join(f"SELECT {column} AS label FROM {_file(raw)}" for column in columns)
+        for batch in self.stream(f"SELECT DISTINCT label FROM ({parts}) ORDER BY label"):
+            yield batch.column(0)
+
+    def join_edges(
+        self,
+        raw: Path,
+        columns: tuple[str, ...],
+        last: bool,
+        label_files: tuple[Path, Path],
+        undirected: bool,
+    ) -> Iterator[EdgeBatch]:
+        """Yield raw edges with any labels as ids, sorted by (u, v), the edge to keep first.
+
+        Parameters
+        ----------
+        raw, columns, last
+            As in :meth:`order_edges`.
+        label_files : tuple of two Path
+            Parquet files with columns id and label.
+        undirected : bool
+            Whether the smaller id of an edge is to be u.
+        """
+        ids = (
+            "least(lu.id, lv.id) AS u, greatest(lu.id, lv.id) AS v"
+            if undirected
+            else "lu.id AS u, lv.id AS v"
+        )
+        others = "".join(f", raw.{name}" for name in (*columns[2:], "file_row_number")) if columns[2:] else ""
+        joined = (
+            f"SELECT {ids}{others} FROM {_scan(raw, columns)} raw "
+            f"JOIN {_file(label_files[0])} lu ON raw.u = lu.label "
+            f"JOIN {_file(label_files[1])} lv ON raw.v = lv.label"
+        )
+        selected = "u, v" + (", sign" if "sign" in columns else "")
+        yield from self._edges(f"SELECT {selected} FROM ({joined}) ORDER BY {_order(columns, last)}")
+
+    def _edges(self, query: str) -> Iterator[EdgeBatch]:
+        for batch in self.stream(query):
+            arrays = [batch.column(i).to_numpy(zero_copy_only=False) for i in range(batch.num_columns)]
+            yield arrays[0], arrays[1], arrays[2] if len(arrays) == 3 else None
+
+
+def _file(path: Path) -> str:
+    return "read_parquet('" + str(path).replace("'", "''") + "')"
+
+
+def _scan(path: Path, columns: tuple[str, ...]) -> str:
+    """Return the table of raw edges; with the position in the input where equal edges differ (by sign)."""
+    if len(columns) == 2:
+        return _file(path)
+    return _file(path)[:-1] + ", file_row_number = true)"
+
+
+def _order(columns: tuple[str, ...], last: bool) -> str:
+    direction = "DESC" if last else "ASC"
+    keys = ["u", "v"]
+    if "time" in columns:
+        keys.append(f"time {direction}")
+    if len(columns) > 2:
+        keys.append(f"file_row_number {direction}")
+    return ", ".join(keys)
+
+
+class Deduplicator:
+    """Iterates over sorted batches with only the first of equal edges.
+
+    Attributes
+    ----------
+    duplicates : int
+        Edges left out so far.
+    example : tuple of two ints, or None
+        The first of them.
+    """
+
+    def __init__(self, batches: Iterator[EdgeBatch]) -> None:
+        self._batches = batches
+        self.duplicates = 0
+        self.example: tuple[int, int] | None = None
+
+    def __iter__(self) -> Iterator[EdgeBatch]:
+        previous = -1
+        for u, v, sign in self._batches:
+            if not u.size:
+                continue
+            key: NDArray[np.int64] = (u.astype(np.int64) << 32) | v
+            new: NDArray[Any] = np.empty(key.size, np.bool_)
+            new[0] = int(key[0]) != previous
+            np.not_equal(key[1:], key[:-1], out=new[1:])
+            previous = int(key[-1])
+            repeated = key.size - int(np.count_nonzero(new))
+            if not repeated:
+                yield u, v, sign
+                continue
+            self.duplicates += repeated
+            if self.example is None:
+                at = int(np.argmin(new))
+                self.example = (int(u[at]), int(v[at]))
+            yield u[new], v[new], None if sign is None else sign[new]
