@@ -1,0 +1,170 @@
+"""Compiling: the runtime once, each (source, defines, architecture) once, kept in a cache by content.
+
+The cache is ``$PAPILIO_EMULATOR_CACHE``, or a folder of this user under the system's temporary folder.
+Processes may build the same thing at once: each builds in its own folder and renames it into place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from tests.emulator.errors import EmulatorError
+from tests.emulator.source import Source
+
+__all__ = ["build_kernels", "build_runtime", "find_compiler", "resolve_locations"]
+
+_HERE = Path(__file__).resolve().parent
+_HEADER = _HERE / "cuda_emulator.h"
+_RUNTIME_FLAGS = ("-std=c++17", "-O2", "-g", "-fPIC", "-shared")
+# The instrumentation is ThreadSanitizer's and UndefinedBehaviorSanitizer's, the functions that it calls are the
+# runtime's own. The -fno- flags keep one machine call per call of a barrier in the source, and whole vector loads.
+_KERNEL_FLAGS = (
+    "-std=c++17",
+    "-O1",
+    "-g",
+    "-fPIC",
+    "-w",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-tree-sra",
+    "-fno-thread-jumps",
+    "-fno-tree-dominator-opts",
+    "-fno-crossjumping",
+    "-fno-optimize-sibling-calls",
+    "-fsanitize=thread",
+    "-fsanitize=alignment,bounds,shift-exponent,signed-integer-overflow,integer-divide-by-zero,return,unreachable",
+    "-fsanitize-coverage=trace-pc",
+)
+_LOCATION = re.compile(r"@\{([0-9a-f]+)\}")
+
+
+@cache
+def find_compiler() -> tuple[str, str] | None:
+    """Path and version line of GCC (``$CXX``, ``g++`` or ``c++``), or None.
+
+    Only GCC: the emulator depends on where its optimiser leaves the calls of barriers.
+    """
+    for name in (os.environ.get("CXX"), "g++", "c++"):
+        path = shutil.which(name) if name else None
+        if path is None:
+            continue
+        macros = subprocess.run([path, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True)
+        if macros.returncode == 0 and "__GNUC__" in macros.stdout and "__clang__" not in macros.stdout:
+            version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
+            return path, version.stdout.splitlines()[0]
+    return None
+
+
+def _compiler() -> tuple[str, str]:
+    found = find_compiler()
+    if found is None:
+        raise EmulatorError("no GCC found ($CXX, g++, c++); the emulator compiles kernels with it")
+    return found
+
+
+def _cache_folder() -> Path:
+    named = os.environ.get("PAPILIO_EMULATOR_CACHE")
+    folder = Path(named) if named else Path(tempfile.gettempdir()) / f"papilio-emulator-{os.getuid()}"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise EmulatorError(f"{folder} belongs to another user; set PAPILIO_EMULATOR_CACHE")
+    return folder
+
+
+def _run(command: Sequence[str], what: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise EmulatorError(f"{what} does not compile:\n{done.stderr[:8000]}")
+
+
+def _key(parts: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()[:24]
+
+
+def _publish(built: Path, target: Path) -> None:
+    try:
+        built.rename(target)
+    except OSError:
+        if not target.is_dir():
+            raise
+        shutil.rmtree(built)  # another process was faster
+
+
+@cache
+def build_runtime(ucontext: bool = False) -> Path:
+    """The runtime library; ``ucontext`` forces the portable context switch."""
+    compiler, version = _compiler()
+    files = sorted((_HERE / "runtime").glob("*.cpp"))
+    flags = [*_RUNTIME_FLAGS, *(["-DPAPILIO_EMU_UCONTEXT"] if ucontext else [])]
+    texts = [path.read_text() for path in sorted((_HERE / "runtime").iterdir())]
+    target = _cache_folder() / f"runtime-{_key([version, *flags, *texts])}"
+    if not target.is_dir():
+        built = Path(tempfile.mkdtemp(dir=_cache_folder()))
+        command = [compiler, *flags, *map(str, files), "-o", str(built / "runtime.so"), "-ldl"]
+        _run(command, "the emulator's runtime")
+        _publish(built, target)
+    return target / "runtime.so"
+
+
+def build_kernels(sources: Sequence[Source], defines: Mapping[str, int], arch: int, runtime: Path) -> Path:
+    """Compile ``sources[0]``, which may include the others, to a library that is linked against ``runtime``."""
+    compiler, version = _compiler()
+    macros = [f"-D{name}={value}" for name, value in sorted({**defines, "__CUDA_ARCH__": arch}.items())]
+    texts = [part for source in sources for part in (source.name, source.text)]
+    headers = [_HEADER.read_text(), (_HERE / "runtime" / "abi.h").read_text()]
+    target = _cache_folder() / _key([version, str(runtime), str(_HERE), *_KERNEL_FLAGS, *macros, *headers, *texts])
+    if not target.is_dir():
+        built = Path(tempfile.mkdtemp(dir=_cache_folder()))
+        for source in sources:
+            file = built / source.name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(source.text)
+        main, unit, library = built / sources[0].name, built / "unit.o", built / "kernels.so"
+        command = [compiler, *_KERNEL_FLAGS, *macros, "-include", str(_HEADER), f"-I{built}", "-c"]
+        try:
+            _run([*command, "-x", "c++", str(main), "-o", str(unit)], sources[0].name)
+            _run([compiler, "-shared", str(unit), str(runtime), "-o", str(library)], sources[0].name)
+        except EmulatorError:
+            shutil.rmtree(built)
+            raise
+        unit.unlink()
+        _publish(built, target)
+    return target / "kernels.so"
+
+
+def _frames(library: Path, offset: int) -> list[str]:
+    """``file:line (function)`` of an instruction, innermost inlined function first, the header's own left out."""
+    tool = shutil.which("addr2line")
+    if tool is None:
+        return []
+    command = [tool, "-f", "-C", "-i", "-e", str(library), hex(offset - 1)]  # an address to return to
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    frames = []
+    for function, place in zip(lines[::2], lines[1::2], strict=False):
+        file, _, line = place.split(" ")[0].rpartition(":")
+        if Path(file).name != _HEADER.name and file != "??":
+            frames.append(f"{Path(file).name}:{line} ({function.split('(')[0]})")
+    return frames
+
+
+def resolve_locations(message: str, library: Path) -> str:
+    """Replace every ``@{offset}`` of the runtime's message by file and line of the kernel source."""
+
+    def name(match: re.Match[str]) -> str:
+        frames = _frames(library, int(match[1], 16))
+        if not frames:
+            return f"{library}+0x{match[1]}"
+        return " called from ".join(dict.fromkeys((frames[0], frames[-1])))
+
+    return _LOCATION.sub(name, message)
