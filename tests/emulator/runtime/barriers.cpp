@@ -126,6 +126,7 @@ void check_arrival(Fiber& fiber, u32 op, u32 mask) {
         fail_mask(fiber, op, mask, "names lanes that the block does not have: " + lanes_text(mask & ~warp.existing));
     if (mask & warp.finished)
         fail_mask(fiber, op, mask, "names lanes that have finished: " + lanes_text(mask & warp.finished));
+    if (fiber.block->waiting == 0) return;
     for (u32 lane = 0; lane < kWarpSize; ++lane) {
         if ((mask >> lane & 1) == 0) continue;
         const Fiber& other = lane_of(fiber, lane);
@@ -138,13 +139,13 @@ Warp::Group& group_for(Fiber& fiber, u32 op, u32 mask, u32 width) {
     Warp& warp = *fiber.warp;
     for (Warp::Group& group : warp.groups) {
         if ((group.mask & mask) == 0) continue;
-        const std::string there = "lanes " + lanes_text(group.arrived) + " wait in " + name_of(group.op) +
-                                  format(" with mask 0x%08x at ", group.mask) + at_pc(group.pc);
-        if (group.mask != mask) fail_mask(fiber, op, mask, "meets another mask: " + there);
-        if (group.op != op || group.pc != fiber.pc)
-            fail_mask(fiber, op, mask, "meets another collective, the warp has diverged: " + there);
-        if (group.width != width) fail_mask(fiber, op, mask, "meets another width: " + there);
-        return group;
+        if (group.mask == mask && group.op == op && group.pc == fiber.pc && group.width == width) return group;
+        const char* what = group.mask != mask ? "meets another mask: lanes "
+                           : group.op == op && group.pc == fiber.pc
+                               ? "meets another width: lanes "
+                               : "meets another collective, the warp has diverged: lanes ";
+        fail_mask(fiber, op, mask, what + lanes_text(group.arrived) + " wait in " + name_of(group.op) +
+                                       format(" with mask 0x%08x at ", group.mask) + at_pc(group.pc));
     }
     warp.groups.push_back({op, mask, 0, width, fiber.pc});
     return warp.groups.back();

@@ -84,7 +84,7 @@ void touch_shared(Block& block, u64 offset, u64 size, Kind kind, Address address
     u8* state = &block.bytes[offset];
     for (u64 i = 0; i < size; ++i) {
         if (offset + i >= block.arena_used || state[i] == kOutside)
-            fail(pc, format("out of bounds: %s of %llu bytes of ", verb(kind), (unsigned long long)size) +
+            fail(pc, format("out of bounds: %s of %llu bytes: ", verb(kind), (unsigned long long)size) +
                          describe(address + i));
         if (kind != kWrite && state[i] == kUnwritten)
             fail(pc, format("%s of %llu bytes that no one wrote: ", verb(kind), (unsigned long long)size) +
@@ -121,7 +121,7 @@ void touch_global(u64 size, Kind kind, Address address, Address pc) {
         for (const Fiber& other : g.current->block->fibers)
             if (address - other.stack < kStackBytes)
                 fail(pc, std::string(verb(kind)) + " of a local variable of " + thread_name(other.id));
-        fail(pc, format("out of bounds: %s of %llu bytes, ", verb(kind), (unsigned long long)size) +
+        fail(pc, format("out of bounds: %s of %llu bytes: ", verb(kind), (unsigned long long)size) +
                      describe(address));
     }
     const Region& region = g.regions[at];
