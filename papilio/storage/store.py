@@ -159,6 +159,15 @@ class GraphStore:
             return None
         return read_labels(*self._filesystem(), name, self.n_u if name == "u" else self.n_v)
 
+    def stored_bytes(self) -> int:
+        """Return the size of the manifest, the edge files and the label files, in bytes."""
+        filesystem, root = self._filesystem()
+        names = [MANIFEST_NAME, *map(label_file, self.manifest.labels)]
+        infos = filesystem.get_file_info([f"{root}/{name}" for name in names])
+        return sum(entry.n_bytes for entry in self.manifest.edge_files) + sum(
+            info.size or 0 for info in infos
+        )
+
     def verify(self) -> None:
         """Read everything once and compare with the manifest; O(n_edges), one row group in memory.
 
