@@ -1,0 +1,197 @@
+"""Every schedule of the CUDA butterfly kernels, forced by the tuning, against the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from papilio.errors import CapacityError, EngineUnavailableError, InputError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.engine import fold_partials
+from papilio.kernels.gpu.butterfly import ButterflyGpu
+from papilio.kernels.gpu.device import Device
+from papilio.kernels.tuning import TableClass, WedgeTuning, wedge_tuning
+from papilio.motifs import GRANULARITIES, Butterfly, Granularity
+from tests.conftest import EMULATOR_SEED
+from tests.oracle import count_butterflies
+from tests.strategies import complete_graph, edge_list, planted_graph, skewed_graph
+
+NEVER = 1 << 40
+TILED = TableClass("dense", 64, 64, NEVER)  # 64 counters of 8 bits: several tiles
+PLAIN = WedgeTuning(hub_min_wedges=NEVER, match_max_wedges=-1, tables=(TILED,), warp_items=2)
+
+SCHEDULES: dict[str, WedgeTuning] = {
+    "dense, tiles": PLAIN,
+    "dense, one warp": replace(PLAIN, tables=(TableClass("dense", 32, 512, NEVER),)),
+    "dense, four warps": replace(PLAIN, tables=(TableClass("dense", 128, 512, NEVER),)),
+    "hash, one warp": replace(PLAIN, tables=(TableClass("hash", 32, 8 * 64, 40), TILED)),
+    "hash, four warps": replace(PLAIN, tables=(TableClass("hash", 128, 8 * 256, 160), TILED)),
+    "match": replace(PLAIN, match_max_wedges=32),
+    "hubs by warp": replace(PLAIN, hub_words=1, hub_min_wedges=0),
+    "hubs by block": replace(PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, block_threads=128),
+    "hubs of large starts": replace(
+        PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, large_degree=0, large_threads=64
+    ),
+    "hubs, two words": replace(PLAIN, hub_words=2, hub_min_wedges=0),
+    "hubs, four words": replace(PLAIN, hub_words=4, hub_min_wedges=2),
+}
+
+
+def cuda_device() -> Device:
+    """Return the GPU, or skip with the reason why there is none."""
+    try:
+        from papilio.kernels.gpu.cuda_device import CudaDevice
+
+        return CudaDevice()
+    except (ImportError, EngineUnavailableError) as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module", params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Device:
+    """The emulator, and a GPU where there is one."""
+    if request.param == "gpu":
+        return cuda_device()
+    from tests.emulator.device import EmulatorDevice
+
+    return EmulatorDevice(seed=EMULATOR_SEED)
+
+
+@pytest.fixture(scope="module")
+def graphs() -> dict[str, BipartiteGraph]:
+    """Graphs with tiles, twins, hubs on both layers, and starts of one to many entries."""
+    return {
+        "skewed": skewed_graph(1, 90, 60, 700),
+        "planted": planted_graph(2, 40, 150, 3, 9, 120, 0.1),
+        "complete": complete_graph(9, 17),
+        "two hubs": BipartiteGraph.from_edges(
+            np.r_[np.zeros(70, int), np.ones(70, int), np.arange(2, 12)],
+            np.r_[np.arange(70), np.arange(70), np.arange(10)],
+        ),
+    }
+
+
+def check_against_oracle(engine: ButterflyGpu, graph: BipartiteGraph, per: Granularity) -> None:
+    """Compare the total and the vectors, counted in two intervals, with the definition."""
+    expected = count_butterflies(edge_list(graph))
+    prepared = engine.prepare(graph, Butterfly(), per)
+    middle = prepared.n_items // 3
+    partial = fold_partials(engine.run(prepared, 0, middle), engine.run(prepared, middle, prepared.n_items))
+    assert partial.total == expected.total
+    assert partial.work == int(engine.work(prepared).sum())
+    if per == "vertex":
+        assert partial.vectors["u"].tolist() == [expected.vertex["u", x] for x in range(graph.n_u)]
+        assert partial.vectors["v"].tolist() == [expected.vertex["v", x] for x in range(graph.n_v)]
+    elif per == "edge":
+        assert partial.vectors["edge"].tolist() == [expected.edge[edge] for edge in edge_list(graph)]
+    else:
+        assert partial.vectors == {}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_schedule_counts_totals(device: Device, graphs: dict[str, BipartiteGraph], schedule: str) -> None:
+    engine = ButterflyGpu(device, SCHEDULES[schedule])
+    for graph in graphs.values():
+        check_against_oracle(engine, graph, "total")
+
+
+@pytest.mark.parametrize("per", GRANULARITIES[1:])
+@pytest.mark.parametrize("schedule", [name for name in SCHEDULES if "hubs" not in name])
+def test_schedule_counts_vectors(
+    device: Device, graphs: dict[str, BipartiteGraph], schedule: str, per: Granularity
+) -> None:
+    engine = ButterflyGpu(device, SCHEDULES[schedule])
+    for graph in graphs.values():
+        check_against_oracle(engine, graph, per)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_tuning_reaches_the_schedule(
+    device: Device, graphs: dict[str, BipartiteGraph], schedule: str
+) -> None:
+    """The kernel that a schedule is named after is launched, so that the tests above test it."""
+    engine = ButterflyGpu(device, SCHEDULES[schedule])
+    kernel = {
+        "dense": "butterfly_dense",
+        "hash": "butterfly_hash",
+        "match": "butterfly_match",
+        "hubs by block": "butterfly_hubs_block",
+        "hubs of": "butterfly_hubs_large",
+        "hubs": "butterfly_hubs_warp",
+    }
+    wanted = next(name for start, name in kernel.items() if schedule.startswith(start))
+    launched = set()
+    for graph in graphs.values():
+        prepared = engine.prepare(graph, Butterfly(), "total")
+        launched |= {
+            prepared.launches[at].kernel for at, _, _ in engine._intervals(prepared, 0, prepared.n_items)
+        }
+    assert wanted in launched
+
+
+def test_wide_counters(device: Device) -> None:
+    """Degrees of 2^8 and more need 16-bit counters and more planes; K(2, n) puts all in one pair."""
+    for n in (255, 256, 257, 300):
+        for schedule in ("dense, four warps", "hubs by warp", "hubs by block"):
+            tuning = SCHEDULES[schedule]
+            if schedule == "hubs by warp":
+                tuning = replace(tuning, block_degree=256)
+            engine = ButterflyGpu(device, tuning)
+            prepared = engine.prepare(complete_graph(2, n), Butterfly(), "total")
+            assert engine.run(prepared, 0, prepared.n_items).total == n * (n - 1) // 2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("degree", [65_535, 65_536, 200_000])
+def test_widest_counters(degree: int) -> None:
+    """Degrees of 2^16 and more need 32-bit counters and the large planes."""
+    device = cuda_device()
+    graph = complete_graph(3, degree)
+    for schedule in ("dense, four warps", "hubs by warp"):
+        tuning = replace(SCHEDULES[schedule], block_degree=256, large_degree=1 << 16)
+        engine = ButterflyGpu(device, tuning)
+        prepared = engine.prepare(graph, Butterfly(), "total")
+        assert engine.run(prepared, 0, prepared.n_items).total == 3 * degree * (degree - 1) // 2
+
+
+def test_default_tuning_agrees_with_the_generic_one(
+    device: Device, graphs: dict[str, BipartiteGraph]
+) -> None:
+    for shared_bytes in (64 << 10, 227 << 10):
+        engine = ButterflyGpu(device, wedge_tuning(min(shared_bytes, device.max_shared_bytes)))
+        check_against_oracle(engine, graphs["skewed"], "total")
+
+
+def test_interval_outside_the_items_is_refused(device: Device, graphs: dict[str, BipartiteGraph]) -> None:
+    engine = ButterflyGpu(device)
+    prepared = engine.prepare(graphs["complete"], Butterfly(), "total")
+    with pytest.raises(InputError, match="does not lie in"):
+        engine.run(prepared, 0, prepared.n_items + 1)
+
+
+def test_a_start_beyond_64_bits_is_refused(device: Device) -> None:
+    """The bound is checked on the costs themselves: no graph of that size fits a test."""
+    from papilio.kernels.gpu.butterfly import _check_start_bound
+
+    xp = device.xp
+    wedges = xp.asarray(np.array([1 << 40, 1 << 20], dtype=np.uint64))
+    degree = xp.asarray(np.array([1 << 20, 1 << 30], dtype=np.int32))
+    _check_start_bound(xp, wedges, degree)
+    with pytest.raises(CapacityError, match="64 bits"):
+        _check_start_bound(xp, wedges, xp.asarray(np.array([1 << 25, 2], dtype=np.int32)))
+
+
+def test_costs_beyond_32_bits_are_ordered_exactly(device: Device) -> None:
+    """Item order with wedge counts that do not fit the fast sort key."""
+    from papilio.kernels.gpu.butterfly import _order_items
+
+    graph = skewed_graph(3, 30, 20, 120)
+    built = ButterflyGpu(device).prepare(graph, Butterfly(), "total").graph
+    assert built is not None
+    rows, wedges = (device.to_host(array) for array in _order_items(device.xp, built))
+    large = replace(built, wedges=built.wedges * np.uint64(1 << 33))
+    large_rows, large_wedges = (device.to_host(array) for array in _order_items(device.xp, large))
+    assert large_rows.tolist() == rows.tolist()
+    assert (large_wedges >> np.uint64(33)).tolist() == wedges.tolist()
