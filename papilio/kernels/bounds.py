@@ -45,16 +45,21 @@ def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -
         )
 
 
-def check_vertices(graph: BipartiteGraph) -> None:
-    """Apply :func:`check_vertex_bound` to both layers; O(n_edges log n_edges) only for extreme degrees.
+def check_vertices(graph: BipartiteGraph, max_degree: int) -> None:
+    """Apply :func:`check_vertex_bound` to both layers; O(n_edges log n_edges), only for extreme degrees.
+
+    Parameters
+    ----------
+    graph : BipartiteGraph
+    max_degree : int
+        Largest degree of either layer: where it alone proves the bound, the graph is not looked at.
 
     Raises
     ------
     CapacityError
         When a vertex could be in more than 2^63 - 1 butterflies.
     """
-    largest = max(int(graph.degree_u.max(initial=0)), int(graph.degree_v.max(initial=0)))
-    if graph.n_edges * largest <= MAX_VERTEX_COUNT:
+    if graph.n_edges * max_degree <= MAX_VERTEX_COUNT:
         return
     for one in (graph, graph.swap_layers()):
         others = np.zeros(one.n_edges + 1, dtype=np.int64)

@@ -88,9 +88,9 @@ class ButterflyCpu:
             raise UnsupportedError(f"butterflies need a bipartite graph, not a {type(graph).__name__}")
         if per not in GRANULARITIES:
             raise UnsupportedError(f"unknown granularity {per!r}; known: {', '.join(GRANULARITIES)}")
-        if per == "vertex":
-            check_vertices(graph)
         index = index_wedges(graph, with_edge_ids=per == "edge")
+        if per == "vertex":
+            check_vertices(graph, index.max_degree)
         return PreparedButterflyCpu(index, per)
 
     def work(self, prepared: PreparedButterflyCpu) -> NDArray[np.int64]:

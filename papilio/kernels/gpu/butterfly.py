@@ -127,9 +127,9 @@ class ButterflyGpu:
         if graph.n_edges == 0:
             none = xp.zeros(0, dtype=np.int32)
             return PreparedButterflyGpu(graph, per, None, none, none, none, None, (), none)
-        if per == "vertex":
-            check_vertices(graph)
         built = build_wedge_graph(self.device, graph, self.tuning)
+        if per == "vertex":
+            check_vertices(graph, int(built.degree.max()))
         items, costs = _order_items(xp, built)
         if int(items.size):
             _check_start_bound(xp, costs, built.degree[items])
