@@ -222,6 +222,8 @@ class EmulatorDevice:
         ``__CUDA_ARCH__``: 750, 800, 900 ...
     max_steps : int
         Basic blocks after which a launch is taken for endless.
+    free_bytes : int
+        What launchers are told is left of the device memory.
     ucontext : bool
         Switch fibers by the C library instead of by own code.
     """
@@ -233,6 +235,7 @@ class EmulatorDevice:
         max_shared_bytes: int = 232448,
         arch: int = 900,
         max_steps: int = 1_000_000_000,
+        free_bytes: int = 1 << 32,
         ucontext: bool = False,
     ) -> None:
         self.seed = seed
@@ -240,6 +243,7 @@ class EmulatorDevice:
         self.max_shared_bytes = max_shared_bytes
         self.arch = arch
         self.max_steps = max_steps
+        self._free_bytes = free_bytes
         self.runtime = build_runtime(ucontext)
         self.memory = Memory(seed)
         self.xp: Any = Namespace(self.memory)
@@ -271,6 +275,10 @@ class EmulatorDevice:
     def to_host(self, array: NDArray[Any]) -> NDArray[Any]:
         """A copy on the host, which is here."""
         return np.array(array)
+
+    def free_bytes(self) -> int:
+        """Device memory that can still be allocated, in bytes."""
+        return self._free_bytes
 
     def synchronize(self) -> None:
         """Nothing to wait for: a launch returns when it has ended."""
