@@ -54,19 +54,23 @@ class Model:
 class Rmat(Model):
     """Recursive matrix: each draw descends by quadrants of the adjacency matrix, of probabilities a, b, c, d.
 
-    Duplicate draws (and self loops) are removed, so that the graph has fewer edges than draws.
+    Duplicate draws (and self loops) are removed, so that the graph has fewer edges than draws. Where the scales
+    of the layers differ, the levels left over follow the margin of the larger layer.
 
     Attributes
     ----------
     scale_u : int
         Layer U has 2^scale_u vertices, 0 to 30.
     scale_v : int or None
-        Layer V has 2^scale_v vertices; None: a unipartite graph of 2^scale_u vertices.
+        Layer V has 2^scale_v vertices. Without it (None) the graph is unipartite, of 2^scale_u vertices.
     edges : int
         Number of draws.
-    a, b, c : float
-        Probabilities of the quadrants (0, 0), (0, 1) and (1, 0) as (bit of u, bit of v); d = 1 - a - b - c.
-        Where the scales differ, the levels left over follow the margin of their layer.
+    a : float
+        Probability that a level appends 0 to u and 0 to v.
+    b : float
+        Probability that a level appends 0 to u and 1 to v.
+    c : float
+        Probability that a level appends 1 to u and 0 to v; both get 1 with the rest, d = 1 - a - b - c.
     compact : bool
         Remove isolated vertices and renumber the others in order.
 
@@ -118,11 +122,13 @@ class PowerLaw(Model):
     n_u : int
         Vertices of layer U.
     n_v : int or None
-        Vertices of layer V; None: a unipartite graph of n_u vertices.
+        Vertices of layer V. Without it (None) the graph is unipartite, of n_u vertices.
     exponent_u, exponent_v : float
-        Exponents of the degree distributions, above 1.
-    min_degree_u, max_degree_u, min_degree_v, max_degree_v : int
-        Bounds of the drawn degrees. Layer V's fields are unused in a unipartite graph.
+        Exponent of the layer's degree distribution, above 1 (V's is unused in a unipartite graph).
+    min_degree_u, min_degree_v : int
+        Smallest degree drawn in the layer.
+    max_degree_u, max_degree_v : int
+        Largest degree drawn in the layer.
 
     References
     ----------
@@ -167,13 +173,13 @@ class Planted(Model):
     n_u : int
         Vertices of layer U.
     n_v : int or None
-        Vertices of layer V; None: cliques in a unipartite graph of n_u vertices.
+        Vertices of layer V. Without it (None) the graph is unipartite, of n_u vertices, and holds cliques.
     count : int
         How many bicliques or cliques; they may overlap.
     size_u : int
         Vertices of U in each (all vertices of a clique).
     size_v : int or None
-        Vertices of V in each; None exactly when n_v is.
+        Vertices of V in each; given exactly when n_v is.
     noise : int
         Number of background edges drawn uniformly, with replacement; duplicates are removed.
     """
@@ -217,7 +223,7 @@ class Complete(Model):
     n_u : int
         Vertices of layer U.
     n_v : int or None
-        Vertices of layer V; None: the complete graph on n_u vertices.
+        Vertices of layer V. Without it (None) the graph is K(n_u).
     """
 
     name: ClassVar[str] = "complete"

@@ -1,0 +1,37 @@
+"""Count butterflies in a pandas data frame, and put the counts of its rows back into it.
+
+The frame holds who attended which event in Davis, Gardner and Gardner's "Deep South".
+
+    python examples/from_pandas.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+import papilio
+from papilio.storage.interop import from_pandas, to_pandas
+
+ATTENDANCE = Path(__file__).parent / "data" / "southern-women.txt.gz"
+
+
+def main() -> None:
+    """Read a frame, count per edge, and list the best supported rows."""
+    frame = pd.read_csv(ATTENDANCE, sep=" ", names=["woman", "event"])
+    frame["woman"] = "woman " + (frame["woman"] + 1).astype(str)
+    frame["event"] = "event " + (frame["event"] + 1).astype(str)
+
+    labelled = from_pandas(frame, u="woman", v="event")
+    result = papilio.count(labelled, papilio.Butterfly(), per="edge")
+    print(f"{result.count} butterflies in {labelled.graph.n_edges} attendances")
+
+    table = to_pandas(labelled).rename(columns={"u": "woman", "v": "event"})
+    table["butterflies"] = result.vectors["edge"]
+    top = table.sort_values(["butterflies", "woman", "event"], ascending=[False, True, True])
+    print(top.head(5).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()
