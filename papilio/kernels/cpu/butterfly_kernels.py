@@ -174,6 +174,9 @@ def _vertices_of_start(rows: WedgeRows, row: Place, counters: Counters, sums: Su
     middles = rows.n_u if row < rows.n_u else 0
     own = np.zeros(2, np.uint64)
     top, wedges = _scan_start(rows, row, counters, own)
+    if own[0] == 0:
+        _clear_start(rows, row, counters, top, wedges)
+        return
     counts[row] += own[0]
     add_to_sums(sums, own[0])
     for at in range(rows.offsets[row], rows.offsets[row + 1]):

@@ -192,24 +192,18 @@ def _fill_rows_v(
 
 @compiled
 def _fill_rows_u(
-    n_u: int,
-    n_v: int,
-    offsets: Ints,
-    ahead: Ints,
-    ids: Ids,
-    edge_ids: EdgeIds,
-    prefix: Ids,
-    split: Ints,
-    costs: Ints,
+    n_u: int, n_v: int, offsets: Ints, ahead: Ints, ids: Ids, edge_ids: EdgeIds, prefix: Ids, split: Ints
 ) -> None:
     """Transpose the rows of V into those of U; the places in both rows give all prefix lengths on the way.
 
-    The entry of u in the row of v has place ``i`` there and is written to place ``j`` of the row of u. Start
-    u with middle v scans ``min(i, split[v])`` entries, start v with middle u ``min(j, split[u])``; both
-    splits are final, as far as the minimum goes, when the entry is met, because both rows are walked in
-    ascending rank.
+    The entry of u in the row of v has place ``i`` there and is written to place ``j`` of the row of u. Start u
+    with middle v scans ``min(i, split[v])`` entries, start v with middle u ``min(j, split[u])``; both splits
+    are final, as far as the minimum goes, when the entry is met, because both rows are walked in ascending
+    rank. What is known of a row of U lies side by side, as the walk meets these rows in no order.
     """
-    filled = np.zeros(n_u, np.int64)
+    rows_u = np.empty((n_u, 4), np.int64)
+    for r in range(n_u):
+        rows_u[r, 0], rows_u[r, 1], rows_u[r, 2], rows_u[r, 3] = offsets[r], offsets[r], ahead[r], 0
     with_edges = edge_ids.size > 0
     for s in range(n_v):
         row_v = n_u + s
@@ -217,24 +211,32 @@ def _fill_rows_u(
         split_v = np.int64(0)
         for at in range(begin, offsets[row_v + 1]):
             r = np.int64(ids[at])
-            place_v = at - begin
-            place_u = filled[r]
-            filled[r] = place_u + 1
+            row_u = rows_u[r]
+            to = row_u[1]
+            row_u[1] = to + 1
+            place_v, place_u = at - begin, to - row_u[0]
             if r < ahead[row_v]:
                 split_v = place_v + 1
-            if s < ahead[r]:
-                split[r] = place_u + 1
-            to = offsets[r] + place_u
-            wedges_u = min(place_v, split_v)
-            wedges_v = min(place_u, split[r])
+            if s < row_u[2]:
+                row_u[3] = place_u + 1
             ids[to] = s
-            prefix[to] = wedges_u
-            prefix[at] = wedges_v
-            costs[r] += wedges_u
-            costs[row_v] += wedges_v
+            prefix[to] = min(place_v, split_v)
+            prefix[at] = min(place_u, row_u[3])
             if with_edges:
                 edge_ids[to] = edge_ids[at]
         split[row_v] = split_v
+    for r in range(n_u):
+        split[r] = rows_u[r, 3]
+
+
+@compiled
+def _sum_rows(offsets: Ints, prefix: Ids) -> Ints:
+    """Return the sum of the prefix lengths of each row."""
+    costs = np.zeros(offsets.size - 1, np.int64)
+    for row in range(costs.size):
+        for at in range(offsets[row], offsets[row + 1]):
+            costs[row] += np.int64(prefix[at])
+    return costs
 
 
 @compiled
@@ -277,9 +279,9 @@ def index_wedges(graph: BipartiteGraph, *, with_edge_ids: bool = False) -> Wedge
     edge_type = np.uint32 if n_edges < 2**32 else np.int64
     edge_ids = np.empty(2 * n_edges if with_edge_ids else 0, edge_type)
     split = np.zeros(n_u + n_v, np.int64)
-    costs = np.zeros(n_u + n_v, np.int64)
     _fill_rows_v(graph.v, degree_u, order_u, order_v, offsets, ids, edge_ids)
-    _fill_rows_u(n_u, n_v, offsets, ahead, ids, edge_ids, prefix, split, costs)
+    _fill_rows_u(n_u, n_v, offsets, ahead, ids, edge_ids, prefix, split)
+    costs = _sum_rows(offsets, prefix)
     rows = _select_items(n_u, n_v, offsets, ahead, costs)
     row_costs = costs[rows]
     by_cost = order_falling(row_costs)
