@@ -25,6 +25,7 @@ from papilio.storage.generators.planted import CompleteSource, PlantedSource
 from papilio.storage.generators.powerlaw import PowerLawSource
 from papilio.storage.generators.randomness import edge_signs
 from papilio.storage.generators.rmat import RmatSource
+from papilio.storage.location import check_replaceable, local_path
 from papilio.storage.store import GraphStore, StoreWriter
 
 __all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat", "generate", "generate_graph"]
@@ -85,6 +86,7 @@ def generate(
         When the path exists or cannot be written to.
     """
     _check_options(seed, signs, workers)
+    check_replaceable(local_path(path), overwrite)
     advance = _Advance(progress)
     source, threads = _prepare(model, seed, memory_bytes, workers, advance)
     provenance = {

@@ -32,6 +32,11 @@ RECORDED = [
     (Complete(30, 20), 0.5, 600, "70dac61665318ab25cce49c8aac89fba"),
     (Complete(25), None, 300, "988bfb9cb04bfcff512b1b0e934c2d39"),
 ]
+RECORDED_OF_SEVERAL_BLOCKS = [
+    (Rmat(18, 16, 3_000_000), None, 2_724_809, "3d99ce82e71edf786832bd6dd83a6884"),
+    (Rmat(17, None, 3_000_000), None, 2_596_328, "d07de6509fbc50c0268bbf324bfb886e"),
+    (PowerLaw(900_000, 700_000, 2.2, 2.4, 2, 2), None, 4_171_008, "57d5d23658a1f53eb316cccce5018831"),
+]
 """Seed 7. The content of a generated graph is part of its interface: these hashes hold on every machine."""
 
 EMPTY: list[Model] = [
@@ -59,7 +64,7 @@ def edge_set(graph: BipartiteGraph | UnipartiteGraph) -> set[tuple[int, int]]:
     return set(zip(graph.u.tolist(), graph.v.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(("model", "signs", "n_edges", "content"), RECORDED)
+@pytest.mark.parametrize(("model", "signs", "n_edges", "content"), RECORDED + RECORDED_OF_SEVERAL_BLOCKS)
 def test_recorded_content(
     model: Model, signs: float | None, n_edges: int, content: str, tmp_path: Path
 ) -> None:
@@ -121,7 +126,11 @@ def test_progress_reaches_the_end_and_a_failure_leaves_nothing(tmp_path: Path, s
         generate(Rmat(9, 9, 5000), tmp_path / "other", progress=fail)
     assert [path.name for path in tmp_path.iterdir()] == ["graph"]
     with pytest.raises(StoreError, match="exists already"):
-        generate(Complete(2, 2), tmp_path / "graph")
+        generate(
+            Rmat(9, 9, 5000, compact=True),
+            tmp_path / "graph",
+            progress=lambda done, total: pytest.fail("drawn"),
+        )
     assert generate(Complete(2, 2), tmp_path / "graph", overwrite=True).n_edges == 4
 
 
@@ -333,6 +342,7 @@ def test_signs_depend_on_the_edge_and_the_seed_alone() -> None:
         (lambda: generate_graph(Complete(2), workers=0), InputError, "workers is 0"),
         (lambda: generate_graph("complete"), InputError, "no generator for str"),  # type: ignore[arg-type]
         (lambda: generate(Rmat(9, 9, 10**7), "x", memory_bytes=2**20), CapacityError, "the limit is 1 MiB"),
+        (lambda: generate(Rmat(2, 30, 10**10), "x", memory_bytes=2**30), CapacityError, "one worker"),
         (lambda: generate(PowerLaw(10**9, 5), "x", memory_bytes=2**30), CapacityError, "the vertices alone"),
     ],
 )

@@ -32,6 +32,9 @@ _LEVELS = 6
 _PIECE = 1 << 15
 """Draws per vectorised step: the working arrays stay in the second-level cache."""
 
+_MERGE_BYTES = 32
+"""Host bytes per edge while the edges of a hub are merged: the keys, old and new, sorted and deduplicated."""
+
 _LOW = np.int64(0xFFFFFFFF)
 _TREE_KEY, _BLOCK_KEY = 0x7265, 0x626C
 
@@ -126,7 +129,16 @@ class RmatSource:
         self.total_draws = model.edges
         self.state_bytes = 0
         self.dropped: dict[str, int] = {}
-        self.block_bytes = DRAW_BYTES * min(model.edges, BLOCK_EDGES)
+        self.block_bytes = DRAW_BYTES * min(model.edges, BLOCK_EDGES) + self._hub_bytes(model)
+
+    def _hub_bytes(self, model: Rmat) -> int:
+        """Host bytes to merge the edges of the largest hub, where they are more than a block draws at once."""
+        margin = max(model.a + model.b, model.c + model.d)
+        draws = model.edges * margin**self._scale_u
+        if self._unipartite:
+            draws += model.edges * max(model.a + model.c, model.b + model.d) ** self._scale_u
+        degree = min(draws, self.n_v)
+        return int(_MERGE_BYTES * degree) if degree > BLOCK_EDGES else 0
 
     def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
         """Yield the blocks in ascending (u, v), as calls that draw them."""
