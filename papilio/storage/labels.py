@@ -90,7 +90,8 @@ def read_labels(filesystem: arrow_fs.FileSystem, root: str, layer: str, size: in
         raise StoreError(f"{name} is not readable as Parquet ({error}); write the store again") from error
     if table.column_names != ["id", "label"] or table.num_rows != size:
         raise StoreError(
-            f"{name} has columns {table.column_names} and {table.num_rows} rows; expected {size} labels"
+            f"{name} has columns {', '.join(table.column_names)} and {table.num_rows} rows; "
+            f"expected id, label and {size} rows: write the store again"
         )
     labels: NDArray[Any] = table.column("label").to_numpy()
     return labels

@@ -46,8 +46,7 @@ def describe(store: GraphStore) -> dict[str, Any]:
         first = int(u[0])
         counts = np.bincount(u - first)
         degree_u[first : first + counts.size] += counts
-        counts = np.bincount(v)
-        degree_v[: counts.size] += counts
+        np.add.at(degree_v, v, 1)
         if sign is not None:
             positive += int(np.count_nonzero(sign > 0))
     manifest = store.manifest

@@ -1,0 +1,239 @@
+"""Directories that are not, or no longer, the store that was written: each gives a clear error."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from papilio.errors import StoreError
+from papilio.graph import BipartiteGraph
+from papilio.storage.manifest import FORMAT_VERSION, Manifest
+from papilio.storage.store import open_store, write_store
+
+EDGES = "edges/part-00000.parquet"
+
+
+@pytest.fixture
+def store_path(tmp_path: Path) -> Path:
+    """A small labelled store."""
+    u, v = np.repeat(np.arange(40), 5), np.tile(np.arange(5), 40)
+    graph = BipartiteGraph.from_edges(u, v)
+    write_store(tmp_path / "g", graph, provenance={"source": "x"}, labels_u=np.arange(40) + 1)
+    return tmp_path / "g"
+
+
+def change(path: Path, **values: Any) -> None:
+    """Change, or with ``...`` remove, keys of the manifest."""
+    data = json.loads((path / "graph.json").read_text())
+    data.update(values)
+    kept = {key: value for key, value in data.items() if value is not ...}
+    (path / "graph.json").write_text(json.dumps(kept))
+
+
+def replace_edges(path: Path, table: pa.Table, **options: Any) -> None:
+    """Replace the edge file, and record its new size so that only the content is wrong."""
+    pq.write_table(table, path / EDGES, **options)
+    size = (path / EDGES).stat().st_size
+    n_edges = json.loads((path / "graph.json").read_text())["n_edges"]
+    change(path, edge_files=[{"name": EDGES, "n_edges": n_edges, "n_bytes": size}])
+
+
+def edge_table(path: Path) -> pa.Table:
+    return pq.read_table(path / EDGES)
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"nowhere does not exist; give the path of a graph store"):
+        open_store(tmp_path / "nowhere")
+
+
+def test_a_file_instead_of_a_store(tmp_path: Path) -> None:
+    (tmp_path / "edges.txt").write_text("0 1\n")
+    with pytest.raises(StoreError, match=r"edges.txt is a file; a graph store is a directory"):
+        open_store(tmp_path / "edges.txt")
+
+
+def test_missing_manifest(store_path: Path) -> None:
+    (store_path / "graph.json").unlink()
+    with pytest.raises(StoreError, match=r"has no graph.json: it is not a graph store"):
+        open_store(store_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "{'a': 1}", "\xff"])
+def test_manifest_is_not_json(store_path: Path, text: str) -> None:
+    (store_path / "graph.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(StoreError, match=r"graph.json is not valid JSON"):
+        open_store(store_path)
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "{}", '{"format": "other", "format_version": 1}'])
+def test_manifest_of_another_program(store_path: Path, text: str) -> None:
+    (store_path / "graph.json").write_text(text)
+    with pytest.raises(StoreError, match="does not describe a graph store"):
+        open_store(store_path)
+
+
+def test_newer_version(store_path: Path) -> None:
+    change(store_path, format_version=FORMAT_VERSION + 1, kind="hypergraph")
+    with pytest.raises(
+        StoreError, match=rf"format_version {FORMAT_VERSION + 1}.*reads up to {FORMAT_VERSION}"
+    ):
+        open_store(store_path)
+
+
+@pytest.mark.parametrize("version", [0, -1, "1", None, 1.5])
+def test_impossible_version(store_path: Path, version: Any) -> None:
+    change(store_path, format_version=version)
+    with pytest.raises(StoreError, match="expected an integer from 1 on"):
+        open_store(store_path)
+
+
+@pytest.mark.parametrize("key", ["kind", "n_u", "n_edges", "signed", "hash", "dropped", "edge_files"])
+def test_missing_key(store_path: Path, key: str) -> None:
+    change(store_path, **{key: ...})
+    with pytest.raises(StoreError, match=f"graph.json lacks {key}"):
+        open_store(store_path)
+
+
+WRONG_VALUES: dict[str, tuple[dict[str, Any], str]] = {
+    "kind": ({"kind": "tripartite"}, "kind is 'tripartite'"),
+    "negative size": ({"n_u": -1}, "n_u is -1"),
+    "fraction": ({"n_v": 1.5}, "n_v is 1.5"),
+    "boolean size": ({"n_edges": True}, "n_edges is True"),
+    "beyond int32": ({"n_u": 2**31}, "2147483648 vertices"),
+    "two sizes": ({"kind": "unipartite"}, "n_u = 40 and n_v = 5"),
+    "signed": ({"signed": "yes"}, "signed is 'yes'"),
+    "hash": ({"hash": "abc"}, "hash is 'abc'"),
+    "edges": ({"n_edges": 7}, "n_edges is 7 and edge_files disagree"),
+    "files": ({"edge_files": [{"name": EDGES}]}, "edge_files is not a list"),
+    "outside": (
+        {"edge_files": [{"name": "../x.parquet", "n_edges": 200, "n_bytes": 1}]},
+        "edge_files is not a list",
+    ),
+    "labels": ({"labels": ["w"]}, "labels is"),
+    "dropped": ({"dropped": []}, "dropped is"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_VALUES)
+def test_wrong_value(store_path: Path, name: str) -> None:
+    values, message = WRONG_VALUES[name]
+    change(store_path, **values)
+    with pytest.raises(StoreError, match=message):
+        open_store(store_path)
+
+
+def test_missing_edge_file(store_path: Path) -> None:
+    (store_path / EDGES).unlink()
+    with pytest.raises(StoreError, match=r"part-00000.parquet is missing"):
+        open_store(store_path)
+
+
+def test_edge_file_lost_after_opening(store_path: Path) -> None:
+    store = open_store(store_path)
+    shutil.rmtree(store_path / "edges")
+    with pytest.raises(StoreError, match=r"part-00000.parquet is missing"):
+        store.read()
+
+
+def test_truncated_edge_file(store_path: Path) -> None:
+    data = (store_path / EDGES).read_bytes()
+    (store_path / EDGES).write_bytes(data[:-10])
+    with pytest.raises(StoreError, match=rf"has {len(data) - 10} bytes and the manifest says {len(data)}"):
+        open_store(store_path)
+
+
+@pytest.mark.parametrize("damage", ["footer", "pages"])
+def test_damaged_edge_file(store_path: Path, damage: str) -> None:
+    data = bytearray((store_path / EDGES).read_bytes())
+    where = slice(len(data) - 60, len(data)) if damage == "footer" else slice(4, 60)
+    data[where] = b"\xa5" * (where.stop - where.start)
+    (store_path / EDGES).write_bytes(bytes(data))
+    store = open_store(store_path)
+    with pytest.raises(StoreError, match="read"):
+        store.verify()
+
+
+def test_rows_disagree(store_path: Path) -> None:
+    replace_edges(store_path, edge_table(store_path).slice(0, 199))
+    with pytest.raises(StoreError, match="199 rows and the manifest says 200"):
+        open_store(store_path).read()
+
+
+def test_columns_disagree(store_path: Path) -> None:
+    replace_edges(store_path, edge_table(store_path).rename_columns(["a", "b"]))
+    with pytest.raises(StoreError, match="has columns a int32, b int32; expected u int32, v int32"):
+        open_store(store_path).read()
+
+
+def test_no_statistics(store_path: Path) -> None:
+    replace_edges(store_path, edge_table(store_path), write_statistics=False)
+    with pytest.raises(StoreError, match="row group 0 has no statistics"):
+        open_store(store_path).read()
+
+
+def test_unsorted_edges(store_path: Path) -> None:
+    table = edge_table(store_path)
+    replace_edges(store_path, table.take(pa.array([1, 0, *range(2, 200)])))
+    with pytest.raises(StoreError, match=r"row group 0: edge \(0, 0\) comes after \(0, 1\)"):
+        open_store(store_path).read()
+
+
+def test_row_groups_out_of_order(store_path: Path) -> None:
+    table = edge_table(store_path)
+    replace_edges(store_path, pa.concat_tables([table.slice(100), table.slice(0, 100)]), row_group_size=100)
+    with pytest.raises(StoreError, match=r"row group 1: edge \(0, 0\) comes after \(39, 4\)"):
+        open_store(store_path).read()
+
+
+def test_ids_outside_the_layer(store_path: Path) -> None:
+    change(store_path, n_u=39)
+    with pytest.raises(StoreError, match="u holds ids 0 to 39; expected 0 to 38"):
+        open_store(store_path).read()
+
+
+def test_hash_mismatch(store_path: Path) -> None:
+    table = edge_table(store_path)
+    v = table.column("v").to_numpy().copy()
+    v[-1] = 5
+    change(store_path, n_v=6)
+    replace_edges(store_path, table.set_column(1, "v", pa.array(v)))
+    store = open_store(store_path)
+    assert store.read().n_edges == 200
+    with pytest.raises(StoreError, match=r"content hash is .* and the manifest says"):
+        store.verify()
+
+
+def test_labels_missing_or_short(store_path: Path) -> None:
+    pq.write_table(pq.read_table(store_path / "labels_u.parquet").slice(1), store_path / "labels_u.parquet")
+    with pytest.raises(StoreError, match="39 rows; expected id, label and 40 rows"):
+        open_store(store_path).verify()
+    (store_path / "labels_u.parquet").write_bytes(b"PAR1")
+    with pytest.raises(StoreError, match=r"labels_u.parquet is not readable"):
+        open_store(store_path).labels("u")
+    (store_path / "labels_u.parquet").unlink()
+    with pytest.raises(StoreError, match=r"labels_u.parquet is missing"):
+        open_store(store_path).labels("u")
+
+
+def test_unreadable_manifest(store_path: Path) -> None:
+    (store_path / "graph.json").unlink()
+    (store_path / "graph.json").mkdir()
+    with pytest.raises(StoreError, match=r"graph.json cannot be read"):
+        open_store(store_path)
+
+
+def test_manifest_round_trip(store_path: Path) -> None:
+    manifest = open_store(store_path).manifest
+    assert Manifest.from_json(manifest.to_json(), "graph.json") == manifest
+
+
+def test_untouched_store_passes(store_path: Path) -> None:
+    open_store(store_path).verify()
