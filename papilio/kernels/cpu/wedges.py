@@ -202,8 +202,10 @@ def _fill_rows_u(
     rank. What is known of a row of U lies side by side, as the walk meets these rows in no order.
     """
     rows_u = np.empty((n_u, 4), np.int64)
-    for r in range(n_u):
-        rows_u[r, 0], rows_u[r, 1], rows_u[r, 2], rows_u[r, 3] = offsets[r], offsets[r], ahead[r], 0
+    rows_u[:, 0] = offsets[:n_u]
+    rows_u[:, 1] = offsets[:n_u]
+    rows_u[:, 2] = ahead[:n_u]
+    rows_u[:, 3] = 0
     with_edges = edge_ids.size > 0
     for s in range(n_v):
         row_v = n_u + s
@@ -225,8 +227,7 @@ def _fill_rows_u(
             if with_edges:
                 edge_ids[to] = edge_ids[at]
         split[row_v] = split_v
-    for r in range(n_u):
-        split[r] = rows_u[r, 3]
+    split[:n_u] = rows_u[:, 3]
 
 
 @compiled
