@@ -11,7 +11,7 @@ from typing import Any
 import dask
 from distributed import Client
 
-from papilio.cluster.local import WORKER_CONFIG
+from papilio.cluster.local import NO_DASHBOARD, WORKER_CONFIG
 from papilio.cluster.pool import DaskPool
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.kernels.gpu.discovery import list_gpus, missing_for_gpu
@@ -68,7 +68,7 @@ class CudaExecutor(DaskPool):
             LocalCUDACluster(
                 CUDA_VISIBLE_DEVICES=",".join(devices[: self._n_workers]),
                 threads_per_worker=1,
-                dashboard_address=None,
+                scheduler_kwargs=NO_DASHBOARD,
                 silence_logs=logging.CRITICAL,
             )
         )

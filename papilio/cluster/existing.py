@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from distributed import Client
+from distributed import Client, Security
+from distributed.comm import connect
 
 from papilio.cluster.pool import DaskPool
 from papilio.errors import ClusterError, InputError
@@ -46,6 +49,7 @@ class ExistingExecutor(DaskPool):
         if "://" not in address:
             address = _address_in(Path(address))
         try:
+            _reach(address)
             client = Client(address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise ClusterError(
@@ -53,6 +57,21 @@ class ExistingExecutor(DaskPool):
                 "check that it runs and that this machine can reach it"
             ) from error
         return stack.enter_context(client)
+
+
+def _reach(address: str) -> None:
+    """Connect to ``address`` and hang up again.
+
+    A client that fails to connect leaves a half-started object whose collection may block any thread; so the
+    client is made only once the address is known to answer.
+    """
+
+    async def connect_once() -> None:
+        comm = await connect(address, timeout=CONNECT_S, **Security().get_connection_args("client"))
+        await comm.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, connect_once()).result()
 
 
 def _address_in(path: Path) -> str:

@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 from papilio.cluster.pool import DaskPool
 from papilio.errors import InputError
 
-__all__ = ["WORKER_CONFIG", "LocalExecutor"]
+__all__ = ["NO_DASHBOARD", "WORKER_CONFIG", "LocalExecutor"]
 
 WORKER_CONFIG = {
     "distributed.worker.memory.target": False,
@@ -23,6 +23,10 @@ WORKER_CONFIG = {
     "distributed.comm.timeouts.connect": "30s",
 }
 """Workers keep one prepared graph and no Dask data: nothing to spill, and a pause would end in a stall."""
+
+
+NO_DASHBOARD = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
+"""Any free port, rather than a warning when the usual one is taken by another cluster."""
 
 
 class LocalExecutor(DaskPool):
@@ -58,7 +62,7 @@ class LocalExecutor(DaskPool):
                 n_workers=n_workers,
                 threads_per_worker=max(1, processors // n_workers),
                 processes=True,
-                dashboard_address=None,
+                scheduler_kwargs=NO_DASHBOARD,
                 silence_logs=logging.CRITICAL,
             )
         )

@@ -1,0 +1,60 @@
+"""A stored graph and running clusters, shared by the tests of the executors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from papilio.cluster.executor import Executor
+from papilio.cluster.local import LocalExecutor
+from papilio.storage.store import GraphStore, write_store
+from tests.conftest import ROOT, read_edges
+
+
+@pytest.fixture(scope="session")
+def senate(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> GraphStore:
+    """The bundled votes of the Senate: 25,666,956 butterflies."""
+    graph = read_edges(example_data / "senate-votes.txt.gz", skip_lines=1)
+    return write_store(tmp_path_factory.mktemp("senate") / "graph", graph, provenance={})
+
+
+@pytest.fixture(scope="session")
+def local() -> Iterator[Executor]:
+    """Two worker processes on this machine."""
+    with LocalExecutor(2) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="session")
+def scheduler_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The scheduler file of a cluster in processes of its own: two workers of two threads each."""
+    folder = tmp_path_factory.mktemp("existing")
+    path = folder / "scheduler.json"
+    scheduler = [
+        sys.executable, "-m", "distributed.cli.dask_scheduler", "--scheduler-file", str(path),
+        "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+    ]  # fmt: skip
+    workers = [
+        sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(path), "--nworkers", "2",
+        "--nthreads", "2", "--no-dashboard", "--local-directory", str(folder),
+    ]  # fmt: skip
+    with (folder / "log").open("wb") as log:
+        processes = [
+            subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log) for command in (scheduler, workers)
+        ]
+        try:
+            deadline = time.monotonic() + 30
+            while not path.exists():
+                assert time.monotonic() < deadline, (folder / "log").read_text()
+                time.sleep(0.05)
+            yield path
+        finally:
+            for process in reversed(processes):
+                process.terminate()
+            for process in processes:
+                process.wait(30)

@@ -1,0 +1,177 @@
+"""The same job on every executor: the same exact answer, nothing large on the wire, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Client
+
+import papilio
+from papilio.cluster.cuda import missing_for_cuda
+from papilio.cluster.events import Event, LeaseFinished, PlanMade
+from papilio.cluster.executor import Executor
+from papilio.cluster.existing import ExistingExecutor
+from papilio.cluster.inline import InlineExecutor
+from papilio.errors import InputError
+from papilio.storage.store import GraphStore
+from papilio.tasks import plan as plan_module
+from tests.conftest import read_edges
+
+BUTTERFLIES = 25_666_956
+
+
+@pytest.fixture
+def small_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut even a small job into many leases."""
+    monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-6)
+    monkeypatch.setattr(plan_module, "SHARD_OVERHEAD", 1e9)
+
+
+@pytest.fixture(scope="module")
+def address(scheduler_file: Path) -> str:
+    return str(json.loads(scheduler_file.read_text())["address"])
+
+
+@pytest.fixture(params=["inline", "local", "address", "scheduler-file", "client"])
+def make_cluster(
+    request: pytest.FixtureRequest, local: Executor, scheduler_file: Path, address: str
+) -> Iterator[Callable[[], Any]]:
+    """Return what a user would give as ``cluster``."""
+    if request.param == "client":
+        with Client(address, set_as_default=False) as client:
+            yield lambda: client
+        return
+    yield {
+        "inline": lambda: "inline",
+        "local": lambda: local,
+        "address": lambda: address,
+        "scheduler-file": lambda: str(scheduler_file),
+    }[request.param]
+
+
+@pytest.fixture(scope="module")
+def expected(senate: GraphStore) -> dict[str, papilio.CountResult]:
+    """The answers of the inline executor."""
+    return {per: papilio.count(senate, papilio.Butterfly(), per=per) for per in ("total", "vertex", "edge")}
+
+
+@pytest.mark.usefixtures("small_leases")
+def test_all_executors_give_the_same_answer(
+    make_cluster: Callable[[], Any], senate: GraphStore, expected: dict[str, papilio.CountResult]
+) -> None:
+    folder = Path(senate.path).parent
+    before = sorted(folder.iterdir())
+    for per, right in expected.items():
+        events: list[Event] = []
+        result = papilio.count(
+            senate.path,
+            papilio.Butterfly(),
+            per=per,
+            cluster=make_cluster(),
+            engine="cpu",
+            progress=events.append,
+        )
+        assert result.count == right.count == BUTTERFLIES
+        assert result.plan_key == right.plan_key
+        assert result.work == right.work
+        assert result.vectors.keys() == right.vectors.keys()
+        for name, vector in right.vectors.items():
+            assert np.array_equal(result.vectors[name], vector)
+        assert result.top == right.top
+        finished = [event for event in events if isinstance(event, LeaseFinished)]
+        plans = [event.plan for event in events if isinstance(event, PlanMade)]
+        assert len(finished) == len(plans[0].leases) == result.leases == sum(result.leases_by_worker.values())
+        assert sum(event.work for event in finished) == plans[0].total_work
+        if result.cluster != "inline":
+            assert len(result.workers) == 2
+            assert result.leases > 2
+            assert all(count > 0 for count in result.leases_by_worker.values())
+            assert max(len(pickle.dumps(event.result)) for event in finished) < 2000
+            assert max(len(pickle.dumps(task)) for task in plans[0].tasks("run", "/tmp")) < 2000
+    assert sorted(folder.iterdir()) == before
+
+
+def test_laws_of_the_sums_hold_for_vectors(expected: dict[str, papilio.CountResult]) -> None:
+    vertex, edge = expected["vertex"].vectors, expected["edge"].vectors
+    assert int(vertex["u"].sum()) == int(vertex["v"].sum()) == 2 * BUTTERFLIES
+    assert int(edge["edge"].sum()) == 4 * BUTTERFLIES
+
+
+def test_a_second_count_on_a_cluster_reads_nothing_again(local: Executor, senate: GraphStore) -> None:
+    papilio.count(senate, papilio.Butterfly(), cluster=local)
+    again = papilio.count(senate, papilio.Butterfly(), cluster=local)
+    assert again.count == BUTTERFLIES
+    assert (again.seconds["read"], again.seconds["prepare"]) == (0.0, 0.0)
+
+
+def test_outputs_are_written_whole_and_shards_removed(
+    local: Executor, senate: GraphStore, tmp_path: Path
+) -> None:
+    import pyarrow.parquet as pq
+
+    for per, column in (("vertex", "count"), ("edge", "support")):
+        target = tmp_path / f"{per}.parquet"
+        result = papilio.count(senate, papilio.Butterfly(), per=per, cluster=local, output=target)
+        assert result.output == str(target)
+        assert sum(pq.read_table(target).column(column).to_pylist()) == 4 * BUTTERFLIES
+    assert {path.name for path in tmp_path.iterdir()} == {"vertex.parquet", "edge.parquet"}
+
+
+def test_graph_in_memory_travels_through_a_temporary_store(
+    local: Executor, example_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    graph = read_edges(example_data / "southern-women.txt.gz")
+    result = papilio.count(graph, papilio.Butterfly(), per="vertex", cluster=local)
+    assert result.count == 341
+    assert result.graph["path"] is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_plan_on_a_cluster_counts_its_workers(local: Executor, senate: GraphStore) -> None:
+    plan = papilio.plan(senate, papilio.Butterfly(), cluster=local)
+    assert plan.n_workers == 2
+    assert plan.key == papilio.plan(senate, papilio.Butterfly()).key
+
+
+def test_engine_threads_are_the_threads_of_the_worker(scheduler_file: Path) -> None:
+    with ExistingExecutor(scheduler_file) as executor:
+        assert [worker.threads for worker in executor.workers] == [2, 2]
+        assert all(worker.memory_bytes > 0 for worker in executor.workers)
+
+
+def test_executor_can_be_closed_twice_and_started_again() -> None:
+    executor = InlineExecutor(threads=1)
+    executor.close()
+    with executor:
+        assert executor.workers[0].threads == 1
+
+
+def test_numbers_of_workers_that_make_no_sense_are_refused(local: Executor, senate: GraphStore) -> None:
+    with pytest.raises(InputError, match="the inline cluster is one worker"):
+        InlineExecutor(2)
+    with pytest.raises(InputError, match="workers is 0"):
+        papilio.open_cluster("local", workers=0)
+    with pytest.raises(InputError, match="workers cannot be given with an executor"):
+        papilio.count(senate, papilio.Butterfly(), cluster=local, workers=2)
+    with pytest.raises(InputError, match="cluster is a int"):
+        papilio.open_cluster(7)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(missing_for_cuda() is not None, reason=f"no cuda cluster: {missing_for_cuda()}")
+def test_cuda_cluster_agrees_with_cpu(senate: GraphStore, expected: dict[str, papilio.CountResult]) -> None:
+    with papilio.open_cluster("cuda") as cluster:
+        for per, right in expected.items():
+            result = papilio.count(senate, papilio.Butterfly(), per=per, cluster=cluster)
+            assert result.engine == "gpu"
+            assert result.count == right.count
+            assert all(np.array_equal(result.vectors[name], right.vectors[name]) for name in right.vectors)
+            assert result.plan_key == right.plan_key

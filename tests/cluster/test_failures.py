@@ -1,0 +1,210 @@
+"""What goes wrong on a cluster: every failure ends quickly, in one error that says where and what to do."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import papilio
+from papilio.cluster import driver, existing, flow
+from papilio.cluster.events import Event, LeaseFinished, PlanMade
+from papilio.cluster.executor import Executor
+from papilio.cluster.existing import ExistingExecutor
+from papilio.cluster.local import LocalExecutor
+from papilio.cluster.quiet import quiet_dask
+from papilio.errors import (
+    CapacityError,
+    ClusterError,
+    ExecutionError,
+    PapilioError,
+    StoreError,
+    TilingError,
+)
+from papilio.storage.store import GraphStore
+from papilio.tasks import plan as plan_module
+from papilio.tasks.job import LeaseTask
+from papilio.tasks.sources import job_of_store
+from tests.cluster import functions
+from tests.tasks.fakes import make_job
+
+
+def tasks(n: int, run_id: str) -> list[LeaseTask]:
+    return [LeaseTask(make_job(), "cpu", "plan", run_id, 0, k, k + 1, 1) for k in range(n)]
+
+
+def run(executor: Any, function: Any, n: int, run_id: str, in_flight: int = 2) -> list[Any]:
+    return list(executor.run(function, tasks(n, run_id), executor.workers, in_flight))
+
+
+def test_tasks_go_to_workers_as_these_come_free(local: Executor) -> None:
+    answers = run(local, functions.report_interval, 9, "free")
+    assert sorted(answer[:2] for answer in answers) == [(k, k + 1) for k in range(9)]
+    assert {answer[2] for answer in answers} == {worker.name for worker in local.workers}
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "text"),
+    [
+        (functions.raise_value_error, ExecutionError, r"(?s)items \[\d, \d\).*ValueError: bug at"),
+        (functions.raise_store_error, StoreError, "row group 3 is gone"),
+        (functions.raise_memory_error, CapacityError, "out of memory"),
+    ],
+)
+def test_errors_inside_tasks_name_the_worker(
+    local: Executor, function: Any, kind: type[PapilioError], text: str
+) -> None:
+    with pytest.raises(kind, match=text) as caught:
+        run(local, function, 3, function.__name__)
+    assert any(worker.name in str(caught.value) for worker in local.workers)
+
+
+@pytest.mark.parametrize("function", [functions.shift_interval, functions.repeat_interval])
+def test_tampered_intervals_are_refused(
+    function: Any, local: Executor, senate: GraphStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "run_lease", function)
+    monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-6)
+    with pytest.raises(TilingError, match="which the plan never handed out"):
+        papilio.count(senate, papilio.Butterfly(), cluster=local)
+
+
+def test_leases_that_never_come_back_are_noticed(
+    local: Executor, senate: GraphStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-6)
+    whole = plan_module.CountPlan.tasks
+    monkeypatch.setattr(plan_module.CountPlan, "tasks", lambda *args: whole(*args)[:-1])
+    with pytest.raises(TilingError, match="never finished"):
+        papilio.count(senate, papilio.Butterfly(), cluster=local)
+
+
+def test_a_lost_worker_costs_time_only(senate: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-6)
+    monkeypatch.setattr(plan_module, "SHARD_OVERHEAD", 1e9)
+    finished: list[LeaseFinished] = []
+
+    with LocalExecutor(2) as executor:
+
+        def listener(event: Event) -> None:
+            if isinstance(event, PlanMade):
+                os.kill(executor.workers[0].pid, signal.SIGKILL)
+            elif isinstance(event, LeaseFinished):
+                finished.append(event)
+
+        result = papilio.count(senate, papilio.Butterfly(), per="vertex", cluster=executor, progress=listener)
+        assert result.count == 25_666_956
+        assert int(result.vectors["u"].sum()) == 2 * result.count
+        assert len(finished) == result.leases
+        lost = run(executor, functions.kill_first_attempt, 6, "once")
+        assert sorted(dict(lost)) == list(range(6))
+        assert dict(lost)[0] == 1
+        with pytest.raises(ClusterError, match=r"items \[0, 1\) of partition 0 took 3 workers down"):
+            run(executor, functions.kill_worker, 1, "always")
+
+
+def test_no_worker_left_ends_the_run(scheduler_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "REPLACEMENT_S", 1.0)
+    with ExistingExecutor(scheduler_file) as executor:
+        monkeypatch.setattr(executor, "live_workers", dict)
+        with pytest.raises(ClusterError, match="all workers are gone"):
+            list(_blocked(executor))
+
+
+def _blocked(executor: Any) -> Any:
+    """Bind a task to a worker that does not exist."""
+    gone = [replace(executor.workers[0], name="tcp://127.0.0.1:9")]
+    return executor.run(functions.report_interval, tasks(1, "gone"), gone, 2)
+
+
+def test_paused_workers_end_the_run(scheduler_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "STALL_S", 0.5)
+    with ExistingExecutor(scheduler_file) as executor:
+        monkeypatch.setattr(executor, "live_workers", lambda: {"tcp://127.0.0.1:9": "paused"})
+        with pytest.raises(ClusterError, match="paused by their memory limit"):
+            list(_blocked(executor))
+
+
+@pytest.mark.parametrize("target", ["tcp://127.0.0.1:9", "tcp://no-such-host.invalid:8786", "nonsense://x"])
+def test_bad_addresses_fail_quickly(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(existing, "CONNECT_S", 1.0)
+    started = time.monotonic()
+    with pytest.raises(ClusterError, match="no Dask scheduler answers at"), ExistingExecutor(target):
+        pass
+    assert time.monotonic() - started < 10
+
+
+def test_bad_scheduler_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="no scheduler file that exists"), ExistingExecutor("no-such-file"):
+        pass
+    for text in ("{", "{}", "[]"):
+        (tmp_path / "file").write_text(text)
+        with (
+            pytest.raises(ClusterError, match="is not a scheduler file"),
+            ExistingExecutor(tmp_path / "file"),
+        ):
+            pass
+
+
+def test_too_few_workers_are_an_error(scheduler_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("papilio.cluster.pool.JOIN_S", 0.5)
+    with pytest.raises(ClusterError, match="2 of 3 workers joined"), ExistingExecutor(scheduler_file, 3):
+        pass
+
+
+def test_a_worker_of_another_version_is_refused(scheduler_file: Path) -> None:
+    with ExistingExecutor(scheduler_file) as executor:
+        try:
+            executor.client.run(functions.set_version, "0.0.1", workers=[executor.workers[1].name])
+            with (
+                pytest.raises(ClusterError, match=r"has papilio 0\.0\.1; this process has"),
+                ExistingExecutor(scheduler_file),
+            ):
+                pass
+        finally:
+            executor.client.run(functions.set_version, papilio.__version__)
+
+
+def test_a_store_that_workers_do_not_find_is_refused(
+    local: Executor, senate: GraphStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of_store(senate, papilio.Butterfly(), "total")
+    for changed, text in (
+        (replace(job, source="/no/such/store"), "does not exist"),
+        (replace(job, graph_hash="f" * 32), "holds another graph"),
+    ):
+        with pytest.raises(ClusterError, match=text):
+            local.check_source(changed, local.workers)
+
+
+def test_workers_that_order_items_differently_are_refused(
+    local: Executor, senate: GraphStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = type(local).run
+
+    def run_and_alter(*args: Any, **options: Any) -> Any:
+        for report in whole(*args, **options):
+            yield report if report.table else replace(report, costs_digest="0" * 32)
+
+    monkeypatch.setattr(type(local), "run", run_and_alter)
+    with pytest.raises(ClusterError, match="order the work items differently"):
+        papilio.count(senate, papilio.Butterfly(), cluster=local)
+
+
+def test_an_executor_that_is_not_started_says_so() -> None:
+    with pytest.raises(ClusterError, match="is not started"):
+        _ = LocalExecutor(1).client
+
+
+def test_dask_is_quiet_and_gets_its_levels_back() -> None:
+    logger = logging.getLogger("distributed.client")
+    before = logger.level
+    with quiet_dask():
+        assert not logger.isEnabledFor(logging.CRITICAL)
+    assert logger.level == before
