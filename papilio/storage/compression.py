@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 import pyarrow as pa
+from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError
 from papilio.storage.location import filesystem_of
@@ -59,7 +60,8 @@ class InputFile:
             self._filesystem, self._inner = filesystem_of(self.path)
             info = self._filesystem.get_file_info(self._inner)
             if not info.is_file:
-                raise InputError(f"{self.path} {'is not a file' if info.size is None else 'does not exist'}")
+                missing = info.type == arrow_fs.FileType.NotFound
+                raise InputError(f"{self.path} {'does not exist' if missing else 'is not a file'}")
             self.n_bytes = int(info.size)
             self._raw = self._stack.enter_context(self._filesystem.open_input_file(self._inner))
             magic = self._raw.read(10)

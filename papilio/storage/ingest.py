@@ -281,8 +281,6 @@ def _write(
         provenance=report.provenance,
         overwrite=job.overwrite,
     ) as writer:
-        for layer, path in label_files.items():
-            writer.add_label_file(layer, path, sizes[0] if layer == "u" else sizes[1])
         for u, v, sign in edges:
             if edges.example is not None and job.duplicates == "error":
                 names = ", ".join(str(label(at, vertex)) for at, vertex in enumerate(edges.example))
@@ -293,5 +291,7 @@ def _write(
             writer.append(u, v, sign)
             done += u.size
             job.progress("write", done + edges.duplicates, report.provenance["edges_read"])
+        for layer, path in label_files.items():
+            writer.add_label_file(layer, path, sizes[0] if layer == "u" else sizes[1])
         writer.dropped.update(report.dropped, duplicates=edges.duplicates)
     return writer.store

@@ -51,6 +51,8 @@ class ParsedBlock:
         Its edges; None when there are none, or when lines are malformed and not to be skipped.
     n_lines : int
         Lines of any kind.
+    n_data : int
+        Lines of data that are well formed.
     malformed : int
         Malformed lines.
     problem : Problem or None
@@ -59,6 +61,7 @@ class ParsedBlock:
 
     batch: pa.RecordBatch | None
     n_lines: int
+    n_data: int = 0
     malformed: int = 0
     problem: Problem | None = None
 
@@ -95,17 +98,17 @@ class LineParser:
         n_lines = block.count(b"\n") + (not block.endswith(b"\n"))
         batch = self._parse_fast(block)
         if batch is not None:
-            return ParsedBlock(batch, n_lines)
+            return ParsedBlock(self._mirrored(batch), n_lines, batch.num_rows)
         kept, malformed, problem = self._filter(block)
         if problem is not None and not self._skip:
-            return ParsedBlock(None, n_lines, malformed, problem)
+            return ParsedBlock(None, n_lines, 0, malformed, problem)
         if not kept:
-            return ParsedBlock(None, n_lines, malformed)
+            return ParsedBlock(None, n_lines, 0, malformed)
         batch = self._parse_fast(kept, filtered=True)
         if batch is None:
             reason = f"one of the {n_lines} lines from here on cannot be parsed"
-            return ParsedBlock(None, n_lines, malformed, Problem(0, block.split(b"\n", 1)[0], reason))
-        return ParsedBlock(batch, n_lines, malformed)
+            return ParsedBlock(None, n_lines, 0, malformed, Problem(0, block.split(b"\n", 1)[0], reason))
+        return ParsedBlock(self._mirrored(batch), n_lines, batch.num_rows, malformed)
 
     def _parse_fast(self, block: bytes, filtered: bool = False) -> pa.RecordBatch | None:
         """Parse a block with Arrow; None when some line is not, or may not be, a line of data."""
@@ -133,7 +136,7 @@ class LineParser:
             arrays.append(pa.array(signs))
         if self._time is not None:
             arrays.append(columns[self._time])
-        return self._mirrored(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _normalise(self, block: bytes) -> bytes:
         """Return the block with single-character delimiters and no blanks at the ends of lines."""

@@ -67,7 +67,7 @@ class Duck:
             yield from reader(_BATCH_ROWS)
         except (duckdb.OutOfMemoryException, duckdb.IOException, pa.ArrowException) as error:
             raise CapacityError(
-                f"sorting does not fit into {self._memory_bytes // 2**20} MiB of memory and the disk of "
+                f"sorting failed with {self._memory_bytes // 2**20} MiB of memory and scratch files in "
                 f"{self._scratch.parent} ({error}); give more memory, or a temporary directory with more room"
             ) from error
 

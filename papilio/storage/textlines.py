@@ -96,9 +96,9 @@ class TextSource:
                     f"{parsed.problem.reason}; correct it, or skip malformed lines"
                 )
             line += parsed.n_lines
+            rows += parsed.n_data
             self.info.malformed += parsed.malformed
             if parsed.batch is not None:
-                rows += parsed.batch.num_rows
                 yield parsed.batch
             if self._on_read is not None:
                 self._on_read(self._file.position_bytes())
