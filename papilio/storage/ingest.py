@@ -24,7 +24,7 @@ from papilio.errors import DuplicateEdgeError, InputError
 from papilio.storage.arrays import NpySource, ParquetSource
 from papilio.storage.compression import InputFile
 from papilio.storage.formats import ReadOptions
-from papilio.storage.labels import write_labels
+from papilio.storage.labels import read_label, write_labels
 from papilio.storage.ordering import Deduplicator, Duck
 from papilio.storage.relabel import BYTES_PER_LABEL, IdMap, LabelTracker, declared_maps, dense_map
 from papilio.storage.sources import EdgeSource, raw_schema
@@ -256,10 +256,14 @@ def _write_joined(raw: RawEdges, report: _Report, job: ConvertJob) -> GraphStore
             raw.path, raw.columns, job.duplicates == "last", pair, not job.options.bipartite
         )
 
-        def label(at: int, vertex: int) -> Any:
-            return duck.label_of(pair[at], vertex)
-
-        return _write(Deduplicator(joined), label, (sizes[0], sizes[-1]), files, report, job)
+        return _write(
+            Deduplicator(joined),
+            lambda at, vertex: read_label(pair[at], vertex),
+            (sizes[0], sizes[-1]),
+            files,
+            report,
+            job,
+        )
 
 
 def _write(

@@ -15,7 +15,7 @@ from pyarrow import fs as arrow_fs
 from papilio.errors import CapacityError, GraphError, StoreError
 from papilio.graph import MAX_VERTICES
 
-__all__ = ["label_file", "label_type", "read_labels", "write_labels"]
+__all__ = ["label_file", "label_type", "read_label", "read_labels", "write_labels"]
 
 _ROW_GROUP_LABELS = 1 << 20
 """Labels of a row group; a bound of memory while writing."""
@@ -70,6 +70,11 @@ def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: p
                 writer.write_table(pa.Table.from_arrays([ids, values], schema=schema))
                 count += len(part)
     return count
+
+
+def read_label(path: Path, vertex: int) -> Any:
+    """Return one label of a label file, an int or a str; reads the row groups that can hold its id."""
+    return pq.read_table(path, columns=["label"], filters=[("id", "=", vertex)]).column(0)[0].as_py()
 
 
 def read_labels(filesystem: arrow_fs.FileSystem, root: str, layer: str, size: int) -> NDArray[Any]:

@@ -71,13 +71,6 @@ class Duck:
                 f"{self._scratch.parent} ({error}); give more memory, or a temporary directory with more room"
             ) from error
 
-    def label_of(self, label_file: Path, vertex: int) -> Any:
-        """Return one label of a label file."""
-        found = self._connection.execute(
-            f"SELECT label FROM {_file(label_file)} WHERE id = {vertex}"
-        ).fetchone()
-        return found[0] if found else None
-
     def order_edges(self, raw: Path, columns: tuple[str, ...], last: bool) -> Iterator[EdgeBatch]:
         """Yield raw edges with integer labels below 2^31, sorted by (u, v), the edge to keep first.
 
