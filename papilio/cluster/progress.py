@@ -74,6 +74,11 @@ class ProgressBar:
         """Show ``done`` of ``total`` units of a job that reports them directly."""
         self._bar.update(self._task, completed=done, total=max(total, 1))
 
+    def advance_phase(self, phase: str, done: int, total: int) -> None:
+        """Show ``done`` of ``total`` units of a named phase."""
+        self.describe(phase)
+        self.advance(done, total)
+
     def describe(self, text: str) -> None:
         """Name what is going on."""
         self._bar.update(self._task, description=text)

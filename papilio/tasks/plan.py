@@ -243,22 +243,23 @@ def make_plan(
     speed *= threads if engine == "cpu" else 1
     decide(f"engine {engine}", engine_reason)
     decide(
-        f"{n_workers} workers, {threads} threads each", "one lease at a time per worker, with all its threads"
+        f"{_counted(n_workers, 'worker')} of {_counted(threads, 'thread')}",
+        "each runs one lease at a time, with all its threads",
     )
     peak, kind = (memory.device_bytes, "device") if engine == "gpu" else (memory.host_bytes, "host")
     decide(
         "strategy replicate",
-        f"the whole graph needs about {peak} bytes of {kind} memory and fits every worker",
+        f"the whole graph needs about {peak / 2**30:.2f} GiB of {kind} memory, which every worker has",
     )
     min_lease_s, why = MIN_LEASE_S, f"scheduling a lease costs about 2 ms, so none is below {MIN_LEASE_S} s"
     if job.vector_entries:
         shard_s = 8 * job.vector_entries / SHARD_BYTES_PER_S
         share_s = table.total / speed / (2 * n_workers)
         min_lease_s = max(min_lease_s, shard_s / SHARD_OVERHEAD, share_s)
-        why = "every lease writes a vector of all counts, so there are about two for each worker"
+        why = "every lease gives a vector of all counts, so there are about two for each worker"
     min_work = int(min_lease_s * speed)
     intervals = split_guided(table, n_workers, min_work, int(max(MAX_LEASE_S, min_lease_s) * speed))
-    decide(f"{len(intervals)} leases of at least {min_work} {rate.unit}", why)
+    decide(f"{_counted(len(intervals), 'lease')} of at least {min_work:,} {rate.unit}", why)
     return CountPlan(
         job=job,
         engine=engine,
@@ -274,3 +275,7 @@ def make_plan(
         prepared_bytes=report.prepared_bytes,
         decisions=tuple(decisions),
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from papilio.tasks.leases import LeaseBook
 def tilings(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]]]:
     n_items = draw(st.integers(1, 1000))
     cuts = sorted(draw(st.sets(st.integers(1, n_items), max_size=20)) | {0, n_items})
-    intervals = list(zip(cuts, cuts[1:], strict=False))
+    intervals = list(pairwise(cuts))
     random.Random(draw(st.integers(0, 10**6))).shuffle(intervals)
     return n_items, intervals
 

@@ -1,0 +1,86 @@
+"""The command ``papilio``: its commands, exit codes and last line of defence."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Any, NoReturn
+
+import click
+
+import papilio
+from papilio.cli.jobs import count, plan
+from papilio.cli.report import say
+from papilio.cli.stores import convert, generate, info
+from papilio.errors import (
+    CapacityError,
+    ClusterError,
+    EngineUnavailableError,
+    ExecutionError,
+    InputError,
+    PapilioError,
+    StoreError,
+    UnsupportedError,
+)
+
+__all__ = ["EXIT_CODES", "INTERRUPTED", "TERMINATED", "cli", "exit_code_of", "main"]
+
+EXIT_CODES: tuple[tuple[type[PapilioError], int, str], ...] = (
+    (InputError, 2, "wrong usage, or an input that is not what it should be"),
+    (StoreError, 3, "a graph store or file is missing, corrupt or cannot be written"),
+    (UnsupportedError, 4, "motif, engine and graph do not go together"),
+    (EngineUnavailableError, 4, "the engine asked for cannot run here"),
+    (CapacityError, 5, "something does not fit: ids, counters or memory"),
+    (ClusterError, 6, "the cluster cannot be reached or lost what the run needs"),
+    (ExecutionError, 1, "the run did not end with an exact answer"),
+)
+"""Exit code of each class of errors; the first class that fits counts."""
+
+INTERRUPTED, TERMINATED = 130, 143
+
+_EPILOG = "\b\nExit codes:\n" + "\n".join(
+    [
+        "  0    success",
+        *(f"  {code}    {meaning}" for _, code, meaning in sorted(EXIT_CODES, key=lambda row: row[1])),
+        f"  {INTERRUPTED}  interrupted (Ctrl-C); nothing partial is left behind",
+        f"  {TERMINATED}  terminated (SIGTERM); nothing partial is left behind",
+    ]
+)
+
+
+@click.group(
+    epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(papilio.__version__, prog_name="papilio")
+def cli() -> None:
+    """Count dense motifs exactly in large graphs, on one machine, its GPUs, or a Dask cluster."""
+
+
+for _command in (convert, info, generate, plan, count):
+    cli.add_command(_command)
+
+
+def exit_code_of(error: PapilioError) -> int:
+    """Return the exit code of an error, by the first fitting row of :data:`EXIT_CODES`."""
+    return next((code for kind, code, _ in EXIT_CODES if isinstance(error, kind)), 1)
+
+
+def _on_terminate(signum: int, frame: Any) -> NoReturn:
+    raise SystemExit(TERMINATED)
+
+
+def main(args: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit with one of the documented codes; no traceback for expected errors."""
+    signal.signal(signal.SIGTERM, _on_terminate)
+    try:
+        cli.main(args=args, prog_name="papilio", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        say("papilio: interrupted")
+        sys.exit(INTERRUPTED)
+    except PapilioError as error:
+        say(f"papilio: {error}")
+        sys.exit(exit_code_of(error))
+    sys.exit(0)

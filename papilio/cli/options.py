@@ -1,0 +1,106 @@
+"""What flags mean: sizes, integers, and the flags that several commands share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from papilio.motifs import GRANULARITIES
+
+__all__ = ["INTEGER", "JSON_FLAG", "SIZE", "job_options", "parse_size"]
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE)
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes that ``8GiB``, ``2GB``, ``500M`` or ``1048576`` mean.
+
+    Raises
+    ------
+    ValueError
+        When the text is no size.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None or (match[3] and not match[2]):
+        raise ValueError(
+            f"{text!r} is no size; write bytes, or a number with KB, MB, GB, TB, KiB, MiB, GiB or TiB"
+        )
+    unit = match[2].upper()
+    return int(float(match[1]) * (_BINARY_UNITS[unit] if match[3] else _UNITS[unit]))
+
+
+if TYPE_CHECKING:
+    IntegerParam = click.ParamType[int]
+else:
+    IntegerParam = click.ParamType
+
+
+class _Size(IntegerParam):
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Integer(IntegerParam):
+    """An integer that may be written as 3e7."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            try:
+                number = int(float(value))
+                exact = number == float(value)
+            except (ValueError, OverflowError):
+                exact = False
+            if not exact:
+                self.fail(f"{value!r} is no integer", param, ctx)
+        return number
+
+
+SIZE, INTEGER = _Size(), _Integer()
+
+
+JSON_FLAG = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+
+
+def job_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags that ``plan`` and ``count`` share."""
+    options = [
+        click.argument("motif"),
+        click.argument("store", type=click.Path()),
+        click.option(
+            "--per", type=click.Choice(GRANULARITIES), default="total", show_default=True,
+            help="Count in all, for every vertex of both layers, or for every edge.",
+        ),
+        click.option(
+            "--cluster", metavar="CLUSTER", default="auto", show_default=True,
+            help="auto (cuda where GPUs are seen, else local), inline, local, cuda, an address such as "
+            "tcp://host:8786, or a scheduler file.",
+        ),
+        click.option(
+            "--engine", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
+            help="auto takes GPUs where the workers have them; gpu is never replaced by cpu.",
+        ),
+        click.option(
+            "--workers", type=click.IntRange(min=1),
+            help="Worker processes (local), GPUs (cuda), or workers to wait for (an existing cluster).",
+        ),
+        JSON_FLAG,
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command

@@ -1,0 +1,125 @@
+"""Answers as text: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from papilio.storage.store import GraphStore
+    from papilio.tasks.plan import CountPlan
+    from papilio.tasks.result import CountResult
+
+__all__ = ["info_lines", "plan_lines", "print_json", "report_count", "report_store", "say"]
+
+
+def say(text: str) -> None:
+    """Write a line on standard error."""
+    click.echo(text, err=True)
+
+
+def print_json(data: dict[str, Any]) -> None:
+    """Write one JSON object on standard output; integers in full."""
+    click.echo(json.dumps(data, ensure_ascii=False))
+
+
+def _n(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _gib(n_bytes: int) -> str:
+    return f"{n_bytes / 2**30:.2f} GiB"
+
+
+def report_count(result: CountResult) -> None:
+    """Write the count, and the largest counts where no file took them; then the proof of work."""
+    click.echo(result.count)
+    if result.output is None:
+        for entry in result.top:
+            labels = "\t".join(str(label) for label in entry.labels)
+            click.echo(f"{entry.place}\t{labels}\t{entry.count}")
+    graph = result.graph
+    say(
+        f"{result.motif.name}: {result.count:,} in {graph['n_u']:,} x {graph['n_v']:,} vertices, "
+        f"{_n(graph['n_edges'], 'edge')}"
+    )
+    say(
+        f"engine {result.engine}, {_n(len(result.workers), 'worker')} ({result.cluster}), "
+        f"{_n(result.items, 'work item')} in {_n(result.leases, 'lease')}, each counted once"
+    )
+    say(f"{result.work:,} {result.work_unit}, {result.work_per_second:,.0f} per second")
+    say("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in result.seconds.items()))
+    if result.output is not None:
+        say(f"counts per {result.per}: {result.output}")
+
+
+def plan_lines(made: CountPlan) -> list[str]:
+    """Return what a plan says, one line per subject."""
+    job, memory = made.job, made.memory
+    work = [lease.work for lease in made.leases]
+    return [
+        f"plan        {made.key}",
+        f"graph       {job.source}: {job.n_u:,} x {job.n_v:,} vertices, {_n(job.n_edges, 'edge')}",
+        f"tasks       {_n(len(made.leases), 'lease')} for {_n(made.n_workers, 'worker')}, engine {made.engine}",
+        f"work        {_n(made.n_items, 'item')}, {made.total_work:,} {made.work_unit}, "
+        f"about {made.predicted_run_s:.3g} s",
+        f"leases      {max(work, default=0):,} to {min(work, default=0):,} {made.work_unit} each",
+        f"memory      about {_gib(memory.host_bytes)} on a worker, {_gib(memory.device_bytes)} on its device, "
+        f"{_gib(memory.client_bytes)} here",
+        "decisions",
+        *(f"  {decision.number}. {decision.what}: {decision.reason}" for decision in made.decisions),
+    ]
+
+
+def report_store(store: GraphStore, as_json: bool) -> None:
+    """Write the path of a new store, then what was made and what was left out; or its manifest as JSON."""
+    manifest = store.manifest
+    if as_json:
+        print_json({"path": store.path, **json.loads(manifest.to_json())})
+        return
+    click.echo(store.path)
+    provenance = manifest.provenance
+    if "format" in provenance:
+        how = "forced" if provenance.get("format_forced") else "detected"
+        say(f"read as {provenance['format']} ({how}), compression {provenance.get('compression') or 'none'}")
+    for note in provenance.get("notes", ()):
+        say(f"note: {note}")
+    say(
+        f"{manifest.kind} graph, {store.n_u:,} x {store.n_v:,} vertices, {_n(store.n_edges, 'edge')}, "
+        f"hash {store.hash}"
+    )
+    dropped = ", ".join(f"{number:,} {reason}" for reason, number in manifest.dropped.items() if number)
+    say(f"dropped: {dropped or 'nothing'}")
+
+
+def info_lines(described: dict[str, Any]) -> list[str]:
+    """Return what a description of a store says, one line per subject."""
+    density, signs = described["density"], described["signs"]
+    lines = [
+        f"path        {described['path']}",
+        f"kind        {described['kind']}, {'signed' if described['signed'] else 'unsigned'}",
+        f"vertices    {described['n_u']:,}"
+        + (f" x {described['n_v']:,}" if described["kind"] == "bipartite" else ""),
+        f"edges       {described['n_edges']:,}",
+        f"density     {'none' if density is None else format(density, '.6g')}",
+    ]
+    for layer, degrees in described["degrees"].items():
+        quantiles = ", ".join(f"{float(q):.0%} {value:,}" for q, value in degrees["quantiles"].items())
+        lines.append(
+            f"degrees {layer}   max {degrees['max']:,}, mean {degrees['mean']:.3f}, {quantiles}, "
+            f"isolated {degrees['isolated']:,}"
+        )
+    if signs is not None:
+        lines.append(f"signs       {signs['positive']:,} positive, {signs['negative']:,} negative")
+    dropped = ", ".join(f"{number:,} {reason}" for reason, number in described["dropped"].items() if number)
+    lines += [
+        f"labels      {', '.join(described['labels']) or 'none (the ids)'}",
+        f"dropped     {dropped or 'nothing'}",
+        f"stored      {described['stored_bytes']:,} bytes, {_n(described['edge_files'], 'edge file')}, "
+        f"{_n(described['row_groups'], 'row group')}, format version {described['format_version']}",
+        f"hash        {described['hash']}",
+        f"provenance  {json.dumps(described['provenance'], ensure_ascii=False)}",
+    ]
+    return lines

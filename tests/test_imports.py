@@ -1,0 +1,169 @@
+"""Imports go one way, heavy libraries stay in their folders, and optional ones are optional."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+PACKAGE = ROOT / "papilio"
+
+LAYERS = [
+    ("errors", "motifs"),
+    ("graph",),
+    ("storage",),
+    ("kernels",),
+    ("partitioning",),
+    ("tasks",),
+    ("cluster",),
+    ("api",),
+    ("cli",),
+]
+"""Each may import those above it, and itself."""
+
+HOMES = {
+    "cupy": ("papilio/kernels/gpu",),
+    "numba": ("papilio/kernels/cpu",),
+    "dask": ("papilio/cluster",),
+    "distributed": ("papilio/cluster",),
+    "dask_cuda": ("papilio/cluster",),
+    "dask_jobqueue": ("papilio/cluster",),
+    "pyarrow": ("papilio/storage",),
+    "duckdb": ("papilio/storage",),
+    "networkx": ("papilio/storage",),
+    "pandas": ("papilio/storage",),
+    "scipy": ("papilio/storage",),
+    "click": ("papilio/cli",),
+    "rich": ("papilio/cli", "papilio/cluster/progress.py"),
+}
+"""The only places that import each library."""
+
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield every imported module of a file, wherever the import stands, with its line."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((name.name, node.lineno) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively"
+            assert node.module is not None
+            yield node.module, node.lineno
+            if node.module == "papilio":
+                yield from ((f"papilio.{name.name}", node.lineno) for name in node.names)
+
+
+def layer_of(part: str) -> int | None:
+    return next((index for index, names in enumerate(LAYERS) if part in names), None)
+
+
+def test_every_module_belongs_to_a_layer() -> None:
+    parts = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES}
+    assert {part for part in parts if layer_of(part) is None} == {"__init__", "__main__"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_one_way(path: Path) -> None:
+    own = layer_of(path.relative_to(PACKAGE).parts[0].removesuffix(".py"))
+    for name, line in imports_of(path):
+        parts = name.split(".")
+        other = layer_of(parts[1]) if parts[0] == "papilio" and len(parts) > 1 else None
+        if own is not None and other is not None:
+            assert other <= own, f"{path.relative_to(ROOT)}:{line} imports {name}, which stands above it"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_libraries_stay_at_home(path: Path) -> None:
+    place = path.relative_to(ROOT).as_posix()
+    for name, line in imports_of(path):
+        homes = HOMES.get(name.split(".")[0])
+        if homes is not None:
+            assert place.startswith(homes), f"{place}:{line} imports {name}; only {', '.join(homes)} may"
+
+
+BLOCKER = """
+import sys
+
+class Blocker:
+    def __init__(self, names):
+        self.names = names
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocker({blocked!r}))
+"""
+
+
+def run_blocked(code: str, *blocked: str) -> str:
+    """Run code in a fresh interpreter in which the named packages cannot be imported; return its output."""
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", BLOCKER.replace("{blocked!r}", repr(set(blocked))) + code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_the_blocker_blocks() -> None:
+    code = "\ntry:\n    import cupy\nexcept ModuleNotFoundError as error:\n    print(error.name)\n"
+    assert run_blocked(code, "cupy").split() == ["cupy"]
+
+
+def test_planning_counting_and_the_command_line_work_without_optional_libraries() -> None:
+    code = """
+import papilio
+from papilio.cli import cli
+graph = papilio.BipartiteGraph.from_edges([0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1])
+plan = papilio.plan(graph, papilio.Butterfly())
+result = papilio.count(graph, papilio.Butterfly(), per="vertex")
+print(plan.engine, plan.n_items, result.engine, result.count, result.vectors["u"].tolist())
+try:
+    papilio.count(graph, papilio.Butterfly(), engine="gpu")
+except papilio.PapilioError as error:
+    print(type(error).__name__)
+"""
+    optional = ("cupy", "dask_cuda", "dask_jobqueue", "bokeh", "networkx", "pandas", "scipy")
+    output = run_blocked(code, *optional).splitlines()
+    assert output[0].split(" ", 4)[2:] == ["cpu", "3", "[2, 2, 2]"]
+    assert output[1] == "EngineUnavailableError"
+
+
+def test_importing_the_package_loads_no_heavy_library() -> None:
+    code = """
+import papilio
+heavy = {"numpy", "numba", "cupy", "dask", "distributed", "pyarrow", "duckdb", "dask_cuda", "click", "rich"}
+print(sorted(heavy & {name.split(".")[0] for name in sys.modules}))
+"""
+    assert run_blocked(code) == "[]\n"
+
+
+def test_inline_counting_loads_neither_dask_nor_cupy() -> None:
+    code = """
+import papilio
+graph = papilio.BipartiteGraph.from_edges([0, 0, 1, 1], [0, 1, 0, 1])
+assert papilio.count(graph, papilio.Butterfly(), engine="cpu").count == 1
+print(sorted({"cupy", "dask", "distributed", "duckdb"} & {name.split(".")[0] for name in sys.modules}))
+"""
+    assert run_blocked(code) == "[]\n"
+
+
+def test_all_exported_names_resolve() -> None:
+    import papilio
+
+    assert all(getattr(papilio, name) is not None for name in papilio.__all__)
+    assert set(papilio.__all__) <= set(dir(papilio))
+    with pytest.raises(AttributeError, match="has no attribute 'moth'"):
+        _ = papilio.moth  # type: ignore[attr-defined]
