@@ -79,18 +79,21 @@ def test_chunks_tile_the_items_with_even_costs() -> None:
 
 
 def test_an_error_in_one_thread_stops_the_others() -> None:
+    """The first thread waits in chunk 0 until the other has failed: nearly all chunks are never begun."""
     seen: list[int] = []
-    lock = threading.Lock()
+    failing = threading.Event()
 
-    def fail_at_three(_: None, start: int, stop: int) -> None:
-        with lock:
-            seen.append(start)
-        if start == 3:
-            raise MemoryError("chunk 3")
+    def fail_in_chunk_1(_: None, start: int, stop: int) -> None:
+        seen.append(start)
+        if start == 0:
+            failing.wait(timeout=60)
+        elif start == 1:
+            failing.set()
+            raise MemoryError("chunk 1")
 
-    with pytest.raises(MemoryError, match="chunk 3"):
-        chunks.run_chunks([(i, i + 1) for i in range(100_000)], lambda: None, fail_at_three, threads=2)
-    assert len(seen) < 100_000
+    with pytest.raises(MemoryError, match="chunk 1"):
+        chunks.run_chunks([(i, i + 1) for i in range(1_000_000)], lambda: None, fail_in_chunk_1, threads=2)
+    assert len(seen) < 1_000_000
 
 
 def test_sums_carry_beyond_64_bits() -> None:
