@@ -1,0 +1,286 @@
+"""The command line: one JSON object or a human answer, documented exit codes, no traces after Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import papilio
+from papilio import errors
+from papilio.cli import cli, main
+from papilio.cli.app import EXIT_CODES, exit_code_of
+from papilio.cli.options import parse_size
+from tests.conftest import ROOT
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run() -> Run:
+    """Run the command in this process and return its result; errors of Papilio are raised."""
+    return lambda *args: CliRunner().invoke(cli, [str(arg) for arg in args], catch_exceptions=False)
+
+
+@pytest.fixture
+def exit_code(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run ``main`` and return its exit code and what it wrote to both streams."""
+
+    def call(*args: object) -> tuple[int, str, str]:
+        before = signal.getsignal(signal.SIGTERM)
+        with pytest.raises(SystemExit) as caught:
+            main([str(arg) for arg in args])
+        signal.signal(signal.SIGTERM, before)
+        written = capsys.readouterr()
+        assert isinstance(caught.value.code, int)
+        return caught.value.code, written.out, written.err
+
+    return call
+
+
+@pytest.fixture
+def women(tmp_path: Path, example_data: Path, run: Run) -> Path:
+    store = tmp_path / "women"
+    result = run("convert", example_data / "southern-women.txt.gz", store)
+    assert result.exit_code == 0
+    assert result.stdout == f"{store}\n"
+    assert "(detected), compression gzip" in result.stderr
+    return store
+
+
+def test_convert_options_reach_the_store(tmp_path: Path, example_data: Path, run: Run) -> None:
+    store = tmp_path / "senate"
+    result = run(
+        "convert", example_data / "senate-votes.txt.gz", store, "--sign-column", 3, "--memory", "1GiB", "--json"
+    )  # fmt: skip
+    data = json.loads(result.stdout)
+    assert (data["n_u"], data["n_v"], data["n_edges"], data["signed"]) == (145, 1056, 27083, True)
+    assert data["path"] == str(store)
+    lines = tmp_path / "edges.txt"
+    lines.write_text("a b\nbad\nb c\na b\nc c\n")
+    result = run(
+        "convert", lines, tmp_path / "g", "--unipartite", "--skip-malformed", "--labels", "text", "--no-header"
+    )  # fmt: skip
+    assert "1 duplicates" in result.stderr
+    assert "1 self_loops" in result.stderr
+    assert "1 malformed" in result.stderr
+    assert papilio.open_graph(tmp_path / "g").kind == "unipartite"
+
+
+def test_info_says_what_is_stored(women: Path, run: Run) -> None:
+    text = run("info", women, "--verify")
+    assert "18 x 14" in text.stdout
+    assert "max 8, mean 4.944" in text.stdout
+    assert "verified" in text.stderr
+    data = json.loads(run("info", women, "--json").stdout)
+    assert (data["n_edges"], data["degrees"]["v"]["max"]) == (89, 14)
+
+
+def test_generate_has_a_flag_for_every_field_of_a_model(tmp_path: Path, run: Run) -> None:
+    help_text = run("generate", "planted", "--help").stdout
+    assert "--size-u" in help_text
+    assert "Vertices of U in each" in help_text
+    result = run("generate", "complete", tmp_path / "k", "--n-u", 5, "--n-v", 7, "--json")
+    assert json.loads(result.stdout)["n_edges"] == 35
+    run("generate", "complete", tmp_path / "c", "--n-u", 5)
+    assert papilio.open_graph(tmp_path / "c").kind == "unipartite"
+    run(
+        "generate", "rmat", tmp_path / "r", "--scale-u", 6, "--scale-v", 5, "--edges", "2e2",
+        "--seed", 3, "--signs", 0.5, "--compact",
+    )  # fmt: skip
+    made = papilio.open_graph(tmp_path / "r")
+    assert made.signed
+    assert made.manifest.provenance["edges"] == 200
+    assert made.manifest.provenance["compact"] is True
+    assert run("generate", "rmat", tmp_path / "x", "--scale-u", 6).exit_code == 2
+    assert "no integer" in run("generate", "complete", tmp_path / "x", "--n-u", "1.5").stderr
+
+
+def test_count_answers_people_on_two_streams(women: Path, run: Run) -> None:
+    result = run("count", "butterfly", women, "--cluster", "inline", "--engine", "cpu")
+    assert result.stdout == "341\n"
+    for proof in ("engine cpu, 1 worker (inline)", "work items in 1 lease", "wedges", "seconds: "):
+        assert proof in result.stderr
+
+
+SCHEMA: dict[str, Any] = {
+    "motif": str, "parameters": dict, "per": str, "count": int, "engine": str, "cluster": str, "workers": int,
+    "worker_details": list, "items": int, "leases": int, "plan_key": str, "seconds": dict, "work": dict,
+    "graph": dict, "peak_memory_bytes": int, "decisions": list, "output": (str, type(None)), "top": list,
+}  # fmt: skip
+
+
+def test_count_json_is_one_object_of_the_documented_form(women: Path, run: Run) -> None:
+    result = run("count", "butterfly", women, "--cluster", "inline", "--engine", "cpu", "--json")
+    data = json.loads(result.stdout)
+    assert result.stdout.count("\n") == 1
+    assert result.stderr == ""
+    assert data.keys() == SCHEMA.keys()
+    assert all(isinstance(data[name], kind) for name, kind in SCHEMA.items())
+    assert (data["motif"], data["count"], data["workers"]) == ("butterfly", 341, 1)
+    phases = {"start", "plan", "read", "prepare", "run", "fold", "write", "total"}
+    assert data["seconds"].keys() == phases
+    assert data["work"].keys() == {"wedges", "wedges_per_second"}
+    assert data["graph"].keys() == {"path", "hash", "kind", "n_u", "n_v", "n_edges", "signed"}
+    assert {decision["number"] for decision in data["decisions"]} == {1, 2, 3, 4}
+    documented = (ROOT / "docs" / "cli.md").read_text()
+    assert all(f"`{name}`" in documented for name in (*SCHEMA, *phases))
+
+
+def test_per_vertex_lists_the_largest_or_writes_a_file(women: Path, run: Run, tmp_path: Path) -> None:
+    asked = ("count", "butterfly", women, "--cluster", "inline", "--engine", "cpu", "--per", "vertex")
+    lines = run(*asked).stdout.splitlines()
+    assert lines[0] == "341"
+    assert [line.split("\t")[0] for line in lines[1:]] == ["u"] * 10 + ["v"] * 10
+    counts = [int(line.split("\t")[2]) for line in lines[1:11]]
+    assert counts == sorted(counts, reverse=True)
+    written = run(*asked, "--output", tmp_path / "out.parquet")
+    assert written.stdout == "341\n"
+    assert (tmp_path / "out.parquet").is_file()
+    edges = run(*asked[:-1], "edge").stdout.splitlines()
+    assert len(edges) == 11
+    assert len(edges[1].split("\t")) == 4
+
+
+def test_plan_shows_tasks_work_memory_and_decisions(women: Path, run: Run) -> None:
+    text = run("plan", "butterfly", women, "--cluster", "inline", "--engine", "cpu").stdout
+    for subject in ("tasks", "work", "memory", "decisions", "1. engine cpu: asked for"):
+        assert subject in text
+    data = json.loads(run("plan", "butterfly", women, "--cluster", "inline", "--json").stdout)
+    assert papilio.CountPlan.from_json(data).n_items == data["n_items"] > 0
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "text"),
+    [
+        (["count", "moth", "STORE"], 4, "unknown motif 'moth'; known: butterfly"),
+        (["count", "butterfly", "nowhere"], 3, "nowhere does not exist"),
+        (["count", "butterfly", "STORE", "--output", "x.parquet"], 2, "a file holds counts per vertex or edge"),
+        (["count", "butterfly", "STORE", "--per", "face"], 2, "Invalid value for '--per'"),
+        (["count", "butterfly", "STORE", "--workers", "0"], 2, "Invalid value for '--workers'"),
+        (["count", "butterfly", "STORE", "--cluster", "no.json"], 6, "no scheduler file that exists"),
+        (["count", "butterfly", "STORE", "--cluster", "inline", "--workers", "2"], 2, "the inline cluster is one"),
+        (["count", "butterfly", "STORE", "--cluster", "local", "--engine", "gpu"], 4, "use --cluster cuda"),
+        (["convert", "nowhere.txt", "OUT"], 2, "nowhere.txt"),
+        (["convert", "nowhere.txt", "OUT", "--memory", "lots"], 2, "'lots' is no size"),
+        (["nonsense"], 2, "No such command"),
+    ],
+)  # fmt: skip
+def test_errors_have_documented_codes_and_no_traceback(
+    args: list[str],
+    code: int,
+    text: str,
+    women: Path,
+    tmp_path: Path,
+    exit_code: Callable[..., tuple[int, str, str]],
+) -> None:
+    places = {"STORE": str(women), "OUT": str(tmp_path / "out")}
+    found, out, err = exit_code(*[places.get(arg, arg) for arg in args])
+    assert found == code, err
+    assert text in err
+    assert out == ""
+    assert "Traceback" not in err
+
+
+def test_unipartite_stores_are_refused(
+    tmp_path: Path, run: Run, exit_code: Callable[..., tuple[int, str, str]]
+) -> None:
+    run("generate", "complete", tmp_path / "k", "--n-u", 5)
+    code, _, err = exit_code("count", "butterfly", tmp_path / "k")
+    assert code == 4
+    assert "is defined on bipartite graphs" in err
+
+
+def test_every_error_class_has_a_code_that_the_help_documents(
+    exit_code: Callable[..., tuple[int, str, str]],
+) -> None:
+    kinds = [getattr(errors, name) for name in errors.__all__]
+    codes = {kind.__name__: exit_code_of(kind("x")) for kind in kinds}
+    assert (codes["GraphError"], codes["TilingError"], codes["ClusterError"]) == (2, 1, 6)
+    assert codes["PapilioError"] == 1
+    code, text, _ = exit_code("--help")
+    assert code == 0
+    documented = (ROOT / "docs" / "cli.md").read_text()
+    for _, number, meaning in EXIT_CODES:
+        assert f"{number}    {meaning}" in text
+        assert f"| {number} |" in documented
+    assert "130  interrupted" in text
+    assert exit_code("--version")[:2] == (0, f"papilio, version {papilio.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "n_bytes"),
+    [
+        ("1048576", 2**20),
+        ("8GiB", 2**33),
+        ("2GB", 2 * 10**9),
+        ("500M", 5 * 10**8),
+        ("1.5 KiB", 1536),
+        ("7b", 7),
+    ],
+)
+def test_sizes(text: str, n_bytes: int) -> None:
+    assert parse_size(text) == n_bytes
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "-1", "1iB", "1EB", "0x10", "1e9"])
+def test_texts_that_are_no_sizes(text: str) -> None:
+    with pytest.raises(ValueError, match="is no size"):
+        parse_size(text)
+
+
+def test_module_runs_on_a_local_cluster_and_keeps_standard_error_human(women: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "papilio", "count", "butterfly", str(women), "--cluster", "local", "--json"],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    data = json.loads(result.stdout)
+    assert (data["count"], data["cluster"], data["engine"]) == (341, "local", "cpu")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_stop_cleanly(number: signal.Signals, code: int, tmp_path: Path, run: Run) -> None:
+    run("generate", "complete", tmp_path / "k", "--n-u", 2500, "--n-v", 2500)
+    results = tmp_path / "results"
+    results.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "papilio", "count", "butterfly", str(tmp_path / "k"), "--cluster", "local",
+         "--per", "vertex", "--output", str(results / "counts.parquet")],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 60
+        while not list(results.iterdir()):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == code, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert list(results.iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        _wait_until_gone(process.pid)
+
+
+def _wait_until_gone(group: int) -> None:
+    """Raise ProcessLookupError as soon as no process of the group is left."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        os.killpg(group, 0)
+        time.sleep(0.05)
