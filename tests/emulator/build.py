@@ -111,7 +111,7 @@ def build_runtime(ucontext: bool = False) -> Path:
     target = _cache_folder() / f"runtime-{_key([version, *flags, *texts])}"
     if not target.is_dir():
         built = Path(tempfile.mkdtemp(dir=_cache_folder()))
-        command = [compiler, *flags, *map(str, files), "-o", str(built / "runtime.so"), "-ldl"]
+        command = [compiler, *flags, *map(str, files), "-o", str(built / "runtime.so"), "-ldl", "-lrt"]
         _run(command, "the emulator's runtime")
         _publish(built, target)
     return target / "runtime.so"
@@ -123,7 +123,9 @@ def build_kernels(sources: Sequence[Source], defines: Mapping[str, int], arch: i
     macros = [f"-D{name}={value}" for name, value in sorted({**defines, "__CUDA_ARCH__": arch}.items())]
     texts = [part for source in sources for part in (source.name, source.text)]
     headers = [_HEADER.read_text(), (_HERE / "runtime" / "abi.h").read_text()]
-    target = _cache_folder() / _key([version, str(runtime), str(_HERE), *_KERNEL_FLAGS, *macros, *headers, *texts])
+    target = _cache_folder() / _key(
+        [version, str(runtime), str(_HERE), *_KERNEL_FLAGS, *macros, *headers, *texts]
+    )
     if not target.is_dir():
         built = Path(tempfile.mkdtemp(dir=_cache_folder()))
         for source in sources:

@@ -111,9 +111,13 @@ class EmulatorKernel:
         grid, block = _shape("grid", grid, _GRID_LIMITS), _shape("block", block, _BLOCK_LIMITS)
         threads = math.prod(block)
         if threads > min(1024, self.max_threads):
-            raise EmulatorError(f"{self.name}: {threads} threads in a block; at most {min(1024, self.max_threads)}")
+            raise EmulatorError(
+                f"{self.name}: {threads} threads in a block; at most {min(1024, self.max_threads)}"
+            )
         if threads * math.prod(grid) >= 2**32:
-            raise EmulatorError(f"{self.name}: {threads * math.prod(grid)} threads; the emulator numbers 2^32")
+            raise EmulatorError(
+                f"{self.name}: {threads * math.prod(grid)} threads; the emulator numbers 2^32"
+            )
         if not 0 <= shared_mem <= self._device.max_shared_bytes:
             raise EmulatorError(
                 f"{self.name}: {shared_mem} bytes of dynamic shared memory; 0 to {self._device.max_shared_bytes}"
@@ -135,7 +139,9 @@ class EmulatorKernel:
             if pointer == "m" and not argument.flags.writeable:
                 raise EmulatorError(f"{where} is read-only, the parameter points to what may be written")
             if kind not in "sv" and (argument.itemsize != size or not _same_kind(kind, argument.dtype)):
-                raise EmulatorError(f"{where} has dtype {argument.dtype}, the parameter points to {kind}{size}")
+                raise EmulatorError(
+                    f"{where} has dtype {argument.dtype}, the parameter points to {kind}{size}"
+                )
             return ctypes.create_string_buffer(argument.ctypes.data.to_bytes(8, "little"), 8)
         if not isinstance(argument, np.generic):
             raise EmulatorError(

@@ -22,7 +22,7 @@ _SKIPPED = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n
 _SHARED = re.compile(r"(?P<extern>\bextern\s+)?(?:\bstatic\s+)?\b__shared__\b")
 _ALIGN = re.compile(r"\b(?:__align__|alignas)\s*\(")
 _UNBOUNDED = re.compile(r"(?P<type>.*?)\b(?P<name>\w+)\s*\[\s*\]\s*", re.DOTALL)
-_DECLARED = re.compile(r"(\w+)\s*(?:\[.*\])?\s*", re.DOTALL)
+_DECLARED = re.compile(r"(\w+)\s*(?:\[.*\])?\s*\Z", re.DOTALL)
 _GLOBAL = re.compile(r"\b__global__\b")
 _WORD = re.compile(r"\s*(\w+)\s*")
 _OPENING, _CLOSING = "([{", ")]}"
@@ -83,19 +83,22 @@ def _dynamic_shared(declaration: str) -> str:
 
 
 def _static_shared(declaration: str, number: int) -> str:
-    names = []
-    for part in _split_commas(declaration):
-        match = re.search(_DECLARED.pattern + r"\Z", part, re.DOTALL)
+    """One piece of block memory per variable, so that running over the end of one is not another's start."""
+    made, base = [], ""
+    for at, part in enumerate(_split_commas(declaration)):
+        match = _DECLARED.search(part)
         if match is None:
             raise EmulatorError(f"`__shared__ {declaration.strip()};` cannot be read")
-        names.append(match[1])
-    kind, tag, all_ = (f"papilio_emu_{what}_{number}" for what in ("shared", "tag", "all"))
-    bound = " ".join(f"[[maybe_unused]] auto& {name} = {all_}.{name};" for name in names)
-    return (
-        f"struct {kind} {{ {declaration}; }}; static char {tag}; "
-        f"{kind}& {all_} = *static_cast<{kind}*>(papilio_emu_static_shared("
-        f'&{tag}, sizeof({kind}), alignof({kind}), "{", ".join(names)}")); {bound}'
-    )
+        if at == 0:
+            base = part[: match.start()].rstrip("* ")
+        member, name = (part if at == 0 else f"{base} {part}"), match[1]
+        kind, tag = f"papilio_emu_shared_{number}_{at}", f"papilio_emu_tag_{number}_{at}"
+        made.append(
+            f"struct {kind} {{ {member}; }}; static char {tag}; [[maybe_unused]] auto& {name} = "
+            f"static_cast<{kind}*>(papilio_emu_static_shared(&{tag}, sizeof({kind}), alignof({kind}), "
+            f'"{name}"))->{name};'
+        )
+    return " ".join(made)
 
 
 def _replace_shared(text: str) -> str:
@@ -104,7 +107,9 @@ def _replace_shared(text: str) -> str:
     for number, match in enumerate(_SHARED.finditer(masked)):
         end = masked.find(";", match.end())
         if end < 0:
-            raise EmulatorError(f"line {text.count(chr(10), 0, match.start()) + 1}: `;` missing after __shared__")
+            raise EmulatorError(
+                f"line {text.count(chr(10), 0, match.start()) + 1}: `;` missing after __shared__"
+            )
         declaration = masked[match.end() : end]
         made = _dynamic_shared(declaration) if match["extern"] else _static_shared(declaration, number)
         missing = text.count("\n", match.start(), end + 1) - made.count("\n")

@@ -194,10 +194,13 @@ int papilio_emu_launch(LaunchSpec* spec) {
     const u64 n_places = std::min(n_blocks, spec->resident_blocks);
     while (places.size() < n_places) places.push_back(std::make_unique<Place>());
     for (u64 i = 0; i < n_places; ++i) g.failed = !make_room(*places[i]) || g.failed;
-    if (g.failed)
+    if (g.failed) {
         std::snprintf(spec->report, spec->report_bytes, "not enough host memory for the emulator");
-    else
+    } else {
+        start_watchdog();
         run_blocks();
+        stop_watchdog();
+    }
     g.current = nullptr;
     spec->steps = spec->max_steps - g.steps_left;
     release_shadow();

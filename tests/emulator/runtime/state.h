@@ -202,6 +202,10 @@ void touch(Address address, u64 size, Kind kind, Address pc);
 void prepare_shadow();
 void release_shadow();
 
+// watchdog.cpp
+void start_watchdog();
+void stop_watchdog();
+
 // fences.cpp
 bool ordered_by_fences(const Access& earlier, const Fiber& now);
 void join_block_fences(Block& block);
