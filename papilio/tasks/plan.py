@@ -239,8 +239,7 @@ def make_plan(
     table, n_workers = report.table, len(workers)
     threads = min(worker.threads for worker in workers)
     rate = work_rate(job.motif.name, engine)
-    speed = rate.per_second * (1 if job.per == "total" else rate.vector_share)
-    speed *= threads if engine == "cpu" else 1
+    speed = rate.per_second * rate.share[job.per] * (threads if engine == "cpu" else 1)
     decide(f"engine {engine}", engine_reason)
     decide(
         f"{_counted(n_workers, 'worker')} of {_counted(threads, 'thread')}",
@@ -254,9 +253,8 @@ def make_plan(
     min_lease_s, why = MIN_LEASE_S, f"scheduling a lease costs about 2 ms, so none is below {MIN_LEASE_S} s"
     if job.vector_entries:
         shard_s = 8 * job.vector_entries / SHARD_BYTES_PER_S
-        share_s = table.total / speed / (2 * n_workers)
-        min_lease_s = max(min_lease_s, shard_s / SHARD_OVERHEAD, share_s)
-        why = "every lease gives a vector of all counts, so there are about two for each worker"
+        min_lease_s = max(min_lease_s, shard_s / SHARD_OVERHEAD)
+        why = f"every lease gives a vector of all counts, which takes about {shard_s:.3g} s to pass on"
     min_work = int(min_lease_s * speed)
     intervals = split_guided(table, n_workers, min_work, int(max(MAX_LEASE_S, min_lease_s) * speed))
     decide(f"{_counted(len(intervals), 'lease')} of at least {min_work:,} {rate.unit}", why)

@@ -11,7 +11,7 @@ import pytest
 from papilio.errors import CapacityError, TilingError
 from papilio.partitioning.rates import work_rate
 from papilio.tasks.memory import predict_memory, require_memory
-from papilio.tasks.plan import MIN_LEASE_S, CountPlan, Lease
+from papilio.tasks.plan import MIN_LEASE_S, SHARD_BYTES_PER_S, CountPlan, Lease
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
 
 RATE = work_rate("butterfly", "cpu").per_second
@@ -40,10 +40,14 @@ def test_leases_are_guided_and_not_below_half_a_second() -> None:
     assert plan.predicted_run_s == pytest.approx(12.5)
 
 
-def test_vector_jobs_get_about_two_leases_per_worker() -> None:
-    for n_workers in (1, 3, 8):
-        plan = plan_of(np.tile(HEAVY, 10), n_workers, make_job(per="vertex"))
-        assert n_workers <= len(plan.leases) <= 2 * n_workers + 1
+def test_leases_of_vector_jobs_are_long_compared_with_passing_the_vector_on() -> None:
+    job = make_job(per="edge", n_edges=10**8)
+    shard_s = 8 * 10**8 / SHARD_BYTES_PER_S
+    plan = plan_of(np.tile(HEAVY, 10), 2, job)
+    share = work_rate("butterfly", "cpu").share["edge"]
+    assert len(plan.leases) > 2
+    assert min(lease.work for lease in plan.leases) >= 19 * shard_s * RATE * share * 4
+    assert plan.memory.host_bytes > 8 * 10**8
 
 
 def test_decisions_are_numbered_with_reasons() -> None:

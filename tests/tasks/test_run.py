@@ -170,5 +170,7 @@ def test_unipartite_graphs_are_hashed_and_refused_for_bipartite_motifs(tmp_path:
     graph = UnipartiteGraph.from_edges([0, 1, 2], [1, 2, 0])
     store = write_store(tmp_path / "g", graph, provenance={})
     assert hash_graph(graph) == store.hash
-    with pytest.raises(UnsupportedError, match=r"butterfly' is defined on bipartite graphs; .* is unipartite"):
+    with pytest.raises(
+        UnsupportedError, match=r"butterfly' is defined on bipartite graphs; .* is unipartite"
+    ):
         require_kind(Butterfly(), store.kind, store.path)
