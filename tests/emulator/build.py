@@ -32,6 +32,7 @@ _KERNEL_FLAGS = (
     "-g",
     "-fPIC",
     "-w",
+    "-fmax-errors=3",
     "-fno-exceptions",
     "-fno-rtti",
     "-fno-tree-sra",

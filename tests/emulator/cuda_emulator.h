@@ -226,28 +226,30 @@ PAPILIO_EMU_INLINE void __stcs(T* at, T value) {
 
 // ---- how the runtime calls a kernel; the source transform adds PAPILIO_EMU_KERNEL for each one ----
 
-template <class T>
+template <class T, bool is_class = __is_class(T)>
 struct papilio_emu_type {
-    static constexpr char kind = __is_enum(T) || __is_class(T) ? 's' : T(-1) < T(0) ? 'i' : 'u';
+    static constexpr char kind = T(-1) < T(0) ? 'i' : 'u';
+};
+template <class T>
+struct papilio_emu_type<T, true> {
+    static constexpr char kind = 's';
 };
 template <>
-struct papilio_emu_type<void> {
+struct papilio_emu_type<void, false> {
     static constexpr char kind = 'v';
 };
 template <>
-struct papilio_emu_type<bool> {
+struct papilio_emu_type<bool, false> {
     static constexpr char kind = 'b';
 };
 template <>
-struct papilio_emu_type<float> {
+struct papilio_emu_type<float, false> {
     static constexpr char kind = 'f';
 };
 template <>
-struct papilio_emu_type<double> {
+struct papilio_emu_type<double, false> {
     static constexpr char kind = 'f';
 };
-template <class T>
-struct papilio_emu_type<const T> : papilio_emu_type<T> {};
 
 struct papilio_emu_parameter {
     char pointer, kind;  // pointer: 'c' to const, 'm' to mutable, '-' a value; kind: i u f b, s struct, v void

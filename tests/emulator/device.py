@@ -33,7 +33,7 @@ _one_launch_at_a_time = threading.Lock()
 
 
 class _Region(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("base", ctypes.c_uint64),
         ("size", ctypes.c_uint64),
         ("initialized", ctypes.c_void_p),
@@ -42,7 +42,7 @@ class _Region(ctypes.Structure):
 
 
 class _LaunchSpec(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("run", ctypes.c_void_p),
         ("arguments", ctypes.c_void_p),
         ("grid", ctypes.c_uint32 * 3),
@@ -62,7 +62,7 @@ class _LaunchSpec(ctypes.Structure):
 
 
 class _Parameter(ctypes.Structure):
-    _fields_ = [("pointer", ctypes.c_char), ("kind", ctypes.c_char), ("size", ctypes.c_uint16)]  # noqa: RUF012
+    _fields_ = [("pointer", ctypes.c_char), ("kind", ctypes.c_char), ("size", ctypes.c_uint16)]
 
 
 @cache

@@ -135,18 +135,26 @@ void check_arrival(Fiber& fiber, u32 op, u32 mask) {
     }
 }
 
+/// The collective that the lane arrives at. Lanes may come to collectives of different masks in any order; a lane
+/// that waits for one which waits for it, elsewhere or under another mask, never goes on.
 Warp::Group& group_for(Fiber& fiber, u32 op, u32 mask, u32 width) {
     Warp& warp = *fiber.warp;
+    Warp::Group* found = nullptr;
     for (Warp::Group& group : warp.groups) {
-        if ((group.mask & mask) == 0) continue;
-        if (group.mask == mask && group.op == op && group.pc == fiber.pc && group.width == width) return group;
+        if (group.mask == mask && group.op == op && group.pc == fiber.pc && group.width == width) {
+            found = &group;
+            continue;
+        }
+        if ((group.mask >> fiber.lane & 1) == 0 || (mask & group.arrived) == 0) continue;
         const char* what = group.mask != mask ? "meets another mask: lanes "
                            : group.op == op && group.pc == fiber.pc
                                ? "meets another width: lanes "
                                : "meets another collective, the warp has diverged: lanes ";
-        fail_mask(fiber, op, mask, what + lanes_text(group.arrived) + " wait in " + name_of(group.op) +
-                                       format(" with mask 0x%08x at ", group.mask) + at_pc(group.pc));
+        fail_mask(fiber, op, mask,
+                  what + lanes_text(group.arrived) + " wait in " + name_of(group.op) +
+                      format(" with mask 0x%08x at ", group.mask) + at_pc(group.pc));
     }
+    if (found != nullptr) return *found;
     warp.groups.push_back({op, mask, 0, width, fiber.pc});
     return warp.groups.back();
 }
@@ -247,8 +255,7 @@ unsigned long long papilio_emu_warp(unsigned op, unsigned mask, unsigned long lo
 unsigned papilio_emu_lane_mask() { return 1u << g.current->lane; }
 
 void papilio_emu_stop(const char* what) {
-    g.current->pc = PC;
-    fail(g.current->pc, what);
+    fail(PC, what);
 }
 
 papilio_emu_uint3 papilio_emu_thread_idx() { return g.current->thread_idx; }

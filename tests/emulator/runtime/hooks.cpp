@@ -13,7 +13,6 @@ constexpr u64 kStackReserve = 4096;
 void touch_aligned(void* at, u64 size, Kind kind, Address pc) {
     const auto address = reinterpret_cast<Address>(at);
     if (address % size != 0 && g.current != nullptr) {
-        g.current->pc = pc;
         fail(pc, format("misaligned access of %llu bytes, %llu bytes past a boundary: ", (unsigned long long)size,
                         (unsigned long long)(address % size)) +
                      describe(address));
@@ -37,11 +36,6 @@ u64 apply(unsigned op, u64 old, u64 operand, u64 compare, unsigned size) {
         case PAPILIO_ATOMIC_EXCH: return operand;
         default: return old == compare ? operand : old;
     }
-}
-
-[[noreturn]] void stop(Address pc, const std::string& what) {
-    g.current->pc = pc;
-    fail(pc, what);
 }
 
 }  // namespace
@@ -87,7 +81,7 @@ void __tsan_func_entry(void*) {
     if (fiber == nullptr) return;
     const auto here = reinterpret_cast<Address>(__builtin_frame_address(0));
     if (here - fiber->stack >= kStackBytes || here - fiber->stack < kStackReserve)
-        stop(PC, format("local variables of one thread exceed %llu bytes", (unsigned long long)kStackBytes));
+        fail(PC, format("local variables of one thread exceed %llu bytes", (unsigned long long)kStackBytes));
 }
 
 void __sanitizer_cov_trace_pc() {
@@ -98,7 +92,7 @@ void __sanitizer_cov_trace_pc() {
         warp += fiber.state == State::at_warp_collective;
         ready += fiber.state == State::ready;
     }
-    stop(PC, format("no end after %llu steps: a deadlock or an endless loop; in this block %u threads run, %u wait in "
+    fail(PC, format("no end after %llu steps: a deadlock or an endless loop; in this block %u threads run, %u wait in "
                     "__syncthreads, %u in a warp collective",
                     (unsigned long long)g.spec->max_steps, ready, barrier, warp));
 }
@@ -115,21 +109,21 @@ struct UbsanMismatch {
 
 void __ubsan_handle_type_mismatch_v1(const UbsanMismatch* data, Address address) {
     const u64 alignment = 1ull << data->log_alignment;
-    stop(PC, format("misaligned access, %llu bytes past a boundary of %llu: ",
+    fail(PC, format("misaligned access, %llu bytes past a boundary of %llu: ",
                     (unsigned long long)(address & (alignment - 1)), (unsigned long long)alignment) +
                  describe(address));
 }
 void __ubsan_handle_out_of_bounds(const void*, u64 index) {
-    stop(PC, format("out of bounds: index %lld of an array of fixed size", (long long)index));
+    fail(PC, format("out of bounds: index %lld of an array of fixed size", (long long)index));
 }
 void __ubsan_handle_shift_out_of_bounds(const void*, u64, u64 by) {
-    stop(PC, format("shift by %lld bits, which is not below the width of the value", (long long)by));
+    fail(PC, format("shift by %lld bits, which is not below the width of the value", (long long)by));
 }
-void __ubsan_handle_divrem_overflow(const void*, u64, u64) { stop(PC, "division by zero, or its result overflows"); }
-void __ubsan_handle_add_overflow(const void*, u64, u64) { stop(PC, "signed addition overflows"); }
-void __ubsan_handle_sub_overflow(const void*, u64, u64) { stop(PC, "signed subtraction overflows"); }
-void __ubsan_handle_mul_overflow(const void*, u64, u64) { stop(PC, "signed multiplication overflows"); }
-void __ubsan_handle_negate_overflow(const void*, u64) { stop(PC, "signed negation overflows"); }
-void __ubsan_handle_missing_return(const void*) { stop(PC, "a function ends without returning its value"); }
-void __ubsan_handle_builtin_unreachable(const void*) { stop(PC, "__builtin_unreachable() was reached"); }
+void __ubsan_handle_divrem_overflow(const void*, u64, u64) { fail(PC, "division by zero, or its result overflows"); }
+void __ubsan_handle_add_overflow(const void*, u64, u64) { fail(PC, "signed addition overflows"); }
+void __ubsan_handle_sub_overflow(const void*, u64, u64) { fail(PC, "signed subtraction overflows"); }
+void __ubsan_handle_mul_overflow(const void*, u64, u64) { fail(PC, "signed multiplication overflows"); }
+void __ubsan_handle_negate_overflow(const void*, u64) { fail(PC, "signed negation overflows"); }
+void __ubsan_handle_missing_return(const void*) { fail(PC, "a function ends without returning its value"); }
+void __ubsan_handle_builtin_unreachable(const void*) { fail(PC, "__builtin_unreachable() was reached"); }
 }

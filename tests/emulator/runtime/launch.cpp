@@ -119,6 +119,14 @@ void draw_schedule() {
     g.stick = stick[random_below(3)];
 }
 
+/// No thread is ready: all have finished, or the rest waits in a circle.
+void report_deadlock(u32 n_places) {
+    for (u32 i = 0; i < n_places; ++i)
+        for (const Fiber& fiber : places[i]->block.fibers)
+            if (fiber.state != State::finished)
+                return report(fiber, "deadlock: waits here for threads that wait for others; no thread can go on");
+}
+
 void run_blocks() {
     const u32 n_blocks = g.spec->grid[0] * g.spec->grid[1] * g.spec->grid[2];
     std::vector<u32> order(n_blocks);
@@ -135,6 +143,7 @@ void run_blocks() {
         for (const auto& place : places)
             if (&place->block == retired) start_block(*place, order[next++]);
     }
+    if (!g.failed) report_deadlock(n_places);
 }
 
 void* shared_at(Block& block, u64 offset) { return reinterpret_cast<void*>(block.arena + offset); }
@@ -149,8 +158,7 @@ extern "C" {
 void* papilio_emu_dynamic_shared(unsigned long long align) {
     Fiber& fiber = *g.current;
     if (align > kArenaAlignment) {
-        fiber.pc = reinterpret_cast<Address>(__builtin_return_address(0));
-        fail(fiber.pc, format("dynamic shared memory aligned to %llu bytes; at most 1024", align));
+        fail(reinterpret_cast<Address>(__builtin_return_address(0)), format("dynamic shared memory aligned to %llu bytes; at most 1024", align));
     }
     return shared_at(*fiber.block, 0);
 }
@@ -165,8 +173,7 @@ void* papilio_emu_static_shared(const void* tag, unsigned long long size, unsign
     const u64 needed = block.static_bytes + g.spec->dynamic_shared_bytes;
     if (block.static_bytes > kMaxStaticBytes || needed > g.spec->max_shared_bytes ||
         at + size + kGap > block.arena_bytes) {
-        g.current->pc = reinterpret_cast<Address>(__builtin_return_address(0));
-        fail(g.current->pc, format("`%s` takes the shared memory to %llu bytes, %llu of them static; the limits are "
+        fail(reinterpret_cast<Address>(__builtin_return_address(0)), format("`%s` takes the shared memory to %llu bytes, %llu of them static; the limits are "
                                    "%llu and %llu bytes",
                                    name, (unsigned long long)needed, (unsigned long long)block.static_bytes,
                                    (unsigned long long)g.spec->max_shared_bytes, (unsigned long long)kMaxStaticBytes));

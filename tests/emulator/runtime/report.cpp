@@ -66,10 +66,15 @@ std::string describe(Address address) {
     return nearest;
 }
 
-void fail(Address pc, const std::string& what) {
-    const std::string text = thread_name(g.current->id) + " at " + at_pc(pc) + ": " + what;
+void report(const Fiber& fiber, const std::string& what) {
+    const std::string text = thread_name(fiber.id) + " at " + at_pc(fiber.pc) + ": " + what;
     std::snprintf(g.spec->report, g.spec->report_bytes, "%s", text.c_str());
     g.failed = true;
+}
+
+void fail(Address pc, const std::string& what) {
+    g.current->pc = pc;
+    report(*g.current, what);
     leave_current();
 }
 

@@ -198,7 +198,6 @@ extern "C" void papilio_emu_read_only_load(const void* at, unsigned size) {
     for (u64 word = offset >> 2; word <= (offset + size - 1) >> 2; ++word)
         for (const Access& earlier : g.region_cells[found][word].slot)
             if (earlier.thread != 0 && earlier.kind != kRead) {
-                g.current->pc = pc;
                 fail(pc, "__ldg of memory that this launch writes, by " + thread_name(earlier.thread) + " at " +
                              format("@{%x}", (u32)earlier.pc) + ": " + describe(address));
             }

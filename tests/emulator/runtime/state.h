@@ -81,7 +81,7 @@ struct Warp {
         u32 op, mask, arrived, width;
         Address pc;
     };
-    std::vector<Group> groups;  // collectives that wait for lanes; masks are disjoint
+    std::vector<Group> groups;  // collectives that wait for lanes
 };
 
 struct Fiber {
@@ -188,6 +188,7 @@ void make_ready(Fiber* fiber);
 void run_until_pause();                 // from the main stack
 
 // report.cpp
+void report(const Fiber& fiber, const std::string& what);
 [[noreturn]] void fail(Address pc, const std::string& what);
 std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
 std::string at_pc(Address pc);

@@ -38,7 +38,6 @@ void look(int, siginfo_t*, void* context) {
     (void)context;
 #endif
     if (pc < g.module_low || pc >= g.module_high) return;  // in the runtime: not a loop of the kernel
-    fiber->pc = pc;
     fail(pc, "no end: an endless loop in which nothing happens");
 }
 
