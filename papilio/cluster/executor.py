@@ -9,14 +9,14 @@ import papilio
 from papilio.errors import ClusterError, EngineUnavailableError, UnsupportedError
 from papilio.kernels.engine import EngineName
 from papilio.tasks.job import ENGINE_CHOICES, EngineChoice, JobSpec, LeaseTask, PrepareTask
-from papilio.tasks.worker import WorkerInfo
+from papilio.tasks.worker import Seat, WorkerInfo
 
 __all__ = ["Executor", "TaskFunction", "check_versions", "choose_engine"]
 
 AnyTask = TypeVar("AnyTask", PrepareTask, LeaseTask)
 Result = TypeVar("Result")
-TaskFunction = Callable[[AnyTask, str, int], Result]
-"""A function of a task, the name of the worker that runs it, and the threads that it may use."""
+TaskFunction = Callable[[AnyTask, Seat], Result]
+"""A function of a task and of where it runs."""
 
 
 class Executor(Protocol):

@@ -15,6 +15,7 @@ from distributed.comm import connect
 
 from papilio.cluster.pool import DaskPool
 from papilio.errors import ClusterError, InputError
+from papilio.tasks.run import forget_graphs
 
 __all__ = ["ExistingExecutor"]
 
@@ -41,6 +42,12 @@ class ExistingExecutor(DaskPool):
             raise InputError(f"workers is {n_workers}; at least 1")
         super().__init__(n_workers)
         self._target = target
+
+    def close(self) -> None:
+        """Let the workers forget the graphs of this executor's jobs, and hang up."""
+        if self._client is not None and self._client.status == "running" and self._graph_hashes:
+            self._client.run(forget_graphs, self._graph_hashes, on_error="ignore")
+        super().close()
 
     def _connect(self, stack: ExitStack) -> Any:
         if isinstance(self._target, Client):

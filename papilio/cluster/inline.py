@@ -8,7 +8,7 @@ from typing import Any, Self
 from papilio.cluster.executor import AnyTask, Result, TaskFunction
 from papilio.errors import InputError
 from papilio.tasks.job import JobSpec
-from papilio.tasks.run import clear_cache
+from papilio.tasks.run import forget_graphs
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
 __all__ = ["InlineExecutor"]
@@ -54,11 +54,11 @@ class InlineExecutor:
     ) -> Iterator[Result]:
         """Run the tasks in order."""
         for task in tasks:
-            yield function(task, self._worker.name, self._worker.threads)
+            yield function(task, self._worker.seat)
 
     def close(self) -> None:
         """Forget the prepared graphs of this process."""
-        clear_cache()
+        forget_graphs()
 
     def __enter__(self) -> Self:
         return self

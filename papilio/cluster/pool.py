@@ -33,6 +33,7 @@ class DaskPool:
         self._stack = ExitStack()
         self._client: Any = None
         self._workers: tuple[WorkerInfo, ...] = ()
+        self._graph_hashes: set[str] = set()
 
     def _connect(self, stack: ExitStack) -> Any:
         """Return a connected client; what ends with the executor goes on ``stack``."""
@@ -118,6 +119,7 @@ class DaskPool:
         ClusterError
             Naming the first worker that does not.
         """
+        self._graph_hashes.add(job.graph_hash)
         addresses = [worker.name for worker in workers]
         answers = self.client.run(
             find_store_problem, job.source, job.graph_hash, workers=addresses, on_error="return"

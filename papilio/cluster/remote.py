@@ -10,15 +10,15 @@ from distributed import Worker, get_worker
 from papilio.cluster.executor import AnyTask, Result, TaskFunction
 from papilio.errors import CapacityError, ExecutionError, PapilioError
 from papilio.storage.store import open_store
-from papilio.tasks.worker import describe_worker
+from papilio.tasks.worker import WorkerInfo, describe_worker
 
 __all__ = ["call_task", "describe_dask_worker", "find_store_problem"]
 
 
 def describe_dask_worker(dask_worker: Worker) -> dict[str, Any]:
     """Describe the worker that this runs in, as JSON, so that versions may differ."""
-    limit = dask_worker.memory_manager.memory_limit
-    return describe_worker(dask_worker.address, dask_worker.state.nthreads, limit or None).to_json()
+    limit = dask_worker.memory_manager.memory_limit or None
+    return describe_worker(dask_worker.address, dask_worker.state.nthreads, limit).to_json()
 
 
 def find_store_problem(source: str, graph_hash: str) -> str | None:
@@ -41,10 +41,10 @@ def call_task(function: TaskFunction[AnyTask, Result], task: AnyTask) -> Result:
         Of the class that ``function`` raised; CapacityError when memory ran out; ExecutionError, with the
         traceback, for anything else.
     """
-    worker = get_worker()
-    where = f"worker {worker.address}, {task}"
+    seat = WorkerInfo.from_json(describe_dask_worker(get_worker())).seat
+    where = f"worker {seat.worker}, {task}"
     try:
-        return function(task, worker.address, worker.state.nthreads)
+        return function(task, seat)
     except PapilioError as error:
         raise type(error)(f"{where}: {error}") from None
     except MemoryError as error:

@@ -27,7 +27,7 @@ class PreparedCache:
     ----------
     budget_bytes : int
         What the kept objects and the next one to be made may take together. Older ones go first; one object
-        is always kept, however large.
+        is always kept, however large. May be changed between calls.
     """
 
     def __init__(self, budget_bytes: int) -> None:
@@ -71,7 +71,8 @@ class PreparedCache:
     def __contains__(self, key: Hashable) -> bool:
         return key in self._entries
 
-    def clear(self) -> None:
-        """Forget everything that is kept."""
+    def forget(self, chosen: Callable[[Any], bool]) -> None:
+        """Forget the objects whose key is chosen."""
         with self._lock:
-            self._entries.clear()
+            for key in [key for key in self._entries if chosen(key)]:
+                del self._entries[key]

@@ -10,6 +10,7 @@ import hashlib
 import resource
 import sys
 import threading
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,10 +18,9 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
-from papilio.kernels.engine import Engine, EngineName, load_engine
+from papilio.kernels.engine import ENGINES, Engine, EngineName, load_engine
 from papilio.kernels.gpu.discovery import list_gpus
 from papilio.partitioning.root_ranges import CostTable
 from papilio.storage.results import write_partial_shard
@@ -28,12 +28,13 @@ from papilio.tasks.cache import PreparedCache
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
 from papilio.tasks.memory import predict_memory
 from papilio.tasks.sources import read_job_graph
+from papilio.tasks.worker import Seat
 
 __all__ = [
     "LeaseResult",
     "PrepareReport",
     "ShardRef",
-    "clear_cache",
+    "forget_graphs",
     "peak_memory_bytes",
     "run_lease",
     "run_prepare",
@@ -150,9 +151,7 @@ def peak_memory_bytes() -> int:
 
 @cache
 def _prepared_cache(engine: EngineName) -> PreparedCache:
-    gpus = list_gpus() if engine == "gpu" else ()
-    total = gpus[0].memory_bytes if gpus else int(psutil.virtual_memory().total)
-    return PreparedCache(int(CACHE_SHARE * total))
+    return PreparedCache(0)
 
 
 @cache
@@ -160,13 +159,13 @@ def _engine_of(motif: Any, name: EngineName, threads: int) -> Engine:
     return load_engine(motif, name, threads)
 
 
-def clear_cache() -> None:
-    """Forget the prepared graphs of this process, host and device."""
-    for engine in ("cpu", "gpu"):
-        _prepared_cache(engine).clear()
+def forget_graphs(graph_hashes: Collection[str] | None = None) -> None:
+    """Forget the prepared forms of some graphs in this process, or of all; on the host and on the device."""
+    for engine in ENGINES:
+        _prepared_cache(engine).forget(lambda key: graph_hashes is None or key[0] in graph_hashes)
 
 
-def _prepare(job: JobSpec, engine: Engine, seconds: dict[str, float]) -> Any:
+def _prepare(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, float]) -> Any:
     """Return the prepared graph from the cache, or read and prepare it, adding the seconds of either."""
 
     def make() -> Any:
@@ -178,31 +177,33 @@ def _prepare(job: JobSpec, engine: Engine, seconds: dict[str, float]) -> Any:
         seconds["prepare"] = perf_counter() - started
         return prepared
 
-    forecast = predict_memory(job, engine.name)
-    needed = forecast.device_bytes if engine.name == "gpu" else forecast.host_bytes
+    forecast = predict_memory(job, engine.name, seat.threads)
+    needed, limit = forecast.host_bytes, seat.memory_bytes
+    if engine.name == "gpu":
+        needed, limit = forecast.device_bytes, list_gpus()[0].memory_bytes
     key = (job.graph_hash, job.motif, job.per)
-    return _prepared_cache(engine.name).get(key, needed, make)
+    cache = _prepared_cache(engine.name)
+    cache.budget_bytes = int(CACHE_SHARE * limit)
+    return cache.get(key, needed, make)
 
 
-def run_prepare(task: PrepareTask, worker: str, threads: int) -> PrepareReport:
+def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
     """Prepare the graph of a job in this process and describe its items.
 
     Parameters
     ----------
     task : PrepareTask
-    worker : str
-        Name of the worker that runs this.
-    threads : int
-        Threads that the CPU engine may use.
+    seat : Seat
+        The worker that runs this.
     """
     seconds = {"read": 0.0, "prepare": 0.0}
     with _engine_lock:
-        engine = _engine_of(task.job.motif, task.engine, threads)
-        prepared = _prepare(task.job, engine, seconds)
+        engine = _engine_of(task.job.motif, task.engine, seat.threads)
+        prepared = _prepare(task.job, engine, seat, seconds)
         costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
     table = CostTable.from_costs(costs)
     return PrepareReport(
-        worker=worker,
+        worker=seat.worker,
         engine=task.engine,
         n_items=table.n_items,
         total_work=table.total,
@@ -214,15 +215,15 @@ def run_prepare(task: PrepareTask, worker: str, threads: int) -> PrepareReport:
     )
 
 
-def run_lease(task: LeaseTask, worker: str, threads: int) -> LeaseResult:
+def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
     """Count the interval of a task; its vectors, if any, go to a shard when the task names a directory.
 
     Parameters are those of :func:`run_prepare`.
     """
     seconds = {"read": 0.0, "prepare": 0.0}
     with _engine_lock:
-        engine = _engine_of(task.job.motif, task.engine, threads)
-        prepared = _prepare(task.job, engine, seconds)
+        engine = _engine_of(task.job.motif, task.engine, seat.threads)
+        prepared = _prepare(task.job, engine, seat, seconds)
         started = perf_counter()
         partial = engine.run(prepared, task.start, task.stop)
         seconds["run"] = perf_counter() - started
@@ -239,7 +240,7 @@ def run_lease(task: LeaseTask, worker: str, threads: int) -> LeaseResult:
         stop=task.stop,
         total=int(partial.total),
         work=int(partial.work),
-        worker=worker,
+        worker=seat.worker,
         engine=task.engine,
         seconds=seconds,
         peak_bytes=peak_memory_bytes(),

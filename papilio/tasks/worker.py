@@ -13,7 +13,26 @@ import psutil
 import papilio
 from papilio.kernels.gpu.discovery import list_gpus, missing_for_gpu
 
-__all__ = ["WorkerInfo", "describe_worker"]
+__all__ = ["Seat", "WorkerInfo", "describe_worker"]
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a task runs and what it may use there.
+
+    Attributes
+    ----------
+    worker : str
+        Name of the worker.
+    threads : int
+        Threads that the CPU engine may use.
+    memory_bytes : int
+        Host memory that the worker may use.
+    """
+
+    worker: str
+    threads: int
+    memory_bytes: int
 
 
 @dataclass(frozen=True)
@@ -49,6 +68,11 @@ class WorkerInfo:
     gpu: str | None
     gpu_memory_bytes: int
     gpu_missing: str | None
+
+    @property
+    def seat(self) -> Seat:
+        """What a task on this worker is told."""
+        return Seat(self.name, self.threads, self.memory_bytes)
 
     @property
     def can_gpu(self) -> bool:

@@ -13,7 +13,6 @@ import pytest
 from distributed import Client
 
 import papilio
-from papilio.cluster.cuda import missing_for_cuda
 from papilio.cluster.events import Event, LeaseFinished, PlanMade
 from papilio.cluster.executor import Executor
 from papilio.cluster.existing import ExistingExecutor
@@ -147,6 +146,16 @@ def test_engine_threads_are_the_threads_of_the_worker(scheduler_file: Path) -> N
         assert all(worker.memory_bytes > 0 for worker in executor.workers)
 
 
+def test_an_existing_cluster_keeps_no_graph_after_the_run(scheduler_file: Path, senate: GraphStore) -> None:
+    for _ in range(2):
+        with ExistingExecutor(scheduler_file) as executor:
+            first, second = (
+                papilio.count(senate, papilio.Butterfly(), cluster=executor, engine="cpu") for _ in range(2)
+            )
+            assert first.seconds["read"] > 0
+            assert second.seconds["read"] == 0.0
+
+
 def test_executor_can_be_closed_twice_and_started_again() -> None:
     executor = InlineExecutor(threads=1)
     executor.close()
@@ -163,15 +172,3 @@ def test_numbers_of_workers_that_make_no_sense_are_refused(local: Executor, sena
         papilio.count(senate, papilio.Butterfly(), cluster=local, workers=2)
     with pytest.raises(InputError, match="cluster is a int"):
         papilio.open_cluster(7)
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(missing_for_cuda() is not None, reason=f"no cuda cluster: {missing_for_cuda()}")
-def test_cuda_cluster_agrees_with_cpu(senate: GraphStore, expected: dict[str, papilio.CountResult]) -> None:
-    with papilio.open_cluster("cuda") as cluster:
-        for per, right in expected.items():
-            result = papilio.count(senate, papilio.Butterfly(), per=per, cluster=cluster)
-            assert result.engine == "gpu"
-            assert result.count == right.count
-            assert all(np.array_equal(result.vectors[name], right.vectors[name]) for name in right.vectors)
-            assert result.plan_key == right.plan_key

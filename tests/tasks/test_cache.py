@@ -81,8 +81,9 @@ def test_an_error_reaches_every_waiting_thread_and_is_not_kept() -> None:
     assert cache.get("key", 1, lambda: Thing(1)).nbytes == 1
 
 
-def test_clear_forgets() -> None:
+def test_forget_takes_the_chosen() -> None:
     cache = PreparedCache(100)
-    cache.get("key", 1, lambda: Thing(1))
-    cache.clear()
-    assert len(cache) == 0
+    for name in "ab":
+        cache.get(name, 1, lambda: Thing(1))
+    cache.forget(lambda key: key == "a")
+    assert ["a" in cache, "b" in cache] == [False, True]

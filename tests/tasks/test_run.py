@@ -28,9 +28,12 @@ from papilio.tasks.sources import (
     read_job_graph,
     require_kind,
 )
+from papilio.tasks.worker import Seat
 from tests.tasks.fakes import FakeEngine, make_job, plan_of
 
 GRAPH = BipartiteGraph.from_edges(*np.divmod(np.arange(0, 400, 3), 20))
+
+SEAT = Seat("w", 1, 8 << 30)
 
 
 @pytest.fixture
@@ -38,9 +41,9 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     fake = FakeEngine()
     run._engine_of.cache_clear()
     monkeypatch.setattr(run, "load_engine", lambda motif, name, threads: fake)
-    run.clear_cache()
+    run.forget_graphs()
     yield fake
-    run.clear_cache()
+    run.forget_graphs()
     run._engine_of.cache_clear()
 
 
@@ -54,8 +57,8 @@ def lease(job: JobSpec, start: int, stop: int, shard_dir: str | None = None) -> 
 
 
 def test_prepare_reports_items_and_costs_once(engine: FakeEngine, job: JobSpec) -> None:
-    first = run_prepare(PrepareTask(job, "cpu", "run", 0), "w", 1)
-    second = run_prepare(PrepareTask(job, "cpu", "run", 1), "w", 1)
+    first = run_prepare(PrepareTask(job, "cpu", "run", 0), SEAT)
+    second = run_prepare(PrepareTask(job, "cpu", "run", 1), SEAT)
     assert (first.n_items, first.total_work) == (GRAPH.n_u, GRAPH.n_edges)
     assert first.table is not None
     assert first.table.total == GRAPH.n_edges
@@ -69,15 +72,23 @@ def test_prepare_reports_items_and_costs_once(engine: FakeEngine, job: JobSpec) 
 def test_threads_of_one_process_prepare_once_and_run_one_at_a_time(engine: FakeEngine, job: JobSpec) -> None:
     engine.prepare_s = 0.05
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda k: run_lease(lease(job, 5 * k, 5 * k + 5), "w", 1), range(4)))
+        results = list(pool.map(lambda k: run_lease(lease(job, 5 * k, 5 * k + 5), SEAT), range(4)))
     assert engine.prepared == 1
     assert not engine.overlapped
     assert sorted(engine.intervals) == [(0, 5), (5, 10), (10, 15), (15, 20)]
     assert sum(result.total for result in results) == 20
 
 
+def test_forgotten_graphs_are_prepared_again(engine: FakeEngine, job: JobSpec) -> None:
+    for forgotten, prepared in ((["0" * 32], 1), ([job.graph_hash], 2), (None, 3)):
+        run_lease(lease(job, 0, 5), SEAT)
+        run.forget_graphs(forgotten)
+        run_lease(lease(job, 0, 5), SEAT)
+        assert engine.prepared == prepared
+
+
 def test_lease_results_survive_json(engine: FakeEngine, job: JobSpec, tmp_path: Path) -> None:
-    result = run_lease(lease(replace(job, per="edge"), 0, 3, str(tmp_path)), "w", 1)
+    result = run_lease(lease(replace(job, per="edge"), 0, 3, str(tmp_path)), SEAT)
     assert result.shard is not None
     assert LeaseResult.from_json(json.loads(json.dumps(result.to_json()))) == result
 
@@ -86,8 +97,8 @@ def test_vectors_stay_in_the_process_or_go_to_a_shard(
     engine: FakeEngine, job: JobSpec, tmp_path: Path
 ) -> None:
     vertex = replace(job, per="vertex")
-    inside = run_lease(lease(vertex, 0, 3), "w", 1)
-    outside = run_lease(lease(vertex, 3, 20, str(tmp_path)), "w", 1)
+    inside = run_lease(lease(vertex, 0, 3), SEAT)
+    outside = run_lease(lease(vertex, 3, 20, str(tmp_path)), SEAT)
     assert inside.vectors["u"].tolist() == [3] * GRAPH.n_u
     assert outside.vectors == {}
     fold = PartialFold(plan_with(vertex, [(0, 3), (3, 20)]))
@@ -142,7 +153,7 @@ def test_fold_refuses_vectors_of_another_granularity() -> None:
 
 def test_fold_refuses_a_damaged_shard(engine: FakeEngine, job: JobSpec, tmp_path: Path) -> None:
     edge = replace(job, per="edge")
-    result = run_lease(lease(edge, 0, 20, str(tmp_path)), "w", 1)
+    result = run_lease(lease(edge, 0, 20, str(tmp_path)), SEAT)
     assert result.shard is not None
     fold = PartialFold(plan_with(edge, [(0, 20)]))
     with pytest.raises(StoreError, match="checksum"):

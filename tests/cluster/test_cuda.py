@@ -1,0 +1,62 @@
+"""The cluster of this machine's GPUs; skipped where there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import papilio
+from papilio.cluster.cuda import missing_for_cuda
+from papilio.kernels.gpu.discovery import list_gpus
+from papilio.storage.store import GraphStore
+from papilio.tasks import plan as plan_module
+from tests.conftest import ROOT
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(missing_for_cuda() is not None, reason=f"no cuda cluster: {missing_for_cuda()}"),
+]
+
+
+def test_cuda_cluster_agrees_with_cpu(senate: GraphStore) -> None:
+    with papilio.open_cluster("cuda") as cluster:
+        assert len(cluster.workers) == len(list_gpus())
+        for per in ("total", "vertex", "edge"):
+            right = papilio.count(senate, papilio.Butterfly(), per=per, engine="cpu")
+            result = papilio.count(senate, papilio.Butterfly(), per=per, cluster=cluster)
+            assert result.engine == "gpu"
+            assert (result.count, result.work, result.plan_key) == (right.count, right.work, right.plan_key)
+            assert all(np.array_equal(result.vectors[name], right.vectors[name]) for name in right.vectors)
+
+
+@pytest.mark.multi_gpu
+@pytest.mark.skipif(len(list_gpus()) < 2, reason=f"{len(list_gpus())} GPUs are visible; needs 2")
+def test_every_gpu_answers_leases(senate: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-9)
+    monkeypatch.setattr(plan_module, "SHARD_OVERHEAD", 1e9)
+    with papilio.open_cluster("cuda") as cluster:
+        assert len({worker.pid for worker in cluster.workers}) == len(list_gpus())
+        for per in ("total", "vertex", "edge"):
+            result = papilio.count(senate, papilio.Butterfly(), per=per, cluster=cluster)
+            assert result.count == 25_666_956
+            assert all(count > 0 for count in result.leases_by_worker.values())
+    with papilio.open_cluster("cuda", workers=1) as cluster:
+        assert len(cluster.workers) == 1
+
+
+def test_the_client_creates_no_cuda_context(senate: GraphStore) -> None:
+    code = f"""
+import ctypes, sys
+import papilio
+result = papilio.count({senate.path!r}, papilio.Butterfly(), cluster="auto")
+context = ctypes.c_void_p()
+ctypes.CDLL("libcuda.so.1").cuCtxGetCurrent(ctypes.byref(context))
+print(result.engine, result.cluster, result.count, context.value, "cupy" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.split() == ["gpu", "cuda", "25666956", "None", "False"], done.stderr
