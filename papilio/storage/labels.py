@@ -60,6 +60,8 @@ def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: p
     with pq.ParquetWriter(
         path, schema, compression="zstd", use_dictionary=False, column_encoding=encoding
     ) as writer:
+        # A file without any row group is not readable by all versions of Arrow.
+        writer.write_table(schema.empty_table())
         for batch in batches:
             for start in range(0, len(batch), _ROW_GROUP_LABELS):
                 if count + len(batch) > MAX_VERTICES:

@@ -179,8 +179,8 @@ class LineParser:
         arrays["u"], arrays["v"] = arrays["v"], arrays["u"]
         if "sign" in arrays and self._layout.mirror == "skew":
             arrays["sign"] = pc.negate(arrays["sign"])
-        mirrored = pa.RecordBatch.from_arrays(list(arrays.values()), schema=batch.schema)
-        return pa.concat_batches([batch, mirrored])
+        both = [pa.concat_arrays(pair) for pair in zip(batch.columns, arrays.values(), strict=True)]
+        return pa.RecordBatch.from_arrays(both, schema=batch.schema)
 
     def _filter(self, block: bytes) -> tuple[bytes, int, Problem | None]:
         """Return the lines of data of a block, how many lines are malformed, and the first of them."""

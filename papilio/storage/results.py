@@ -186,6 +186,7 @@ def write_partial_shard(path: str | os.PathLike[str], vectors: Mapping[str, NDAr
 
 
 def _parts(vectors: Mapping[str, NDArray[np.uint64]]) -> Iterator[NDArray[np.uint64]]:
+    yield np.empty(0, np.uint64)  # a file without any row group is not readable by all versions of Arrow
     for name in sorted(vectors):
         for start in range(0, vectors[name].size, _ROW_GROUP):
             yield vectors[name][start : start + _ROW_GROUP]
