@@ -145,7 +145,7 @@ class EmulatorKernel:
             return ctypes.create_string_buffer(argument.ctypes.data.to_bytes(8, "little"), 8)
         if not isinstance(argument, np.generic):
             raise EmulatorError(
-                f"{where} is a {type(argument).__name__}; pass a device array or a NumPy scalar of the parameter's type"
+                f"{where} is of type {type(argument).__name__}; pass an array or a NumPy scalar"
             )
         if pointer != "-":
             raise EmulatorError(f"{where} is the value {argument!r}, the parameter is a pointer")

@@ -52,6 +52,11 @@ class Memory:
         weakref.finalize(array, self._buffers.pop, address, None).atexit = False
         return array
 
+    @property
+    def live_buffers(self) -> int:
+        """Number of arrays that are watched."""
+        return len(self._buffers)
+
     def written_bytes(self, array: NDArray[Any]) -> int | None:
         """Address of the written-or-not bytes of a contiguous array; None when all of it holds values.
 

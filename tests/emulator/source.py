@@ -133,7 +133,7 @@ def _register_kernels(text: str) -> tuple[str, list[str]]:
             at, name = word.end(), word[1]
             if name == "__launch_bounds__":
                 end = _closing(masked, at)
-                bound = _split_commas(masked[at + 1 : end])[0]
+                bound = " ".join(_split_commas(masked[at + 1 : end])[0].split())
                 at = end + 1
         body = _closing(masked, at) + 1
         while masked[body].isspace():

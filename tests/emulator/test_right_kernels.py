@@ -118,7 +118,9 @@ def _vectors(device: EmulatorDevice, kernel: EmulatorKernel, rng: np.random.Gene
     kernel((2, 4), (16, 4), (given, out, shape, np.bool_(True)))
     expected = 2 * (given.astype(np.uint64) * np.array([1, 10, 100, 1000], np.uint64)).sum(axis=2)
     assert (out[:, :, 0] == expected).all()
-    assert (out[:, :, 1] == np.arange(width, dtype=np.uint64) + 1000 * np.arange(height, dtype=np.uint64)[:, None]).all()
+    assert (
+        out[:, :, 1] == np.arange(width, dtype=np.uint64) + 1000 * np.arange(height, dtype=np.uint64)[:, None]
+    ).all()
 
 
 def test_every_kernel_has_a_case() -> None:
