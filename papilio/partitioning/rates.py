@@ -32,14 +32,14 @@ class WorkRate:
     share: Mapping[str, float]
 
 
-_WEDGE_SHARE = {"total": 1.0, "vertex": 0.4, "edge": 0.2}
-"""Measured on the same graphs as the rates below: 0.39 to 0.43 and 0.19 to 0.23."""
+_WEDGE_SHARE = {"total": 1.0, "vertex": 0.45, "edge": 0.15}
+"""Measured on MovieLens-1M, an R-MAT graph and a complete graph: 0.39 to 0.46 and 0.13 to 0.23."""
 
 _RATES: dict[tuple[str, str], WorkRate] = {
-    ("butterfly", "cpu"): WorkRate("wedges", 4.0e8, _WEDGE_SHARE),
+    ("butterfly", "cpu"): WorkRate("wedges", 5.0e8, _WEDGE_SHARE),
     ("butterfly", "gpu"): WorkRate("wedges", 2.0e11, _WEDGE_SHARE),
 }
-"""Measured on R-MAT and complete graphs of 4 to 10 million edges: 2.4e8 to 5e8 wedges per second and CPU thread."""
+"""CPU, measured on the same graphs: 2.5e8 (sparse) to 8.5e8 (dense) wedges per second and thread."""
 
 _FALLBACK = {"cpu": WorkRate("units", 1.0e8, _WEDGE_SHARE), "gpu": WorkRate("units", 5.0e10, _WEDGE_SHARE)}
 

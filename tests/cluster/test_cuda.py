@@ -36,7 +36,7 @@ def test_cuda_cluster_agrees_with_cpu(senate: GraphStore) -> None:
 @pytest.mark.skipif(len(list_gpus()) < 2, reason=f"{len(list_gpus())} GPUs are visible; needs 2")
 def test_every_gpu_answers_leases(senate: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-9)
-    monkeypatch.setattr(plan_module, "SHARD_OVERHEAD", 1e9)
+    monkeypatch.setattr(plan_module, "VECTOR_OVERHEAD", 1e9)
     with papilio.open_cluster("cuda") as cluster:
         assert len({worker.pid for worker in cluster.workers}) == len(list_gpus())
         for per in ("total", "vertex", "edge"):

@@ -29,7 +29,7 @@ BUTTERFLIES = 25_666_956
 def small_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut even a small job into many leases."""
     monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-6)
-    monkeypatch.setattr(plan_module, "SHARD_OVERHEAD", 1e9)
+    monkeypatch.setattr(plan_module, "VECTOR_OVERHEAD", 1e9)
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ def test_leases_that_never_come_back_are_noticed(
 
 def test_a_lost_worker_costs_time_only(senate: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-6)
-    monkeypatch.setattr(plan_module, "SHARD_OVERHEAD", 1e9)
+    monkeypatch.setattr(plan_module, "VECTOR_OVERHEAD", 1e9)
     finished: list[LeaseFinished] = []
 
     with LocalExecutor(2) as executor:

@@ -11,7 +11,13 @@ import pytest
 from papilio.errors import CapacityError, TilingError
 from papilio.partitioning.rates import work_rate
 from papilio.tasks.memory import predict_memory, require_memory
-from papilio.tasks.plan import MIN_LEASE_S, SHARD_BYTES_PER_S, CountPlan, Lease
+from papilio.tasks.plan import (
+    MIN_LEASE_S,
+    VECTOR_BYTES_PER_S,
+    VECTOR_OVERHEAD,
+    CountPlan,
+    Lease,
+)
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
 
 RATE = work_rate("butterfly", "cpu").per_second
@@ -41,13 +47,20 @@ def test_leases_are_guided_and_not_below_half_a_second() -> None:
 
 
 def test_leases_of_vector_jobs_are_long_compared_with_passing_the_vector_on() -> None:
-    job = make_job(per="edge", n_edges=10**8)
-    shard_s = 8 * 10**8 / SHARD_BYTES_PER_S
-    plan = plan_of(np.tile(HEAVY, 10), 2, job)
-    share = work_rate("butterfly", "cpu").share["edge"]
-    assert len(plan.leases) > 2
-    assert min(lease.work for lease in plan.leases) >= 19 * shard_s * RATE * share * 4
-    assert plan.memory.host_bytes > 8 * 10**8
+    speed = RATE * work_rate("butterfly", "cpu").share["edge"] * 4
+    for n_edges in (10**6, 10**8):
+        vector_s = 8 * n_edges / VECTOR_BYTES_PER_S
+        plan = plan_of(np.tile(HEAVY, 10), 2, make_job(per="edge", n_edges=n_edges))
+        assert len(plan.leases) > 2
+        assert min(lease.work for lease in plan.leases) >= 0.999 * vector_s / VECTOR_OVERHEAD * speed
+
+
+def test_every_worker_gets_a_lease_of_a_vector_job_that_lasts() -> None:
+    for n_workers in (2, 3, 8):
+        plan = plan_of(np.tile(HEAVY, 10), n_workers, make_job(per="edge", n_edges=10**9))
+        works = [lease.work for lease in plan.leases]
+        assert len(works) == n_workers
+        assert max(works) < 1.2 * min(works)
 
 
 def test_decisions_are_numbered_with_reasons() -> None:
