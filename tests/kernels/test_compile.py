@@ -1,0 +1,274 @@
+"""Every CUDA source compiles without a GPU, for every architecture, within its budget of registers and memory.
+
+``budgets.json`` holds, for each source and each set of defines that is launched, the most that a kernel may use on
+any architecture: registers (a multiple of 8, the unit in which they are allocated), stack and static shared memory in
+bytes, and by architecture the bytes of spills that are put up with (none unless named). The entry called like the
+source is for the ``#ifndef`` defaults in it, compiled for every architecture; others add defines, as in
+``"butterfly PER=1"``, and are compiled for the oldest one and for the one that the kernels are tuned for.
+
+A kernel without a budget fails with the line to add. Another version of the compiler than the one that the budgets
+were recorded with compiles everything too, but only reports what differs. ``python -m tests.kernels.test_compile`` records all anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from papilio.kernels import engine
+
+try:
+    from cupy.cuda import nvrtc
+
+    nvrtc.getVersion()
+except (ImportError, RuntimeError) as error:
+    pytest.skip(f"NVRTC cannot be used: {error}; install papilio[test]", allow_module_level=True)
+
+SOURCES = Path(engine.__file__).parent / "cuda"
+BUDGET_FILE = Path(__file__).parent / "budgets.json"
+RECORDED: dict[str, Any] = json.loads(BUDGET_FILE.read_text())
+BUDGETS: dict[str, dict[str, dict[str, Any]]] = RECORDED["budgets"]
+VERSION = "{}.{}".format(*nvrtc.getVersion())
+
+_OLDEST, _TUNED = 75, 90
+_REGISTER_UNIT = 8
+_LIMITS = ("registers", "stack_bytes", "static_shared_bytes")
+_KERNEL = re.compile(r"Compiling entry function '(\w+)' for 'sm_\w+'")
+_FUNCTION = re.compile(r"Function properties for (\w+)")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one kernel uses on one architecture; all but the registers in bytes."""
+
+    registers: int
+    stack_bytes: int
+    spill_bytes: int
+    static_shared_bytes: int
+
+
+def _architectures() -> list[int]:
+    """sm_75, sm_80, sm_90 and the first of each newer family that the compiler knows."""
+    known = [arch for arch in nvrtc.getSupportedArchs() if arch >= _OLDEST]
+    newer = {arch // 10: arch for arch in sorted(known, reverse=True) if arch > _TUNED}
+    return [arch for arch in (_OLDEST, 80, _TUNED) if arch in known] + sorted(newer.values())
+
+
+def compile_for(text: str, name: str, defines: dict[str, int], arch: int) -> dict[str, Usage]:
+    """Compile one source and return what each of its kernels uses, as the assembler reports it."""
+    options = [
+        f"--gpu-architecture=sm_{arch}",
+        "-std=c++17",
+        "--ptxas-options=-v",
+        f"--include-path={SOURCES}",
+    ]
+    program = nvrtc.createProgram(text, name, [], [])
+    try:
+        nvrtc.compileProgram(program, [*options, *(f"-D{key}={value}" for key, value in defines.items())])
+        return _parse(nvrtc.getProgramLog(program))
+    except nvrtc.NVRTCError:
+        pytest.fail(f"{name} {defines or ''} does not compile for sm_{arch}:\n{nvrtc.getProgramLog(program)}")
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def _parse(log: str) -> dict[str, Usage]:
+    used: dict[str, dict[str, Any]] = {}
+    kernel, function = "", ""
+    for line in log.splitlines():
+        if match := _KERNEL.search(line):
+            kernel = match[1]
+            used[kernel] = {"stack_bytes": 0, "spill_bytes": 0, "static_shared_bytes": 0}
+        elif match := _FUNCTION.search(line):
+            function = match[1]
+        elif (match := _FRAME.search(line)) and function in used:
+            used[function] |= {"stack_bytes": int(match[1]), "spill_bytes": int(match[2]) + int(match[3])}
+        elif match := _USED.search(line):
+            used[kernel]["registers"] = int(match[1])
+            if shared := _SHARED.search(line):
+                used[kernel]["static_shared_bytes"] = int(shared[1])
+    return {name: Usage(**values) for name, values in used.items()}
+
+
+def budget_for(usages: dict[int, Usage]) -> dict[str, Any]:
+    """The tightest budget that holds what a kernel uses, by architecture."""
+    budget: dict[str, Any] = {key: max(getattr(usage, key) for usage in usages.values()) for key in _LIMITS}
+    budget["registers"] = -(-budget["registers"] // _REGISTER_UNIT) * _REGISTER_UNIT
+    spills = {f"sm_{arch}": usage.spill_bytes for arch, usage in usages.items() if usage.spill_bytes}
+    return budget | ({"spill_bytes": spills} if spills else {})
+
+
+def violations(measured: dict[str, dict[int, Usage]], budgets: dict[str, dict[str, Any]]) -> list[str]:
+    """What the kernels use beyond their budgets, and budgets that are missing, stale or loose.
+
+    Parameters
+    ----------
+    measured : dict
+        Per kernel and architecture.
+    budgets : dict
+        Per kernel: ``registers``, ``stack_bytes``, ``static_shared_bytes``, and ``spill_bytes`` by architecture.
+    """
+    found = [
+        f"{name}: a budget without a kernel; remove it" for name in sorted(budgets.keys() - measured.keys())
+    ]
+    for name, usages in measured.items():
+        tight, budget = budget_for(usages), budgets.get(name)
+        if budget is None:
+            found.append(f'{name}: no budget; add  "{name}": {json.dumps(tight)}')
+            continue
+        spills = budget.get("spill_bytes", {})
+        for arch, usage in usages.items():
+            allowed = spills.get(f"sm_{arch}", 0)
+            if usage.spill_bytes > allowed:
+                found.append(
+                    f"{name} on sm_{arch}: {usage.spill_bytes} bytes of spills, the budget is {allowed}"
+                )
+            found += [
+                f"{name} on sm_{arch}: {getattr(usage, key)} {key}, the budget is {budget[key]}"
+                for key in _LIMITS
+                if getattr(usage, key) > budget[key]
+            ]
+        found += [
+            f"{name}: budget of {budget[key]} {key}, no more than {tight[key]} are used; lower it"
+            for key in _LIMITS
+            if budget[key] > tight[key] + (2 * _REGISTER_UNIT if key == "registers" else 0)
+        ]
+    return found
+
+
+def measure(entry: str) -> dict[str, dict[int, Usage]]:
+    """Compile one entry for its architectures; what each kernel uses on each."""
+    stem, defines = _variant(entry)
+    text = (SOURCES / f"{stem}.cu").read_text()
+    measured: dict[str, dict[int, Usage]] = {}
+    for arch in [arch for arch in _architectures() if not defines or arch in (_OLDEST, _TUNED)]:
+        for name, usage in compile_for(text, f"{stem}.cu", defines, arch).items():
+            measured.setdefault(name, {})[arch] = usage
+    return measured
+
+
+def _variant(entry: str) -> tuple[str, dict[str, int]]:
+    stem, *defines = entry.split()
+    return stem, {name: int(value) for name, value in (define.split("=") for define in defines)}
+
+
+def _entries() -> list[str]:
+    stems = {path.stem for path in SOURCES.glob("*.cu")}
+    return sorted(stems | {entry for entry in BUDGETS if _variant(entry)[0] in stems})
+
+
+@pytest.mark.parametrize("entry", _entries())
+def test_kernels_stay_within_their_budgets(entry: str) -> None:
+    measured = measure(entry)
+    assert measured, f"{entry}: the source holds no kernel"
+    found = violations(measured, BUDGETS.get(entry, {}))
+    if found and VERSION != RECORDED["nvrtc"]:
+        pytest.skip(
+            f"compiles; the budgets are of NVRTC {RECORDED['nvrtc']}, {VERSION} differs: " + "; ".join(found)
+        )
+    assert not found, f"{entry}:\n" + "\n".join(found)
+
+
+def test_every_budget_has_a_source() -> None:
+    stems = {path.stem for path in SOURCES.glob("*.cu")}
+    assert {_variant(entry)[0] for entry in BUDGETS} <= stems
+
+
+def test_headers_compile_alone() -> None:
+    for path in sorted(SOURCES.glob("*.cuh")):
+        compile_for(f'#include "{path.name}"\n', f"{path.stem}.cu", {}, 90)
+
+
+_HUNGRY = """
+extern "C" __global__ void __launch_bounds__(1024, 2) hungry(const double* in, double* out, int n) {
+    double x[48];
+    for (int i = 0; i < 48; ++i) x[i] = in[i * 1024 + threadIdx.x];
+    for (int round = 0; round < n; ++round) {
+#pragma unroll
+        for (int i = 0; i < 48; ++i) x[i] = x[i] * x[(i + 7) % 48] + x[(i + 13) % 48];
+    }
+    for (int i = 0; i < 48; ++i) out[i * 1024 + threadIdx.x] = x[i];
+}
+extern "C" __global__ void stacked(const int* in, int* out, int n) {
+    __shared__ int room[32];
+    int local[64];
+    for (int i = 0; i < n; ++i) local[in[i] & 63] = i;
+    room[threadIdx.x] = local[in[n] & 63];
+    __syncthreads();
+    out[threadIdx.x] = room[31 - threadIdx.x] + blockIdx.x;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def hungry() -> dict[str, dict[int, Usage]]:
+    """Kernels that spill, hold an array on the stack and use shared memory."""
+    return {name: {80: usage} for name, usage in compile_for(_HUNGRY, "hungry.cu", {}, 80).items()}
+
+
+def test_spills_are_found(hungry: dict[str, dict[int, Usage]]) -> None:
+    spilt = hungry["hungry"][80].spill_bytes
+    assert spilt > 0
+    assert hungry["stacked"][80].spill_bytes == 0
+    tight = {name: budget_for(usages) for name, usages in hungry.items()}
+    assert violations(hungry, tight) == []
+    assert tight["hungry"].pop("spill_bytes") == {"sm_80": spilt}
+    assert violations(hungry, tight) == [f"hungry on sm_80: {spilt} bytes of spills, the budget is 0"]
+
+
+def test_use_beyond_the_budget_is_found(hungry: dict[str, dict[int, Usage]]) -> None:
+    usage = hungry["stacked"][80]
+    assert (usage.stack_bytes, usage.static_shared_bytes) == (256, 128)
+    budget = {"registers": usage.registers - 1, "stack_bytes": 255, "static_shared_bytes": 127}
+    assert violations({"stacked": hungry["stacked"]}, {"stacked": budget}) == [
+        f"stacked on sm_80: {usage.registers} registers, the budget is {usage.registers - 1}",
+        "stacked on sm_80: 256 stack_bytes, the budget is 255",
+        "stacked on sm_80: 128 static_shared_bytes, the budget is 127",
+    ]
+
+
+def test_missing_stale_and_loose_budgets_are_found(hungry: dict[str, dict[int, Usage]]) -> None:
+    stacked = {"stacked": hungry["stacked"]}
+    rounded = -(-hungry["stacked"][80].registers // 8) * 8
+    tight = {"registers": rounded, "stack_bytes": 256, "static_shared_bytes": 128}
+    assert violations(stacked, {}) == [f'stacked: no budget; add  "stacked": {json.dumps(tight)}']
+    assert violations(stacked, {"gone": tight, "stacked": tight | {"registers": 128}}) == [
+        "gone: a budget without a kernel; remove it",
+        f"stacked: budget of 128 registers, no more than {rounded} are used; lower it",
+    ]
+
+
+def test_errors_of_the_compiler_are_shown() -> None:
+    with pytest.raises(
+        pytest.fail.Exception, match=r"(?s)wrong\.cu .*does not compile for sm_90.*wrong\.cu\(1\): error"
+    ):
+        compile_for("__device__ int f() { return x; }", "wrong.cu", {}, 90)
+
+
+def record() -> None:
+    """Write the budgets that the present sources need."""
+    entries = {entry: measure(entry) for entry in _entries()}
+    budgets = {
+        entry: {name: budget_for(usages) for name, usages in sorted(measured.items())}
+        for entry, measured in entries.items()
+    }
+    lines = (
+        f'    "{entry}": {{\n'
+        + ",\n".join(f'      "{name}": {json.dumps(budget)}' for name, budget in kernels.items())
+        + "\n    }"
+        for entry, kernels in budgets.items()
+    )
+    head = f'{{\n  "nvrtc": "{VERSION}",\n  "budgets": {{\n'
+    BUDGET_FILE.write_text(head + ",\n".join(lines) + "\n  }\n}\n")
+
+
+if __name__ == "__main__":
+    record()
