@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +248,20 @@ def test_a_source_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     with pytest.raises(EmulatorError, match="does not compile"):
         EmulatorDevice().loads("}", "broken.cu", {})
     assert len(list(tmp_path.iterdir())) == 3, "nothing is left of a failed compile"
+
+
+def test_builders_at_the_same_time_agree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    runtime = build.build_runtime()
+    monkeypatch.setenv("PAPILIO_EMULATOR_CACHE", str(tmp_path))
+    sources = translate(_COPY, "copy.cu", "copy.cu", tmp_path)
+    with ThreadPoolExecutor(4) as pool:
+        built = list(pool.map(lambda _: build.build_kernels(sources, {"SIDE": 64}, 900, runtime), range(4)))
+    assert len(set(built)) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [built[0].parent.name]
+
+
+def test_without_addr2line_messages_name_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "addr2line" else which(name))
+    with pytest.raises(EmulatorError, match=r"at /\S+/kernels\.so\+0x[0-9a-f]+: out of bounds"):
+        _kernel("copy")((1,), (64,), (_ints(8), np.zeros(64, np.int32), np.uint32(64)))

@@ -188,6 +188,13 @@ def test_headers_compile_alone() -> None:
         compile_for(f'#include "{path.name}"\n', f"{path.stem}.cu", {}, 90)
 
 
+def test_kernels_of_the_emulators_tests_are_cuda() -> None:
+    folder = Path(__file__).resolve().parent.parent / "emulator"
+    for path in sorted([*folder.glob("right_kernels/*.cu"), *folder.glob("wrong_kernels/*.cu")]):
+        if path.stem != "too_much_static":  # the compiler refuses it, as the emulator does
+            assert path.stem in compile_for(path.read_text(), path.name, {}, 90)
+
+
 _HUNGRY = """
 extern "C" __global__ void __launch_bounds__(1024, 2) hungry(const double* in, double* out, int n) {
     double x[48];
