@@ -23,7 +23,11 @@
 #define PER 0
 #endif
 #ifndef WEDGES_AHEAD
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define WEDGES_AHEAD 2  // four would spill on sm_75
+#else
 #define WEDGES_AHEAD 4
+#endif
 #endif
 
 constexpr bool kPerVertex = PER == 1;
@@ -92,7 +96,7 @@ butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PAR
     sums.flush(total);
 }
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(512, 1)
 butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int log2_slots, RESULT_PARAMETERS) {
     extern __shared__ uint4 shared_quads[];
     __shared__ int next_position;
@@ -264,7 +268,7 @@ __device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, con
 }
 
 /// Degrees below 2^16; blocks of a power of two of warps, shared memory: n_warps / 2 * 16 * kRowWords words.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
 butterfly_hubs_block(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, RESULT_PARAMETERS) {
     extern __shared__ unsigned stored_planes[];
     __shared__ int next_position;
@@ -272,11 +276,11 @@ butterfly_hubs_block(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, IT
     count_hubs_by_block<16>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
 }
 
-/// Degrees below 2^28; shared memory: n_warps / 2 * 28 * kRowWords words.
-extern "C" __global__ void __launch_bounds__(512)
+/// Degrees below 2^20; shared memory: n_warps / 2 * 20 * kRowWords words.
+extern "C" __global__ void __launch_bounds__(512, 1)
 butterfly_hubs_large(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, RESULT_PARAMETERS) {
     extern __shared__ unsigned stored_planes[];
     __shared__ int next_position;
     const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
-    count_hubs_by_block<28>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
+    count_hubs_by_block<20>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
 }

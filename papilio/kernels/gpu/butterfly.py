@@ -27,7 +27,7 @@ __all__ = ["ButterflyGpu", "PreparedButterflyGpu"]
 
 _SHIFT = np.uint64(32)
 _LOW_MASK = np.uint64(0xFFFFFFFF)
-_BIT_MATRIX_DEGREE = 1 << 28
+_BIT_MATRIX_DEGREE = 1 << 20
 """Degrees from which the planes of the bit matrix would not do."""
 
 
@@ -203,7 +203,7 @@ class ButterflyGpu:
             _Launch(
                 "butterfly_hubs_large",
                 tuning.large_threads,
-                tuning.large_threads // 64 * 28 * row_bytes,
+                tuning.large_threads // 64 * 20 * row_bytes,
                 None,
             ),
             _Launch(
