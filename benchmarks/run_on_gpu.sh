@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go: the gpu tests, compute-sanitizer over every kernel, the benchmarks.
 #
-#   benchmarks/run_on_gpu.sh DATA OUT [tests] [sanitizer] [benchmarks] [cluster]
+#   benchmarks/run_on_gpu.sh DATA OUT [STEP ...]
 #
-# DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Without step names all steps run. The steps
-# go on after a failure; the exit status is that of the first step that failed.
+# DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Steps: tests, memcheck, synccheck, racecheck,
+# benchmarks, cluster; without names all run. The steps go on after a failure; the exit status is that of the first step that failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 data=$1 out=$2
 shift 2
-steps=${*:-tests sanitizer benchmarks cluster}
+steps=${*:-tests memcheck synccheck racecheck benchmarks cluster}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 status=0
@@ -26,11 +26,15 @@ step() {
 }
 
 step tests python3 -m pytest -q -p no:cacheprovider -m "gpu or multi_gpu" tests/kernels tests/cluster
-for tool in memcheck racecheck synccheck; do
-    # CuPy's own kernels are not ours to check; the widest counters take minutes under the tools.
-    step sanitizer timeout 150 compute-sanitizer --tool "$tool" --error-exitcode 9 --kernel-name-exclude kns=cupy \
-        python3 -m pytest -q -p no:cacheprovider -m gpu -x -k "not widest" tests/kernels/test_gpu_butterfly.py
-done
+# CuPy's own kernels are not ours to check; the widest counters take minutes under the tools, racecheck most of all.
+check() {
+    step "$1" timeout 240 compute-sanitizer --tool "$1" --error-exitcode 9 "${@:3}" \
+        python3 -m pytest -q -p no:cacheprovider -m gpu -x -k "$2" tests/kernels/test_gpu_butterfly.py
+}
+check memcheck "not widest" --kernel-name-exclude kns=cupy
+check synccheck "not widest" --kernel-name-exclude kns=cupy
+check racecheck "totals or vectors" --kernel-name kns=butterfly
+check racecheck "totals" --kernel-name kns=fill_hub_rows
 step benchmarks python3 -m benchmarks.butterfly --engine gpu --data "$data" --output "$out/butterfly-gpu.json"
 step cluster python3 -m benchmarks.end_to_end --cluster cuda --output "$out/end-to-end.json"
 exit "$status"
