@@ -9,40 +9,44 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import papilio
 from papilio import errors
-from papilio.cli import cli, main
+from papilio.cli import main
 from papilio.cli.app import EXIT_CODES, exit_code_of
 from papilio.cli.options import parse_size
 from tests.conftest import ROOT
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one call of the command did."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
 
 Run = Callable[..., Result]
 
 
 @pytest.fixture
-def run() -> Run:
-    """Run the command in this process and return its result; errors of Papilio are raised."""
-    return lambda *args: CliRunner().invoke(cli, [str(arg) for arg in args], catch_exceptions=False)
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command in this process."""
 
-
-@pytest.fixture
-def exit_code(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Run ``main`` and return its exit code and what it wrote to both streams."""
-
-    def call(*args: object) -> tuple[int, str, str]:
+    def call(*args: object) -> Result:
         before = signal.getsignal(signal.SIGTERM)
         with pytest.raises(SystemExit) as caught:
             main([str(arg) for arg in args])
         signal.signal(signal.SIGTERM, before)
         written = capsys.readouterr()
         assert isinstance(caught.value.code, int)
-        return caught.value.code, written.out, written.err
+        return Result(caught.value.code, written.out, written.err)
 
     return call
 
@@ -181,40 +185,35 @@ def test_errors_have_documented_codes_and_no_traceback(
     text: str,
     women: Path,
     tmp_path: Path,
-    exit_code: Callable[..., tuple[int, str, str]],
+    run: Run,
 ) -> None:
     places = {"STORE": str(women), "OUT": str(tmp_path / "out")}
-    found, out, err = exit_code(*[places.get(arg, arg) for arg in args])
-    assert found == code, err
-    assert text in err
-    assert out == ""
-    assert "Traceback" not in err
+    result = run(*[places.get(arg, arg) for arg in args])
+    assert result.exit_code == code, result.stderr
+    assert text in result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
 
 
-def test_unipartite_stores_are_refused(
-    tmp_path: Path, run: Run, exit_code: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_unipartite_stores_are_refused(tmp_path: Path, run: Run) -> None:
     run("generate", "complete", tmp_path / "k", "--n-u", 5)
-    code, _, err = exit_code("count", "butterfly", tmp_path / "k")
-    assert code == 4
-    assert "is defined on bipartite graphs" in err
+    result = run("count", "butterfly", tmp_path / "k")
+    assert result.exit_code == 4
+    assert "is defined on bipartite graphs" in result.stderr
 
 
-def test_every_error_class_has_a_code_that_the_help_documents(
-    exit_code: Callable[..., tuple[int, str, str]],
-) -> None:
+def test_every_error_class_has_a_code_that_the_help_documents(run: Run) -> None:
     kinds = [getattr(errors, name) for name in errors.__all__]
     codes = {kind.__name__: exit_code_of(kind("x")) for kind in kinds}
     assert (codes["GraphError"], codes["TilingError"], codes["ClusterError"]) == (2, 1, 6)
     assert codes["PapilioError"] == 1
-    code, text, _ = exit_code("--help")
-    assert code == 0
+    text = run("--help").stdout
     documented = (ROOT / "docs" / "cli.md").read_text()
     for _, number, meaning in EXIT_CODES:
         assert f"{number}    {meaning}" in text
         assert f"| {number} |" in documented
     assert "130  interrupted" in text
-    assert exit_code("--version")[:2] == (0, f"papilio, version {papilio.__version__}\n")
+    assert run("--version") == Result(0, f"papilio, version {papilio.__version__}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from distributed import Client
 
 from papilio.cluster.local import NO_DASHBOARD, WORKER_CONFIG
 from papilio.cluster.pool import DaskPool
+from papilio.cluster.quiet import hold_interrupts
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.kernels.gpu.discovery import list_gpus, missing_for_gpu
 
@@ -64,12 +65,12 @@ class CudaExecutor(DaskPool):
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         devices = visible.split(",") if visible else [str(index) for index in range(len(list_gpus()))]
         stack.enter_context(dask.config.set(WORKER_CONFIG))
-        cluster = stack.enter_context(
-            LocalCUDACluster(
+        with hold_interrupts():
+            cluster = LocalCUDACluster(
                 CUDA_VISIBLE_DEVICES=",".join(devices[: self._n_workers]),
                 threads_per_worker=1,
                 scheduler_kwargs=NO_DASHBOARD,
                 silence_logs=logging.CRITICAL,
             )
-        )
+            stack.enter_context(cluster)
         return stack.enter_context(Client(cluster, set_as_default=False))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from uuid import uuid4
 
 from papilio.cluster.events import LeaseFinished, Listener, PhaseStarted, PlanMade
@@ -26,6 +25,9 @@ __all__ = ["JobOutcome", "count_job", "plan_job", "run_directory"]
 
 LEASES_IN_FLIGHT = 2
 """Leases that a worker holds: it runs one while the next is on its way."""
+
+_REMOVAL_ATTEMPTS, _REMOVAL_PAUSE_S = 20, 0.05
+"""A worker's open file can make a directory stay, on a shared file system for about a second."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +61,31 @@ class JobOutcome:
 def run_directory(parent: Path) -> Iterator[str]:
     """Give a directory for the shards of one run under ``parent``, removed when the block ends in any way.
 
+    Its name is known before it exists, so that an interrupt at any moment finds what to remove. Workers that
+    still run may write into it while it goes; they cannot once it is gone.
+
     Raises
     ------
     StoreError
         When it cannot be created.
     """
+    path = parent / f".papilio-run-{uuid4().hex}"
     try:
-        path = tempfile.mkdtemp(prefix=".papilio-run-", dir=parent)
+        path.mkdir()
+        yield str(path)
     except OSError as error:
+        if path.is_dir():
+            raise
         raise StoreError(
             f"{parent}: cannot create a directory for partial results there ({error.strerror}); "
             "choose an output in a directory that this process and all workers can write to"
         ) from error
-    try:
-        yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        for _ in range(_REMOVAL_ATTEMPTS):
+            shutil.rmtree(path, ignore_errors=True)
+            if not path.exists():
+                break
+            sleep(_REMOVAL_PAUSE_S)
 
 
 def plan_job(

@@ -11,6 +11,7 @@ import dask
 from distributed import Client, LocalCluster
 
 from papilio.cluster.pool import DaskPool
+from papilio.cluster.quiet import hold_interrupts
 from papilio.errors import InputError
 
 __all__ = ["NO_DASHBOARD", "WORKER_CONFIG", "LocalExecutor"]
@@ -57,13 +58,13 @@ class LocalExecutor(DaskPool):
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         n_workers = self._n_workers or 1
         stack.enter_context(dask.config.set(WORKER_CONFIG))
-        cluster = stack.enter_context(
-            LocalCluster(
+        with hold_interrupts():
+            cluster = LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=max(1, processors // n_workers),
                 processes=True,
                 scheduler_kwargs=NO_DASHBOARD,
                 silence_logs=logging.CRITICAL,
             )
-        )
+            stack.enter_context(cluster)
         return stack.enter_context(Client(cluster, set_as_default=False))

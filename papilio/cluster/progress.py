@@ -36,6 +36,7 @@ class ProgressBar:
 
     def __init__(self) -> None:
         console = Console(stderr=True)
+        self._shown = console.is_terminal
         self._bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -46,19 +47,21 @@ class ProgressBar:
             TimeRemainingColumn(),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not self._shown,
             speed_estimate_period=_SPEED_PERIOD_S,
         )
         self._task = self._bar.add_task(_PHASES["start"], total=None)
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        if self._shown:
+            self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._shown:
+            self._bar.stop()
 
     def __call__(self, event: Event) -> None:
         """Draw what an event changes."""
