@@ -97,7 +97,7 @@ class TaskFlow(Generic[AnyTask, Result]):
                     self._watch()
                     continue
                 entry = self._running.get(future.key)
-                if entry is None or entry[0] is not future or future.status == "cancelled":
+                if entry is None or entry[0] is not future:
                     continue
                 del self._running[future.key]
                 result = self._result_of(future, entry[1], entry[2])
@@ -129,6 +129,11 @@ class TaskFlow(Generic[AnyTask, Result]):
         if future.status == "finished":
             result: Result = future.result()
             return result
+        if future.status != "error":
+            raise ClusterError(
+                f"the scheduler dropped {task} of worker {address} ({future.status}); "
+                "was it stopped, restarted, or the task cancelled? count again"
+            )
         error = future.exception()
         if isinstance(error, PapilioError):
             raise error

@@ -88,11 +88,11 @@ class DaskPool:
             When the scheduler does not answer.
         """
         try:
-            known = self.client.scheduler_info(n_workers=-1)["workers"]
+            known = self.client.scheduler_info(n_workers=-1).get("workers")
         except (OSError, TimeoutError) as error:
             raise ClusterError(f"the scheduler does not answer any more ({error}); start it again") from error
-        if self.client.status != "running":
-            raise ClusterError("the connection to the scheduler was lost; start it again")
+        if self.client.status != "running" or known is None:
+            raise ClusterError("the connection to the scheduler was lost; start it again, then count again")
         return {address: str(worker.get("status", "running")) for address, worker in known.items()}
 
     def describe(self, addresses: Sequence[str]) -> tuple[WorkerInfo, ...]:

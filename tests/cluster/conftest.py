@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,18 +31,20 @@ def local() -> Iterator[Executor]:
         yield executor
 
 
-@pytest.fixture(scope="session")
-def scheduler_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The scheduler file of a cluster in processes of its own: two workers of two threads each."""
-    folder = tmp_path_factory.mktemp("existing")
+@contextmanager
+def dask_processes(folder: Path, n_workers: int) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    """Run a scheduler and workers of two threads each in processes of their own.
+
+    Gives the scheduler file and the scheduler's process.
+    """
     path = folder / "scheduler.json"
     scheduler = [
         sys.executable, "-m", "distributed.cli.dask_scheduler", "--scheduler-file", str(path),
         "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
     ]  # fmt: skip
     workers = [
-        sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(path), "--nworkers", "2",
-        "--nthreads", "2", "--no-dashboard", "--local-directory", str(folder),
+        sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(path),
+        "--nworkers", str(n_workers), "--nthreads", "2", "--no-dashboard", "--local-directory", str(folder),
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
         processes = [
@@ -52,9 +55,16 @@ def scheduler_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             while not path.exists():
                 assert time.monotonic() < deadline, (folder / "log").read_text()
                 time.sleep(0.05)
-            yield path
+            yield path, processes[0]
         finally:
             for process in reversed(processes):
                 process.terminate()
             for process in processes:
                 process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def scheduler_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The scheduler file of a cluster of two workers that stays for all tests."""
+    with dask_processes(tmp_path_factory.mktemp("existing"), 2) as (path, _):
+        yield path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 
 from distributed import Worker
@@ -55,6 +56,11 @@ def kill_first_attempt(task: LeaseTask, seat: Seat) -> tuple[int, int]:
     if task.start == 0 and task.attempt == 0:
         os._exit(7)
     return task.start, task.attempt
+
+
+def wait_long(task: LeaseTask, seat: Seat) -> None:
+    """Run for longer than a test waits."""
+    time.sleep(5)
 
 
 def set_version(version: str, dask_worker: Worker) -> None:

@@ -8,9 +8,11 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
+from distributed import Future
 
 import papilio
 from papilio.cluster import driver, existing, flow
@@ -32,6 +34,7 @@ from papilio.tasks import plan as plan_module
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.sources import job_of_store
 from tests.cluster import functions
+from tests.cluster.conftest import dask_processes
 from tests.tasks.fakes import make_job
 
 
@@ -121,6 +124,21 @@ def _blocked(executor: Any) -> Any:
     """Bind a task to a worker that does not exist."""
     gone = [replace(executor.workers[0], name="tcp://127.0.0.1:9")]
     return executor.run(functions.report_interval, tasks(1, "gone"), gone, 2)
+
+
+def test_a_lost_scheduler_ends_the_run(tmp_path: Path) -> None:
+    with dask_processes(tmp_path, 1) as (path, scheduler), ExistingExecutor(path) as executor:
+        Timer(0.5, scheduler.kill).start()
+        with pytest.raises(ClusterError, match="scheduler"):
+            run(executor, functions.wait_long, 1, "lost")
+
+
+def test_tasks_that_someone_cancels_end_the_run(scheduler_file: Path) -> None:
+    with ExistingExecutor(scheduler_file) as executor:
+        future = Future(tasks(1, "cancelled")[0].key, executor.client)
+        Timer(0.5, future.cancel, kwargs={"force": True}).start()
+        with pytest.raises(ClusterError, match=r"the scheduler dropped items \[0, 1\)"):
+            run(executor, functions.wait_long, 1, "cancelled")
 
 
 def test_paused_workers_end_the_run(scheduler_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
