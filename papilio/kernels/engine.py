@@ -22,9 +22,18 @@ from numpy.typing import NDArray
 
 from papilio.errors import EngineUnavailableError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.motifs import Butterfly, Granularity, Motif
+from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
 
-__all__ = ["ENGINES", "Engine", "EngineName", "Partial", "Prepared", "fold_partials", "load_engine"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "EngineName",
+    "Partial",
+    "Prepared",
+    "fold_partials",
+    "load_engine",
+    "require_request",
+]
 
 EngineName = Literal["cpu", "gpu"]
 ENGINES: tuple[EngineName, ...] = ("cpu", "gpu")
@@ -63,6 +72,22 @@ def fold_partials(a: Partial, b: Partial) -> Partial:
     return Partial(
         a.total + b.total, a.work + b.work, {name: a.vectors[name] + b.vectors[name] for name in a.vectors}
     )
+
+
+def require_request(engine: str, motif_type: type[Motif], graph: object, motif: Motif, per: str) -> None:
+    """Refuse what a bipartite engine of ``motif_type`` cannot count.
+
+    Raises
+    ------
+    UnsupportedError
+        For another motif, kind of graph or granularity.
+    """
+    if not isinstance(motif, motif_type):
+        raise UnsupportedError(f"the {engine} engine cannot count {motif.name!r}")
+    if not isinstance(graph, BipartiteGraph):
+        raise UnsupportedError(f"{engine} counts need a bipartite graph, not a {type(graph).__name__}")
+    if per not in GRANULARITIES:
+        raise UnsupportedError(f"unknown granularity {per!r}; known: {', '.join(GRANULARITIES)}")
 
 
 class Prepared(Protocol):

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import InputError, UnsupportedError
+from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
 from papilio.kernels.cpu import butterfly_kernels as kernels
 from papilio.kernels.cpu.butterfly_kernels import KeptStarts, Tables
 from papilio.kernels.cpu.chunks import available_threads, cut_by_cost, run_chunks
 from papilio.kernels.cpu.wedges import WedgeIndex, index_wedges
-from papilio.kernels.engine import EngineName, Partial
-from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
+from papilio.kernels.engine import EngineName, Partial, require_request
+from papilio.motifs import Butterfly, Granularity, Motif
 
 __all__ = ["ButterflyCpu", "PreparedButterflyCpu"]
 
@@ -82,12 +82,7 @@ class ButterflyCpu:
         CapacityError
             When ``per`` is ``vertex`` and a count could pass 2^63 - 1.
         """
-        if not isinstance(motif, Butterfly):
-            raise UnsupportedError(f"the butterfly engine cannot count {motif.name!r}")
-        if not isinstance(graph, BipartiteGraph):
-            raise UnsupportedError(f"butterflies need a bipartite graph, not a {type(graph).__name__}")
-        if per not in GRANULARITIES:
-            raise UnsupportedError(f"unknown granularity {per!r}; known: {', '.join(GRANULARITIES)}")
+        require_request("butterfly", Butterfly, graph, motif, per)
         index = index_wedges(graph, with_edge_ids=per == "edge")
         if per == "vertex":
             check_vertices(graph, index.max_degree)

@@ -109,8 +109,8 @@ fill_hub_rows(const long long* __restrict__ indptr, const int* __restrict__ adja
         const int* ends = adjacency + indptr[row];
         for (int i = lane; i < hub_count[row]; i += kWarpSize) atomicOr(&words[ends[i] >> 5], 1u << (ends[i] & 31));
         __syncwarp();
+        // Each lane clears, next time, only words that it has read here itself.
         for (int k = lane; k < kRowWords; k += kWarpSize) hub_rows[row * kRowWords + k] = words[k];
-        __syncwarp();
     }
 }
 

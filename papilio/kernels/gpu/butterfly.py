@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError, InputError, UnsupportedError
+from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import MAX_START_COUNT, check_vertices
-from papilio.kernels.engine import EngineName, Partial
+from papilio.kernels.engine import EngineName, Partial, require_request
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.gpu.wedge_graph import WedgeGraph, build_wedge_graph, fill_hub_rows, gather_edges
 from papilio.kernels.tuning import DENSE_BITS, TableClass, WedgeTuning, wedge_tuning
@@ -117,12 +117,7 @@ class ButterflyGpu:
         CapacityError
             When the graph or one of its counts passes what the kernels are proven for.
         """
-        if not isinstance(motif, Butterfly):
-            raise UnsupportedError(f"the butterfly engine cannot count {motif.name!r}")
-        if not isinstance(graph, BipartiteGraph):
-            raise UnsupportedError(f"butterflies need a bipartite graph, not a {type(graph).__name__}")
-        if per not in GRANULARITIES:
-            raise UnsupportedError(f"unknown granularity {per!r}; known: {', '.join(GRANULARITIES)}")
+        require_request("butterfly", Butterfly, graph, motif, per)
         xp = self.device.xp
         if graph.n_edges == 0:
             none = xp.zeros(0, dtype=np.int32)
