@@ -32,16 +32,20 @@ class WorkRate:
     share: Mapping[str, float]
 
 
-_WEDGE_SHARE = {"total": 1.0, "vertex": 0.45, "edge": 0.15}
+_CPU_SHARE = {"total": 1.0, "vertex": 0.45, "edge": 0.15}
 """Measured on MovieLens-1M, an R-MAT graph and a complete graph: 0.39 to 0.46 and 0.13 to 0.23."""
 
-_RATES: dict[tuple[str, str], WorkRate] = {
-    ("butterfly", "cpu"): WorkRate("wedges", 5.0e8, _WEDGE_SHARE),
-    ("butterfly", "gpu"): WorkRate("wedges", 2.0e11, _WEDGE_SHARE),
-}
-"""CPU, measured on the same graphs: 2.5e8 (sparse) to 8.5e8 (dense) wedges per second and thread."""
+_GPU_SHARE = {"total": 1.0, "vertex": 0.15, "edge": 0.15}
+"""Measured on one H200, on R-MAT and MovieLens-1M: 0.13 to 0.21; only a total can use the hub columns."""
 
-_FALLBACK = {"cpu": WorkRate("units", 1.0e8, _WEDGE_SHARE), "gpu": WorkRate("units", 5.0e10, _WEDGE_SHARE)}
+_RATES: dict[tuple[str, str], WorkRate] = {
+    ("butterfly", "cpu"): WorkRate("wedges", 5.0e8, _CPU_SHARE),
+    ("butterfly", "gpu"): WorkRate("wedges", 5.0e11, _GPU_SHARE),
+}
+"""CPU, on the same graphs: 2.5e8 (sparse) to 1.4e9 (dense) wedges per second and thread. One H200: 4.8e11 on
+MovieLens-1M, 5.5e11 on R-MAT."""
+
+_FALLBACK = {"cpu": WorkRate("units", 1.0e8, _CPU_SHARE), "gpu": WorkRate("units", 5.0e10, _GPU_SHARE)}
 
 
 def work_rate(motif: str, engine: str) -> WorkRate:
