@@ -47,6 +47,8 @@ STUDY_JOB = "10 h"
 CUT_S = 0.1
 """With cutting, the end of a worker is cut while it has this much left: fifty times the scheduler's latency."""
 
+LATENCY_S = Machine(1).latency_s
+
 SEEDS = 3
 
 GRAPH = Rmat(scale_u=19, scale_v=17, edges=6_000_000)
@@ -99,18 +101,22 @@ class Policy:
         ``one`` (one lease for each worker).
     share, min_lease_s, entries
         In place of ``GUIDED_SHARE``, ``MIN_LEASE_S`` and ``MAX_TABLE_ENTRIES``.
+    per_worker_s : float
+        The least lease is also at least this long for each worker there is.
     """
 
     kind: str = "guided"
     share: int = GUIDED_SHARE
     min_lease_s: float = MIN_LEASE_S
     entries: int = MAX_TABLE_ENTRIES
+    per_worker_s: float = 0.0
 
     def split(self, load: Workload, table: CostTable, n_workers: int) -> tuple[Interval, ...]:
         """Return the leases."""
-        least = load.units(self.min_lease_s)
+        least_s = max(self.min_lease_s, self.per_worker_s * n_workers)
+        least = load.units(least_s)
         if self.kind == "guided":
-            most = load.units(max(MAX_LEASE_S, self.min_lease_s))
+            most = load.units(max(MAX_LEASE_S, least_s))
             return split_with_share(table, n_workers, self.share, least, most)
         if self.kind == "shortest":
             return split_equal(table, least)
@@ -184,8 +190,9 @@ def _panels() -> dict[str, tuple[str, tuple[Variant, ...]]]:
         ),
         "min_lease": (
             f"MIN_LEASE_S; job of {STUDY_JOB}",
-            tuple(
-                Variant(f"{s} s", policy=replace(finest, min_lease_s=s)) for s in (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
+            (
+                *(Variant(f"{s} s", policy=replace(finest, min_lease_s=s)) for s in (0.05, 0.2, 0.5, 2.0, 5.0)),
+                Variant("0.5 s and 2 ms per worker", policy=replace(finest, per_worker_s=LATENCY_S)),
             ),
         ),
         "in_flight": (
@@ -328,7 +335,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             name: getattr(defaults, name)
             for name in ("latency_s", "in_flight", "lease_noise", "worker_noise")
         },
-        "panels": run_experiments(costs, [n for n in WORKERS if n <= options.max_workers]),
+        "panels": run_experiments(costs, [n for n in WORKERS if n <= options.max_workers], SEEDS),
     }
     options.output.mkdir(parents=True, exist_ok=True)
     stem = options.output / "lease-simulation"
