@@ -15,11 +15,21 @@ from papilio.errors import PapilioError
 from papilio.motifs import Butterfly
 
 if TYPE_CHECKING:
-    from papilio.api import count, open_cluster, open_graph, plan
+    from papilio.api import (
+        count,
+        list_jobs,
+        open_cluster,
+        open_graph,
+        open_job,
+        plan,
+        resume_job,
+        verify_job,
+    )
     from papilio.graph import BipartiteGraph, UnipartiteGraph
     from papilio.storage.convert import convert
     from papilio.storage.generate import generate
     from papilio.storage.store import GraphStore
+    from papilio.tasks.jobdir import JobDirectory
     from papilio.tasks.plan import CountPlan
     from papilio.tasks.result import CountResult
 
@@ -31,15 +41,20 @@ __all__ = [
     "CountPlan",
     "CountResult",
     "GraphStore",
+    "JobDirectory",
     "PapilioError",
     "UnipartiteGraph",
     "__version__",
     "convert",
     "count",
     "generate",
+    "list_jobs",
     "open_cluster",
     "open_graph",
+    "open_job",
     "plan",
+    "resume_job",
+    "verify_job",
 ]
 
 _HOMES = {
@@ -47,13 +62,18 @@ _HOMES = {
     "CountPlan": "papilio.tasks.plan",
     "CountResult": "papilio.tasks.result",
     "GraphStore": "papilio.storage.store",
+    "JobDirectory": "papilio.tasks.jobdir",
     "UnipartiteGraph": "papilio.graph",
     "convert": "papilio.storage.convert",
     "count": "papilio.api",
     "generate": "papilio.storage.generate",
+    "list_jobs": "papilio.api",
     "open_cluster": "papilio.api",
     "open_graph": "papilio.api",
+    "open_job": "papilio.api",
     "plan": "papilio.api",
+    "resume_job": "papilio.api",
+    "verify_job": "papilio.api",
 }
 
 

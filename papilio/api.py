@@ -1,4 +1,4 @@
-"""The public functions: open a graph, plan a count, count."""
+"""The public functions: open a graph, plan a count, count; open, resume and verify a job."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import os
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from papilio.cluster.choose import make_executor
-from papilio.cluster.driver import count_job, plan_job, run_directory
+from papilio.cluster.driver import JobOutcome, count_job, plan_job, run_directory
 from papilio.cluster.events import Event, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
+from papilio.cluster.recount import Recount, recount_leases
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Granularity, Motif
@@ -22,11 +24,24 @@ from papilio.storage.location import is_url, local_path
 from papilio.storage.results import write_edge_counts, write_vertex_counts
 from papilio.storage.store import GraphStore, open_store, write_store
 from papilio.tasks.job import EngineChoice, JobSpec
+from papilio.tasks.jobcheck import JobCheck, check_job
+from papilio.tasks.jobdir import JobDirectory, list_jobs
+from papilio.tasks.jobsession import JobSession
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, find_top
 from papilio.tasks.sources import held_graph, job_of_graph, job_of_store, require_kind
 
-__all__ = ["CountResult", "count", "open_cluster", "open_graph", "plan"]
+__all__ = [
+    "CountResult",
+    "count",
+    "list_jobs",
+    "open_cluster",
+    "open_graph",
+    "open_job",
+    "plan",
+    "resume_job",
+    "verify_job",
+]
 
 TOP_ENTRIES = 10
 """Largest counts listed in a result, per layer."""
@@ -103,6 +118,7 @@ def count(
     output: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
+    job: str | os.PathLike[str] | None = None,
 ) -> CountResult:
     """Count a motif exactly.
 
@@ -128,6 +144,9 @@ def count(
         As for :func:`open_cluster`.
     progress : callable, optional
         Called with every event of :mod:`papilio.cluster.events`.
+    job : path-like, optional
+        Job directory, which keeps every finished lease. Where it holds a part of this count already, on
+        whatever cluster or engine, only the rest is counted; where it holds the answer, nothing is.
 
     Returns
     -------
@@ -145,41 +164,172 @@ def count(
     with ExitStack() as stack:
         source = _Source(graph)
         require_kind(motif, source.kind, source.name)
+        session = None
+        if job is not None:
+            asked = source.job(motif, per, "memory:")
+            settings = {
+                "cluster": cluster if isinstance(cluster, str) else None,
+                "engine": engine,
+                "workers": workers,
+                "output": None if target is None else str(target),
+            }
+            finished = _find_finished(job, asked)
+            if finished is not None:
+                return _reuse(finished, stack, source, target, started)
+            session = stack.enter_context(JobSession(job, asked, source.path, settings))
         listener(PhaseStarted("start"))
         executor = _enter_executor(stack, cluster, engine, workers)
-        job = source.enter(stack, executor, motif, per, target)
+        spec = source.enter(stack, executor, motif, per, target)
         start_s = perf_counter() - started
-        shard_parent = None if executor.in_process else _shard_parent(executor, job, target)
-        outcome = count_job(executor, job, engine, shard_parent, listener)
+        shard_parent = None
+        if session is None and not executor.in_process:
+            shard_parent = _shard_parent(executor, spec, target)
+        outcome = count_job(executor, spec, engine, shard_parent, listener, session)
         listener(PhaseStarted("write"))
         write_started = perf_counter()
         vectors = outcome.partial.vectors
         if target is not None:
             _write_vectors(target, source.stored(stack, target.parent), motif, vectors)
-        top = find_top(vectors, source.store, TOP_ENTRIES)
-        write_s = perf_counter() - write_started
-    seconds = {"start": start_s, **outcome.seconds, "write": write_s, "total": perf_counter() - started}
+        result = replace(
+            _result_of(outcome, executor, source.describe(spec)),
+            output=None if target is None else str(target),
+            top=find_top(vectors, source.store, TOP_ENTRIES),
+            job_directory=None if session is None else str(session.root),
+        )
+        seconds = {"start": start_s, **outcome.seconds, "write": perf_counter() - write_started}
+        result = replace(result, seconds={**seconds, "total": perf_counter() - started})
+        if session is not None:
+            session.finish(result, vectors)
+    return result
+
+
+def _result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) -> CountResult:
+    """Return the result of a run, before its counts are written."""
+    plan = outcome.plan
     return CountResult(
-        motif=motif,
-        per=per,
+        motif=plan.job.motif,
+        per=plan.job.per,
         count=outcome.partial.total,
-        engine=outcome.plan.engine,
+        engine=plan.engine,
         cluster=executor.name,
         workers=outcome.workers,
         leases_by_worker=outcome.n_leases_by_worker,
-        items=outcome.plan.n_items,
-        leases=len(outcome.plan.leases),
-        plan_key=outcome.plan.key,
-        seconds=seconds,
+        items=plan.n_items,
+        leases=len(plan.leases) + outcome.n_leases_before,
+        plan_key=plan.key,
+        seconds=outcome.seconds,
         work=outcome.partial.work,
-        work_unit=outcome.plan.work_unit,
-        graph=source.describe(job),
+        work_unit=plan.work_unit,
+        graph=graph,
         peak_memory_bytes=outcome.worker_peak_bytes,
-        decisions=outcome.plan.decisions,
-        output=None if target is None else str(target),
-        top=top,
-        vectors=vectors,
+        decisions=plan.decisions,
+        vectors=outcome.partial.vectors,
+        leases_before=outcome.n_leases_before,
     )
+
+
+def open_job(path: str | os.PathLike[str]) -> JobDirectory:
+    """Open a job directory, to read its status or its result; works while another process runs the job.
+
+    Raises
+    ------
+    StoreError
+        When it is no job directory.
+    """
+    return JobDirectory(path)
+
+
+def resume_job(
+    path: str | os.PathLike[str],
+    *,
+    cluster: Any = None,
+    engine: EngineChoice | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> CountResult:
+    """Go on with the job of a directory; graph, motif, granularity and output are those that it was begun with.
+
+    Parameters
+    ----------
+    path : path-like
+    cluster, engine, workers : optional
+        Where the rest is counted, as for :func:`count`; by default as before. ``workers`` given before holds
+        only for the cluster given before.
+    progress : callable, optional
+
+    Raises
+    ------
+    InputError
+        When the graph was in memory: call :func:`count` with it again.
+    PapilioError
+        As for :func:`count`.
+    """
+    directory = JobDirectory(path)
+    if directory.source is None:
+        raise InputError(
+            f"the graph of {directory.root} was in memory; count it again with this job directory"
+        )
+    settings, job = directory.settings, directory.job
+    return count(
+        directory.source,
+        job.motif,
+        per=job.per,
+        cluster=settings["cluster"] if cluster is None else cluster,
+        engine=settings["engine"] if engine is None else engine,
+        output=settings["output"],
+        workers=settings["workers"] if workers is None and cluster is None else workers,
+        progress=progress,
+        job=path,
+    )
+
+
+def verify_job(
+    path: str | os.PathLike[str], *, sample: int = 0, engine: EngineChoice = "auto", seed: int = 0
+) -> tuple[JobCheck, Recount | None]:
+    """Check a finished job: ledger, tiling, sums, shards and graph; and count a sample of its leases again.
+
+    Parameters
+    ----------
+    path : path-like
+    sample : int
+        Leases to count again in this process; 0 for none.
+    engine : {"auto", "cpu", "gpu"}
+        Which engine counts them.
+    seed : int
+        Of the choice.
+
+    Raises
+    ------
+    PapilioError
+        Naming the first thing that is wrong.
+    """
+    if sample < 0:
+        raise InputError(f"sample is {sample}; at least 0")
+    directory = JobDirectory(path)
+    checked = check_job(directory)
+    return checked, recount_leases(directory, sample, engine, seed) if sample else None
+
+
+def _find_finished(path: str | os.PathLike[str], asked: JobSpec) -> JobDirectory | None:
+    """Return the job directory when it holds the answer to what is asked."""
+    if not (local_path(path) / "result.json").is_file():
+        return None
+    directory = JobDirectory(path)
+    directory.require_question(asked)
+    return directory
+
+
+def _reuse(
+    finished: JobDirectory, stack: ExitStack, source: _Source, target: Path | None, started: float
+) -> CountResult:
+    """Return the answer of a finished job, and write its counts to ``target`` if one is given."""
+    result = finished.result()
+    write_started = perf_counter()
+    if target is not None:
+        _write_vectors(target, source.stored(stack, target.parent), result.motif, result.vectors)
+    seconds = {"write": perf_counter() - write_started, "total": perf_counter() - started}
+    idle = dict.fromkeys(("start", "plan", "read", "prepare", "run", "fold"), 0.0)
+    return replace(result, output=None if target is None else str(target), seconds=idle | seconds)
 
 
 class _Source:
@@ -202,6 +352,13 @@ class _Source:
             return self.store.kind
         assert self._memory is not None
         return "bipartite" if isinstance(self._memory.graph, BipartiteGraph) else "unipartite"
+
+    @property
+    def path(self) -> str | None:
+        """Where the store is, from whatever directory; None for a graph in memory."""
+        if self.store is None or is_url(self.store.path):
+            return None if self.store is None else self.store.path
+        return os.path.abspath(self.store.path)
 
     @property
     def name(self) -> str:

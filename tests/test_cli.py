@@ -120,6 +120,7 @@ SCHEMA: dict[str, Any] = {
     "motif": str, "parameters": dict, "per": str, "count": int, "engine": str, "cluster": str, "workers": int,
     "worker_details": list, "items": int, "leases": int, "plan_key": str, "seconds": dict, "work": dict,
     "graph": dict, "peak_memory_bytes": int, "decisions": list, "output": (str, type(None)), "top": list,
+    "job": (dict, type(None)),
 }  # fmt: skip
 
 

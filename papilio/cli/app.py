@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import click
 
 import papilio
+from papilio.cli.jobdirs import jobs, resume, status, verify
 from papilio.cli.jobs import count, plan
 from papilio.cli.report import say
 from papilio.cli.stores import convert, generate, info
@@ -56,7 +57,7 @@ def cli() -> None:
     """Count dense motifs exactly in large graphs, on one machine, its GPUs, or a Dask cluster."""
 
 
-for _command in (convert, info, generate, plan, count):
+for _command in (convert, info, generate, plan, count, jobs, status, resume, verify):
     cli.add_command(_command)
 
 

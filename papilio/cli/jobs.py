@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 import papilio
+from papilio.cli.jobdirs import report_job_count
 from papilio.cli.options import job_options
-from papilio.cli.report import plan_lines, print_json, report_count
+from papilio.cli.report import plan_lines, print_json
 from papilio.motifs import motif_from_json
 
 __all__ = ["count", "plan"]
@@ -17,6 +18,12 @@ __all__ = ["count", "plan"]
 @click.command()
 @job_options
 @click.option("--output", type=click.Path(), help="Parquet file for the counts per vertex or edge.")
+@click.option(
+    "--job",
+    type=click.Path(),
+    metavar="DIR",
+    help="Job directory that keeps every finished lease; the same command again goes on where it ended.",
+)
 def count(motif: str, store: str, as_json: bool, **options: Any) -> None:
     """Count MOTIF (butterfly) in the graph STORE.
 
@@ -28,10 +35,7 @@ def count(motif: str, store: str, as_json: bool, **options: Any) -> None:
     asked = motif_from_json({"name": motif})
     with ProgressBar() as bar:
         result = papilio.count(store, asked, progress=bar, **options)
-    if as_json:
-        print_json(result.to_json())
-    else:
-        report_count(result)
+    report_job_count(result, as_json)
 
 
 @click.command()

@@ -10,7 +10,7 @@ import click
 
 from papilio.motifs import GRANULARITIES
 
-__all__ = ["INTEGER", "JSON_FLAG", "SIZE", "job_options", "parse_size"]
+__all__ = ["ENGINE_OPTION", "INTEGER", "JSON_FLAG", "SIZE", "job_options", "parse_size"]
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -75,6 +75,10 @@ SIZE, INTEGER = _Size(), _Integer()
 
 
 JSON_FLAG = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+
+ENGINE_OPTION = click.option(
+    "--engine", type=click.Choice(["auto", "cpu", "gpu"]), help="As for count; gpu is never replaced by cpu."
+)
 
 
 def job_options(command: Callable[..., None]) -> Callable[..., None]:

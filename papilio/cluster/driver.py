@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, sleep
@@ -16,6 +16,7 @@ from papilio.errors import ClusterError, ExecutionError, StoreError
 from papilio.kernels.engine import Partial
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.job import EngineChoice, JobSpec, PrepareTask
+from papilio.tasks.jobsession import JobSession
 from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import CountPlan, make_plan
 from papilio.tasks.run import PrepareReport, run_lease, run_prepare
@@ -46,7 +47,9 @@ class JobOutcome:
     worker_peak_bytes : int
         Largest host memory of a worker process.
     n_leases_by_worker : dict of str to int
-        Leases that each worker answered.
+        Leases that each worker answered now.
+    n_leases_before : int
+        Leases that earlier sessions of the job had finished.
     """
 
     plan: CountPlan
@@ -55,6 +58,7 @@ class JobOutcome:
     seconds: dict[str, float]
     worker_peak_bytes: int
     n_leases_by_worker: dict[str, int]
+    n_leases_before: int = 0
 
 
 @contextmanager
@@ -96,11 +100,12 @@ def plan_job(
     run_id: str | None = None,
     *,
     everywhere: bool = False,
+    finished: Iterable[tuple[int, int, int]] = (),
 ) -> tuple[CountPlan, tuple[WorkerInfo, ...], list[PrepareReport]]:
     """Prepare the graph on one worker, or on all of them at the same time, and plan the job.
 
     The graph is read where the engine is: this process needs neither the graph nor a GPU. What was prepared
-    stays in the workers' caches.
+    stays in the workers' caches. ``finished`` are the intervals that the plan leaves out.
 
     Raises
     ------
@@ -123,13 +128,18 @@ def plan_job(
                 f"workers {first.worker} and {report.worker} order the work items differently; "
                 "check that their versions of numpy, numba and papilio are the same"
             )
-    plan = make_plan(job, name, reason, workers, first, memory)
+    plan = make_plan(job, name, reason, workers, first, memory, finished)
     plan.validate()
     return plan, workers, reports
 
 
 def count_job(
-    executor: Executor, job: JobSpec, engine: EngineChoice, shard_parent: Path | None, listener: Listener
+    executor: Executor,
+    job: JobSpec,
+    engine: EngineChoice,
+    shard_parent: Path | None,
+    listener: Listener,
+    session: JobSession | None = None,
 ) -> JobOutcome:
     """Plan a job and run it to its answer.
 
@@ -143,6 +153,8 @@ def count_job(
         Where the vectors of partials pass through; None when the executor runs in this process.
     listener : callable
         Told of every event.
+    session : JobSession, optional
+        Where finished leases are registered, and what earlier sessions finished is found: only the rest runs.
 
     Raises
     ------
@@ -153,30 +165,48 @@ def count_job(
     """
     run_id = uuid4().hex
     started = perf_counter()
-    plan, workers, reports = plan_job(executor, job, engine, listener, run_id, everywhere=True)
+    before = [] if session is None else session.finished_intervals
+    plan, workers, reports = plan_job(
+        executor, job, engine, listener, run_id, everywhere=True, finished=before
+    )
     slowest = max(reports, key=lambda report: sum(report.seconds.values()))
     seconds = {
         "plan": max(0.0, perf_counter() - started - sum(slowest.seconds.values())),
         **slowest.seconds,
     }
     listener(PlanMade(plan))
-    listener(PhaseStarted("run"))
-    needs_files = bool(job.vector_entries) and not executor.in_process
-    if needs_files and shard_parent is None:
-        raise ExecutionError("vectors of workers in other processes need a directory for their shards")
     peak_bytes = max(report.peak_bytes for report in reports)
     by_worker = dict.fromkeys((worker.name for worker in workers), 0)
-    fold, fold_s, started = PartialFold(plan), 0.0, perf_counter()
-    with run_directory(shard_parent) if needs_files and shard_parent else nullcontext() as directory:
+    fold, fold_s, started = PartialFold(plan, keep_shards=session is not None), 0.0, perf_counter()
+    with _shard_directory(executor, plan, shard_parent, session) as directory:
+        if session is not None:
+            for result in session.finished_leases:
+                fold.add(result)
+        listener(PhaseStarted("run"))
         work_of = {(lease.partition, lease.start): lease.work for lease in plan.leases}
         tasks = plan.tasks(run_id, directory)
         for result in executor.run(run_lease, tasks, workers, LEASES_IN_FLIGHT):
             fold_started = perf_counter()
             fold.add(result)
+            if session is not None:
+                session.record(result)
             fold_s += perf_counter() - fold_started
             peak_bytes = max(peak_bytes, result.peak_bytes)
             by_worker[result.worker] = by_worker.get(result.worker, 0) + 1
             listener(LeaseFinished(result, work_of[result.partition, result.start]))
     partial = fold.finish()
     seconds |= {"run": perf_counter() - started - fold_s, "fold": fold_s}
-    return JobOutcome(plan, workers, partial, seconds, peak_bytes, by_worker)
+    return JobOutcome(plan, workers, partial, seconds, peak_bytes, by_worker, len(before))
+
+
+def _shard_directory(
+    executor: Executor, plan: CountPlan, shard_parent: Path | None, session: JobSession | None
+) -> AbstractContextManager[str | None]:
+    """Give the directory for the vectors of leases: the job's, one of this run alone, or none."""
+    if session is not None:
+        return nullcontext(session.begin(plan, executor.name))
+    if executor.in_process or not plan.job.vector_entries:
+        return nullcontext()
+    if shard_parent is None:
+        raise ExecutionError("vectors of workers in other processes need a directory for their shards")
+    return run_directory(shard_parent)

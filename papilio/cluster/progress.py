@@ -69,7 +69,7 @@ class ProgressBar:
             case PhaseStarted(name):
                 self._bar.update(self._task, description=_PHASES[name])
             case PlanMade(plan):
-                self._bar.reset(self._task, total=max(plan.total_work, 1))
+                self._bar.reset(self._task, total=max(plan.total_work, 1), completed=plan.work_finished)
             case LeaseFinished(_, work):
                 self._bar.update(self._task, advance=work)
 

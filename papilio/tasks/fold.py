@@ -22,11 +22,20 @@ class PartialFold:
     """Adds up lease results, each item exactly once.
 
     A result is recorded in the lease book before it is added: an interval that was not planned, or that
-    comes a second time, is refused and changes nothing. A shard is removed once it is added.
+    comes a second time, is refused and changes nothing.
+
+    Parameters
+    ----------
+    plan : CountPlan
+        Its leases and the intervals that were finished before are what may be added.
+    keep_shards : bool
+        Whether shards stay once they are added.
     """
 
-    def __init__(self, plan: CountPlan) -> None:
+    def __init__(self, plan: CountPlan, *, keep_shards: bool = False) -> None:
         self._planned = {(lease.partition, lease.start, lease.stop) for lease in plan.leases}
+        self._planned.update(plan.finished)
+        self._keep_shards = keep_shards
         self._book = LeaseBook([partition.n_items for partition in plan.partitions])
         self._partial = Partial(0, 0, _zero_vectors(plan.job))
 
@@ -57,7 +66,7 @@ class PartialFold:
             raise ExecutionError(f"worker {result.worker} answered vectors {found}; the job needs {expected}")
         self._book.record(*interval)
         self._partial = fold_partials(self._partial, Partial(result.total, result.work, vectors))
-        if result.shard is not None:
+        if result.shard is not None and not self._keep_shards:
             Path(result.shard.path).unlink(missing_ok=True)
 
     def finish(self) -> Partial:

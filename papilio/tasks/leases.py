@@ -55,6 +55,10 @@ class LeaseBook:
             at = stop
         return tuple(gaps)
 
+    def finished(self, partition: int) -> tuple[Interval, ...]:
+        """Return the recorded intervals of ``partition``, in rising order."""
+        return tuple(self._finished[partition])
+
     @property
     def n_finished(self) -> int:
         """Number of recorded intervals."""

@@ -6,16 +6,18 @@ small, frozen, survives JSON, and can be looked at without running anything.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from papilio.errors import TilingError
 from papilio.kernels.engine import EngineName
 from papilio.partitioning.rates import work_rate
-from papilio.partitioning.root_ranges import CostTable, split_guided
+from papilio.partitioning.root_ranges import CostTable
 from papilio.tasks.job import JobSpec, LeaseTask, digest
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.memory import MemoryForecast
+from papilio.tasks.remaining import split_remaining, work_between
 from papilio.tasks.run import PrepareReport
 from papilio.tasks.worker import WorkerInfo
 
@@ -118,6 +120,8 @@ class CountPlan:
     prepared_bytes : int
         Memory that the prepared graph keeps, measured.
     decisions : tuple of Decision
+    finished : tuple of (int, int, int)
+        Partition, start and stop of the intervals that earlier sessions of the job counted.
     """
 
     job: JobSpec
@@ -133,6 +137,7 @@ class CountPlan:
     memory: MemoryForecast
     prepared_bytes: int
     decisions: tuple[Decision, ...]
+    finished: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def n_items(self) -> int:
@@ -150,8 +155,14 @@ class CountPlan:
         items = [[partition.index, partition.n_items] for partition in self.partitions]
         return digest([self.job.question, self.strategy, items, self.costs_digest])
 
+    @property
+    def work_finished(self) -> int:
+        """Predicted work units of the intervals that were finished before."""
+        tables = {partition.index: partition.table for partition in self.partitions}
+        return sum(work_between(tables[partition], start, stop) for partition, start, stop in self.finished)
+
     def validate(self) -> None:
-        """Check that the leases tile every partition exactly.
+        """Check that the leases, with what was finished before, tile every partition exactly.
 
         Raises
         ------
@@ -159,6 +170,8 @@ class CountPlan:
             Naming the first gap or overlap.
         """
         book = LeaseBook([partition.n_items for partition in self.partitions])
+        for interval in self.finished:
+            book.record(*interval)
         for lease in self.leases:
             book.record(lease.partition, lease.start, lease.stop)
         book.require_complete()
@@ -202,6 +215,7 @@ class CountPlan:
         known["leases"] = tuple(Lease(**lease) for lease in data["leases"])
         known["memory"] = MemoryForecast.from_json(data["memory"])
         known["decisions"] = tuple(Decision(**decision) for decision in data["decisions"])
+        known["finished"] = tuple((each[0], each[1], each[2]) for each in data["finished"])
         plan = cls(**known)
         if data["key"] != plan.key:
             raise TilingError(f"the plan says key {data['key']}; its content has {plan.key}: plan again")
@@ -215,6 +229,7 @@ def make_plan(
     workers: tuple[WorkerInfo, ...],
     report: PrepareReport,
     memory: MemoryForecast,
+    finished: Iterable[tuple[int, int, int]] = (),
 ) -> CountPlan:
     """Decide partitions and leases; pure.
 
@@ -229,6 +244,13 @@ def make_plan(
         From slot 0, with the cost table.
     memory : MemoryForecast
         Predicted peak of one worker.
+    finished : iterable of (partition, start, stop)
+        What earlier sessions of the job counted: the leases cover the rest.
+
+    Raises
+    ------
+    TilingError
+        When what is finished overlaps, or passes the items.
     """
     if report.table is None:
         raise ValueError("the report holds no cost table; only the report of slot 0 does")
@@ -258,8 +280,14 @@ def make_plan(
         min_lease_s = max(min_lease_s, min(vector_s / VECTOR_OVERHEAD, fair_s))
         why = f"every lease gives a vector of all counts, which alone costs about {vector_s:.3g} s"
     min_work = int(min_lease_s * speed)
-    intervals = split_guided(table, n_workers, min_work, int(max(MAX_LEASE_S, min_lease_s) * speed))
-    decide(f"{_counted(len(intervals), 'lease')} of at least {min_work:,} {rate.unit}", why)
+    book = LeaseBook([table.n_items])
+    for interval in finished:
+        book.record(*interval)
+    longest = int(max(MAX_LEASE_S, min_lease_s) * speed)
+    pieces = split_remaining(table, book.missing(0), n_workers, min_work, longest)
+    decide(f"{_counted(len(pieces), 'lease')} of at least {min_work:,} {rate.unit}", why)
+    if book.n_finished:
+        decide(f"{_counted(book.n_finished, 'lease')} kept", "earlier sessions of the job finished them")
     return CountPlan(
         job=job,
         engine=engine,
@@ -267,13 +295,14 @@ def make_plan(
         n_workers=n_workers,
         threads=threads,
         partitions=(PartitionPlan(0, table),),
-        leases=tuple(Lease(0, start, stop, table.work_of(start, stop)) for start, stop in intervals),
+        leases=tuple(Lease(0, *piece) for piece in pieces),
         costs_digest=report.costs_digest,
         work_unit=rate.unit,
-        predicted_run_s=table.total / (speed * n_workers),
+        predicted_run_s=sum(work for _, _, work in pieces) / (speed * n_workers),
         memory=memory,
         prepared_bytes=report.prepared_bytes,
         decisions=tuple(decisions),
+        finished=tuple((0, start, stop) for start, stop in book.finished(0)),
     )
 
 

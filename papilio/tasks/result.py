@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Granularity, Motif
+from papilio.motifs import Granularity, Motif, motif_from_json
 from papilio.storage.store import GraphStore
 from papilio.tasks.plan import Decision
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["CountResult", "TopEntry", "find_top"]
+__all__ = ["CountResult", "TopEntry", "find_top", "result_from_json"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,12 @@ class CountResult:
     vectors : dict of str to ndarray of uint64, host
         Per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), per edge ``edge`` of shape (n_edges,) in the
         order of the edges sorted by (u, v); empty for ``total``.
+    job_directory : str or None
+        Where the ledger of the count is kept.
+    leases_before : int
+        How many of the leases earlier sessions of the job had counted.
+    reused : bool
+        Whether the job was finished already, so that nothing was counted now.
     """
 
     motif: Motif
@@ -103,6 +109,9 @@ class CountResult:
     output: str | None = None
     top: tuple[TopEntry, ...] = ()
     vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict, repr=False)
+    job_directory: str | None = None
+    leases_before: int = 0
+    reused: bool = False
 
     @property
     def work_per_second(self) -> float:
@@ -137,7 +146,36 @@ class CountResult:
                 {"place": e.place, "ids": list(e.ids), "labels": list(e.labels), "count": e.count}
                 for e in self.top
             ],
+            "job": None
+            if self.job_directory is None
+            else {"path": self.job_directory, "leases_before": self.leases_before, "reused": self.reused},
         }
+
+
+def result_from_json(data: dict[str, Any], vectors: dict[str, NDArray[np.uint64]]) -> CountResult:
+    """Rebuild a result from :meth:`CountResult.to_json`'s form and the vectors that it leaves out."""
+    details = data["worker_details"]
+    kept = [{name: value for name, value in worker.items() if name != "leases"} for worker in details]
+    unit = next(name for name in data["work"] if not name.endswith("_per_second"))
+    same = (
+        "per", "count", "engine", "cluster", "items", "leases", "plan_key", "seconds", "graph",
+        "peak_memory_bytes", "output",
+    )  # fmt: skip
+    job = data["job"] or {"path": None, "leases_before": 0, "reused": False}
+    return CountResult(
+        **{name: data[name] for name in same},
+        motif=motif_from_json({"name": data["motif"], **data["parameters"]}),
+        workers=tuple(WorkerInfo.from_json(worker) for worker in kept),
+        leases_by_worker={worker["name"]: worker["leases"] for worker in details},
+        work=data["work"][unit],
+        work_unit=unit,
+        decisions=tuple(Decision(**decision) for decision in data["decisions"]),
+        top=tuple(TopEntry(e["place"], tuple(e["ids"]), tuple(e["labels"]), e["count"]) for e in data["top"]),
+        vectors=vectors,
+        job_directory=job["path"],
+        leases_before=job["leases_before"],
+        reused=job["reused"],
+    )
 
 
 def find_top(

@@ -14,12 +14,13 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.errors import StoreError
 from papilio.kernels.engine import ENGINES, Engine, EngineName, load_engine
 from papilio.kernels.gpu.discovery import list_gpus
 from papilio.partitioning.root_ranges import CostTable
@@ -118,6 +119,8 @@ class LeaseResult:
         Where the vectors of the partial are.
     vectors : dict of str to ndarray of uint64, host
         The vectors themselves, when they need not leave the process.
+    began_at, ended_at : float
+        By the clock of the worker, seconds since 1970.
     """
 
     partition: int
@@ -131,6 +134,8 @@ class LeaseResult:
     peak_bytes: int
     shard: ShardRef | None = None
     vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
+    began_at: float = 0.0
+    ended_at: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the vectors as a JSON object; the inverse of :meth:`from_json`."""
@@ -219,9 +224,15 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
     """Count the interval of a task; its vectors, if any, go to a shard when the task names a directory.
 
     Parameters are those of :func:`run_prepare`.
+
+    Raises
+    ------
+    StoreError
+        When the shard cannot be written.
     """
     seconds = {"read": 0.0, "prepare": 0.0}
     with _engine_lock:
+        began_at = time()
         engine = _engine_of(task.job.motif, task.engine, seat.threads)
         prepared = _prepare(task.job, engine, seat, seconds)
         started = perf_counter()
@@ -232,7 +243,7 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
     if vectors and task.shard_dir is not None:
         name = f"{task.partition}-{task.start}-{task.stop}-{task.attempt}.parquet"
         path = str(Path(task.shard_dir) / name)
-        shard, vectors = ShardRef(path, write_partial_shard(path, vectors)), {}
+        shard, vectors = _write_shard(path, vectors), {}
     seconds["write"] = perf_counter() - started
     return LeaseResult(
         partition=task.partition,
@@ -246,4 +257,15 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
         peak_bytes=peak_memory_bytes(),
         shard=shard,
         vectors=vectors,
+        began_at=began_at,
+        ended_at=time(),
     )
+
+
+def _write_shard(path: str, vectors: dict[str, NDArray[np.uint64]]) -> ShardRef:
+    try:
+        return ShardRef(path, write_partial_shard(path, vectors))
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot write the vectors of a lease ({error.strerror or error}); make room there"
+        ) from error

@@ -1,0 +1,150 @@
+"""The commands on job directories: jobs, status, resume, verify."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import papilio
+from papilio.cli.options import ENGINE_OPTION, JSON_FLAG
+from papilio.cli.report import print_json, report_count, say
+
+if TYPE_CHECKING:
+    from papilio.tasks.jobdir import JobStatus, SessionInfo
+    from papilio.tasks.result import CountResult
+
+__all__ = ["jobs", "report_job_count", "resume", "status", "verify"]
+
+
+def report_job_count(result: CountResult, as_json: bool) -> None:
+    """Write a count, and how much of it the job directory held already."""
+    if as_json:
+        print_json(result.to_json())
+        return
+    report_count(result)
+    if result.reused:
+        say(f"job {result.job_directory}: finished before; nothing was counted now")
+    elif result.leases_before:
+        say(f"job {result.job_directory}: resumed, {result.leases_before} leases were counted before")
+    elif result.job_directory is not None:
+        say(f"job {result.job_directory}: finished")
+
+
+@click.command()
+@click.argument("root", type=click.Path(), default=".")
+@JSON_FLAG
+def jobs(root: str, as_json: bool) -> None:
+    """List the job directories at and below ROOT (by default here), three levels deep."""
+    found = papilio.list_jobs(root)
+    if as_json:
+        rows = [
+            {"path": each[0], "problem": each[1]} if isinstance(each, tuple) else each.to_json()
+            for each in found
+        ]
+        print_json({"jobs": rows})
+        return
+    for each in found:
+        if isinstance(each, tuple):
+            click.echo(f"damaged      {each[0]}: {each[1]}")
+        else:
+            click.echo(
+                f"{each.state:11}  {_share(each):>6}  {each.motif['name']} per {each.per}  {each.path}"
+            )
+
+
+@click.command()
+@click.argument("directory", type=click.Path())
+@JSON_FLAG
+def status(directory: str, as_json: bool) -> None:
+    """Show state and progress of the job of DIRECTORY, from any machine that sees it."""
+    found = papilio.open_job(directory).status()
+    if as_json:
+        print_json(found.to_json())
+    else:
+        click.echo("\n".join(_status_lines(found)))
+
+
+@click.command()
+@click.argument("directory", type=click.Path())
+@click.option("--cluster", metavar="CLUSTER", help="As for count; by default as the job was begun.")
+@ENGINE_OPTION
+@click.option("--workers", type=click.IntRange(min=1), help="As for count; by default as the job was begun.")
+@JSON_FLAG
+def resume(directory: str, as_json: bool, **options: Any) -> None:
+    """Go on with the job of DIRECTORY: what its ledger holds is kept, only the rest is counted."""
+    from papilio.cluster.progress import ProgressBar
+
+    with ProgressBar() as bar:
+        result = papilio.resume_job(directory, progress=bar, **options)
+    report_job_count(result, as_json)
+
+
+@click.command()
+@click.argument("directory", type=click.Path())
+@click.option(
+    "--sample",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Leases, chosen at random, to count again in this process and compare exactly.",
+)
+@ENGINE_OPTION
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the choice of leases.")
+@JSON_FLAG
+def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: bool) -> None:
+    """Check the finished job of DIRECTORY: ledger, tiling, sums, shards, graph, and a sample of its leases."""
+    engine_choice: Any = engine or "auto"
+    checked, again = papilio.verify_job(directory, sample=sample, engine=engine_choice, seed=seed)
+    if as_json:
+        from dataclasses import asdict
+
+        print_json({**checked.to_json(), "recount": None if again is None else asdict(again)})
+        return
+    click.echo(checked.count)
+    say(f"ledger: {checked.records} records, all checksums right")
+    say(f"leases: {checked.leases}, which tile {checked.items:,} work items and sum to the count")
+    if checked.shards:
+        say(f"shards: {checked.shards}, all checksums right; they sum to the vectors of the answer")
+    say(f"graph: {checked.graph or 'was in memory, not checked'}")
+    if again is not None:
+        say(
+            f"recount: {again.leases} leases ({again.items:,} items) on engine {again.engine}, seed {again.seed}: "
+            "all equal"
+        )
+
+
+def _share(found: JobStatus) -> str:
+    """Return the progress in percent; 100 only for a finished job."""
+    return f"{100.0 if found.state == 'finished' else min(found.share * 100, 99.9):.1f}%"
+
+
+def _at(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _status_lines(found: JobStatus) -> list[str]:
+    state: str = found.state
+    if found.holder is not None:
+        state += f" (process {found.holder.pid} on {found.holder.host} since {_at(found.holder.since)})"
+    lines = [
+        f"job         {found.path}",
+        f"state       {state}",
+        f"question    {found.motif['name']} per {found.per} in {found.source or 'a graph in memory'}",
+        f"graph       {found.graph_hash}",
+        f"plan        {found.plan_key or 'not yet made'}",
+        f"progress    {_share(found)}: {found.leases:,} leases, {found.items_done:,} of {found.items:,} items",
+    ]
+    if found.count is not None:
+        lines.append(f"count       {found.count:,}")
+    return [*lines, *(_session_line(session) for session in found.sessions)]
+
+
+def _session_line(session: SessionInfo) -> str:
+    ended = "" if session.ended_at is None else f" to {_at(session.ended_at)}: {session.outcome}"
+    return (
+        f"session {session.number:<3} {session.leases} of {session.planned} leases, engine {session.engine}, "
+        f"{session.workers} workers ({session.cluster}), process {session.pid} on {session.host}, "
+        f"{_at(session.began_at)}{ended}"
+    )

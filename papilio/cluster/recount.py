@@ -1,0 +1,104 @@
+"""Count a sample of a job's leases again, in this process and on an engine of choice, and compare exactly."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+import numpy as np
+
+from papilio.cluster.driver import plan_job
+from papilio.cluster.events import ignore_events
+from papilio.cluster.inline import InlineExecutor
+from papilio.errors import ExecutionError, InputError, TilingError
+from papilio.kernels.engine import EngineName
+from papilio.storage.results import read_partial_shard
+from papilio.tasks.job import EngineChoice, LeaseTask
+from papilio.tasks.jobdir import JobDirectory
+from papilio.tasks.run import LeaseResult, run_lease
+
+__all__ = ["Recount", "recount_leases"]
+
+
+@dataclass(frozen=True)
+class Recount:
+    """What was counted again.
+
+    Attributes
+    ----------
+    engine : str
+    seed : int
+    leases : int
+        How many, chosen at random without repetition.
+    items, work : int
+        Their work items and work units.
+    """
+
+    engine: EngineName
+    seed: int
+    leases: int
+    items: int
+    work: int
+
+
+def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, seed: int) -> Recount:
+    """Count ``sample`` random finished leases again, or all if there are fewer.
+
+    Raises
+    ------
+    ExecutionError
+        Naming the first lease whose total, work or vectors differ.
+    TilingError
+        When the engine finds other work items.
+    InputError
+        When the graph was in memory.
+    """
+    if directory.source is None:
+        raise InputError(f"the graph of {directory.root} was in memory; its leases cannot be counted again")
+    job = replace(directory.job, source=directory.source)
+    leases = directory.history().leases
+    chosen = random.Random(seed).sample(leases, min(sample, len(leases)))
+    with InlineExecutor() as executor:
+        plan, (worker,), _ = plan_job(executor, job, engine, ignore_events)
+        if plan.key != directory.plan_key:
+            raise TilingError(
+                f"{directory.root} holds the plan {directory.plan_key}; the {plan.engine} engine makes the plan "
+                f"{plan.key} here: its work items are others"
+            )
+        run_id = uuid4().hex
+        for lease in chosen:
+            task = LeaseTask(
+                job, plan.engine, plan.key, run_id, lease.partition, lease.start, lease.stop, lease.work
+            )
+            _compare(lease, run_lease(task, worker.seat))
+    return Recount(
+        engine=plan.engine,
+        seed=seed,
+        leases=len(chosen),
+        items=sum(lease.stop - lease.start for lease in chosen),
+        work=sum(lease.work for lease in chosen),
+    )
+
+
+def _compare(lease: LeaseResult, again: LeaseResult) -> None:
+    name = f"items [{lease.start}, {lease.stop}) of partition {lease.partition}"
+    for what, found, expected in (
+        ("total", lease.total, again.total),
+        ("work", lease.work, again.work),
+    ):
+        if found != expected:
+            raise ExecutionError(
+                f"{name}: the ledger holds {what} {found} of engine {lease.engine}; "
+                f"engine {again.engine} counts {expected}"
+            )
+    if lease.shard is None:
+        return
+    vectors = read_partial_shard(lease.shard.path, lease.shard.checksum)
+    for key, vector in again.vectors.items():
+        if not np.array_equal(vectors[key], vector):
+            entry = int(np.flatnonzero(vectors[key] != vector)[0])
+            raise ExecutionError(
+                f"{name}: entry {entry} of vector {key!r} is {int(vectors[key][entry])} of engine "
+                f"{lease.engine}; engine {again.engine} counts {int(vector[entry])}"
+            )

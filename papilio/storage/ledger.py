@@ -1,0 +1,298 @@
+"""An append-only record file that survives a kill at any instant, with one writer at a time.
+
+One record is one line, a JSON object ``{"record": {...}, "checksum": "..."}``. The checksum covers the record and
+the checksum of the line before, so that a line that was changed, removed or moved breaks the chain. A line
+counts once its newline is on the disk: :meth:`Ledger.append` returns only after an fsync, and what stands after
+the last newline was never acknowledged. Such a torn line is passed over by readers and cut off by the next
+writer; a complete line that does not fit the chain is damage, and refused.
+
+The writer holds an flock on ``<name>.lock`` beside the file. The system frees it when the process ends in
+whatever way, so that a lock file left by a dead process blocks nobody.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from papilio.errors import StoreError
+
+__all__ = ["Holder", "Ledger", "LedgerContent", "find_holder", "read_ledger", "sync_path", "write_durably"]
+
+LOCK_WAIT_S = 1.0
+"""How long a writer tries to get the lock: whoever asks for the holder takes a shared lock for an instant."""
+
+_LOCK_PAUSE_S = 0.05
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that writes a ledger.
+
+    Attributes
+    ----------
+    host : str
+    pid : int
+    since : float
+        Time at which it took the lock, seconds since 1970.
+    """
+
+    host: str
+    pid: int
+    since: float
+
+
+@dataclass(frozen=True)
+class LedgerContent:
+    """What a ledger holds.
+
+    Attributes
+    ----------
+    records : tuple of dict
+        In the order written.
+    tip : str
+        Checksum of the last line, which covers all of them; empty without lines.
+    n_bytes : int
+        Length of the whole lines.
+    torn_bytes : int
+        Length of what a kill left after them.
+    """
+
+    records: tuple[dict[str, Any], ...]
+    tip: str
+    n_bytes: int
+    torn_bytes: int
+
+
+def _checksum(before: str, record: Mapping[str, Any]) -> str:
+    text = before + json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def read_ledger(path: str | os.PathLike[str]) -> LedgerContent:
+    """Read and check all records; works while another process appends. O(bytes).
+
+    Raises
+    ------
+    StoreError
+        Naming file and line, when the file cannot be read or a whole line does not fit the chain.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise StoreError(f"{os.fspath(path)}: cannot be read ({error.strerror})") from error
+    whole = content.rfind(b"\n") + 1
+    records, tip = [], ""
+    for number, line in enumerate(content[:whole].split(b"\n")[:-1], start=1):
+        try:
+            data = json.loads(line)
+            record, found = data["record"], data["checksum"]
+            expected = _checksum(tip, record)
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(_damage(path, number, f"is no record ({error!r})")) from error
+        if found != expected or not isinstance(record, dict):
+            raise StoreError(_damage(path, number, f"has checksum {found}; its content has {expected}"))
+        records.append(record)
+        tip = expected
+    return LedgerContent(tuple(records), tip, whole, len(content) - whole)
+
+
+def _damage(path: str | os.PathLike[str], number: int, what: str) -> str:
+    return f"{os.fspath(path)}, line {number} {what}: the ledger was damaged; start a new job directory"
+
+
+def _lock_path(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    return target.with_name(target.name + ".lock")
+
+
+def find_holder(path: str | os.PathLike[str]) -> Holder | None:
+    """Return the process that writes the ledger ``path`` now, or None."""
+    try:
+        descriptor = os.open(_lock_path(path), os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return _read_holder(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _read_holder(descriptor: int) -> Holder:
+    try:
+        return Holder(**json.loads(os.pread(descriptor, 4096, 0)))
+    except (ValueError, TypeError):
+        return Holder("unknown", 0, 0.0)
+
+
+class Ledger:
+    """The one writer of a record file; a context manager. Not safe for several threads at once.
+
+    Entering creates the file if there is none, takes the lock, reads and checks what is there, and cuts off a
+    torn last line.
+
+    Parameters
+    ----------
+    path : path-like
+        Its directory exists.
+
+    Attributes
+    ----------
+    path : str
+    content : LedgerContent
+        What the file held when it was entered, without a torn line.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self.content = LedgerContent((), "", 0, 0)
+        self._tip = ""
+        self._n_records = self._n_bytes = 0
+        self._file = self._lock = -1
+
+    def __enter__(self) -> Self:
+        """Take the lock and read.
+
+        Raises
+        ------
+        StoreError
+            When another process holds the lock (it is named), or the file cannot be written or is damaged.
+        """
+        try:
+            self._lock = _take_lock(self.path)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            self.content = read_ledger(self.path)
+            if self.content.torn_bytes:
+                os.ftruncate(self._file, self.content.n_bytes)
+            os.fsync(self._file)
+            sync_path(Path(self.path).parent)
+        except OSError as error:
+            self.close()
+            raise StoreError(f"{self.path}: cannot be written ({error.strerror})") from error
+        except BaseException:
+            self.close()
+            raise
+        self._tip, self._n_bytes = self.content.tip, self.content.n_bytes
+        self._n_records = len(self.content.records)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the lock; safe to call twice."""
+        for descriptor in (self._file, self._lock):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._lock = -1
+
+    @property
+    def tip(self) -> str:
+        """Checksum of the last line."""
+        return self._tip
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return self._n_records
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add a record; it is on the disk when this returns, or not at all.
+
+        Raises
+        ------
+        StoreError
+            When it cannot be written: the file then holds what it held before.
+        """
+        checksum = _checksum(self._tip, record)
+        line = json.dumps({"record": record, "checksum": checksum}, separators=(",", ":")).encode() + b"\n"
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            os.fsync(self._file)
+        except OSError as error:
+            os.ftruncate(self._file, self._n_bytes)
+            raise StoreError(
+                f"{self.path}: cannot append a record of {len(line)} bytes ({error.strerror}); "
+                f"its {self._n_records} records are kept: make room, then resume"
+            ) from error
+        self._tip, self._n_bytes, self._n_records = checksum, self._n_bytes + len(line), self._n_records + 1
+
+
+def _take_lock(path: str) -> int:
+    lock_path = _lock_path(path)
+    descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        _wait_for_lock(descriptor, path)
+        text = json.dumps(asdict(Holder(socket.gethostname(), os.getpid(), time.time())))
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode(), 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _wait_for_lock(descriptor: int, path: str) -> None:
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise
+            if time.monotonic() > deadline:
+                holder = _read_holder(descriptor)
+                raise StoreError(
+                    f"{path} is being written by process {holder.pid} on {holder.host}; "
+                    "wait for it, or stop it and resume"
+                ) from error
+            time.sleep(_LOCK_PAUSE_S)
+        else:
+            return
+
+
+def sync_path(path: str | os.PathLike[str]) -> None:
+    """Return once a file's content, or a directory's list of names, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_durably(path: str | os.PathLike[str], text: str) -> None:
+    """Write a small file under a temporary name, and rename it into place once it is on the disk.
+
+    Raises
+    ------
+    StoreError
+        When it cannot be written; what was there before stays.
+    """
+    target = Path(path)
+    scratch = target.with_name(f".{target.name}.new-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        with scratch.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(target)
+        sync_path(target.parent)
+    except OSError as error:
+        raise StoreError(f"{target}: cannot be written ({error.strerror}); make room, then resume") from error
+    finally:
+        scratch.unlink(missing_ok=True)

@@ -1,0 +1,115 @@
+"""Check a finished job from its files alone: ledger, tiling, sums, shards, graph."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from papilio.errors import ExecutionError, InputError, StoreError
+from papilio.storage.store import open_store
+from papilio.tasks.fold import PartialFold
+from papilio.tasks.jobdir import JobDirectory, JobHistory
+from papilio.tasks.plan import CountPlan
+
+__all__ = ["JobCheck", "check_job"]
+
+
+@dataclass(frozen=True)
+class JobCheck:
+    """What was checked, all of it found right.
+
+    Attributes
+    ----------
+    count : int
+        The answer, which is the sum of the partials.
+    records : int
+        Records of the ledger.
+    leases, items : int
+        Leases and their work items, which tile every partition.
+    shards : int
+        Shards with the right size and checksum, whose sum is the vectors of the answer.
+    graph : str or None
+        Content hash of the store, computed from its edges; None for a graph in memory, which was not checked.
+    """
+
+    count: int
+    records: int
+    leases: int
+    items: int
+    shards: int
+    graph: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return asdict(self)
+
+
+def check_job(directory: JobDirectory) -> JobCheck:
+    """Check everything that can be checked without counting.
+
+    Raises
+    ------
+    InputError
+        When the job is not finished.
+    StoreError
+        Naming the file that is missing or damaged.
+    TilingError
+        When leases overlap or leave a gap.
+    ExecutionError
+        When the partials do not add up to the answer.
+    """
+    if not directory.finished:
+        raise InputError(f"the job of {directory.root} is not finished; run papilio resume {directory.root}")
+    answer, history, plan = directory.answer(), directory.history(), directory.plan()
+    _check_end(directory, answer, history)
+    directory.book(plan, history).require_complete()
+    result = directory.result()
+    if result.plan_key != plan.key:
+        raise ExecutionError(f"{directory.root}: the answer is of plan {result.plan_key}, not {plan.key}")
+    n_shards = _check_sums(directory, plan, history)
+    graph = None
+    if directory.source is not None:
+        store = open_store(directory.source)
+        if store.hash != plan.job.graph_hash:
+            raise StoreError(
+                f"{directory.source} holds the graph {store.hash}; the job counted {plan.job.graph_hash}"
+            )
+        store.verify()
+        graph = store.hash
+    return JobCheck(result.count, history.n_records, len(history.leases), plan.n_items, n_shards, graph)
+
+
+def _check_end(directory: JobDirectory, answer: dict[str, Any], history: JobHistory) -> None:
+    """Refuse a ledger that is not the one that the answer was made from."""
+    expected, found = answer["ledger"], {"n_records": history.n_records, "tip": history.tip}
+    if found != expected:
+        raise StoreError(
+            f"{directory.ledger_path} has {found['n_records']} records ending in {found['tip']}; the answer was "
+            f"made from {expected['n_records']} ending in {expected['tip']}: it was changed afterwards"
+        )
+
+
+def _check_sums(directory: JobDirectory, plan: CountPlan, history: JobHistory) -> int:
+    """Add the partials up again; return the number of shards."""
+    for lease, n_bytes in zip(history.leases, history.shard_bytes, strict=True):
+        if lease.shard is not None and Path(lease.shard.path).is_file():
+            size = Path(lease.shard.path).stat().st_size
+            if size != n_bytes:
+                raise StoreError(f"{lease.shard.path} has {size} bytes; the ledger says {n_bytes}")
+    finished = tuple((lease.partition, lease.start, lease.stop) for lease in history.leases)
+    fold = PartialFold(replace(plan, leases=(), finished=finished), keep_shards=True)
+    for lease in history.leases:
+        fold.add(lease)
+    partial, result = fold.finish(), directory.result()
+    for what, sum_, said in (("count", partial.total, result.count), ("work", partial.work, result.work)):
+        if sum_ != said:
+            raise ExecutionError(f"{directory.root}: the leases sum to {what} {sum_}; the answer says {said}")
+    for name, vector in partial.vectors.items():
+        if not np.array_equal(vector, result.vectors.get(name, np.empty(0))):
+            raise ExecutionError(
+                f"{directory.root}: the shards do not sum to the vector {name!r} of the answer"
+            )
+    return sum(lease.shard is not None for lease in history.leases)

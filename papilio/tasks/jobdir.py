@@ -1,0 +1,403 @@
+"""A job directory: all that is known of one job, readable while it runs and after it was killed.
+
+    job.json          what is asked, by which version of Papilio, with which settings
+    plan.json         the plan of the first session; its key identifies the items
+    ledger.jsonl      sessions and finished leases, see :mod:`papilio.storage.ledger`
+    shards/N/         vectors of the leases that session N finished
+    vectors.parquet   their sum, once the job is finished
+    result.json       the answer; its presence makes the job finished
+
+This module reads; :mod:`papilio.tasks.jobsession` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import papilio
+from papilio.errors import InputError, PapilioError, StoreError, TilingError
+from papilio.motifs import motif_to_json
+from papilio.storage.ledger import Holder, find_holder, read_ledger
+from papilio.storage.location import local_path
+from papilio.storage.results import read_partial_shard
+from papilio.tasks.job import JobSpec, digest
+from papilio.tasks.leases import LeaseBook
+from papilio.tasks.plan import CountPlan
+from papilio.tasks.remaining import work_between
+from papilio.tasks.result import CountResult, result_from_json
+from papilio.tasks.run import LeaseResult, ShardRef
+
+__all__ = ["JobDirectory", "JobHistory", "JobState", "JobStatus", "SessionInfo", "list_jobs"]
+
+FORMAT, FORMAT_VERSION = "papilio-job", 1
+
+JobState = Literal["running", "interrupted", "finished"]
+
+_SEARCH_DEPTH = 3
+"""Levels below the root at which job directories are looked for."""
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    """One process's turn at a job.
+
+    Attributes
+    ----------
+    number : int
+        From 1 on.
+    host : str
+    pid : int
+    engine, cluster : str
+    workers : int
+        Workers that its leases were planned for.
+    planned, leases : int
+        Leases planned, and finished so far.
+    began_at : float
+        Seconds since 1970.
+    ended_at : float or None
+        None while it runs, and when it was killed.
+    outcome : str or None
+        ``finished``, or why it ended before.
+    """
+
+    number: int
+    host: str
+    pid: int
+    engine: str
+    cluster: str
+    workers: int
+    planned: int
+    leases: int
+    began_at: float
+    ended_at: float | None
+    outcome: str | None
+
+
+@dataclass(frozen=True)
+class JobHistory:
+    """What the ledger of a job says.
+
+    Attributes
+    ----------
+    sessions : tuple of SessionInfo
+    leases : tuple of LeaseResult
+        In the order finished; the paths of their shards are absolute.
+    shard_bytes : tuple of int
+        Size of the shard of each lease; 0 without one.
+    tip : str
+        Checksum of the last record, which covers all.
+    n_records : int
+    """
+
+    sessions: tuple[SessionInfo, ...]
+    leases: tuple[LeaseResult, ...]
+    shard_bytes: tuple[int, ...]
+    tip: str
+    n_records: int
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """State and progress of a job.
+
+    Attributes
+    ----------
+    path : str
+    state : {"running", "interrupted", "finished"}
+    motif : dict
+        Name and parameters.
+    per : str
+    graph_hash : str
+    source : str or None
+        The store; None for a graph in memory.
+    plan_key : str or None
+        None until the job was planned.
+    created_at : float
+        Seconds since 1970.
+    leases : int
+        Finished leases.
+    items_done, items : int
+        Work items counted, and in all (0 until the job was planned).
+    work_done, work : int
+        Their predicted work units.
+    count : int or None
+        The answer, once there is one.
+    holder : Holder or None
+        The process that runs the job now.
+    sessions : tuple of SessionInfo
+    """
+
+    path: str
+    state: JobState
+    motif: dict[str, Any]
+    per: str
+    graph_hash: str
+    source: str | None
+    plan_key: str | None
+    created_at: float
+    leases: int
+    items_done: int
+    items: int
+    work_done: int
+    work: int
+    count: int | None
+    holder: Holder | None
+    sessions: tuple[SessionInfo, ...]
+
+    @property
+    def share(self) -> float:
+        """Share of the predicted work that is done, 0 to 1."""
+        if self.state == "finished":
+            return 1.0
+        return self.work_done / self.work if self.work else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields and ``share`` as a JSON object."""
+        return {**asdict(self), "share": round(self.share, 6)}
+
+
+class JobDirectory:
+    """A job directory to read from; opening it reads ``job.json`` only.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Attributes
+    ----------
+    root : Path
+    described : dict
+        ``job.json``.
+
+    Raises
+    ------
+    StoreError
+        When it is no job directory, or one of a newer version.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.root = local_path(path)
+        self.described = self._read_json("job.json")
+        if self.described.get("format") != FORMAT:
+            raise StoreError(f"{self.root / 'job.json'} does not describe a job; give a job directory")
+        version = self.described.get("format_version")
+        if version != FORMAT_VERSION:
+            raise StoreError(
+                f"{self.root} has format_version {version!r}; this version of Papilio reads {FORMAT_VERSION}"
+            )
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        path = self.root / name
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise StoreError(f"{self.root} is no job directory: it has no {name}") from error
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path} cannot be read ({error})") from error
+        if not isinstance(data, dict):
+            raise StoreError(f"{path} holds no JSON object; it was damaged")
+        return data
+
+    @property
+    def ledger_path(self) -> Path:
+        """The ledger."""
+        return self.root / "ledger.jsonl"
+
+    @property
+    def job(self) -> JobSpec:
+        """The question, on the store that it was first asked of."""
+        return JobSpec.from_json(self.described["job"])
+
+    @property
+    def source(self) -> str | None:
+        """Path of the store; None for a graph in memory."""
+        source: str | None = self.described["source"]
+        return source
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """``cluster``, ``engine``, ``workers`` and ``output`` of the first session."""
+        settings: dict[str, Any] = self.described["settings"]
+        return settings
+
+    @property
+    def plan_key(self) -> str | None:
+        """Identity of the items; None until the job was planned."""
+        key: str | None = self.described["plan_key"]
+        return key
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job has its answer."""
+        return (self.root / "result.json").is_file()
+
+    def require_question(self, job: JobSpec) -> None:
+        """Refuse another graph, motif or granularity, and another version of Papilio.
+
+        Raises
+        ------
+        InputError
+            Naming what the directory holds and what is asked.
+        """
+        held = self.job
+        if held.question != job.question:
+            raise InputError(
+                f"job directory {self.root} holds job {digest(held.question)} ({_name(held)}); asked is job "
+                f"{digest(job.question)} ({_name(job)}): give another directory"
+            )
+        if self.described["version"] != papilio.__version__ and not self.finished:
+            raise InputError(
+                f"job directory {self.root} was begun by papilio {self.described['version']}; this is "
+                f"{papilio.__version__}, whose work items may differ: finish it with the former"
+            )
+
+    def plan(self) -> CountPlan:
+        """Return the plan of the first session."""
+        try:
+            plan = CountPlan.from_json(self._read_json("plan.json"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"{self.root / 'plan.json'} is no plan ({error!r}); it was damaged") from error
+        if plan.key != self.plan_key:
+            raise TilingError(
+                f"{self.root}: job.json names the plan {self.plan_key}; plan.json has {plan.key}"
+            )
+        return plan
+
+    def history(self) -> JobHistory:
+        """Read the ledger; works while another process writes it."""
+        content = read_ledger(self.ledger_path)
+        try:
+            return _read_history(self.root, content.records, content.tip)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"{self.ledger_path} holds a record of another kind ({error!r})") from error
+
+    def book(self, plan: CountPlan, history: JobHistory) -> LeaseBook:
+        """Return the intervals that the ledger holds, each once.
+
+        Raises
+        ------
+        TilingError
+            When two of them overlap, or one passes the items.
+        """
+        book = LeaseBook([partition.n_items for partition in plan.partitions])
+        for lease in history.leases:
+            try:
+                book.record(lease.partition, lease.start, lease.stop)
+            except TilingError as error:
+                raise TilingError(f"{self.ledger_path}: {error}") from error
+        return book
+
+    def status(self) -> JobStatus:
+        """Return state and progress."""
+        holder = find_holder(self.ledger_path)
+        history = self.history()
+        items = work = work_done = 0
+        if self.plan_key is not None:
+            plan = self.plan()
+            items, work = plan.n_items, plan.total_work
+            tables = [partition.table for partition in plan.partitions]
+            work_done = sum(work_between(tables[e.partition], e.start, e.stop) for e in history.leases)
+        finished, job = self.finished, self.job
+        return JobStatus(
+            path=str(self.root),
+            state="finished" if finished else "running" if holder else "interrupted",
+            motif=motif_to_json(job.motif),
+            per=job.per,
+            graph_hash=job.graph_hash,
+            source=self.source,
+            plan_key=self.plan_key,
+            created_at=self.described["created_at"],
+            leases=len(history.leases),
+            items_done=sum(lease.stop - lease.start for lease in history.leases),
+            items=items,
+            work_done=work_done,
+            work=work,
+            count=self.answer()["result"]["count"] if finished else None,
+            holder=None if finished else holder,
+            sessions=history.sessions,
+        )
+
+    def answer(self) -> dict[str, Any]:
+        """Return ``result.json``: ``result``, ``ledger`` (``n_records``, ``tip``) and ``vectors_checksum``."""
+        return self._read_json("result.json")
+
+    def result(self) -> CountResult:
+        """Return the answer of a finished job, without counting.
+
+        Raises
+        ------
+        InputError
+            When the job is not finished.
+        StoreError
+            When a file of the answer is missing or damaged.
+        """
+        if not self.finished:
+            raise InputError(f"the job of {self.root} is not finished; run papilio resume {self.root}")
+        answer = self.answer()
+        vectors = {}
+        if answer["vectors_checksum"] is not None:
+            vectors = read_partial_shard(self.root / "vectors.parquet", answer["vectors_checksum"])
+        result = result_from_json(answer["result"], vectors)
+        return replace(result, reused=True, leases_before=result.leases, leases_by_worker={})
+
+
+def _name(job: JobSpec) -> str:
+    return f"{json.dumps(motif_to_json(job.motif))} per {job.per} in graph {job.graph_hash}"
+
+
+def _read_history(root: Path, records: tuple[dict[str, Any], ...], tip: str) -> JobHistory:
+    sessions: dict[int, SessionInfo] = {}
+    leases, shard_bytes = [], []
+    for record in records:
+        fields = {name: value for name, value in record.items() if name != "type"}
+        number = fields.pop("session")
+        if record["type"] == "session":
+            sessions[number] = SessionInfo(number, leases=0, ended_at=None, outcome=None, **fields)
+        elif record["type"] == "lease":
+            sessions[number] = replace(sessions[number], leases=sessions[number].leases + 1)
+            leases.append(_read_lease(root, fields))
+            shard_bytes.append(0 if fields["shard"] is None else int(fields["shard"]["n_bytes"]))
+        elif record["type"] == "end":
+            sessions[number] = replace(sessions[number], **fields)
+        else:
+            raise ValueError(f"a record of type {record['type']!r}")
+    return JobHistory(tuple(sessions.values()), tuple(leases), tuple(shard_bytes), tip, len(records))
+
+
+def _read_lease(root: Path, fields: Mapping[str, Any]) -> LeaseResult:
+    shard = fields["shard"]
+    reference = None if shard is None else ShardRef(str(root / shard["path"]), shard["checksum"])
+    return LeaseResult(**{**fields, "total": int(fields["total"]), "shard": reference})
+
+
+def list_jobs(root: str | os.PathLike[str] = ".") -> tuple[JobStatus | tuple[str, str], ...]:
+    """Return the status of the job directories at and below ``root``, by path; three levels deep.
+
+    A directory that cannot be read is given as its path and what is wrong with it.
+
+    Raises
+    ------
+    StoreError
+        When ``root`` is no directory.
+    """
+    top = local_path(root)
+    if not top.is_dir():
+        raise StoreError(f"{top} is no directory")
+    found: list[JobStatus | tuple[str, str]] = []
+    for parent, directories, files in os.walk(top):
+        depth = len(Path(parent).relative_to(top).parts)
+        directories[:] = sorted(name for name in directories if not name.startswith("."))
+        if "job.json" in files:
+            directories.clear()
+            try:
+                found.append(JobDirectory(parent).status())
+            except PapilioError as error:
+                found.append((parent, str(error)))
+        elif depth >= _SEARCH_DEPTH or "graph.json" in files:
+            directories.clear()
+    return tuple(found)

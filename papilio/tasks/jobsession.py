@@ -1,0 +1,272 @@
+"""One process's turn at a job directory: take the lock, keep the ledger, write the answer."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from json import dumps
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+import papilio
+from papilio.errors import InputError, PapilioError, StoreError, TilingError
+from papilio.storage.ledger import Ledger, sync_path, write_durably
+from papilio.storage.location import local_path
+from papilio.storage.results import write_partial_shard
+from papilio.tasks.job import JobSpec
+from papilio.tasks.jobdir import FORMAT, FORMAT_VERSION, JobDirectory, JobHistory
+from papilio.tasks.leases import LeaseBook
+from papilio.tasks.plan import CountPlan
+from papilio.tasks.result import CountResult
+from papilio.tasks.run import LeaseResult
+
+__all__ = ["JobSession"]
+
+
+class JobSession:
+    """The one writer of a job directory; a context manager.
+
+    Entering creates the directory or checks that it holds the same question, takes the lock, and removes what
+    a killed session left unregistered.
+
+    Parameters
+    ----------
+    path : path-like
+        Absent, empty, or a job directory; its parent exists.
+    job : JobSpec
+        The question.
+    source : str or None
+        Path of the store, for a resume without further words; None for a graph in memory.
+    settings : mapping
+        ``cluster``, ``engine``, ``workers`` and ``output``, kept when the directory is new.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], job: JobSpec, source: str | None, settings: Mapping[str, Any]
+    ) -> None:
+        self.root = local_path(path)
+        self._job, self._source, self._settings = job, source, dict(settings)
+        self._ledger = Ledger(self.root / "ledger.jsonl")
+        self._history = JobHistory((), (), (), "", 0)
+        self._book: LeaseBook | None = None
+        self._number = 0
+        self._open = False
+
+    def __enter__(self) -> Self:
+        """Begin.
+
+        Raises
+        ------
+        InputError
+            When the directory holds another question, or something else.
+        StoreError
+            When another process has the job, or the directory cannot be written or is damaged.
+        """
+        self._create()
+        self._ledger.__enter__()
+        try:
+            self._describe()
+            directory = JobDirectory(self.root)
+            directory.require_question(self._job)
+            self._history = directory.history()
+            self._number = max((each.number for each in self._history.sessions), default=0) + 1
+            self._sweep()
+        except BaseException:
+            self._ledger.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        try:
+            if self._open and error is not None:
+                self._end(str(error) if isinstance(error, PapilioError) else type(error).__name__)
+        except StoreError:
+            if error is None:
+                raise
+        finally:
+            self._ledger.close()
+
+    def _create(self) -> None:
+        """Make the directory, unless it is there and a job's."""
+        try:
+            names = {entry.name for entry in os.scandir(self.root)} if self.root.exists() else set()
+            self.root.mkdir(exist_ok=True)
+            sync_path(self.root.parent)
+        except OSError as error:
+            raise StoreError(
+                f"{self.root}: cannot be used as a job directory ({error.strerror}); give another one"
+            ) from error
+        if "job.json" in names:
+            JobDirectory(self.root).require_question(self._job)
+        elif any(not name.startswith((".job.json", "ledger.jsonl")) for name in names):
+            raise InputError(f"{self.root} is not empty and no job directory; give another one")
+
+    def _describe(self) -> None:
+        """Write ``job.json`` of a new job."""
+        if (self.root / "job.json").exists():
+            return
+        if self._ledger.n_records:
+            raise StoreError(
+                f"{self.root} has a ledger and no job.json; it was damaged, give another directory"
+            )
+        described = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "version": papilio.__version__,
+            "created_at": time.time(),
+            "source": self._source,
+            "job": self._job.to_json(),
+            "plan_key": None,
+            "settings": self._settings,
+        }
+        write_durably(self.root / "job.json", dumps(described, indent=2) + "\n")
+
+    def _sweep(self) -> None:
+        """Remove what no record names: shards of leases in flight, files under temporary names."""
+        named = {lease.shard.path for lease in self._history.leases if lease.shard is not None}
+        for path in [
+            *self.root.glob(".*.new-*"),
+            *self.root.glob("shards/*/*"),
+            *self.root.glob("shards/*/.*"),
+        ]:
+            if str(path) not in named:
+                path.unlink(missing_ok=True)
+        for directory in self.root.glob("shards/*"):
+            with suppress(OSError):
+                directory.rmdir()
+
+    @property
+    def finished_leases(self) -> tuple[LeaseResult, ...]:
+        """What earlier sessions finished."""
+        return self._history.leases
+
+    @property
+    def finished_intervals(self) -> list[tuple[int, int, int]]:
+        """Partition, start and stop of each of :attr:`finished_leases`."""
+        return [(lease.partition, lease.start, lease.stop) for lease in self._history.leases]
+
+    def begin(self, plan: CountPlan, cluster: str) -> str | None:
+        """Note that leases are about to run; return the directory for their shards, if the job has vectors.
+
+        Parameters
+        ----------
+        plan : CountPlan
+            Covers what the ledger does not hold.
+        cluster : str
+            Name of the executor.
+
+        Raises
+        ------
+        TilingError
+            When the items are not those of the earlier sessions.
+        StoreError
+            When the directory cannot be written.
+        """
+        directory = JobDirectory(self.root)
+        if directory.plan_key is None:
+            write_durably(self.root / "plan.json", dumps(plan.to_json()) + "\n")
+            described = {**directory.described, "plan_key": plan.key}
+            write_durably(self.root / "job.json", dumps(described, indent=2) + "\n")
+        elif directory.plan_key != plan.key:
+            raise TilingError(
+                f"job directory {self.root} holds the plan {directory.plan_key}; this session made the plan "
+                f"{plan.key}: its work items are others (another version of NumPy or Numba?)"
+            )
+        self._book = JobDirectory(self.root).book(plan, self._history)
+        self._ledger.append(
+            {
+                "type": "session",
+                "session": self._number,
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "engine": plan.engine,
+                "cluster": cluster,
+                "workers": plan.n_workers,
+                "planned": len(plan.leases),
+                "began_at": time.time(),
+            }
+        )
+        self._open = True
+        if not self._job.vector_entries:
+            return None
+        shards = self.root / "shards" / str(self._number)
+        try:
+            shards.mkdir(parents=True)
+            sync_path(shards.parent)
+            sync_path(self.root)
+        except OSError as error:
+            raise StoreError(f"{shards}: cannot be created ({error.strerror}); make room there") from error
+        return str(shards)
+
+    def record(self, result: LeaseResult) -> None:
+        """Register a finished lease; it is on the disk, with its shard, when this returns.
+
+        Raises
+        ------
+        TilingError
+            When its interval overlaps one that is registered.
+        StoreError
+            When it cannot be written; all that was registered before stays.
+        """
+        assert self._book is not None, "begin comes first"
+        self._book.record(result.partition, result.start, result.stop)
+        fields = {**result.to_json(), "total": str(result.total)}
+        if result.shard is not None:
+            path = Path(result.shard.path)
+            try:
+                sync_path(path)
+                sync_path(path.parent)
+                n_bytes = path.stat().st_size
+            except OSError as error:
+                raise StoreError(
+                    f"{path}: the shard of a lease is lost ({error.strerror}); resume"
+                ) from error
+            fields["shard"] = {
+                "path": str(path.relative_to(self.root)),
+                "checksum": result.shard.checksum,
+                "n_bytes": n_bytes,
+                "n_values": self._job.vector_entries,
+            }
+        self._ledger.append({"type": "lease", "session": self._number, **fields})
+
+    def finish(self, result: CountResult, vectors: Mapping[str, NDArray[np.uint64]]) -> None:
+        """Write the answer; the job is finished when this returns.
+
+        Raises
+        ------
+        TilingError
+            Unless the registered leases tile every partition.
+        StoreError
+            When it cannot be written; the ledger stays, and the next session only has to finish.
+        """
+        assert self._book is not None, "begin comes first"
+        self._book.require_complete()
+        checksum = None
+        if vectors:
+            path = self.root / "vectors.parquet"
+            try:
+                checksum = write_partial_shard(path, vectors)
+                sync_path(path)
+            except OSError as error:
+                raise StoreError(
+                    f"{path}: cannot be written ({error.strerror or error}); make room, then resume"
+                ) from error
+        self._end("finished")
+        answer = {
+            "result": result.to_json(),
+            "ledger": {"n_records": self._ledger.n_records, "tip": self._ledger.tip},
+            "vectors_checksum": checksum,
+        }
+        write_durably(self.root / "result.json", dumps(answer, indent=2) + "\n")
+
+    def _end(self, outcome: str) -> None:
+        self._open = False
+        self._ledger.append(
+            {"type": "end", "session": self._number, "ended_at": time.time(), "outcome": outcome}
+        )
