@@ -79,6 +79,10 @@ def _checksum(before: str, record: Mapping[str, Any]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
+def _encode(record: Mapping[str, Any], checksum: str) -> bytes:
+    return json.dumps({"record": record, "checksum": checksum}, separators=(",", ":")).encode() + b"\n"
+
+
 def read_ledger(path: str | os.PathLike[str]) -> LedgerContent:
     """Read and check all records; works while another process appends. O(bytes).
 
@@ -100,7 +104,7 @@ def read_ledger(path: str | os.PathLike[str]) -> LedgerContent:
             expected = _checksum(tip, record)
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(_damage(path, number, f"is no record ({error!r})")) from error
-        if found != expected or not isinstance(record, dict):
+        if line + b"\n" != _encode(record, expected) or not isinstance(record, dict):
             raise StoreError(_damage(path, number, f"has checksum {found}; its content has {expected}"))
         records.append(record)
         tip = expected
@@ -218,7 +222,7 @@ class Ledger:
             When it cannot be written: the file then holds what it held before.
         """
         checksum = _checksum(self._tip, record)
-        line = json.dumps({"record": record, "checksum": checksum}, separators=(",", ":")).encode() + b"\n"
+        line = _encode(record, checksum)
         try:
             rest = memoryview(line)
             while rest:
