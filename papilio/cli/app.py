@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import click
 
 import papilio
+from papilio.cli.doctor import doctor
 from papilio.cli.jobdirs import jobs, resume, status, verify
 from papilio.cli.jobs import count, plan
 from papilio.cli.report import say
@@ -57,7 +58,7 @@ def cli() -> None:
     """Count dense motifs exactly in large graphs, on one machine, its GPUs, or a Dask cluster."""
 
 
-for _command in (convert, info, generate, plan, count, jobs, status, resume, verify):
+for _command in (convert, info, generate, plan, count, jobs, status, resume, verify, doctor):
     cli.add_command(_command)
 
 

@@ -10,11 +10,15 @@ import ctypes
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from uuid import UUID
 
-__all__ = ["GpuInfo", "list_gpus", "missing_for_gpu"]
+__all__ = ["GpuInfo", "driver_cuda_version", "list_gpus", "missing_for_gpu"]
 
 _CUDA_SUCCESS = 0
 _NAME_BYTES = 256
+_UUID_BYTES = 16
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76
+"""Of ``CUdevice_attribute``."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +31,16 @@ class GpuInfo:
         As the driver gives it.
     memory_bytes : int
         Total device memory.
+    capability : tuple of int
+        Compute capability, major and minor.
+    uuid : str
+        ``GPU-...`` as nvidia-smi shows it: the same in every process; empty where the driver gives none.
     """
 
     name: str
     memory_bytes: int
+    capability: tuple[int, int] = (0, 0)
+    uuid: str = ""
 
 
 @cache
@@ -56,7 +66,31 @@ def _describe(driver: ctypes.CDLL, ordinal: int) -> GpuInfo:
     driver.cuDeviceGet(ctypes.byref(device), ordinal)
     driver.cuDeviceGetName(name, _NAME_BYTES, device)
     driver.cuDeviceTotalMem_v2(ctypes.byref(total), device)
-    return GpuInfo(name.value.decode(errors="replace"), int(total.value))
+    major, minor = ctypes.c_int(0), ctypes.c_int(0)
+    driver.cuDeviceGetAttribute(ctypes.byref(major), _CAPABILITY_MAJOR, device)
+    driver.cuDeviceGetAttribute(ctypes.byref(minor), _CAPABILITY_MINOR, device)
+    uuid = ctypes.create_string_buffer(_UUID_BYTES)
+    # The second form tells the slices of a partitioned GPU apart.
+    ask_uuid = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
+    known = ask_uuid(uuid, device) == _CUDA_SUCCESS
+    return GpuInfo(
+        name.value.decode(errors="replace"),
+        int(total.value),
+        (major.value, minor.value),
+        f"GPU-{UUID(bytes=uuid.raw)}" if known else "",
+    )
+
+
+def driver_cuda_version() -> tuple[int, int] | None:
+    """Return the newest version of CUDA that the driver runs, such as (13, 0); None without a driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    version = ctypes.c_int(0)
+    if driver.cuDriverGetVersion(ctypes.byref(version)) != _CUDA_SUCCESS:
+        return None
+    return version.value // 1000, version.value % 1000 // 10
 
 
 def missing_for_gpu() -> str | None:

@@ -1,0 +1,163 @@
+"""What a cluster offers: its workers, their versions, their GPUs, and whether they reach a store."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import papilio
+from papilio.cluster.choose import make_executor
+from papilio.cluster.doctor import Check, installed_version
+from papilio.cluster.executor import Executor
+from papilio.errors import PapilioError
+from papilio.kernels.gpu.discovery import GpuInfo, list_gpus
+from papilio.storage.store import GraphStore
+
+__all__ = [
+    "WorkerFacts",
+    "check_cluster",
+    "check_worker_gpus",
+    "check_worker_stores",
+    "check_worker_versions",
+]
+
+_COMPARED = ("numpy", "numba", "dask", "distributed", "pyarrow")
+
+
+@dataclass(frozen=True)
+class WorkerFacts:
+    """One process that runs tasks.
+
+    Attributes
+    ----------
+    host : str
+    versions : mapping of str to str
+        Of Python, Papilio and the packages that both ends should have alike.
+    gpus : tuple of GpuInfo
+        Visible GPUs; the first is the one that is used.
+    """
+
+    host: str
+    versions: Mapping[str, str]
+    gpus: tuple[GpuInfo, ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> WorkerFacts:
+        """Rebuild from the form of :func:`describe_process`."""
+        gpus = tuple(GpuInfo(**{**gpu, "capability": tuple(gpu["capability"])}) for gpu in data["gpus"])
+        return cls(data["host"], data["versions"], gpus)
+
+
+def describe_process() -> dict[str, Any]:
+    """Describe the process that this runs in, as JSON; creates no CUDA context."""
+    versions = {"python": platform.python_version(), "papilio": papilio.__version__}
+    versions |= {name: version for name in _COMPARED if (version := installed_version(name)) is not None}
+    return {"host": platform.node(), "versions": versions, "gpus": [asdict(gpu) for gpu in list_gpus()]}
+
+
+def check_worker_versions(own: WorkerFacts, workers: Mapping[str, WorkerFacts]) -> Check:
+    """Compare the versions of the workers with those of this process."""
+    differing = [
+        f"{address} on {facts.host} has {name} {facts.versions.get(name, 'missing')}, this process {version}"
+        for address, facts in workers.items()
+        for name, version in own.versions.items()
+        if facts.versions.get(name) != version
+    ]
+    if not differing:
+        return Check("worker versions", "ok", f"the same on all {len(workers)}, and here")
+    more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
+    return Check("worker versions", "warn", differing[0] + more, "install the same versions on both")
+
+
+def check_worker_gpus(workers: Mapping[str, WorkerFacts]) -> Check:
+    """Check that no two workers use one GPU, by its UUID."""
+    users: dict[str, list[str]] = {}
+    for address, facts in workers.items():
+        if facts.gpus:
+            users.setdefault(facts.gpus[0].uuid, []).append(address)
+    with_gpu = sum(len(addresses) for addresses in users.values())
+    if not with_gpu:
+        return Check("worker gpus", "skip", "no worker sees a GPU; the cpu engine needs none")
+    found = f"{with_gpu} of {len(workers)} workers use a GPU"
+    unnamed = users.pop("", [])
+    for uuid, addresses in users.items():
+        if len(addresses) > 1:
+            what = f"{', '.join(addresses)} share {uuid}"
+            advice = "start one worker per GPU: 'dask cuda worker', or one CUDA_VISIBLE_DEVICES for each"
+            return Check("worker gpus", "fail", what, advice)
+    if len(unnamed) > 1:
+        what = f"{found}; the driver names no UUID, so sharing cannot be excluded"
+        return Check("worker gpus", "warn", what, "update the driver")
+    most = max(len(facts.gpus) for facts in workers.values())
+    if most > 1:
+        advice = "a worker uses its first GPU only: start one worker per GPU with 'dask cuda worker'"
+        return Check("worker gpus", "warn", f"{found}; one sees {most}", advice)
+    return Check("worker gpus", "ok", f"{found}, each its own")
+
+
+def check_worker_stores(path: str, problems: Mapping[str, str | None]) -> Check:
+    """Say which workers do not find the store; ``problems`` holds None for those that do."""
+    failing = {address: problem for address, problem in problems.items() if problem is not None}
+    if not failing:
+        return Check("worker store reach", "ok", f"all {len(problems)} workers read {path}")
+    address, problem = next(iter(failing.items()))
+    what = f"{len(failing)} of {len(problems)} workers do not; {address}: {problem}"
+    return Check(
+        "worker store reach", "fail", what, "put the store where every worker sees it at the same path"
+    )
+
+
+def check_cluster(cluster: str, store: GraphStore | None = None, n_workers: int | None = None) -> list[Check]:
+    """Start or reach a cluster and check its workers.
+
+    Parameters
+    ----------
+    cluster : str
+        As of ``papilio count``.
+    store : GraphStore, optional
+        To be reached by every worker.
+    n_workers : int, optional
+        Workers to start or to wait for.
+    """
+    try:
+        with make_executor(cluster, "auto", n_workers) as executor:
+            return _check_started(executor, store)
+    except PapilioError as error:
+        return [Check("cluster", "fail", str(error), "see docs/cli.md for what --cluster takes")]
+
+
+def _check_started(executor: Executor, store: GraphStore | None) -> list[Check]:
+    from papilio.cluster.pool import DaskPool
+    from papilio.cluster.remote import find_store_problem
+
+    workers, own = executor.workers, describe_process()
+    hosts = len({worker.host for worker in workers})
+    summary = (
+        f"{executor.name}: {len(workers)} worker{'s'[: len(workers) != 1]} on {hosts} host{'s'[: hosts != 1]}, "
+        f"{sum(worker.threads for worker in workers)} threads"
+    )
+    checks = [Check("cluster", "ok", summary)]
+    if not isinstance(executor, DaskPool):
+        return [*checks, check_worker_gpus({workers[0].name: WorkerFacts.from_json(own)})]
+    answers: dict[str, Any] = executor.client.run(describe_process, on_error="return")
+    facts = {}
+    for address, answer in answers.items():
+        if isinstance(answer, BaseException):
+            what = f"{address} cannot describe itself: {type(answer).__name__}: {answer}"
+            checks.append(
+                Check("worker", "fail", what, "see that worker's log; install the same papilio there")
+            )
+        else:
+            facts[address] = WorkerFacts.from_json(answer)
+    checks.append(check_worker_versions(WorkerFacts.from_json(own), facts))
+    if executor.gpu_refusal is None:
+        checks.append(check_worker_gpus(facts))
+    if store is not None:
+        path = store.path if "://" in store.path else os.path.abspath(store.path)
+        found = executor.client.run(find_store_problem, path, store.hash, on_error="return")
+        problems = {name: None if problem is None else str(problem) for name, problem in found.items()}
+        checks.append(check_worker_stores(path, problems))
+    return checks
