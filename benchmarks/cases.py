@@ -45,9 +45,7 @@ CASES: tuple[Case, ...] = (
     Case("senate", 25_666_956),
     Case("marvel", 10_709_594),
     Case("movielens-100k", 220_548_028),
-    Case(
-        "youtube-groupmemberships", 12_540_261, 0.0003, {"IOBufs": 0.00117, "GPU_Bitruss": 0.0036}
-    ),
+    Case("youtube-groupmemberships", 12_540_261, 0.0003, {"IOBufs": 0.00117, "GPU_Bitruss": 0.0036}),
     Case("movielens-1m", 16_671_201_295, 0.0006, {"IOBufs": 0.00156, "GPU_Bitruss": 0.0949}),
     Case("yelp2018", 185_725_582, 0.0005, {"IOBufs": 0.00276, "GPU_Bitruss": 0.0197}),
     Case("complete-2000", comb(2000, 2) ** 2),

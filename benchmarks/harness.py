@@ -144,7 +144,8 @@ def measure(
         seconds["kernels"] = seconds["run"]
     seconds["after_copy"] = seconds["prepare"] + seconds["run"]
     correct = partial.total == expected and all(
-        _exact_sum(vector) == (4 if name == "edge" else 2) * expected for name, vector in partial.vectors.items()
+        _exact_sum(vector) == (4 if name == "edge" else 2) * expected
+        for name, vector in partial.vectors.items()
     )
     return Measurement(
         name, engine_name, per, graph.n_edges, partial.work, partial.total, correct, seconds, kernels, limit,
