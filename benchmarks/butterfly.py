@@ -1,6 +1,6 @@
 """Butterflies: phases and rates on the named cases.
 
-    python -m benchmarks.butterfly --engine gpu --data ../shared/data --output benchmarks/results/butterfly-gpu.json
+python -m benchmarks.butterfly --engine gpu --data ../shared/data --output benchmarks/results/butterfly-gpu.json
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _CPU_SKIPS = ("rb1",)
 
 def main() -> int:
     """Run the cases asked for; the exit status is 1 when a count is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--engine", choices=("cpu", "gpu"), required=True)
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
     parser.add_argument("--cases", help="comma-separated names; by default all (rb1 only on a GPU)")
