@@ -105,7 +105,9 @@ def read_ledger(path: str | os.PathLike[str]) -> LedgerContent:
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(_damage(path, number, f"is no record ({error!r})")) from error
         if line + b"\n" != _encode(record, expected) or not isinstance(record, dict):
-            raise StoreError(_damage(path, number, f"has checksum {found}; its content has {expected}"))
+            raise StoreError(
+                _damage(path, number, f"does not match its checksum (found {found}, expected {expected})")
+            )
         records.append(record)
         tip = expected
     return LedgerContent(tuple(records), tip, whole, len(content) - whole)

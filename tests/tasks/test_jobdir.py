@@ -1,0 +1,268 @@
+"""Job sessions: each interval once, the same question and items, nothing unregistered left, leases for the rest."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import papilio
+from papilio import Butterfly
+from papilio.errors import InputError, StoreError, TilingError
+from papilio.graph import BipartiteGraph
+from papilio.partitioning.root_ranges import CostTable
+from papilio.storage.ledger import Ledger
+from papilio.storage.results import write_partial_shard
+from papilio.tasks import plan as plan_module
+from papilio.tasks.job import JobSpec
+from papilio.tasks.jobdir import JobDirectory, list_jobs
+from papilio.tasks.jobsession import JobSession
+from papilio.tasks.leases import LeaseBook
+from papilio.tasks.plan import CountPlan, make_plan
+from papilio.tasks.remaining import split_remaining, work_between
+from papilio.tasks.run import LeaseResult, ShardRef
+from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
+
+COSTS = np.arange(30, 0, -1, dtype=np.int64)
+SETTINGS = {"cluster": "inline", "engine": "cpu", "workers": None, "output": None}
+
+
+def session_of(root: Path, job: JobSpec | None = None) -> JobSession:
+    return JobSession(root, job or make_job(), "/nowhere/graph", SETTINGS)
+
+
+def result_of(start: int, stop: int, shard: ShardRef | None = None) -> LeaseResult:
+    return LeaseResult(
+        0, start, stop, 2**70 + start, stop - start, "w0", "cpu", {"run": 0.5}, 9, shard, {}, 1.5, 2.0
+    )
+
+
+@st.composite
+def tables_with_gaps(draw: st.DrawFn) -> tuple[CostTable, list[tuple[int, int]]]:
+    """Draw a cost table, coarse or fine, and missing items whose ends need not be its breakpoints."""
+    costs = np.array(draw(st.lists(st.integers(0, 50), min_size=1, max_size=40)), dtype=np.int64)
+    table = CostTable.from_costs(costs, draw(st.integers(1, 50)))
+    ends = sorted(draw(st.sets(st.integers(0, costs.size), max_size=10)))
+    return table, list(zip(ends[::2], ends[1::2], strict=False))
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@given(tables_with_gaps(), st.integers(1, 4), st.integers(0, 60))
+def test_leases_for_the_rest_tile_the_gaps(
+    drawn: tuple[CostTable, list[tuple[int, int]]], n_workers: int, min_work: int
+) -> None:
+    table, gaps = drawn
+    pieces = split_remaining(table, gaps, n_workers, min_work)
+    items = [item for start, stop, _ in pieces for item in range(start, stop)]
+    assert items == [item for start, stop in gaps for item in range(start, stop)]
+    assert all(start < stop for start, stop, _ in pieces)
+    assert sum(work for _, _, work in pieces) == sum(work_between(table, *gap) for gap in gaps)
+
+
+def test_without_a_gap_before_them_leases_are_those_of_the_plan() -> None:
+    plan = plan_of(COSTS * 10**9, n_workers=3)
+    table = plan.partitions[0].table
+    assert [(lease.start, lease.stop, lease.work) for lease in plan.leases] == split_remaining(
+        table, [(0, 30)], 3, int(plan_module.MIN_LEASE_S * 2e9), int(plan_module.MAX_LEASE_S * 2e9)
+    )
+
+
+def resumed_plan(plan: CountPlan, finished: list[tuple[int, int, int]], n_workers: int = 2) -> CountPlan:
+    workers = tuple(make_worker(f"w{i}") for i in range(n_workers))
+    return make_plan(plan.job, "cpu", "asked for", workers, make_report(COSTS), plan.memory, finished)
+
+
+def test_the_plan_of_a_resumed_job_covers_the_rest_under_the_same_key() -> None:
+    first = plan_of(COSTS)
+    plan = resumed_plan(first, [(0, 5, 9), (0, 20, 30)])
+    plan.validate()
+    assert [(lease.start, lease.stop) for lease in plan.leases] == [(0, 5), (9, 20)]
+    assert plan.key == first.key
+    assert plan.work_finished + sum(lease.work for lease in plan.leases) == plan.total_work
+    assert CountPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    with pytest.raises(TilingError, match="overlap"):
+        resumed_plan(first, [(0, 5, 9), (0, 8, 10)])
+    assert resumed_plan(first, [(0, 0, 30)]).leases == ()
+
+
+def test_intervals_are_registered_once_and_found_by_the_next_session(tmp_path: Path) -> None:
+    root, plan = tmp_path / "job", plan_of(COSTS)
+    with session_of(root) as session:
+        assert session.finished_leases == ()
+        assert session.begin(plan, "inline") is None
+        session.record(result_of(0, 10))
+        before = (root / "ledger.jsonl").read_bytes()
+        for start, stop in ((0, 10), (9, 12), (3, 4), (25, 31), (12, 12)):
+            with pytest.raises(TilingError):
+                session.record(result_of(start, stop))
+        assert (root / "ledger.jsonl").read_bytes() == before
+        session.record(result_of(20, 30))
+    with session_of(root) as session:
+        assert session.finished_leases == (result_of(0, 10), result_of(20, 30))
+        again = resumed_plan(plan, session.finished_intervals)
+        session.begin(again, "local")
+        with pytest.raises(TilingError, match=r"items \[0, 10\)"):
+            session.record(result_of(0, 10))
+        session.record(result_of(10, 20))
+    history = JobDirectory(root).history()
+    assert [(each.number, each.leases, each.cluster) for each in history.sessions] == [
+        (1, 2, "inline"), (2, 1, "local"),
+    ]  # fmt: skip
+    status = JobDirectory(root).status()
+    assert (status.state, status.items_done, status.share) == ("interrupted", 30, 1.0)
+
+
+def test_an_overlap_in_the_ledger_is_refused_when_it_is_read(tmp_path: Path) -> None:
+    root, plan = tmp_path / "job", plan_of(COSTS)
+    with session_of(root) as session:
+        session.begin(plan, "inline")
+        session.record(result_of(0, 10))
+    with Ledger(root / "ledger.jsonl") as ledger:
+        ledger.append({**ledger.content.records[1], "start": 9, "stop": 12})
+    with session_of(root) as session, pytest.raises(TilingError, match="overlap"):
+        session.begin(plan, "inline")
+
+
+def test_an_answer_with_a_gap_is_refused(tmp_path: Path) -> None:
+    with session_of(tmp_path / "job") as session:
+        session.begin(plan_of(COSTS), "inline")
+        session.record(result_of(0, 29))
+        result: Any = None
+        with pytest.raises(TilingError, match=r"items \[29, 30\)"):
+            session.finish(result, {})
+    assert not (tmp_path / "job" / "result.json").exists()
+
+
+def test_other_questions_items_and_versions_are_refused_with_both_named(tmp_path: Path) -> None:
+    root, plan = tmp_path / "job", plan_of(COSTS)
+    with session_of(root) as session:
+        session.begin(plan, "inline")
+    for other in (make_job(graph_hash="f" * 32), make_job(per="edge")):
+        with pytest.raises(InputError, match=r"0{32}") as caught, session_of(root, other):
+            pass
+        assert other.graph_hash in str(caught.value)
+    changed = plan_of(COSTS[:-1])
+    with session_of(root) as session, pytest.raises(TilingError) as tiling:
+        session.begin(changed, "inline")
+    assert plan.key in str(tiling.value)
+    assert changed.key in str(tiling.value)
+    described = json.loads((root / "job.json").read_text())
+    (root / "job.json").write_text(json.dumps({**described, "version": "0.0.9"}))
+    with (
+        pytest.raises(InputError, match=rf"papilio 0\.0\.9; this is {papilio.__version__}"),
+        session_of(root),
+    ):
+        pass
+    assert len(JobDirectory(root).history().sessions) == 1
+
+
+def test_foreign_and_damaged_directories_are_refused_and_left_alone(tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("precious")
+    with pytest.raises(InputError, match="not empty and no job directory"), session_of(foreign):
+        pass
+    assert [entry.name for entry in foreign.iterdir()] == ["thesis.tex"]
+    with pytest.raises(StoreError, match="is no job directory"):
+        JobDirectory(foreign)
+    root = tmp_path / "job"
+    with session_of(root) as session:
+        session.begin(plan_of(COSTS), "inline")
+    (root / "job.json").unlink()
+    with pytest.raises(InputError, match="no job directory"), session_of(root):
+        pass
+    (root / "plan.json").unlink()
+    with pytest.raises(StoreError, match=r"a ledger and no job\.json"), session_of(root):
+        pass
+
+
+def test_a_session_that_was_killed_before_it_was_described_is_begun_anew(tmp_path: Path) -> None:
+    root = tmp_path / "job"
+    root.mkdir()
+    with Ledger(root / "ledger.jsonl"):
+        (root / ".job.json.new-1-abcd").write_text("{")
+    with session_of(root) as session:
+        session.begin(plan_of(COSTS), "inline")
+    assert not list(root.glob(".job.json*"))
+
+
+def test_shards_are_kept_once_registered_and_swept_otherwise(tmp_path: Path) -> None:
+    root, job = tmp_path / "job", make_job(per="edge")
+    vectors = {"edge": np.arange(9, dtype=np.uint64)}
+    with session_of(root, job) as session:
+        shards = session.begin(plan_of(COSTS, job=job), "local")
+        assert shards == str(root / "shards" / "1")
+        paths = [Path(shards) / f"0-{start}.parquet" for start in (0, 10)]
+        checksums = [write_partial_shard(path, vectors) for path in paths]
+        (Path(shards) / ".0-20.parquet.new-1-ab").write_text("torn")
+        session.record(result_of(0, 10, ShardRef(str(paths[0]), checksums[0])))
+        with pytest.raises(StoreError, match="is lost"):
+            session.record(result_of(10, 20, ShardRef(str(root / "shards" / "1" / "none"), checksums[1])))
+    with session_of(root, job) as session:
+        assert sorted(root.rglob("*parquet*")) == [paths[0]]
+        (lease,) = session.finished_leases
+        assert lease.shard == ShardRef(str(paths[0]), checksums[0])
+
+
+def test_a_moved_directory_is_still_whole(tmp_path: Path) -> None:
+    graph = BipartiteGraph.from_edges(*np.nonzero(np.ones((5, 4))))
+    papilio.count(graph, Butterfly(), per="vertex", engine="cpu", job=tmp_path / "a")
+    (tmp_path / "a").rename(tmp_path / "b")
+    checked, again = papilio.verify_job(tmp_path / "b")
+    assert (checked.count, checked.shards, checked.graph, again) == (60, 1, None, None)
+    (status,) = list_jobs(tmp_path)
+    assert not isinstance(status, tuple)
+    assert (status.path, status.count, status.state) == (str(tmp_path / "b"), 60, "finished")
+
+
+def test_a_graph_in_memory_goes_on_by_counting_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = np.random.default_rng(5)
+    graph = BipartiteGraph.from_edges(*np.nonzero(source.random((60, 50)) < 0.3))
+    expected = papilio.count(graph, Butterfly(), per="edge", engine="cpu")
+    monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-9)
+    monkeypatch.setattr(plan_module, "MAX_LEASE_S", 1e-6)
+    monkeypatch.setattr(plan_module, "VECTOR_OVERHEAD", 1e9)
+
+    class Stop(Exception):
+        pass
+
+    left = random.Random(3).randrange(3, 9)
+
+    def stop(event: object) -> None:
+        nonlocal left
+        left -= type(event).__name__ == "LeaseFinished"
+        if left == 0:
+            raise Stop
+
+    with pytest.raises(Stop):
+        papilio.count(graph, Butterfly(), per="edge", engine="cpu", job=tmp_path / "job", progress=stop)
+    with pytest.raises(InputError, match="was in memory"):
+        papilio.resume_job(tmp_path / "job")
+    with pytest.raises(InputError, match="is not finished"):
+        papilio.verify_job(tmp_path / "job")
+    result = papilio.count(graph, Butterfly(), per="edge", engine="cpu", job=tmp_path / "job")
+    assert result.count == expected.count
+    assert np.array_equal(result.vectors["edge"], expected.vectors["edge"])
+    assert 0 < result.leases_before < result.leases
+    assert papilio.open_job(tmp_path / "job").status().sessions[0].outcome == "Stop"
+    reused = papilio.count(graph, Butterfly(), per="edge", job=tmp_path / "job")
+    assert reused.reused
+    assert replace(reused, vectors={}).to_json()["count"] == expected.count
+    assert np.array_equal(reused.vectors["edge"], expected.vectors["edge"])
+
+
+def test_the_book_tells_what_is_finished_and_missing() -> None:
+    book = LeaseBook([10])
+    book.record(0, 6, 8)
+    book.record(0, 0, 2)
+    assert book.finished(0) == ((0, 2), (6, 8))
+    assert book.missing(0) == ((2, 6), (8, 10))
