@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -38,7 +39,7 @@ __all__ = ["JOBS_S", "RATE_PROFILE", "WORKERS", "Workload", "load_costs", "run_e
 WORKERS = tuple(2**k for k in range(13))
 """1 to 4,096."""
 
-JOBS_S = {"1 min": 60.0, "1 h": 3600.0, "10 h": 36e3, "100 h": 36e4}
+JOBS_S = {"10 s": 10.0, "1 min": 60.0, "1 h": 3600.0, "10 h": 36e3, "100 h": 36e4}
 """Jobs by the time that one worker needs."""
 
 STUDY_JOB = "10 h"
@@ -48,6 +49,13 @@ CUT_S = 0.1
 """With cutting, the end of a worker is cut while it has this much left: fifty times the scheduler's latency."""
 
 LATENCY_S = Machine(1).latency_s
+
+SHORTEST_S = 25 * LATENCY_S
+FAIR_PARTS = 64
+FAIR_LABEL = f"1/{FAIR_PARTS} of a fair share, {SHORTEST_S} to {MIN_LEASE_S} s"
+
+SHORT_JOB = "10 s"
+"""The job on which the shortest leases are compared: 2.5 s on four GPUs."""
 
 SEEDS = 3
 
@@ -103,6 +111,9 @@ class Policy:
         In place of ``GUIDED_SHARE``, ``MIN_LEASE_S`` and ``MAX_TABLE_ENTRIES``.
     per_worker_s : float
         The least lease is also at least this long for each worker there is.
+    fair_parts : int
+        Where above 0, the least lease is no longer than this part of a worker's share of the job, but at least
+        0.05 s, which is 25 times the scheduler's latency.
     """
 
     kind: str = "guided"
@@ -110,10 +121,13 @@ class Policy:
     min_lease_s: float = MIN_LEASE_S
     entries: int = MAX_TABLE_ENTRIES
     per_worker_s: float = 0.0
+    fair_parts: int = 0
 
     def split(self, load: Workload, table: CostTable, n_workers: int) -> tuple[Interval, ...]:
         """Return the leases."""
         least_s = max(self.min_lease_s, self.per_worker_s * n_workers)
+        if self.fair_parts:
+            least_s = min(least_s, max(load.job_s / n_workers / self.fair_parts, SHORTEST_S))
         least = load.units(least_s)
         if self.kind == "guided":
             most = load.units(max(MAX_LEASE_S, least_s))
@@ -192,8 +206,20 @@ def _panels() -> dict[str, tuple[str, tuple[Variant, ...]]]:
             f"MIN_LEASE_S; job of {STUDY_JOB}",
             (
                 *(Variant(f"{s} s", policy=replace(finest, min_lease_s=s)) for s in (0.05, 0.2, 0.5, 2.0, 5.0)),
+                Variant(FAIR_LABEL, policy=replace(finest, fair_parts=FAIR_PARTS)),
                 Variant("0.5 s and 2 ms per worker", policy=replace(finest, per_worker_s=LATENCY_S)),
             ),
+        ),
+        "short_min_lease": (
+            f"MIN_LEASE_S; job of {SHORT_JOB}",
+            (
+                *(Variant(f"{s} s", SHORT_JOB, replace(finest, min_lease_s=s)) for s in (0.02, 0.05, 0.1, 0.5)),
+                Variant(FAIR_LABEL, SHORT_JOB, replace(finest, fair_parts=FAIR_PARTS)),
+            ),
+        ),
+        "short_share": (
+            f"GUIDED_SHARE, with cutting at 0.1 s; job of {SHORT_JOB}",
+            tuple(Variant(str(n), SHORT_JOB, replace(finest, share=n), CUT_S) for n in (1, 2, 3, 4, 8)),
         ),
         "in_flight": (
             f"leases held by a worker; job of {STUDY_JOB}",
@@ -289,10 +315,10 @@ def _plot(data: dict[str, Any], output: Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "lease-simulation"
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(4, 2, figsize=(13, 18), sharey=True)
+    figure, axes = pyplot.subplots(5, 2, figsize=(13, 22), sharey=True)
     for axis, panel in zip(axes.flat, data["panels"].values(), strict=True):
         names = list(dict.fromkeys(row["variant"] for row in panel["rows"]))
-        for name, marker in zip(names, "osD^vP", strict=False):
+        for name, marker in zip(names, cycle("osD^vPX"), strict=False):
             rows = [row for row in panel["rows"] if row["variant"] == name]
             axis.plot(
                 [row["workers"] for row in rows],
@@ -310,7 +336,7 @@ def _plot(data: dict[str, Any], output: Path) -> None:
         axis.set_ylabel("efficiency (%)")
         axis.yaxis.set_tick_params(labelleft=True)
         axis.grid(alpha=0.3)
-        axis.legend(fontsize=9, loc="lower left")
+        axis.legend(fontsize=9, loc="best")
     figure.suptitle("Predicted efficiency of leases on 1 to 4,096 workers", fontsize=14)
     figure.tight_layout(rect=(0, 0, 1, 0.985))
     figure.savefig(output / "lease-simulation.png", dpi=90)
