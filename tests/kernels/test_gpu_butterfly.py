@@ -183,6 +183,13 @@ def test_a_start_beyond_64_bits_is_refused(device: Device) -> None:
         _check_start_bound(xp, wedges, xp.asarray(np.array([1 << 25, 2], dtype=np.int32)))
 
 
+def test_more_rows_than_32_bit_counters_allow_are_refused(device: Device) -> None:
+    few = np.zeros(1, dtype=np.int32)
+    graph = BipartiteGraph(2**31 - 1, 2**31 - 1, few, few)
+    with pytest.raises(CapacityError, match=r"4294967294 vertices.*2146435072"):
+        ButterflyGpu(device).prepare(graph, Butterfly(), "total")
+
+
 def test_costs_beyond_32_bits_are_ordered_exactly(device: Device) -> None:
     """Item order with wedge counts that do not fit the fast sort key."""
     from papilio.kernels.gpu.butterfly import _order_items

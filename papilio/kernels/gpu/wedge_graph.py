@@ -14,6 +14,8 @@ from papilio.kernels.tuning import WedgeTuning
 __all__ = ["WedgeGraph", "build_wedge_graph", "fill_hub_rows", "gather_edges"]
 
 _THREADS = 256
+_MAX_ROWS = 2**31 - 2**20
+"""Rows are int32, and so are the counters that hand out items: every warp may step past the last item once."""
 _HIGH = np.uint64(32)
 _LOW_MASK = np.uint64(0xFFFFFFFF)
 
@@ -99,11 +101,11 @@ def build_wedge_graph(device: Device, graph: BipartiteGraph, tuning: WedgeTuning
     Raises
     ------
     CapacityError
-        For 2^32 edges or more, or 2^31 vertices or more over both layers.
+        For 2^32 edges or more, or more than 2^31 - 2^20 vertices over both layers.
     """
     n, n_u, n_v = graph.n_edges, graph.n_u, graph.n_v
     check_fits("the number of edges", n, 2**32 - 1, "edges")
-    check_fits("the number of vertices of both layers", n_u + n_v, 2**31 - 1, "vertices")
+    check_fits("the number of vertices of both layers", n_u + n_v, _MAX_ROWS, "vertices")
     xp = device.xp
     module = device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words})
     u, v = xp.asarray(graph.u), xp.asarray(graph.v)
