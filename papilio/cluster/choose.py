@@ -23,7 +23,8 @@ def make_executor(
     ----------
     cluster : str, path-like or distributed.Client
         ``auto`` (``cuda`` where GPUs are seen and can be used, else ``local``), ``inline``, ``local``,
-        ``cuda``, an address such as ``tcp://host:8786``, the path of a scheduler file, or a connected client.
+        ``cuda``, ``slurm`` (also with options, ``slurm:partition=long,cores=4,memory=16GiB``), an address such
+        as ``tcp://host:8786``, the path of a scheduler file, or a connected client.
     engine : {"auto", "cpu", "gpu"}
         ``auto`` does not start GPU workers for the engine ``cpu``.
     n_workers : int, optional
@@ -48,6 +49,10 @@ def make_executor(
         from papilio.cluster.cuda import CudaExecutor
 
         return CudaExecutor(n_workers)
+    if isinstance(cluster, str) and (cluster == "slurm" or cluster.startswith("slurm:")):
+        from papilio.cluster.slurm import SlurmExecutor
+
+        return SlurmExecutor(cluster.removeprefix("slurm").removeprefix(":"), n_workers)
     from distributed import Client
 
     from papilio.cluster.existing import ExistingExecutor

@@ -1,0 +1,121 @@
+"""The commands for sites with Slurm: papilio slurm render."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from papilio.cli.options import SIZE
+from papilio.cli.report import say
+from papilio.errors import InputError, StoreError
+from papilio.motifs import GRANULARITIES, motif_from_json
+
+__all__ = ["slurm"]
+
+
+@click.group()
+def slurm() -> None:
+    """Run on a cluster that Slurm manages."""
+
+
+@slurm.group()
+def render() -> None:
+    """Write a batch script for sbatch: scheduler, workers and count inside one allocation."""
+
+
+def _numbers(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
+    try:
+        return () if text is None else tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no list of numbers of workers, such as 1,2,4") from None
+
+
+_OPTIONS = [
+    click.argument("motif"),
+    click.argument("store"),
+    click.option(
+        "--per", type=click.Choice(GRANULARITIES), default="total", show_default=True,
+        help="Count in all, for every vertex of both layers, or for every edge.",
+    ),
+    click.option(
+        "--engine", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
+        help="With --gpus-per-node, auto means gpu.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="The answer is one JSON object."),
+    click.option("--counts", metavar="FILE", help="Parquet file for the counts per vertex or edge."),
+    click.option("--job", metavar="DIR", help="Keep the job in DIR; submitting the script again resumes it."),
+    click.option(
+        "--requeue", "max_requeues", type=int, default=0, metavar="N",
+        help="With --job: queue and resume a run that the time limit ended, up to N times.",
+    ),
+    click.option("--time", required=True, help="Time limit: minutes, HH:MM:SS or D-HH:MM:SS."),
+    click.option(
+        "--memory", "memory_bytes", type=SIZE, required=True,
+        help="Memory of each node, such as 64GiB; its workers share nine tenths of it.",
+    ),
+    click.option("--nodes", type=int, default=1, show_default=True, help="Nodes of the allocation."),
+    click.option(
+        "--workers-per-node", type=int, default=1, show_default=True, help="CPU workers on each node."
+    ),
+    click.option(
+        "--gpus-per-node", metavar="[TYPE:]N", help="GPUs on each node, one worker each: 4, or a100:4."
+    ),
+    click.option(
+        "--cpus-per-worker", type=int, default=1, show_default=True,
+        help="Processors of each worker; a CPU worker uses as many threads.",
+    ),
+    click.option("--partition", help="Partition; by default the site's."),
+    click.option("--account", help="Account to charge; by default the user's."),
+    click.option("--name", help="Name of the job; by default papilio- and the motif."),
+    click.option("--interface", help="Network interface of scheduler and workers, such as ib0."),
+    click.option(
+        "--setup", multiple=True, metavar="LINE",
+        help="Shell line that activates the environment, such as 'source .venv/bin/activate'; repeatable.",
+    ),
+    click.option(
+        "--array", callback=_numbers, metavar="N,N,...",
+        help="A scaling experiment: an array of jobs of the same allocation, each with so many workers.",
+    ),
+    click.option(
+        "--grace", "grace_s", type=int, default=120, show_default=True,
+        help="Seconds before the time limit at which the count is ended.",
+    ),
+    click.option("--output", type=click.Path(), help="File for the script; by default standard output."),
+]  # fmt: skip
+
+
+def _options(command: Any) -> Any:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@render.command()
+@_options
+def count(output: str | None, **fields: Any) -> None:
+    """Write the batch script that counts MOTIF in the graph STORE.
+
+    STORE and --counts are paths as the nodes see them; relative ones start at the directory of sbatch.
+    """
+    from papilio.cluster.sbatch import SbatchSpec, render_count
+
+    motif_from_json({"name": fields["motif"]})
+    script = render_count(SbatchSpec(**fields))
+    if output is None:
+        click.echo(script, nl=False)
+        return
+    path = Path(output)
+    if path.is_dir():
+        raise InputError(f"{output} is a directory; name a file for the script")
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(script, encoding="utf-8")
+        partial.chmod(0o755)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise StoreError(f"{output}: cannot be written ({error.strerror}); choose another file") from error
+    say(f"wrote {output}; submit it: sbatch {output}")

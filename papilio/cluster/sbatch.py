@@ -1,0 +1,271 @@
+"""Write batch scripts for Slurm: a scheduler, workers and the client inside one allocation."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from importlib.resources import files
+
+from papilio.errors import InputError
+from papilio.motifs import GRANULARITIES, Granularity
+from papilio.tasks.job import ENGINE_CHOICES, EngineChoice
+
+__all__ = ["SbatchSpec", "parse_time", "render_count"]
+
+MIN_GRACE_S = 10
+"""Ending a count, its workers and its scheduler takes a few seconds."""
+
+_WORKER_SHARE = 0.9
+"""Of a node's memory, for its workers; the client and the scheduler share the first node with them."""
+
+_TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
+_GPUS = re.compile(r"(?:[A-Za-z0-9_.-]+:)?(?P<count>[1-9]\d*)")
+_PLACE = re.compile(r"@([a-z_]+)@")
+
+
+@dataclass(frozen=True)
+class SbatchSpec:
+    """A count as one Slurm job, or as one array of jobs that differ in the number of workers.
+
+    Attributes
+    ----------
+    motif : str
+        Name of the motif.
+    store : str
+        Path of the graph store, as the nodes see it.
+    time : str
+        Time limit as Slurm writes it: ``02:00:00``, ``90`` (minutes), ``1-12``.
+    memory_bytes : int
+        Memory of each node; nine tenths of it are divided among the node's workers.
+    nodes : int
+        Nodes of the allocation.
+    workers_per_node : int
+        CPU workers on each node; one per GPU with ``gpus_per_node``.
+    cpus_per_worker : int
+        Processors of each worker, and threads of a CPU worker.
+    gpus_per_node : str or None
+        GPUs on each node, as ``4`` or with their type as ``a100:4``; one worker each.
+    engine : {"auto", "cpu", "gpu"}
+        Passed to the count; with GPUs ``auto`` means ``gpu``.
+    per : {"total", "vertex", "edge"}
+        Granularity of the count.
+    as_json : bool
+        Whether the answer is one JSON object.
+    counts : str or None
+        Parquet file for the counts per vertex or edge.
+    job : str or None
+        Directory of the durable job: running the script again resumes it.
+    max_requeues : int
+        How often a run that the time limit ended is queued again; needs ``job``.
+    partition, account : str or None
+        Where Slurm runs the job and whom it charges; None leaves both to the site.
+    name : str or None
+        Name of the job; by default ``papilio-`` and the motif.
+    interface : str or None
+        Network interface of scheduler and workers, such as ``ib0``.
+    setup : tuple of str
+        Shell lines that activate the environment with Papilio.
+    array : tuple of int
+        Numbers of workers, one job each: a scaling experiment; empty for a single job with all workers.
+    grace_s : int
+        Seconds before the time limit at which the count is ended.
+    """
+
+    motif: str
+    store: str
+    time: str
+    memory_bytes: int
+    nodes: int = 1
+    workers_per_node: int = 1
+    cpus_per_worker: int = 1
+    gpus_per_node: str | None = None
+    engine: EngineChoice = "auto"
+    per: Granularity = "total"
+    as_json: bool = False
+    counts: str | None = None
+    job: str | None = None
+    max_requeues: int = 0
+    partition: str | None = None
+    account: str | None = None
+    name: str | None = None
+    interface: str | None = None
+    setup: tuple[str, ...] = ()
+    array: tuple[int, ...] = ()
+    grace_s: int = 120
+
+    @property
+    def tasks_per_node(self) -> int:
+        """Workers on each node, one per GPU where there are GPUs."""
+        if self.gpus_per_node is None:
+            return self.workers_per_node
+        match = _GPUS.fullmatch(self.gpus_per_node)
+        if match is None:
+            raise InputError(
+                f"gpus per node is {self.gpus_per_node!r}; write a number from 1, or a type and a number "
+                "such as a100:4"
+            )
+        return int(match["count"])
+
+    def validate(self) -> None:
+        """Refuse what Slurm or the script could not do.
+
+        Raises
+        ------
+        InputError
+            Naming the field, its value and what to write.
+        """
+        total = self.nodes * self.tasks_per_node
+        for name in ("nodes", "workers_per_node", "cpus_per_worker"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name.replace('_', ' ')} is {getattr(self, name)}; at least 1")
+        if self.gpus_per_node is not None and self.workers_per_node != 1:
+            raise InputError(
+                f"workers per node is {self.workers_per_node} beside gpus per node {self.gpus_per_node}; "
+                "each GPU has one worker: give one of the two"
+            )
+        if self.gpus_per_node is not None and self.engine == "cpu":
+            raise InputError("the engine cpu would leave the GPUs idle; leave out the gpus per node")
+        if self.gpus_per_node is None and self.engine == "gpu":
+            raise InputError("the engine gpu needs gpus per node")
+        if self.per not in GRANULARITIES or self.engine not in ENGINE_CHOICES:
+            raise InputError(f"per is {self.per!r} and engine {self.engine!r}; no such granularity or engine")
+        if self.memory_bytes < self.tasks_per_node * 2**20:
+            raise InputError(
+                f"memory is {self.memory_bytes} bytes for a node; at least 1 MiB for each worker"
+            )
+        limit_s = parse_time(self.time)
+        if not MIN_GRACE_S <= self.grace_s < limit_s:
+            raise InputError(
+                f"grace is {self.grace_s} s with a time limit of {limit_s} s; between {MIN_GRACE_S} s and the "
+                "limit"
+            )
+        if any(not 1 <= n <= total for n in self.array):
+            raise InputError(
+                f"array is {', '.join(map(str, self.array))}; numbers of workers from 1 to {total}, "
+                "which is nodes times workers per node"
+            )
+        if self.array and self.counts is not None:
+            raise InputError(
+                "the jobs of an array would write the same file of counts; leave one of the two out"
+            )
+        if self.array and self.job is not None:
+            raise InputError("the jobs of an array would share one job directory; leave one of the two out")
+        if self.max_requeues < 0 or (self.max_requeues and self.job is None):
+            raise InputError(
+                f"requeue is {self.max_requeues}; 0 or more, and only with a job directory: "
+                "without one each run would start from nothing"
+            )
+        if self.counts is not None and self.per == "total":
+            raise InputError("counts need per vertex or per edge; a total goes to the output of the job")
+        for name in ("store", "partition", "account", "name", "interface", "counts", "job"):
+            if any(character in (getattr(self, name) or "") for character in '\n\r"'):
+                raise InputError(f"{name} is {getattr(self, name)!r}; it must not hold quotes or line ends")
+
+
+def parse_time(text: str) -> int:
+    """Return the seconds of a time limit as Slurm writes it.
+
+    Minutes, ``minutes:seconds``, ``hours:minutes:seconds``, ``days-hours``, ``days-hours:minutes`` or
+    ``days-hours:minutes:seconds``.
+
+    Raises
+    ------
+    InputError
+        For anything else, and for nought.
+    """
+    match = _TIME.fullmatch(text)
+    seconds = 0
+    if match is not None:
+        parts = [int(part) for part in match["clock"].split(":")]
+        if match["days"] is not None:
+            hours, minutes, rest = [*parts, 0, 0][:3]
+        else:
+            hours, minutes, rest = {1: [0, *parts, 0], 2: [0, *parts], 3: parts}[len(parts)]
+        seconds = ((int(match["days"] or 0) * 24 + hours) * 60 + minutes) * 60 + rest
+    if seconds < 1:
+        raise InputError(f"time is {text!r}; write minutes, HH:MM:SS or D-HH:MM:SS")
+    return seconds
+
+
+def render_count(spec: SbatchSpec) -> str:
+    """Return the batch script of a count.
+
+    The scheduler and the client run on the first node of the allocation, the workers as one step over all
+    nodes. The script ends with the exit code of the client, and ends the workers however the client ended.
+
+    Parameters
+    ----------
+    spec : SbatchSpec
+
+    Returns
+    -------
+    str
+        A bash script with its directives for sbatch.
+
+    Raises
+    ------
+    InputError
+        When the specification makes no sense.
+    """
+    spec.validate()
+    gpu = spec.gpus_per_node is not None
+    values = {
+        "directives": "\n".join(f"#SBATCH {directive}" for directive in _directives(spec)),
+        "setup": "\n".join(spec.setup) or ": # none was given; the environment of sbatch is used",
+        "workers": "$SLURM_ARRAY_TASK_ID" if spec.array else str(spec.nodes * spec.tasks_per_node),
+        "workers_per_node": str(spec.tasks_per_node),
+        "max_requeues": str(spec.max_requeues),
+        "cpus_per_worker": str(spec.cpus_per_worker),
+        "threads": str(1 if gpu else spec.cpus_per_worker),
+        "memory_limit": str(int(spec.memory_bytes * _WORKER_SHARE) // spec.tasks_per_node),
+        "interface": f"--interface {shlex.quote(spec.interface)} " if spec.interface else "",
+        "worker_comment": "one for each GPU, which sees no other" if gpu else "processes on the CPU",
+        "worker_prologue": _read("choose_gpu.sh") if gpu else "",
+        "worker_prefix": 'bash -c "$choose_gpu" choose-gpu ' if gpu else "",
+        "gres": f"--gres=gpu:{spec.gpus_per_node} " if gpu else "",
+        "count": _count_arguments(spec),
+    }
+    return _PLACE.sub(lambda match: values[match[1]], _read("count.sbatch"))
+
+
+def _read(template: str) -> str:
+    return files("papilio.cluster").joinpath("templates", template).read_text(encoding="utf-8")
+
+
+def _directives(spec: SbatchSpec) -> list[str]:
+    log = "%x-%A-%a" if spec.array else "%x-%j"
+    directives = [
+        f'--job-name="{spec.name or f"papilio-{spec.motif}"}"',
+        f"--nodes={spec.nodes}",
+        f"--ntasks-per-node={spec.tasks_per_node}",
+        f"--cpus-per-task={spec.cpus_per_worker}",
+        f"--mem={-(-spec.memory_bytes // 2**20)}M",
+        f"--time={spec.time}",
+        f"--output={log}.out",
+        f"--error={log}.err",
+        f"--signal=B:USR1@{spec.grace_s}",
+        "--no-kill",
+    ]
+    directives += ["--requeue", "--open-mode=append"] if spec.max_requeues else ["--no-requeue"]
+    if spec.gpus_per_node is not None:
+        directives.append(f"--gres=gpu:{spec.gpus_per_node}")
+    if spec.partition is not None:
+        directives.append(f'--partition="{spec.partition}"')
+    if spec.account is not None:
+        directives.append(f'--account="{spec.account}"')
+    if spec.array:
+        directives.append(f"--array={','.join(map(str, sorted(set(spec.array))))}")
+    return directives
+
+
+def _count_arguments(spec: SbatchSpec) -> str:
+    words = [spec.motif, spec.store, "--per", spec.per]
+    words += ["--engine", "gpu" if spec.gpus_per_node is not None else spec.engine]
+    if spec.as_json:
+        words.append("--json")
+    if spec.counts is not None:
+        words += ["--output", spec.counts]
+    if spec.job is not None:
+        words += ["--job", spec.job]
+    return shlex.join(words)

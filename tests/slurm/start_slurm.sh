@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Start Slurm with two virtual nodes on this machine, as root, or stop it again.
+#
+#   start_slurm.sh start DIR     everything lies in DIR; clients use it with SLURM_CONF=DIR/slurm.conf
+#   start_slurm.sh stop DIR      cancels what runs and ends the daemons
+#
+# Each node pretends to have four processors, 8000 MiB and two GPUs. Nothing of an installed Slurm's own
+# configuration is read or changed.
+set -euo pipefail
+
+action=$1
+mkdir -p "$2"
+dir=$(realpath "$2")
+export SLURM_CONF=$dir/slurm.conf
+
+free_ports() {
+    python3 - "$1" <<'PYTHON'
+import socket, sys
+sockets = [socket.socket() for _ in range(int(sys.argv[1]))]
+for one in sockets:
+    one.bind(("127.0.0.1", 0))
+print(*(one.getsockname()[1] for one in sockets))
+PYTHON
+}
+
+write_configuration() {
+    local host controller first second
+    host=$(hostname -s)
+    read -r controller first second < <(free_ports 3)
+    cat >"$SLURM_CONF" <<CONF
+ClusterName=papilio
+SlurmctldHost=$host(127.0.0.1)
+SlurmctldPort=$controller
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+# Credentials of five seconds: a requeued job starts after so long, by default after two minutes.
+AuthInfo=socket=$dir/munge.socket,cred_expire=5
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool-%n
+SlurmctldPidFile=$dir/slurmctld.pid
+SlurmdPidFile=$dir/slurmd-%n.pid
+SlurmctldLogFile=$dir/slurmctld.log
+SlurmdLogFile=$dir/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+SlurmdParameters=config_overrides
+SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0,sched_min_interval=0
+GresTypes=gpu
+DefMemPerCPU=500
+KillWait=3
+ReturnToService=2
+MpiDefault=none
+NodeName=one NodeHostname=$host NodeAddr=127.0.0.1 Port=$first CPUs=4 RealMemory=8000 Gres=gpu:2
+NodeName=two NodeHostname=$host NodeAddr=127.0.0.1 Port=$second CPUs=4 RealMemory=8000 Gres=gpu:2
+PartitionName=test Nodes=one,two Default=YES MaxTime=60 State=UP
+CONF
+    # Character devices that every machine has stand for the GPUs.
+    echo 'Name=gpu File=/dev/null,/dev/zero' >"$dir/gres.conf"
+}
+
+start() {
+    local tries
+    chmod 755 "$dir"
+    mkdir -p "$dir/state"
+    write_configuration
+    (umask 077 && dd if=/dev/urandom of="$dir/munge.key" bs=128 count=1 status=none)
+    munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" --pid-file="$dir/munged.pid" \
+        --log-file="$dir/munged.log" --seed-file="$dir/munged.seed" --num-threads=2
+    slurmctld -c -f "$SLURM_CONF"
+    slurmd -N one -f "$SLURM_CONF"
+    slurmd -N two -f "$SLURM_CONF"
+    for ((tries = 0; tries < 150; tries++)); do
+        if [[ $(sinfo --noheader --Node --format=%T 2>/dev/null) == $'idle\nidle' ]]; then
+            return
+        fi
+        sleep 0.1
+    done
+    echo "the nodes are not idle after 15 s:" >&2
+    sinfo --Node --long >&2 || true
+    tail -n 20 "$dir"/*.log >&2
+    stop
+    return 1
+}
+
+stop() {
+    local file pid tries
+    timeout 5 scancel --user=root 2>/dev/null || true
+    for ((tries = 0; tries < 100; tries++)); do
+        [[ -n $(timeout 5 squeue --noheader 2>/dev/null) ]] || break
+        sleep 0.1
+    done
+    for file in "$dir"/slurmd-*.pid "$dir/slurmctld.pid" "$dir/munged.pid"; do
+        [[ -f $file ]] || continue
+        pid=$(<"$file")
+        kill "$pid" 2>/dev/null || continue
+        for ((tries = 0; tries < 50; tries++)); do
+            kill -0 "$pid" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+}
+
+case $action in
+    start) start ;;
+    stop) stop ;;
+    *) echo "usage: start_slurm.sh start|stop DIR" >&2; exit 2 ;;
+esac
