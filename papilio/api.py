@@ -167,15 +167,10 @@ def count(
         session = None
         if job is not None:
             asked = source.job(motif, per, "memory:")
-            settings = {
-                "cluster": cluster if isinstance(cluster, str) else None,
-                "engine": engine,
-                "workers": workers,
-                "output": None if target is None else str(target),
-            }
             finished = _find_finished(job, asked)
             if finished is not None:
                 return _reuse(finished, stack, source, target, started)
+            settings = _settings(cluster, engine, workers, target)
             session = stack.enter_context(JobSession(job, asked, source.path, settings))
         listener(PhaseStarted("start"))
         executor = _enter_executor(stack, cluster, engine, workers)
@@ -308,6 +303,17 @@ def verify_job(
     directory = JobDirectory(path)
     checked = check_job(directory)
     return checked, recount_leases(directory, sample, engine, seed) if sample else None
+
+
+def _settings(cluster: Any, engine: EngineChoice, workers: int | None, target: Path | None) -> dict[str, Any]:
+    """Return what a resume takes from ``job.json``; a cluster that is no name or address is not kept."""
+    name = os.fspath(cluster) if isinstance(cluster, str | os.PathLike) else None
+    return {
+        "cluster": os.path.abspath(name) if name is not None and os.path.isfile(name) else name,
+        "engine": engine,
+        "workers": None if name is None else workers,
+        "output": None if target is None else str(target),
+    }
 
 
 def _find_finished(path: str | os.PathLike[str], asked: JobSpec) -> JobDirectory | None:

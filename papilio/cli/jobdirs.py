@@ -143,8 +143,9 @@ def _status_lines(found: JobStatus) -> list[str]:
 
 def _session_line(session: SessionInfo) -> str:
     ended = "" if session.ended_at is None else f" to {_at(session.ended_at)}: {session.outcome}"
+    workers = f"{session.workers} worker{'' if session.workers == 1 else 's'} ({session.cluster})"
     return (
         f"session {session.number:<3} {session.leases} of {session.planned} leases, engine {session.engine}, "
-        f"{session.workers} workers ({session.cluster}), process {session.pid} on {session.host}, "
+        f"{workers}, process {session.pid} on {session.host}, "
         f"{_at(session.began_at)}{ended}"
     )

@@ -280,9 +280,7 @@ def make_plan(
         min_lease_s = max(min_lease_s, min(vector_s / VECTOR_OVERHEAD, fair_s))
         why = f"every lease gives a vector of all counts, which alone costs about {vector_s:.3g} s"
     min_work = int(min_lease_s * speed)
-    book = LeaseBook([table.n_items])
-    for interval in finished:
-        book.record(*interval)
+    book = _book_of(table.n_items, finished)
     longest = int(max(MAX_LEASE_S, min_lease_s) * speed)
     pieces = split_remaining(table, book.missing(0), n_workers, min_work, longest)
     decide(f"{_counted(len(pieces), 'lease')} of at least {min_work:,} {rate.unit}", why)
@@ -304,6 +302,13 @@ def make_plan(
         decisions=tuple(decisions),
         finished=tuple((0, start, stop) for start, stop in book.finished(0)),
     )
+
+
+def _book_of(n_items: int, finished: Iterable[tuple[int, int, int]]) -> LeaseBook:
+    book = LeaseBook([n_items])
+    for interval in finished:
+        book.record(*interval)
+    return book
 
 
 def _counted(number: int, noun: str) -> str:
