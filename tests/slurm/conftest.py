@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -27,9 +27,12 @@ class Slurm:
     ----------
     folder : Path
         Where jobs are submitted; its name has a space.
+    jobs : list of str
+        What was submitted.
     """
 
     folder: Path
+    jobs: list[str] = field(default_factory=list)
 
     def render(self, store: str, *flags: str) -> Path:
         """Write a script with ``papilio slurm render``; it uses the environment of the tests."""
@@ -43,13 +46,20 @@ class Slurm:
     def submit(self, script: Path, *flags: str) -> str:
         """Submit a script from the folder and return the job's id."""
         command = ["sbatch", "--parsable", *flags, str(script)]
-        answer = subprocess.run(command, cwd=self.folder, check=True, capture_output=True, text=True, timeout=30)
-        return answer.stdout.strip()
+        answer = subprocess.run(
+            command, cwd=self.folder, check=True, capture_output=True, text=True, timeout=30
+        )
+        self.jobs.append(answer.stdout.strip())
+        return self.jobs[-1]
 
     def show(self, job: str) -> dict[str, str]:
         """Return the fields of a job as the controller gives them."""
         answer = subprocess.run(
-            ["scontrol", "--oneliner", "show", "job", job], check=True, capture_output=True, text=True, timeout=30
+            ["scontrol", "--oneliner", "show", "job", job],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=30,
         )
         return dict(word.split("=", 1) for word in answer.stdout.split() if "=" in word)
 
@@ -95,13 +105,36 @@ def slurm_daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             os.environ["SLURM_CONF"] = before
 
 
+def run_slurm(folder: Path) -> Iterator[Slurm]:
+    """Give Slurm with a folder below ``folder``, and cancel its jobs afterwards."""
+    slurm = Slurm(folder / "job folder")
+    slurm.folder.mkdir()
+    yield slurm
+    if slurm.jobs:
+        subprocess.run(["scancel", "--quiet", *slurm.jobs], check=False, timeout=30)
+
+
 @pytest.fixture
 def slurm(slurm_daemons: None, tmp_path: Path) -> Iterator[Slurm]:
     """Slurm, and a folder for this test."""
-    folder = tmp_path / "job folder"
-    folder.mkdir()
-    yield Slurm(folder)
-    subprocess.run(["scancel", "--user=root"], check=True, timeout=30)
+    yield from run_slurm(tmp_path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def limited(
+    slurm_daemons: None, votes: GraphStore, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Slurm]:
+    """A count with a time limit, submitted first: Slurm looks at time limits every half minute only.
+
+    It waits for more workers than there are, so that it runs when its limit is near.
+    """
+    for slurm in run_slurm(tmp_path_factory.mktemp("limited")):
+        script = slurm.render(votes.path, "--time", "1", "--grace", "55", "--memory", "1GiB")
+        text = script.read_text()
+        assert text.count('--workers "$workers"') == 1
+        script.write_text(text.replace('--workers "$workers"', "--workers 9"))
+        slurm.submit(script)
+        yield slurm
 
 
 @pytest.fixture(scope="session")
@@ -112,12 +145,10 @@ def votes(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> Graph
 
 
 @pytest.fixture(scope="session")
-def large(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A power-law graph whose count takes about a minute with one thread."""
-    path = tmp_path_factory.mktemp("slurm-large") / "graph"
-    command = [
-        sys.executable, "-m", "papilio", "generate", "rmat", str(path),
-        "--scale-u", "17", "--scale-v", "17", "--edges", "4e6", "--seed", "5",
-    ]  # fmt: skip
+def complete(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The complete graph K(1900, 1900), whose count takes some ten seconds with one thread."""
+    path = tmp_path_factory.mktemp("slurm complete") / "graph"
+    command = [sys.executable, "-m", "papilio", "generate", "complete", str(path)]
+    command += ["--n-u", "1900", "--n-v", "1900"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
     return str(path)

@@ -86,7 +86,7 @@ start() {
 }
 
 stop() {
-    local file pid tries
+    local file pid tries pids=()
     timeout 5 scancel --user=root 2>/dev/null || true
     for ((tries = 0; tries < 100; tries++)); do
         [[ -n $(timeout 5 squeue --noheader 2>/dev/null) ]] || break
@@ -96,12 +96,13 @@ stop() {
         [[ -f $file ]] || continue
         pid=$(<"$file")
         kill "$pid" 2>/dev/null || continue
-        for ((tries = 0; tries < 50; tries++)); do
-            kill -0 "$pid" 2>/dev/null || break
-            sleep 0.1
-        done
-        kill -KILL "$pid" 2>/dev/null || true
+        pids+=("$pid")
     done
+    for ((tries = 0; tries < 50; tries++)); do
+        [[ ${#pids[@]} -gt 0 ]] && kill -0 "${pids[@]}" 2>/dev/null || return 0
+        sleep 0.1
+    done
+    kill -KILL "${pids[@]}" 2>/dev/null || true
 }
 
 case $action in

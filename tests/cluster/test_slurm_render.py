@@ -1,0 +1,208 @@
+"""The batch scripts that papilio slurm render writes, and the declarative files of deploy/."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from papilio.cli import cli
+from papilio.cluster.local import WORKER_CONFIG
+from papilio.cluster.sbatch import SbatchSpec, parse_time, render_count
+from papilio.cluster.slurm import parse_slurm_options
+from papilio.errors import InputError, PapilioError, UnsupportedError
+from tests.conftest import ROOT
+
+DEPLOY = ROOT / "deploy"
+
+
+def spec(**fields: Any) -> SbatchSpec:
+    """Return a specification with the required fields filled in."""
+    return SbatchSpec(
+        **{"motif": "butterfly", "store": "graph", "time": "60", "memory_bytes": 2**30, **fields}
+    )
+
+
+def render(*flags: str) -> str:
+    """Return what the command line writes to standard output; raises its errors."""
+    command = ["slurm", "render", "count", *flags]
+    result = CliRunner().invoke(cli, command, catch_exceptions=False, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 5400), ("1:30", 90), ("02:00:00", 7200), ("1-12", 129_600), ("1-00:30", 88_200),
+        ("2-01:02:03", 176_523),
+    ],
+)  # fmt: skip
+def test_times_are_read_as_slurm_reads_them(text: str, seconds: int) -> None:
+    assert parse_time(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "2h", "1:2:3:4", "-5", "00:00:00"])
+def test_times_that_slurm_would_not_take(text: str) -> None:
+    with pytest.raises(InputError, match="write minutes, HH:MM:SS or D-HH:MM:SS"):
+        parse_time(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"nodes": 0}, "nodes is 0; at least 1"),
+        ({"cpus_per_worker": 0}, "cpus per worker is 0"),
+        ({"gpus_per_node": "many"}, "gpus per node is 'many'"),
+        ({"gpus_per_node": "2", "workers_per_node": 2}, "each GPU has one worker"),
+        ({"gpus_per_node": "2", "engine": "cpu"}, "leave the GPUs idle"),
+        ({"engine": "gpu"}, "needs gpus per node"),
+        ({"memory_bytes": 100}, "memory is 100 bytes"),
+        ({"time": "1"}, "grace is 120 s with a time limit of 60 s"),
+        ({"array": (1, 3), "nodes": 2}, "from 1 to 2"),
+        ({"array": (1,), "counts": "c.parquet", "per": "edge"}, "same file of counts"),
+        ({"array": (1,), "job": "dir"}, "share one job directory"),
+        ({"max_requeues": 2}, "only with a job directory"),
+        ({"counts": "c.parquet"}, "per vertex or per edge"),
+        ({"partition": 'a"b'}, "must not hold quotes or line ends"),
+        ({"account": "a\nb"}, "must not hold quotes or line ends"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        render_count(spec(**fields))
+
+
+def test_an_unknown_motif_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="moth"):
+        render("moth", "graph", "--time", "60", "--memory", "1GiB")
+
+
+def test_the_request_reaches_slurm() -> None:
+    flags = ["--nodes", "3", "--gpus-per-node", "a100:4", "--cpus-per-worker", "6", "--time", "1-00"]
+    flags += [
+        "--memory",
+        "100GiB",
+        "--partition",
+        "gpu",
+        "--account",
+        "p1",
+        "--job",
+        "my job",
+        "--requeue",
+        "5",
+    ]
+    script = render("butterfly", "a graph", *flags)
+    for directive in (
+        "--nodes=3", "--ntasks-per-node=4", "--cpus-per-task=6", "--mem=102400M", "--time=1-00",
+        "--gres=gpu:a100:4", '--partition="gpu"', '--account="p1"', "--requeue", "--open-mode=append",
+        "--signal=B:USR1@120",
+    ):  # fmt: skip
+        assert f"#SBATCH {directive}\n" in script
+    assert "workers=12\n" in script
+    assert "max_requeues=5\n" in script
+    assert "papilio count butterfly 'a graph' --per total --engine gpu --job 'my job' \\\n" in script
+    assert f"--memory-limit {100 * 2**30 * 9 // 10 // 4} " in script
+    assert "@" not in script.replace("USR1@120", "").replace('"$@"', "")
+
+
+def test_workers_get_the_configuration_of_local_workers() -> None:
+    script = render_count(spec())
+    for key, value in WORKER_CONFIG.items():
+        name = "DASK_" + key.upper().replace(".", "__").replace("-", "_")
+        assert f"export {name}={value}\n" in script
+
+
+SPECS = [
+    spec(setup=("module load python", "export A='b c'")),
+    spec(gpus_per_node="2", job="a job", max_requeues=3, interface="ib0"),
+    spec(array=(1, 2), nodes=2, store="it's a (graph) & more"),
+]
+
+
+@pytest.mark.parametrize("one", SPECS)
+def test_the_script_is_clean_bash(one: SbatchSpec, tmp_path: Path) -> None:
+    path = tmp_path / "job.sbatch"
+    path.write_text(render_count(one))
+    subprocess.run(["bash", "-n", str(path)], check=True)
+    if shutil.which("shellcheck") is None:
+        pytest.skip("shellcheck is not installed; bash has parsed the script")
+    answer = subprocess.run(["shellcheck", str(path)], capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stdout
+
+
+def test_an_output_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "job.sbatch"
+    flags = ["butterfly", "graph", "--time", "60", "--memory", "1GiB"]
+    assert render(*flags, "--output", str(path)) == ""
+    assert path.read_text() == render(*flags)
+    assert path.stat().st_mode & 0o111
+    with pytest.raises(PapilioError, match="cannot be written"):
+        render(*flags, "--output", str(tmp_path / "none" / "job.sbatch"))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_options_of_the_slurm_cluster() -> None:
+    assert parse_slurm_options("partition=long,cores=4,memory=16GiB,time=01:00:00,gpus=1") == {
+        "queue": "long", "cores": 4, "memory": "16GiB", "walltime": "01:00:00",
+        "job_extra_directives": ["--gres=gpu:1"],
+    }  # fmt: skip
+    for wrong in ("colour=red", "cores", "cores=", "cores=four"):
+        with pytest.raises(InputError, match="slurm"):
+            parse_slurm_options(wrong)
+
+
+def test_the_examples_are_what_render_writes() -> None:
+    text = (DEPLOY / "README.md").read_text()
+    commands = [
+        shlex.split(block.replace("\\\n", " "))
+        for block in re.findall(r"```sh\n(papilio .*?)```", text, re.S)
+    ]
+    written = {}
+    for command in commands:
+        assert command[:4] == ["papilio", "slurm", "render", "count"]
+        assert command[-2] == "--output"
+        written[command[-1]] = render(*command[4:-2])
+    assert sorted(written) == sorted(str(path.relative_to(ROOT)) for path in (DEPLOY / "slurm").iterdir())
+    for name, script in written.items():
+        assert (ROOT / name).read_text() == script, (
+            f"{name}: write it again with the command in deploy/README.md"
+        )
+
+
+def test_the_kubernetes_manifest_describes_a_cluster() -> None:
+    manifest = yaml.safe_load((DEPLOY / "kubernetes" / "daskcluster.yaml").read_text())
+    assert (manifest["apiVersion"], manifest["kind"]) == ("kubernetes.dask.org/v1", "DaskCluster")
+    name, parts = manifest["metadata"]["name"], manifest["spec"]
+    service = parts["scheduler"]["service"]
+    assert service["selector"] == {"dask.org/cluster-name": name, "dask.org/component": "scheduler"}
+    (scheduler,) = parts["scheduler"]["spec"]["containers"]
+    (worker,) = parts["worker"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in scheduler["ports"]}
+    assert {port["targetPort"] for port in service["ports"]} <= set(ports)
+    assert scheduler["readinessProbe"]["tcpSocket"]["port"] in ports
+    assert scheduler["args"][:2] == ["dask", "scheduler"]
+    assert worker["args"][:2] == ["dask", "worker"]
+    assert int(worker["args"][worker["args"].index("--nthreads") + 1]) == int(
+        worker["resources"]["limits"]["cpu"]
+    )
+    volumes = {volume["name"] for volume in parts["worker"]["spec"]["volumes"]}
+    assert {mount["name"] for mount in worker["volumeMounts"]} <= volumes
+    given = {entry["name"]: entry["value"] for container in (scheduler, worker) for entry in container["env"]}
+    assert given["DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE"] == "False"
+    assert all(isinstance(value, str) for value in given.values())
+
+
+def test_the_container_file_copies_what_exists() -> None:
+    lines = (DEPLOY / "container" / "Containerfile").read_text().splitlines()
+    copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]
+    assert "papilio" in copied
+    assert all((ROOT / word).exists() for word in copied)

@@ -1,0 +1,167 @@
+"""Counts on a real Slurm of two virtual nodes: exact answers, exit codes, limits, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import papilio
+from papilio.errors import ClusterError, EngineUnavailableError
+from papilio.storage.store import GraphStore
+from tests.slurm.conftest import Slurm
+
+pytestmark = pytest.mark.slurm
+
+SENATE, COMPLETE = 25_666_956, math.comb(1900, 2) ** 2
+
+SMALL = ("--time", "5", "--memory", "3GiB")
+
+
+def processes_with(text: str) -> list[str]:
+    """Return the command lines of all processes that hold a text."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if text in command:
+            found.append(command)
+    return found
+
+
+def assert_nothing_is_left(slurm: Slurm) -> None:
+    """Fail unless the processes and the run directory of the jobs are gone."""
+    deadline = time.monotonic() + 10
+    while left := processes_with(str(slurm.folder)):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+    assert list(slurm.folder.glob("papilio-run-*")) == []
+
+
+def test_a_rendered_script_counts_exactly_on_two_nodes(slurm: Slurm, votes: GraphStore) -> None:
+    counts = slurm.folder / "vertex counts.parquet"
+    flags = ["--per", "vertex", "--counts", str(counts), "--json", "--nodes", "2", "--workers-per-node", "1"]
+    job = slurm.submit(slurm.render(votes.path, *flags, *SMALL))
+    end = slurm.wait_end(job, 60)
+    assert (end["JobState"], end["ExitCode"]) == ("COMPLETED", "0:0"), slurm.output()
+    answer = json.loads((slurm.folder / f"papilio-butterfly-{job}.out").read_text())
+    assert answer["count"] == SENATE
+    assert answer["workers"] == 2
+    assert counts.is_file()
+    assert_nothing_is_left(slurm)
+
+
+def test_each_gpu_worker_sees_one_gpu(slurm: Slurm, votes: GraphStore) -> None:
+    script = slurm.render(votes.path, "--nodes", "2", "--gpus-per-node", "2", *SMALL)
+    lines = script.read_text()
+    seen = slurm.folder / "seen"
+    seen.mkdir()
+    # In place of the worker, each task says what it sees; the count is left out.
+    begin, end = lines.index("dask worker"), lines.index("step=$!")
+    note = f"""bash -c 'echo "$CUDA_VISIBLE_DEVICES" >"{seen}/$SLURM_PROCID-$SLURMD_NODENAME"'\nexit 0\n"""
+    script.write_text(lines[:begin] + note + lines[end:])
+    assert slurm.wait_end(slurm.submit(script), 60)["ExitCode"] == "0:0", slurm.output()
+    devices = {path.name: path.read_text().strip() for path in seen.iterdir()}
+    assert devices == {"0-one": "0", "1-one": "1", "2-two": "0", "3-two": "1"}
+
+
+def test_a_failing_count_gives_the_job_its_exit_code(slurm: Slurm) -> None:
+    job = slurm.submit(slurm.render("no such store", *SMALL))
+    end = slurm.wait_end(job, 60)
+    assert (end["JobState"], end["ExitCode"]) == ("FAILED", "3:0"), slurm.output()
+    assert "no such store" in slurm.output()
+    assert (
+        f"failed with exit code 3; logs of the scheduler and the workers are in {slurm.folder}"
+        in slurm.output()
+    )
+    logs = {path.name for path in (slurm.folder / f"papilio-run-{job}").iterdir()}
+    assert {"scheduler.log", "workers.log"} <= logs
+
+
+def test_an_array_runs_one_count_for_each_number_of_workers(slurm: Slurm, votes: GraphStore) -> None:
+    flags = ["--array", "1,2", "--workers-per-node", "2", "--json"]
+    job = slurm.submit(slurm.render(votes.path, *flags, *SMALL))
+    for n_workers in (1, 2):
+        end = slurm.wait_end(f"{job}_{n_workers}", 60)
+        assert end["ExitCode"] == "0:0", slurm.output()
+        path = slurm.folder / f"papilio-butterfly-{job}-{n_workers}.out"
+        answer = json.loads(path.read_text())
+        assert (answer["count"], answer["workers"]) == (SENATE, n_workers)
+    assert_nothing_is_left(slurm)
+
+
+def test_a_requeued_job_resumes_what_was_finished(slurm: Slurm, complete: str) -> None:
+    job_folder = slurm.folder / "durable job"
+    flags = ["--job", str(job_folder), "--requeue", "1", "--json"]
+    job = slurm.submit(slurm.render(complete, *flags, *SMALL))
+
+    def status() -> dict[str, Any]:
+        command = [sys.executable, "-m", "papilio", "status", str(job_folder), "--json"]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        return dict(json.loads(answer.stdout)) if answer.returncode == 0 else {"items_done": 0}
+
+    slurm.wait(job, lambda fields: fields["JobState"] == "RUNNING" and status()["items_done"] > 0, 60)
+    subprocess.run(["scontrol", "requeue", job], check=True, timeout=30)
+    slurm.wait(job, lambda fields: fields["Restarts"] == "1" and fields["JobState"] == "RUNNING", 60)
+    before = status()
+    assert 0 < before["items_done"] < before["items"]
+    end = slurm.wait_end(job, 90)
+    assert (end["JobState"], end["ExitCode"]) == ("COMPLETED", "0:0"), slurm.output()
+    answer = json.loads((slurm.folder / f"papilio-butterfly-{job}.out").read_text())
+    assert answer["count"] == COMPLETE
+    after = status()
+    assert [session["outcome"] for session in after["sessions"]][1:] == ["finished"]
+    assert sum(session["leases"] for session in after["sessions"]) == after["leases"]
+    assert_nothing_is_left(slurm)
+
+
+def test_cancelling_a_job_leaves_nothing(slurm: Slurm, complete: str) -> None:
+    job = slurm.submit(slurm.render(complete, *SMALL))
+    slurm.wait(job, lambda fields: len(processes_with("papilio count butterfly " + complete)) > 0, 60)
+    subprocess.run(["scancel", job], check=True, timeout=30)
+    assert slurm.wait_end(job, 30)["JobState"] == "CANCELLED"
+    deadline = time.monotonic() + 10
+    while left := processes_with(str(slurm.folder)):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def test_workers_that_are_jobs_of_their_own(slurm: Slurm, votes: GraphStore) -> None:
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed (papilio[slurm])")
+    cluster = f"slurm:cores=1,memory=2GiB,time=5,logs={slurm.folder.parent}/logs"
+    result = papilio.count(votes, papilio.Butterfly(), cluster=cluster, workers=2)
+    assert (result.count, result.cluster, len(result.workers)) == (SENATE, "slurm", 2)
+    deadline = time.monotonic() + 15
+    mine = ["squeue", "--noheader", "--name=dask-worker"]
+    while subprocess.run(mine, check=True, capture_output=True, timeout=30).stdout:
+        assert time.monotonic() < deadline, "jobs of the workers are left"
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("options", ["cores=1,memory=1GiB,partition=nowhere", "cores=64,memory=1GiB"])
+def test_jobs_that_slurm_refuses(slurm: Slurm, votes: GraphStore, options: str) -> None:
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed (papilio[slurm])")
+    with pytest.raises(ClusterError, match="Slurm refuses the jobs of the workers"):
+        papilio.count(votes, papilio.Butterfly(), cluster=f"slurm:{options}")
+
+
+def test_a_machine_without_sbatch(votes: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed (papilio[slurm])")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(EngineUnavailableError, match="needs sbatch"):
+        papilio.count(votes, papilio.Butterfly(), cluster="slurm:cores=1,memory=1GiB")
+
+
+def test_the_time_limit_ends_the_count_before_slurm_kills_it(limited: Slurm) -> None:
+    end = limited.wait_end(limited.jobs[0], 90)
+    assert (end["JobState"], end["ExitCode"]) == ("FAILED", "143:0"), limited.output()
+    assert "the time limit is near; ending the count" in limited.output()
+    assert_nothing_is_left(limited)
