@@ -91,10 +91,11 @@ def check_worker_gpus(workers: Mapping[str, WorkerFacts]) -> Check:
     if len(unnamed) > 1:
         what = f"{found}; the driver names no UUID, so sharing cannot be excluded"
         return Check("worker gpus", "warn", what, "update the driver")
-    most = max(len(facts.gpus) for facts in workers.values())
-    if most > 1:
+    # dask-cuda lets every worker see all GPUs, each with another one first.
+    idle = {gpu.uuid for facts in workers.values() for gpu in facts.gpus} - users.keys() - {""}
+    if idle:
         advice = "a worker uses its first GPU only: start one worker per GPU with 'dask cuda worker'"
-        return Check("worker gpus", "warn", f"{found}; one sees {most}", advice)
+        return Check("worker gpus", "warn", f"{found}; {len(idle)} of the GPUs they see are nobody's", advice)
     return Check("worker gpus", "ok", f"{found}, each its own")
 
 

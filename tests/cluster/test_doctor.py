@@ -293,7 +293,12 @@ def test_a_gpu_has_one_worker() -> None:
     assert check_worker_gpus({"a": facts(H200), "b": facts(OTHER)}).status == "ok"
     shared = check_worker_gpus({"a": facts(H200), "b": facts(OTHER), "c": facts(H200)})
     assert (shared.status, shared.found) == ("fail", f"a, c share {H200.uuid}")
-    assert check_worker_gpus({"a": facts(H200, OTHER)}).status == "warn"
+    assert check_worker_gpus({"a": facts(H200, OTHER), "b": facts(OTHER, H200)}).status == "ok"
+    idle = check_worker_gpus({"a": facts(H200, OTHER)})
+    assert (idle.status, idle.found) == (
+        "warn",
+        "1 of 1 workers use a GPU; 1 of the GPUs they see are nobody's",
+    )
     unnamed = GpuInfo("old", GIB, (8, 0), "")
     assert check_worker_gpus({"a": facts(unnamed), "b": facts(unnamed)}).status == "warn"
 
