@@ -92,7 +92,7 @@ def job_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--cluster", metavar="CLUSTER", default="auto", show_default=True,
-            help="auto (cuda where GPUs are seen, else local), inline, local, cuda, an address such as "
+            help="auto (cuda where GPUs are seen, else local), inline, local, cuda, slurm, an address such as "
             "tcp://host:8786, or a scheduler file.",
         ),
         click.option(

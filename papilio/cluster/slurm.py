@@ -128,9 +128,10 @@ class SlurmExecutor(DaskPool):
                 **self._with_configured_directives(),
             )
         except ValueError as error:
+            problem = str(error).partition(", for example")[0]
             raise InputError(
-                f"the slurm cluster cannot be described ({str(error).partition(', for example')[0]}); give cores and memory as in "
-                "slurm:cores=4,memory=16GiB, or in Dask's configuration (jobqueue.slurm.cores, jobqueue.slurm.memory)"
+                f"the slurm cluster cannot be described ({problem}); give cores and memory as in slurm:cores=4,"
+                "memory=16GiB, or in Dask's configuration (jobqueue.slurm.cores, jobqueue.slurm.memory)"
             ) from error
         stack.enter_context(self._cluster)
         _try_submission(self._cluster.job_script())

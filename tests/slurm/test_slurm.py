@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import papilio
-from papilio.errors import ClusterError, EngineUnavailableError
+from papilio.errors import ClusterError, EngineUnavailableError, InputError
 from papilio.storage.store import GraphStore
 from tests.slurm.conftest import Slurm
 
@@ -151,6 +151,12 @@ def test_jobs_that_slurm_refuses(slurm: Slurm, votes: GraphStore, options: str) 
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed (papilio[slurm])")
     with pytest.raises(ClusterError, match="Slurm refuses the jobs of the workers"):
         papilio.count(votes, papilio.Butterfly(), cluster=f"slurm:{options}")
+
+
+def test_a_cluster_without_cores_and_memory(votes: GraphStore) -> None:
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed (papilio[slurm])")
+    with pytest.raises(InputError, match="give cores and memory as in slurm:cores=4"):
+        papilio.count(votes, papilio.Butterfly(), cluster="slurm")
 
 
 def test_a_machine_without_sbatch(votes: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
