@@ -116,23 +116,23 @@ class SlurmExecutor(DaskPool):
     def _connect(self, stack: ExitStack) -> Any:
         with _keep_interrupt_handler():
             from dask_jobqueue import SLURMCluster
+        # A SLURMCluster that refuses its arguments would complain again when it is collected.
+        for key in ("cores", "memory"):
+            if not (self._arguments.get(key) or dask.config.get(f"jobqueue.slurm.{key}", None)):
+                raise InputError(
+                    f"the slurm cluster needs {key} per worker; give them as in slurm:cores=4,memory=16GiB, "
+                    f"or in Dask's configuration (jobqueue.slurm.{key})"
+                )
         stack.enter_context(dask.config.set(WORKER_CONFIG))
         scheduler_options = dask.config.get("jobqueue.slurm.scheduler-options", None) or {}
-        try:
-            self._cluster = SLURMCluster(
-                processes=1,
-                scheduler_options={**NO_DASHBOARD, "dashboard_address": ":0", **scheduler_options},
-                worker_extra_args=["--no-dashboard"],
-                job_script_prologue=[*_configured("job-script-prologue"), *_worker_environment()],
-                silence_logs=logging.CRITICAL,
-                **self._with_configured_directives(),
-            )
-        except ValueError as error:
-            problem = str(error).partition(", for example")[0]
-            raise InputError(
-                f"the slurm cluster cannot be described ({problem}); give cores and memory as in slurm:cores=4,"
-                "memory=16GiB, or in Dask's configuration (jobqueue.slurm.cores, jobqueue.slurm.memory)"
-            ) from error
+        self._cluster = SLURMCluster(
+            processes=1,
+            scheduler_options={**NO_DASHBOARD, "dashboard_address": ":0", **scheduler_options},
+            worker_extra_args=["--no-dashboard"],
+            job_script_prologue=[*_configured("job-script-prologue"), *_worker_environment()],
+            silence_logs=logging.CRITICAL,
+            **self._with_configured_directives(),
+        )
         stack.enter_context(self._cluster)
         _try_submission(self._cluster.job_script())
         self._cluster.scale(jobs=self._n_workers)

@@ -155,8 +155,10 @@ def test_jobs_that_slurm_refuses(slurm: Slurm, votes: GraphStore, options: str) 
 
 def test_a_cluster_without_cores_and_memory(votes: GraphStore) -> None:
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed (papilio[slurm])")
-    with pytest.raises(InputError, match="give cores and memory as in slurm:cores=4"):
+    with pytest.raises(InputError, match="needs cores per worker; give them as in slurm:cores=4"):
         papilio.count(votes, papilio.Butterfly(), cluster="slurm")
+    with pytest.raises(InputError, match="needs memory per worker"):
+        papilio.count(votes, papilio.Butterfly(), cluster="slurm:cores=1")
 
 
 def test_a_machine_without_sbatch(votes: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
