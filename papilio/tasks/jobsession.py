@@ -175,7 +175,7 @@ class JobSession:
             write_durably(self.root / "job.json", dumps(described, indent=2) + "\n")
         elif directory.plan_key != plan.key:
             raise TilingError(
-                f"job directory {self.root} holds the plan {directory.plan_key}; this session made the plan "
+                f"job directory {self.root} holds the plan {directory.plan_key}; this run made the plan "
                 f"{plan.key}: its work items are others (another version of NumPy or Numba?)"
             )
         self._book = JobDirectory(self.root).book(plan, self._history)
