@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
@@ -20,7 +21,7 @@ JOIN_S = 60.0
 """How long to wait for the workers asked for; starting many processes on a slow disk takes some 20 s."""
 
 
-class DaskPool:
+class DaskPool(ABC):
     """Base of the executors that run on Dask; a subclass connects in :meth:`_connect`."""
 
     name: str
@@ -35,9 +36,9 @@ class DaskPool:
         self._workers: tuple[WorkerInfo, ...] = ()
         self._graph_hashes: set[str] = set()
 
+    @abstractmethod
     def _connect(self, stack: ExitStack) -> Any:
         """Return a connected client; what ends with the executor goes on ``stack``."""
-        raise NotImplementedError
 
     @property
     def client(self) -> Any:

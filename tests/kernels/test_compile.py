@@ -28,7 +28,7 @@ try:
 
     nvrtc.getVersion()
 except (ImportError, RuntimeError) as error:
-    pytest.skip(f"NVRTC cannot be used: {error}; install papilio[test]", allow_module_level=True)
+    pytest.skip(f"NVRTC cannot be used: {error}; install papilio[nvrtc]", allow_module_level=True)
 
 SOURCES = Path(engine.__file__).parent / "cuda"
 BUDGET_FILE = Path(__file__).parent / "budgets.json"

@@ -96,7 +96,8 @@ def _offsets(xp: Any, degree: Any) -> Any:
 def build_wedge_graph(device: Device, graph: BipartiteGraph, tuning: WedgeTuning) -> WedgeGraph:
     """Copy the edges to the device and build everything else there.
 
-    Two sorts of 64-bit keys, see ``wedge_graph.cu``. Device memory at the peak: about 44 bytes per edge.
+    Two sorts of 64-bit keys, see ``wedge_graph.cu``. Device memory at the peak: 50 bytes per edge, measured on
+    28 million edges.
 
     Raises
     ------

@@ -6,6 +6,7 @@ speaks of its only set of vertices.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -35,15 +36,15 @@ def _check_size(name: str, value: int, least: int, most: int) -> None:
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(ABC):
     """Base of all models; ``name`` is how the command line and the provenance call it."""
 
     name: ClassVar[str]
 
     @property
+    @abstractmethod
     def kind(self) -> GraphKind:
         """``bipartite`` or ``unipartite``."""
-        raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
         """Return ``{"model": name, <parameters>}``."""
