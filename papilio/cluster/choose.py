@@ -11,11 +11,14 @@ from papilio.errors import EngineUnavailableError, InputError
 from papilio.kernels.gpu.discovery import list_gpus
 from papilio.tasks.job import EngineChoice
 
-__all__ = ["make_executor"]
+__all__ = ["make_executor", "resolve_auto"]
 
 
 def make_executor(
-    cluster: str | os.PathLike[str] | Any, engine: EngineChoice = "auto", n_workers: int | None = None
+    cluster: str | os.PathLike[str] | Any,
+    engine: EngineChoice = "auto",
+    n_workers: int | None = None,
+    threads: int | None = None,
 ) -> Executor:
     """Return the executor that ``cluster`` names, not yet started.
 
@@ -29,6 +32,8 @@ def make_executor(
         ``auto`` does not start GPU workers for the engine ``cpu``.
     n_workers : int, optional
         Processes (``local``), GPUs (``cuda``), or workers to wait for.
+    threads : int, optional
+        Threads of each worker of the ``local`` cluster; by default it divides the processors.
 
     Raises
     ------
@@ -40,11 +45,11 @@ def make_executor(
     if cluster == "inline":
         return InlineExecutor(n_workers)
     if cluster == "auto":
-        cluster = _resolve_auto(engine)
+        cluster = resolve_auto(engine)
     if cluster == "local":
         from papilio.cluster.local import LocalExecutor
 
-        return LocalExecutor(n_workers)
+        return LocalExecutor(n_workers, threads)
     if cluster == "cuda":
         from papilio.cluster.cuda import CudaExecutor
 
@@ -65,7 +70,14 @@ def make_executor(
     return ExistingExecutor(cluster, n_workers)
 
 
-def _resolve_auto(engine: EngineChoice) -> str:
+def resolve_auto(engine: EngineChoice) -> str:
+    """Return the cluster that ``auto`` means on this machine: ``cuda`` or ``local``.
+
+    Raises
+    ------
+    EngineUnavailableError
+        When the engine ``gpu`` is asked for and cannot run here.
+    """
     if engine == "cpu" or (engine == "auto" and not list_gpus()):
         return "local"
     from papilio.cluster.cuda import missing_for_cuda

@@ -39,7 +39,9 @@ class LocalExecutor(DaskPool):
     Parameters
     ----------
     n_workers : int, optional
-        Worker processes, 1 by default; the processors are divided among them.
+        Worker processes, 1 by default.
+    threads : int, optional
+        Threads of each; by default the processors are divided among the workers.
     """
 
     name = "local"
@@ -49,10 +51,13 @@ class LocalExecutor(DaskPool):
         "use --cluster cuda (one worker per GPU) or --cluster inline"
     )
 
-    def __init__(self, n_workers: int | None = None) -> None:
+    def __init__(self, n_workers: int | None = None, threads: int | None = None) -> None:
         if n_workers is not None and n_workers < 1:
             raise InputError(f"workers is {n_workers}; at least 1")
+        if threads is not None and threads < 1:
+            raise InputError(f"threads is {threads}; at least 1")
         super().__init__(n_workers or 1)
+        self._threads = threads
 
     def _connect(self, stack: ExitStack) -> Any:
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -61,7 +66,7 @@ class LocalExecutor(DaskPool):
         with hold_interrupts():
             cluster = LocalCluster(
                 n_workers=n_workers,
-                threads_per_worker=max(1, processors // n_workers),
+                threads_per_worker=self._threads or max(1, processors // n_workers),
                 processes=True,
                 scheduler_kwargs=NO_DASHBOARD,
                 silence_logs=logging.CRITICAL,
