@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import Any
@@ -15,7 +14,7 @@ from papilio.cluster.local import NO_DASHBOARD, WORKER_CONFIG
 from papilio.cluster.pool import DaskPool
 from papilio.cluster.quiet import hold_interrupts
 from papilio.errors import EngineUnavailableError, InputError
-from papilio.kernels.gpu.discovery import list_gpus, missing_for_gpu
+from papilio.kernels.gpu.discovery import list_visible_ids, missing_for_gpu
 
 __all__ = ["CudaExecutor", "missing_for_cuda"]
 
@@ -34,7 +33,7 @@ class CudaExecutor(DaskPool):
     Parameters
     ----------
     n_workers : int, optional
-        GPUs to use; by default all that are visible.
+        GPUs, or slices of partitioned ones, to use; by default all that are visible.
 
     Raises
     ------
@@ -52,7 +51,8 @@ class CudaExecutor(DaskPool):
             raise EngineUnavailableError(
                 f"the cuda cluster cannot be started: {missing}; use --cluster local"
             )
-        n_gpus = len(list_gpus())
+        self._devices = list_visible_ids()
+        n_gpus = len(self._devices)
         if n_workers is not None and not 1 <= n_workers <= n_gpus:
             raise InputError(
                 f"workers is {n_workers}; this machine offers 1 to {n_gpus} GPUs, one worker each"
@@ -62,12 +62,10 @@ class CudaExecutor(DaskPool):
     def _connect(self, stack: ExitStack) -> Any:
         from dask_cuda import LocalCUDACluster
 
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        devices = visible.split(",") if visible else [str(index) for index in range(len(list_gpus()))]
         stack.enter_context(dask.config.set(WORKER_CONFIG))
         with hold_interrupts():
             cluster = LocalCUDACluster(
-                CUDA_VISIBLE_DEVICES=",".join(devices[: self._n_workers]),
+                CUDA_VISIBLE_DEVICES=",".join(self._devices[: self._n_workers]),
                 threads_per_worker=1,
                 scheduler_kwargs=NO_DASHBOARD,
                 silence_logs=logging.CRITICAL,

@@ -10,6 +10,7 @@ from typing import Any
 
 import papilio
 from papilio.cluster.choose import make_executor
+from papilio.cluster.devices import ONE_WORKER_PER_GPU, find_shared_gpu
 from papilio.cluster.doctor import Check, installed_version
 from papilio.cluster.executor import Executor
 from papilio.errors import PapilioError
@@ -74,25 +75,19 @@ def check_worker_versions(own: WorkerFacts, workers: Mapping[str, WorkerFacts]) 
 
 def check_worker_gpus(workers: Mapping[str, WorkerFacts]) -> Check:
     """Check that no two workers use one GPU, by its UUID."""
-    users: dict[str, list[str]] = {}
-    for address, facts in workers.items():
-        if facts.gpus:
-            users.setdefault(facts.gpus[0].uuid, []).append(address)
-    with_gpu = sum(len(addresses) for addresses in users.values())
-    if not with_gpu:
+    first = {address: facts.gpus[0].uuid for address, facts in workers.items() if facts.gpus}
+    if not first:
         return Check("worker gpus", "skip", "no worker sees a GPU; the cpu engine needs none")
-    found = f"{with_gpu} of {len(workers)} workers use a GPU"
-    unnamed = users.pop("", [])
-    for uuid, addresses in users.items():
-        if len(addresses) > 1:
-            what = f"{', '.join(addresses)} share {uuid}"
-            advice = "start one worker per GPU: 'dask cuda worker', or one CUDA_VISIBLE_DEVICES for each"
-            return Check("worker gpus", "fail", what, advice)
-    if len(unnamed) > 1:
+    found = f"{len(first)} of {len(workers)} workers use a GPU"
+    shared = find_shared_gpu((uuid, address) for address, uuid in first.items())
+    if shared is not None:
+        uuid, addresses = shared
+        return Check("worker gpus", "fail", f"{', '.join(addresses)} share {uuid}", ONE_WORKER_PER_GPU)
+    if list(first.values()).count("") > 1:
         what = f"{found}; the driver names no UUID, so sharing cannot be excluded"
         return Check("worker gpus", "warn", what, "update the driver")
     # dask-cuda lets every worker see all GPUs, each with another one first.
-    idle = {gpu.uuid for facts in workers.values() for gpu in facts.gpus} - users.keys() - {""}
+    idle = {gpu.uuid for facts in workers.values() for gpu in facts.gpus} - set(first.values()) - {""}
     if idle:
         advice = "a worker uses its first GPU only: start one worker per GPU with 'dask cuda worker'"
         return Check("worker gpus", "warn", f"{found}; {len(idle)} of the GPUs they see are nobody's", advice)

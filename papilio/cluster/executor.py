@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 import papilio
+from papilio.cluster.devices import check_devices
 from papilio.errors import ClusterError, EngineUnavailableError, UnsupportedError
 from papilio.kernels.engine import EngineName
 from papilio.tasks.job import ENGINE_CHOICES, EngineChoice, JobSpec, LeaseTask, PrepareTask
@@ -102,6 +103,8 @@ def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName,
 
     Raises
     ------
+    ClusterError
+        When two processes would share a GPU.
     UnsupportedError
         For an unknown choice, or ``gpu`` on an executor that does not offer it.
     EngineUnavailableError
@@ -119,10 +122,12 @@ def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName,
                 f"engine gpu was asked for and worker {workers[0].name} on {workers[0].host} cannot run it: "
                 f"{workers[0].gpu_missing}; use the engine cpu, or workers with a GPU"
             )
+        check_devices(able)
         return "gpu", f"asked for; {len(able)} of {len(workers)} workers have a GPU", able
     if choice == "cpu":
         return "cpu", "asked for", workers
     if executor.prefers_gpu and able:
+        check_devices(able)
         return "gpu", f"{len(able)} of {len(workers)} workers have a GPU ({able[0].gpu})", able
     if executor.gpu_refusal is not None:
         return "cpu", f"the {executor.name} cluster runs CPU workers", workers

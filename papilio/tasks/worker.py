@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import psutil
@@ -57,6 +57,8 @@ class WorkerInfo:
         Total memory of that GPU; 0 without one.
     gpu_missing : str or None
         Why the gpu engine cannot run there; None when it can.
+    gpu_uuid : str
+        Identity of that GPU, or of its slice; empty without one, or where the driver gives none.
     """
 
     name: str
@@ -68,6 +70,7 @@ class WorkerInfo:
     gpu: str | None
     gpu_memory_bytes: int
     gpu_missing: str | None
+    gpu_uuid: str = ""
 
     @property
     def seat(self) -> Seat:
@@ -85,8 +88,8 @@ class WorkerInfo:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> WorkerInfo:
-        """Rebuild from :meth:`to_json`'s form."""
-        return cls(**data)
+        """Rebuild from :meth:`to_json`'s form; what another version added is passed over."""
+        return cls(**{field.name: data[field.name] for field in fields(cls) if field.name in data})
 
 
 def describe_worker(name: str, threads: int | None = None, memory_bytes: int | None = None) -> WorkerInfo:
@@ -104,4 +107,5 @@ def describe_worker(name: str, threads: int | None = None, memory_bytes: int | N
         gpu=gpus[0].name if gpus else None,
         gpu_memory_bytes=gpus[0].memory_bytes if gpus else 0,
         gpu_missing=missing_for_gpu(),
+        gpu_uuid=gpus[0].uuid if gpus else "",
     )

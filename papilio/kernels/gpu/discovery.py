@@ -7,12 +7,13 @@ that a client can look before it starts worker processes that own the GPUs.
 from __future__ import annotations
 
 import ctypes
+import os
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from uuid import UUID
 
-__all__ = ["GpuInfo", "driver_cuda_version", "list_gpus", "missing_for_gpu"]
+__all__ = ["GpuInfo", "driver_cuda_version", "list_gpus", "list_visible_ids", "missing_for_gpu"]
 
 _CUDA_SUCCESS = 0
 _NAME_BYTES = 256
@@ -34,7 +35,8 @@ class GpuInfo:
     capability : tuple of int
         Compute capability, major and minor.
     uuid : str
-        ``GPU-...`` as nvidia-smi shows it: the same in every process; empty where the driver gives none.
+        ``GPU-...``, or ``MIG-...`` for a slice of a partitioned GPU, as nvidia-smi shows it: the same in every
+        process; empty where the driver gives none.
     """
 
     name: str
@@ -69,16 +71,44 @@ def _describe(driver: ctypes.CDLL, ordinal: int) -> GpuInfo:
     major, minor = ctypes.c_int(0), ctypes.c_int(0)
     driver.cuDeviceGetAttribute(ctypes.byref(major), _CAPABILITY_MAJOR, device)
     driver.cuDeviceGetAttribute(ctypes.byref(minor), _CAPABILITY_MINOR, device)
-    uuid = ctypes.create_string_buffer(_UUID_BYTES)
-    # The second form tells the slices of a partitioned GPU apart.
-    ask_uuid = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
-    known = ask_uuid(uuid, device) == _CUDA_SUCCESS
     return GpuInfo(
         name.value.decode(errors="replace"),
         int(total.value),
         (major.value, minor.value),
-        f"GPU-{UUID(bytes=uuid.raw)}" if known else "",
+        _uuid_of(driver, device),
     )
+
+
+def _uuid_of(driver: ctypes.CDLL, device: ctypes.c_int) -> str:
+    """Return the identity of a device, or an empty string.
+
+    The first form of the query gives the UUID of the whole GPU, the second that of the slice: they differ on a
+    partitioned GPU only.
+    """
+    answers = []
+    for name in ("cuDeviceGetUuid_v2", "cuDeviceGetUuid"):
+        uuid = ctypes.create_string_buffer(_UUID_BYTES)
+        ask = getattr(driver, name, None)
+        if ask is not None and ask(uuid, device) == _CUDA_SUCCESS:
+            answers.append(UUID(bytes=uuid.raw))
+    if not answers:
+        return ""
+    return f"{'GPU' if answers[0] == answers[-1] else 'MIG'}-{answers[0]}"
+
+
+def list_visible_ids() -> tuple[str, ...]:
+    """Return what ``CUDA_VISIBLE_DEVICES`` must be for each of the processes that get one device each.
+
+    A process sees one slice of partitioned GPUs at most, whatever ``CUDA_VISIBLE_DEVICES`` lists; each of the
+    slices that are listed is for a process of its own.
+    """
+    gpus = list_gpus()
+    listed = [entry.strip() for entry in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    if listed == [""]:
+        return tuple(str(ordinal) for ordinal in range(len(gpus)))
+    if gpus and all(entry.startswith("MIG-") for entry in listed):
+        return tuple(dict.fromkeys(listed))
+    return tuple(listed[: len(gpus)])
 
 
 def driver_cuda_version() -> tuple[int, int] | None:

@@ -1,0 +1,46 @@
+"""One process per GPU: two on one GPU would share its memory and slow each other down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from papilio.errors import ClusterError
+from papilio.tasks.worker import WorkerInfo
+
+__all__ = ["ONE_WORKER_PER_GPU", "check_devices", "find_shared_gpu"]
+
+ONE_WORKER_PER_GPU = (
+    "start one worker per GPU: 'dask cuda worker', or one CUDA_VISIBLE_DEVICES for each, or use --engine cpu"
+)
+"""What to do about a GPU with several workers."""
+
+
+def find_shared_gpu(users: Iterable[tuple[str, str]]) -> tuple[str, list[str]] | None:
+    """Return the first GPU that several users name, and these users; None when each has its own.
+
+    Parameters
+    ----------
+    users : iterable of (str, str)
+        UUID of the GPU, and the user of it; an empty UUID says nothing.
+    """
+    found: dict[str, list[str]] = {}
+    for uuid, user in users:
+        if uuid:
+            found.setdefault(uuid, []).append(user)
+    return next(((uuid, names) for uuid, names in found.items() if len(names) > 1), None)
+
+
+def check_devices(workers: Sequence[WorkerInfo]) -> None:
+    """Refuse GPU workers of which two processes use one GPU, by its UUID; several workers of one process may.
+
+    Raises
+    ------
+    ClusterError
+        Naming the processes and the GPU.
+    """
+    processes = {(worker.host, worker.pid): worker for worker in workers}
+    named = ((w.gpu_uuid, f"{w.name} (process {w.pid} on {w.host})") for w in processes.values())
+    shared = find_shared_gpu(named)
+    if shared is not None:
+        uuid, users = shared
+        raise ClusterError(f"workers {' and '.join(users)} use the same GPU, {uuid}; {ONE_WORKER_PER_GPU}")
