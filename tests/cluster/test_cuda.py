@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -13,7 +10,6 @@ from papilio.cluster.cuda import missing_for_cuda
 from papilio.kernels.gpu.discovery import list_gpus
 from papilio.storage.store import GraphStore
 from papilio.tasks import plan as plan_module
-from tests.conftest import ROOT
 
 pytestmark = [
     pytest.mark.gpu,
@@ -45,18 +41,3 @@ def test_every_gpu_answers_leases(senate: GraphStore, monkeypatch: pytest.Monkey
             assert all(count > 0 for count in result.leases_by_worker.values())
     with papilio.open_cluster("cuda", workers=1) as cluster:
         assert len(cluster.workers) == 1
-
-
-def test_the_client_creates_no_cuda_context(senate: GraphStore) -> None:
-    code = f"""
-import ctypes, sys
-import papilio
-result = papilio.count({senate.path!r}, papilio.Butterfly(), cluster="auto")
-context = ctypes.c_void_p()
-ctypes.CDLL("libcuda.so.1").cuCtxGetCurrent(ctypes.byref(context))
-print(result.engine, result.cluster, result.count, context.value, "cupy" in sys.modules)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.stdout.split() == ["gpu", "cuda", "25666956", "None", "False"], done.stderr

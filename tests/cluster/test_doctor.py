@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +44,7 @@ from papilio.kernels.gpu.discovery import GpuInfo
 from papilio.kernels.gpu.toolchain import Toolchain
 from papilio.storage.store import write_store
 from tests.conftest import ROOT
+from tests.fake_driver import FAKE_MEMORY_BYTES, build_driver, fake_uuid, with_driver
 
 GIB = 2**30
 H200 = GpuInfo("NVIDIA H200", 140 * GIB, (9, 0), "GPU-11111111-0000-0000-0000-000000000000")
@@ -136,28 +136,8 @@ def test_a_hidden_gpu_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "CUDA_VISIBLE_DEVICES is ''" in check_gpus([], (13, 0))[0].advice
 
 
-DRIVER = r"""
-#include <string.h>
-int cuInit(unsigned flags) { return 0; }
-int cuDriverGetVersion(int *version) { *version = 13010; return 0; }
-int cuDeviceGetCount(int *count) { *count = 2; return 0; }
-int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
-int cuDeviceGetName(char *name, int length, int device) { strncpy(name, "Test GPU", length); return 0; }
-int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 80ULL << 30; return 0; }
-int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = attribute == 75 ? 9 : 1; return 0; }
-int cuDeviceGetUuid_v2(char *uuid, int device) { memset(uuid, 0xA0 + device, 16); return 0; }
-"""
-"""A CUDA driver library of two GPUs, with the signatures of the real one."""
-
-
 def test_the_driver_library_is_asked(tmp_path: Path) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler to build a driver library with")
-    source = tmp_path / "driver.c"
-    source.write_text(DRIVER)
-    library = tmp_path / "libcuda.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
+    build_driver(tmp_path)
     code = (
         "import json; from dataclasses import astuple; from papilio.kernels.gpu import discovery as d;"
         "print(json.dumps([d.driver_cuda_version(), [astuple(gpu) for gpu in d.list_gpus()]]))"
@@ -165,17 +145,14 @@ def test_the_driver_library_is_asked(tmp_path: Path) -> None:
     output = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)},
+        env=with_driver(tmp_path, CUDA_VISIBLE_DEVICES="0,1"),
         capture_output=True,
         check=True,
         timeout=60,
     ).stdout
     version, gpus = json.loads(output)
     assert version == [13, 1]
-    assert gpus == [
-        ["Test GPU", 80 * GIB, [9, 1], "GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0"],
-        ["Test GPU", 80 * GIB, [9, 1], "GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1"],
-    ]
+    assert gpus == [["Test GPU", FAKE_MEMORY_BYTES, [9, 1], fake_uuid(i)] for i in (0, 1)]
 
 
 def test_cupy_must_fit_the_driver() -> None:
