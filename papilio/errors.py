@@ -6,11 +6,17 @@
     │   ├── DuplicateEdgeError      duplicates met under the policy "error"
     │   └── GraphError              an in-memory graph breaks an invariant
     ├── StoreError              a graph store is missing, corrupt, truncated, foreign or of another version
+    │   └── JobBusyError            another process has the job directory
     ├── UnsupportedError        the motif, engine or graph kind do not go together
     ├── CapacityError           a size passes a limit (ids, counts, memory); says which and what to do
+    │   └── LeaseTooLargeError      a lease does not fit the memory of its worker; a part of it may
     ├── EngineUnavailableError  the engine asked for cannot run here (no GPU, CuPy not installed)
+    ├── JobUnfinishedError      a job did not end within the time that was waited for it
     └── ExecutionError          a run did not end with an exact answer
         ├── TilingError             finished intervals do not tile the work items exactly
+        ├── JobCancelledError       the job was cancelled on request; its ledger is kept
+        ├── DeviceLostError         a GPU refuses everything after a failed kernel, until its process ends
+        ├── FailedItemsError        some work items fail wherever they run; the others are finished
         └── ClusterError            the cluster cannot be reached or lost what the run needs
 
 Messages hold the name, the actual value, the limit with its unit and what to change.
@@ -21,11 +27,17 @@ from __future__ import annotations
 __all__ = [
     "CapacityError",
     "ClusterError",
+    "DeviceLostError",
     "DuplicateEdgeError",
     "EngineUnavailableError",
     "ExecutionError",
+    "FailedItemsError",
     "GraphError",
     "InputError",
+    "JobBusyError",
+    "JobCancelledError",
+    "JobUnfinishedError",
+    "LeaseTooLargeError",
     "MalformedLineError",
     "PapilioError",
     "StoreError",
@@ -58,6 +70,10 @@ class StoreError(PapilioError):
     """A graph store is missing, corrupt, truncated, foreign or of another version."""
 
 
+class JobBusyError(StoreError):
+    """Another process has the job directory."""
+
+
 class UnsupportedError(PapilioError):
     """The motif, the engine and the kind of graph do not go together."""
 
@@ -66,16 +82,36 @@ class CapacityError(PapilioError):
     """A size passes a limit: vertex ids, exact counters or memory."""
 
 
+class LeaseTooLargeError(CapacityError):
+    """A lease does not fit the memory of its worker, even after all else was dropped; a part of it may."""
+
+
 class EngineUnavailableError(PapilioError):
     """The engine asked for cannot run on this machine."""
+
+
+class JobUnfinishedError(PapilioError):
+    """A job did not end within the time that was waited for it."""
 
 
 class ExecutionError(PapilioError):
     """A run did not end with an exact answer."""
 
 
+class JobCancelledError(ExecutionError):
+    """The job was cancelled on request; its ledger is kept."""
+
+
 class TilingError(ExecutionError):
     """Finished intervals leave a gap, overlap or pass the end of the work items."""
+
+
+class DeviceLostError(ExecutionError):
+    """A GPU refuses everything after a failed kernel; the process that holds it must end."""
+
+
+class FailedItemsError(ExecutionError):
+    """Some work items fail wherever they run; all others are finished."""
 
 
 class ClusterError(ExecutionError):

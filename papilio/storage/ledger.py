@@ -7,7 +7,11 @@ the last newline was never acknowledged. Such a torn line is passed over by read
 writer; a complete line that does not fit the chain is damage, and refused.
 
 The writer holds an flock on ``<name>.lock`` beside the file. The system frees it when the process ends in
-whatever way, so that a lock file left by a dead process blocks nobody.
+whatever way, so that a lock file left by a dead process blocks nobody. Where a file system does not carry locks
+from host to host, two hosts may both get it: the lock file therefore holds the claim of the last process that
+took it, and a writer that no longer finds its own claim there, or finds the file longer than it left it, stops
+before it writes. Should both write in the same instant, one line breaks the chain: that is refused as damage,
+never read as two records.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from papilio.errors import StoreError
+from papilio.errors import JobBusyError, StoreError
 
 __all__ = ["Holder", "Ledger", "LedgerContent", "find_holder", "read_ledger", "sync_path", "write_durably"]
 
@@ -45,11 +49,14 @@ class Holder:
     pid : int
     since : float
         Time at which it took the lock, seconds since 1970.
+    token : str
+        Its claim, another one each time.
     """
 
     host: str
     pid: int
     since: float
+    token: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,6 +144,15 @@ def find_holder(path: str | os.PathLike[str]) -> Holder | None:
     return None
 
 
+def _read_claim(path: str) -> Holder:
+    """Return who took the lock last; opening the file makes a network file system look at the server's copy."""
+    descriptor = os.open(_lock_path(path), os.O_RDONLY)
+    try:
+        return _read_holder(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _read_holder(descriptor: int) -> Holder:
     try:
         return Holder(**json.loads(os.pread(descriptor, 4096, 0)))
@@ -165,7 +181,7 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self.content = LedgerContent((), "", 0, 0)
-        self._tip = ""
+        self._tip = self._token = ""
         self._n_records = self._n_bytes = 0
         self._file = self._lock = -1
 
@@ -174,11 +190,13 @@ class Ledger:
 
         Raises
         ------
+        JobBusyError
+            When another process holds the lock; it is named.
         StoreError
-            When another process holds the lock (it is named), or the file cannot be written or is damaged.
+            When the file cannot be written or is damaged.
         """
         try:
-            self._lock = _take_lock(self.path)
+            self._lock, self._token = _take_lock(self.path)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             self.content = read_ledger(self.path)
             if self.content.torn_bytes:
@@ -206,6 +224,11 @@ class Ledger:
         self._file = self._lock = -1
 
     @property
+    def token(self) -> str:
+        """The claim of this writer, as in :class:`Holder`."""
+        return self._token
+
+    @property
     def tip(self) -> str:
         """Checksum of the last line."""
         return self._tip
@@ -220,9 +243,12 @@ class Ledger:
 
         Raises
         ------
+        JobBusyError
+            When another process has taken the file over, whatever the locks of this file system say.
         StoreError
             When it cannot be written: the file then holds what it held before.
         """
+        self.require_claim()
         checksum = _checksum(self._tip, record)
         line = _encode(record, checksum)
         try:
@@ -238,19 +264,38 @@ class Ledger:
             ) from error
         self._tip, self._n_bytes, self._n_records = checksum, self._n_bytes + len(line), self._n_records + 1
 
+    def require_claim(self) -> None:
+        """Refuse to go on unless this writer was the last to take the lock, and the only one to write.
 
-def _take_lock(path: str) -> int:
+        Raises
+        ------
+        JobBusyError
+            Naming the process that took the file over.
+        """
+        try:
+            claim, n_bytes = _read_claim(self.path), os.fstat(self._file).st_size
+        except OSError as error:
+            raise StoreError(f"{self.path}: its lock file cannot be read ({error.strerror})") from error
+        if claim.token != self._token or n_bytes != self._n_bytes:
+            raise JobBusyError(
+                f"{self.path} was taken over by process {claim.pid} on {claim.host} (it has {n_bytes} bytes, "
+                f"{self._n_bytes} were written here): this process stops, what it had registered is kept"
+            )
+
+
+def _take_lock(path: str) -> tuple[int, str]:
     lock_path = _lock_path(path)
     descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         _wait_for_lock(descriptor, path)
-        text = json.dumps(asdict(Holder(socket.gethostname(), os.getpid(), time.time())))
+        claim = Holder(socket.gethostname(), os.getpid(), time.time(), secrets.token_hex(8))
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, text.encode(), 0)
+        os.pwrite(descriptor, json.dumps(asdict(claim)).encode(), 0)
+        os.fsync(descriptor)
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
+    return descriptor, claim.token
 
 
 def _wait_for_lock(descriptor: int, path: str) -> None:
@@ -263,7 +308,7 @@ def _wait_for_lock(descriptor: int, path: str) -> None:
                 raise
             if time.monotonic() > deadline:
                 holder = _read_holder(descriptor)
-                raise StoreError(
+                raise JobBusyError(
                     f"{path} is being written by process {holder.pid} on {holder.host}; "
                     "wait for it, or stop it and resume"
                 ) from error

@@ -11,7 +11,8 @@ import numpy as np
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.storage.store import open_store
 from papilio.tasks.fold import PartialFold
-from papilio.tasks.jobdir import JobDirectory, JobHistory
+from papilio.tasks.jobdir import JobDirectory
+from papilio.tasks.jobhistory import JobHistory
 from papilio.tasks.plan import CountPlan
 
 __all__ = ["JobCheck", "check_job"]

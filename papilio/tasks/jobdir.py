@@ -6,6 +6,8 @@
     shards/N/         vectors of the leases that session N finished
     vectors.parquet   their sum, once the job is finished
     result.json       the answer; its presence makes the job finished
+    control/          of a job that was given to a cluster, see :mod:`papilio.tasks.jobcontrol`
+    coordinator.log   what happened to it there
 
 This module reads; :mod:`papilio.tasks.jobsession` writes.
 """
@@ -14,151 +16,31 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import papilio
 from papilio.errors import InputError, PapilioError, StoreError, TilingError
 from papilio.motifs import motif_to_json
-from papilio.storage.ledger import Holder, find_holder, read_ledger
+from papilio.storage.ledger import find_holder, read_ledger
 from papilio.storage.location import local_path
 from papilio.storage.results import read_partial_shard
 from papilio.tasks.job import JobSpec, digest
+from papilio.tasks.jobcontrol import JobControl
+from papilio.tasks.jobhistory import JobHistory, SessionInfo, read_history
+from papilio.tasks.jobstatus import JobStatus, find_state
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.remaining import work_between
 from papilio.tasks.result import CountResult, result_from_json
-from papilio.tasks.run import LeaseResult, ShardRef
 
-__all__ = ["JobDirectory", "JobHistory", "JobState", "JobStatus", "SessionInfo", "list_jobs"]
+__all__ = ["JobDirectory", "JobHistory", "JobStatus", "SessionInfo", "list_jobs"]
 
 FORMAT, FORMAT_VERSION = "papilio-job", 1
 
-JobState = Literal["running", "interrupted", "finished"]
-
 _SEARCH_DEPTH = 3
 """Levels below the root at which job directories are looked for."""
-
-
-@dataclass(frozen=True)
-class SessionInfo:
-    """One process's turn at a job.
-
-    Attributes
-    ----------
-    number : int
-        From 1 on.
-    host : str
-    pid : int
-    engine, cluster : str
-    workers : int
-        Workers that its leases were planned for.
-    planned, leases : int
-        Leases planned, and finished so far.
-    began_at : float
-        Seconds since 1970.
-    ended_at : float or None
-        None while it runs, and when it was killed.
-    outcome : str or None
-        ``finished``, or why it ended before.
-    """
-
-    number: int
-    host: str
-    pid: int
-    engine: str
-    cluster: str
-    workers: int
-    planned: int
-    leases: int
-    began_at: float
-    ended_at: float | None
-    outcome: str | None
-
-
-@dataclass(frozen=True)
-class JobHistory:
-    """What the ledger of a job says.
-
-    Attributes
-    ----------
-    sessions : tuple of SessionInfo
-    leases : tuple of LeaseResult
-        In the order finished; the paths of their shards are absolute.
-    shard_bytes : tuple of int
-        Size of the shard of each lease; 0 without one.
-    tip : str
-        Checksum of the last record, which covers all.
-    n_records : int
-    """
-
-    sessions: tuple[SessionInfo, ...]
-    leases: tuple[LeaseResult, ...]
-    shard_bytes: tuple[int, ...]
-    tip: str
-    n_records: int
-
-
-@dataclass(frozen=True)
-class JobStatus:
-    """State and progress of a job.
-
-    Attributes
-    ----------
-    path : str
-    state : {"running", "interrupted", "finished"}
-    motif : dict
-        Name and parameters.
-    per : str
-    graph_hash : str
-    source : str or None
-        The store; None for a graph in memory.
-    plan_key : str or None
-        None until the job was planned.
-    created_at : float
-        Seconds since 1970.
-    leases : int
-        Finished leases.
-    items_done, items : int
-        Work items counted, and in all (0 until the job was planned).
-    work_done, work : int
-        Their predicted work units.
-    count : int or None
-        The answer, once there is one.
-    holder : Holder or None
-        The process that runs the job now.
-    sessions : tuple of SessionInfo
-    """
-
-    path: str
-    state: JobState
-    motif: dict[str, Any]
-    per: str
-    graph_hash: str
-    source: str | None
-    plan_key: str | None
-    created_at: float
-    leases: int
-    items_done: int
-    items: int
-    work_done: int
-    work: int
-    count: int | None
-    holder: Holder | None
-    sessions: tuple[SessionInfo, ...]
-
-    @property
-    def share(self) -> float:
-        """Share of the predicted work that is done, 0 to 1."""
-        if self.state == "finished":
-            return 1.0
-        return self.work_done / self.work if self.work else 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields and ``share`` as a JSON object."""
-        return {**asdict(self), "share": round(self.share, 6)}
 
 
 class JobDirectory:
@@ -207,6 +89,11 @@ class JobDirectory:
     def ledger_path(self) -> Path:
         """The ledger."""
         return self.root / "ledger.jsonl"
+
+    @property
+    def control(self) -> JobControl:
+        """What was submitted, coordinates it, and was cancelled."""
+        return JobControl(self.root)
 
     @property
     def job(self) -> JobSpec:
@@ -272,7 +159,7 @@ class JobDirectory:
         """Read the ledger; works while another process writes it."""
         content = read_ledger(self.ledger_path)
         try:
-            return _read_history(self.root, content.records, content.tip)
+            return read_history(self.root, content.records, content.tip)
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(f"{self.ledger_path} holds a record of another kind ({error!r})") from error
 
@@ -302,10 +189,18 @@ class JobDirectory:
             items, work = plan.n_items, plan.total_work
             tables = [partition.table for partition in plan.partitions]
             work_done = sum(work_between(tables[e.partition], e.start, e.stop) for e in history.leases)
-        finished, job = self.finished, self.job
+        finished, job, control = self.finished, self.job, self.control
+        state, reason = find_state(finished, holder, control, history)
+        active = control.active
         return JobStatus(
             path=str(self.root),
-            state="finished" if finished else "running" if holder else "interrupted",
+            state=state,
+            reason=reason,
+            cancel_requested=not finished
+            and control.is_cancelled(
+                submission=None if active is None else active.id,
+                holder=None if holder is None else holder.token,
+            ),
             motif=motif_to_json(job.motif),
             per=job.per,
             graph_hash=job.graph_hash,
@@ -320,6 +215,8 @@ class JobDirectory:
             count=self.answer()["result"]["count"] if finished else None,
             holder=None if finished else holder,
             sessions=history.sessions,
+            submission=control.submission,
+            coordinator=control.coordinator,
         )
 
     def answer(self) -> dict[str, Any]:
@@ -348,31 +245,6 @@ class JobDirectory:
 
 def _name(job: JobSpec) -> str:
     return f"{json.dumps(motif_to_json(job.motif))} per {job.per} in graph {job.graph_hash}"
-
-
-def _read_history(root: Path, records: tuple[dict[str, Any], ...], tip: str) -> JobHistory:
-    sessions: dict[int, SessionInfo] = {}
-    leases, shard_bytes = [], []
-    for record in records:
-        fields = {name: value for name, value in record.items() if name != "type"}
-        number = fields.pop("session")
-        if record["type"] == "session":
-            sessions[number] = SessionInfo(number, leases=0, ended_at=None, outcome=None, **fields)
-        elif record["type"] == "lease":
-            sessions[number] = replace(sessions[number], leases=sessions[number].leases + 1)
-            leases.append(_read_lease(root, fields))
-            shard_bytes.append(0 if fields["shard"] is None else int(fields["shard"]["n_bytes"]))
-        elif record["type"] == "end":
-            sessions[number] = replace(sessions[number], **fields)
-        else:
-            raise ValueError(f"a record of type {record['type']!r}")
-    return JobHistory(tuple(sessions.values()), tuple(leases), tuple(shard_bytes), tip, len(records))
-
-
-def _read_lease(root: Path, fields: Mapping[str, Any]) -> LeaseResult:
-    shard = fields["shard"]
-    reference = None if shard is None else ShardRef(str(root / shard["path"]), shard["checksum"])
-    return LeaseResult(**{**fields, "total": int(fields["total"]), "shard": reference})
 
 
 def list_jobs(root: str | os.PathLike[str] = ".") -> tuple[JobStatus | tuple[str, str], ...]:

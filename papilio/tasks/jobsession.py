@@ -15,12 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import papilio
-from papilio.errors import InputError, PapilioError, StoreError, TilingError
+from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError
 from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.location import local_path
 from papilio.storage.results import write_partial_shard
 from papilio.tasks.job import JobSpec
-from papilio.tasks.jobdir import FORMAT, FORMAT_VERSION, JobDirectory, JobHistory
+from papilio.tasks.jobcontrol import JobControl
+from papilio.tasks.jobdir import FORMAT, FORMAT_VERSION, JobDirectory
+from papilio.tasks.jobhistory import JobHistory
+from papilio.tasks.jobstatus import CANCELLED
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
@@ -65,8 +68,10 @@ class JobSession:
         ------
         InputError
             When the directory holds another question, or something else.
+        JobBusyError
+            When another process has the job.
         StoreError
-            When another process has the job, or the directory cannot be written or is damaged.
+            When the directory cannot be written or is damaged.
         """
         self._create()
         self._ledger.__enter__()
@@ -85,7 +90,7 @@ class JobSession:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         try:
             if self._open and error is not None:
-                self._end(str(error) if isinstance(error, PapilioError) else type(error).__name__)
+                self._end(_outcome_of(error))
         except StoreError:
             if error is None:
                 raise
@@ -213,6 +218,8 @@ class JobSession:
             When its interval overlaps one that is registered.
         StoreError
             When it cannot be written; all that was registered before stays.
+        JobCancelledError
+            After registering it, when this process was asked to stop.
         """
         assert self._book is not None, "begin comes first"
         self._book.record(result.partition, result.start, result.stop)
@@ -234,6 +241,10 @@ class JobSession:
                 "n_values": self._job.vector_entries,
             }
         self._ledger.append({"type": "lease", "session": self._number, **fields})
+        if JobControl(self.root).is_cancelled(holder=self._ledger.token):
+            raise JobCancelledError(
+                f"the job of {self.root} was cancelled; papilio resume {self.root} goes on with it"
+            )
 
     def finish(self, result: CountResult, vectors: Mapping[str, NDArray[np.uint64]]) -> None:
         """Write the answer; the job is finished when this returns.
@@ -258,6 +269,8 @@ class JobSession:
                     f"{path}: cannot be written ({error.strerror or error}); make room, then resume"
                 ) from error
         self._end("finished")
+        self._history = JobDirectory(self.root).history()
+        self._sweep()
         answer = {
             "result": result.to_json(),
             "ledger": {"n_records": self._ledger.n_records, "tip": self._ledger.tip},
@@ -270,3 +283,10 @@ class JobSession:
         self._ledger.append(
             {"type": "end", "session": self._number, "ended_at": time.time(), "outcome": outcome}
         )
+
+
+def _outcome_of(error: BaseException) -> str:
+    """Return how a session that ended with an error is noted."""
+    if isinstance(error, JobCancelledError):
+        return CANCELLED
+    return str(error) if isinstance(error, PapilioError) else type(error).__name__
