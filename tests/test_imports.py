@@ -23,6 +23,7 @@ LAYERS = [
     ("tasks",),
     ("cluster",),
     ("api",),
+    ("reports",),
     ("cli",),
 ]
 """Each may import those above it, and itself."""
@@ -39,6 +40,7 @@ HOMES = {
     "networkx": ("papilio/storage",),
     "pandas": ("papilio/storage",),
     "scipy": ("papilio/storage",),
+    "matplotlib": ("papilio/reports/figures.py",),
     "click": ("papilio/cli",),
     "rich": ("papilio/cli", "papilio/cluster/progress.py"),
 }

@@ -13,6 +13,7 @@ from papilio.cli.doctor import doctor
 from papilio.cli.jobdirs import jobs, resume, status, verify
 from papilio.cli.jobs import count, plan
 from papilio.cli.report import say
+from papilio.cli.scaling import report, scale
 from papilio.cli.slurm import slurm
 from papilio.cli.stores import convert, generate, info
 from papilio.errors import (
@@ -59,7 +60,8 @@ def cli() -> None:
     """Count dense motifs exactly in large graphs, on one machine, its GPUs, or a Dask cluster."""
 
 
-for _command in (convert, info, generate, plan, count, jobs, status, resume, verify, slurm, doctor):
+_COMMANDS = (convert, info, generate, plan, count, jobs, status, resume, verify, scale, report, slurm, doctor)
+for _command in _COMMANDS:
     cli.add_command(_command)
 
 

@@ -10,7 +10,7 @@ import click
 
 from papilio.motifs import GRANULARITIES
 
-__all__ = ["ENGINE_OPTION", "INTEGER", "JSON_FLAG", "SIZE", "job_options", "parse_size"]
+__all__ = ["ENGINE_OPTION", "INTEGER", "JSON_FLAG", "SIZE", "job_options", "parse_numbers", "parse_size"]
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -32,6 +32,14 @@ def parse_size(text: str) -> int:
         )
     unit = match[2].upper()
     return int(float(match[1]) * (_BINARY_UNITS[unit] if match[3] else _UNITS[unit]))
+
+
+def parse_numbers(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
+    """Return the numbers of workers that ``1,2,4`` means; the callback of a flag."""
+    try:
+        return () if text is None else tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no list of numbers of workers, such as 1,2,4") from None
 
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from papilio.cli.options import SIZE
+from papilio.cli.options import SIZE, parse_numbers
 from papilio.cli.report import say
 from papilio.errors import InputError, StoreError
 from papilio.motifs import GRANULARITIES, motif_from_json
@@ -24,13 +24,6 @@ def slurm() -> None:
 @slurm.group()
 def render() -> None:
     """Write a batch script for sbatch: scheduler, workers and count inside one allocation."""
-
-
-def _numbers(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
-    try:
-        return () if text is None else tuple(int(word) for word in text.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is no list of numbers of workers, such as 1,2,4") from None
 
 
 _OPTIONS = [
@@ -76,7 +69,7 @@ _OPTIONS = [
         help="Shell line that activates the environment, such as 'source .venv/bin/activate'; repeatable.",
     ),
     click.option(
-        "--array", callback=_numbers, metavar="N,N,...",
+        "--array", callback=parse_numbers, metavar="N,N,...",
         help="A scaling experiment: an array of jobs of the same allocation, each with so many workers.",
     ),
     click.option(

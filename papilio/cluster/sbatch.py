@@ -70,6 +70,8 @@ class SbatchSpec:
         Numbers of workers, one job each: a scaling experiment; empty for a single job with all workers.
     grace_s : int
         Seconds before the time limit at which the count is ended.
+    experiment : str or None
+        Directory of a scaling experiment: each job of the array runs its point there, not a count of its own.
     """
 
     motif: str
@@ -93,6 +95,7 @@ class SbatchSpec:
     setup: tuple[str, ...] = ()
     array: tuple[int, ...] = ()
     grace_s: int = 120
+    experiment: str | None = None
 
     @property
     def tasks_per_node(self) -> int:
@@ -158,7 +161,10 @@ class SbatchSpec:
             )
         if self.counts is not None and self.per == "total":
             raise InputError("counts need per vertex or per edge; a total goes to the output of the job")
-        for name in ("store", "partition", "account", "name", "interface", "counts", "job"):
+        if self.experiment is not None and not self.array:
+            raise InputError("the jobs of a scaling experiment are an array; give its numbers of workers")
+        texts = ("store", "partition", "account", "name", "interface", "counts", "job", "experiment")
+        for name in texts:
             if any(character in (getattr(self, name) or "") for character in '\n\r"'):
                 raise InputError(f"{name} is {getattr(self, name)!r}; it must not hold quotes or line ends")
 
@@ -224,7 +230,7 @@ def render_count(spec: SbatchSpec) -> str:
         "worker_prologue": _read("choose_gpu.sh") if gpu else "",
         "worker_prefix": 'bash -c "$choose_gpu" choose-gpu ' if gpu else "",
         "gres": f"--gres=gpu:{spec.gpus_per_node} " if gpu else "",
-        "count": _count_arguments(spec),
+        "command": _command(spec),
     }
     return _PLACE.sub(lambda match: values[match[1]], _read("count.sbatch"))
 
@@ -259,8 +265,11 @@ def _directives(spec: SbatchSpec) -> list[str]:
     return directives
 
 
-def _count_arguments(spec: SbatchSpec) -> str:
-    words = [spec.motif, spec.store, "--per", spec.per]
+def _command(spec: SbatchSpec) -> str:
+    """Return the arguments of papilio, but for the cluster and the number of workers."""
+    if spec.experiment is not None:
+        return shlex.join(["scale", "run", spec.experiment])
+    words = ["count", spec.motif, spec.store, "--per", spec.per]
     words += ["--engine", "gpu" if spec.gpus_per_node is not None else spec.engine]
     if spec.as_json:
         words.append("--json")

@@ -1,0 +1,268 @@
+"""The commands of scaling experiments and reports: scale and report."""
+
+from __future__ import annotations
+
+import copy
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from papilio.cli.jobs import plan
+from papilio.cli.options import INTEGER, JSON_FLAG, parse_numbers
+from papilio.cli.report import print_json, say
+from papilio.cli.slurm import count as render_command
+from papilio.errors import InputError, PapilioError
+from papilio.motifs import motif_from_json
+
+if TYPE_CHECKING:
+    from papilio.reports.experiment import ExperimentDirectory
+    from papilio.tasks.result import CountResult
+
+__all__ = ["report", "scale"]
+
+_SHARED = ("per", "cluster", "engine")
+"""Flags that ``scale count`` has from ``plan`` and ``count``."""
+
+_ALLOCATION = (
+    "time", "memory_bytes", "nodes", "workers_per_node", "gpus_per_node", "cpus_per_worker", "partition",
+    "account", "name", "interface", "setup", "grace_s",
+)  # fmt: skip
+"""Flags that ``scale count --slurm`` has from ``slurm render count``."""
+
+_FIGURES_FLAG = click.option(
+    "--figures/--no-figures", default=True, show_default=True,
+    help="Draw the figures of the report, which needs matplotlib (papilio[report]).",
+)  # fmt: skip
+
+
+@click.group()
+def scale() -> None:
+    """Measure how a count scales with the workers."""
+
+
+@scale.command()
+@click.argument("motif")
+@click.argument("stores", nargs=-1, type=click.Path())
+@click.option(
+    "--workers",
+    required=True,
+    callback=parse_numbers,
+    metavar="N,N,...",
+    help="The points: numbers of workers, such as 1,2,4.",
+)
+@click.option("--repeat", type=int, default=3, show_default=True, help="Repetitions of each point.")
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(),
+    metavar="DIR",
+    help="Directory of the experiment; the same command again goes on where it ended.",
+)
+@click.option(
+    "--weak", is_flag=True, help="The graph grows with the workers: give one store for each, or --model."
+)
+@click.option(
+    "--model",
+    metavar="MODEL:NAME=VALUE,...",
+    help="With --weak: generate the graphs, for the smallest number of workers from this model, "
+    "such as power-law:n_u=100000,n_v=20000, for the others as many times as large.",
+)
+@click.option("--seed", type=INTEGER, default=0, show_default=True, help="Of the generated graphs.")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Threads of each local worker; by default the processors over the largest number of workers.",
+)
+@click.option(
+    "--slurm", is_flag=True, help="Submit one Slurm job for each point, with the flags of slurm render."
+)
+@_FIGURES_FLAG
+@JSON_FLAG
+@click.pass_context
+def count(
+    context: click.Context, /, motif: str, stores: tuple[str, ...], output: str, slurm: bool, figures: bool,
+    as_json: bool, **options: Any,
+) -> None:  # fmt: skip
+    """Count MOTIF in STORES with several numbers of workers, several times each, and report.
+
+    One store is counted by all numbers of workers (strong scaling); with --weak there is one for each. Every run
+    is a job directory in DIR/jobs, on workers of its own. The report is DIR/report/report.html.
+    """
+    from papilio.reports.begin import begin_scaling
+
+    _require_figures(figures)
+    allocation = {name: options.pop(name) for name in _ALLOCATION}
+    given = [name for name in _ALLOCATION if _is_given(context, name)]
+    if slurm:
+        missing = [flag for flag, name in (("--time", "time"), ("--memory", "memory_bytes"))
+                   if allocation[name] is None]  # fmt: skip
+        if missing:
+            raise InputError(f"--slurm needs {' and '.join(missing)} for the jobs of the points")
+        if _is_given(context, "cluster") or options["threads"] is not None:
+            raise InputError(
+                "--slurm starts a cluster for each point; leave out --cluster, and give --cpus-per-worker in place of "
+                "--threads"
+            )
+        options["cluster"] = "sbatch"
+    elif given:
+        raise InputError(
+            f"{given[0].removesuffix('_bytes')} describes the jobs of --slurm; give both or neither"
+        )
+    directory = begin_scaling(
+        output, motif_from_json({"name": motif}), stores, command=_command_line(context), **options
+    )
+    if slurm:
+        _submit(directory, motif, allocation, figures)
+        return
+    _run(directory, options["workers"], None)
+    _report(directory.root, None, figures, as_json)
+
+
+count.params += [option for option in plan.params if option.name in _SHARED]
+for _option in render_command.params:
+    if _option.name in _ALLOCATION:
+        # Needed by slurm render, here only beside --slurm.
+        _optional = copy.copy(_option)
+        _optional.required = False
+        count.params.append(_optional)
+
+
+@scale.command()
+@click.argument("directory", type=click.Path())
+@click.option("--workers", callback=parse_numbers, metavar="N,N,...", help="Points to run; by default all.")
+@click.option("--cluster", metavar="CLUSTER", help="As for count; by default as the experiment was begun.")
+@_FIGURES_FLAG
+@JSON_FLAG
+def run(directory: str, workers: tuple[int, ...], cluster: str | None, figures: bool, as_json: bool) -> None:
+    """Run what is not finished of the experiment in DIRECTORY, or only some of its points, and report.
+
+    The jobs of --slurm call this. Several may run at the same time, each on points of its own.
+    """
+    from papilio.reports.experiment import ExperimentDirectory
+
+    _require_figures(figures)
+    opened = ExperimentDirectory(directory)
+    if cluster is None and opened.experiment.cluster == "sbatch":
+        raise InputError(f"{directory} was begun with --slurm; name the cluster to run its points on")
+    _run(opened, workers or opened.experiment.workers, cluster)
+    _report(opened.root, None, figures, as_json)
+
+
+@click.command()
+@click.argument("directory", type=click.Path())
+@click.option(
+    "--output",
+    type=click.Path(),
+    metavar="DIR",
+    help="Directory for the report; by default DIRECTORY/report.",
+)
+@_FIGURES_FLAG
+@JSON_FLAG
+def report(directory: str, output: str | None, figures: bool, as_json: bool) -> None:
+    """Write the report of a job directory or of a scaling experiment, finished or not.
+
+    \b
+    report.html       one page that holds everything and loads nothing
+    figures/          its figures as SVG and PNG
+    results.json      its numbers
+    leases.parquet    the timeline of the leases
+    runs.parquet      the runs of an experiment
+    """
+    _report(Path(directory), output, figures, as_json)
+
+
+def _require_figures(figures: bool) -> None:
+    """Refuse before anything runs when the figures could not be drawn at its end."""
+    if figures:
+        from papilio.reports.figures import require_matplotlib
+
+        require_matplotlib()
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _command_line(context: click.Context) -> str:
+    """Return the command line as it was given, flags in the order of the help."""
+    words = context.command_path.split()
+    words[0] = "papilio"
+    for parameter in context.command.params:
+        if parameter.name is None or not _is_given(context, parameter.name):
+            continue
+        value = context.params[parameter.name]
+        if isinstance(parameter, click.Argument):
+            words += value if isinstance(value, tuple) else [value]
+        elif isinstance(value, bool):
+            words.append((parameter.opts if value else parameter.secondary_opts)[0])
+        elif parameter.multiple:
+            words += [word for each in value for word in (parameter.opts[0], str(each))]
+        else:
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            words += [parameter.opts[0], text]
+    return shlex.join(words)
+
+
+def _run(directory: ExperimentDirectory, workers: tuple[int, ...], cluster: str | None) -> None:
+    from papilio.cluster.progress import ProgressBar
+    from papilio.reports.run import run_experiment
+
+    def tell(number: int, repeat: int, outcome: CountResult | PapilioError | None) -> None:
+        name = f"{number} worker{'' if number == 1 else 's'}, run {repeat} of {directory.experiment.repeat}"
+        if outcome is None:
+            say(f"{name}: finished before")
+        elif isinstance(outcome, PapilioError):
+            say(f"{name}: FAILED, {outcome}")
+        else:
+            say(f"{name}: {outcome.count:,} in {outcome.seconds['total']:.3f} s")
+
+    with ProgressBar() as bar:
+        run_experiment(directory, workers=sorted(workers), cluster=cluster, listener=bar, told=tell)
+
+
+def _submit(directory: ExperimentDirectory, motif: str, allocation: dict[str, Any], figures: bool) -> None:
+    from papilio.cluster.sbatch import SbatchSpec
+    from papilio.reports.submit import submit_points, unfinished_points
+
+    points = unfinished_points(directory)
+    if not points:
+        say("all runs are finished; nothing was submitted")
+        _report(directory.root, None, figures, as_json=False)
+        return
+    experiment = directory.experiment
+    spec = SbatchSpec(
+        motif=motif,
+        store=experiment.graphs[0].path,
+        per=experiment.per,
+        engine=experiment.engine,
+        array=points,
+        experiment=str(directory.root),
+        **allocation,
+    )
+    job = submit_points(directory, spec)
+    click.echo(job)
+    say(f"submitted an array of {len(points)} jobs from {directory.root / 'slurm'}")
+    say(
+        f"the jobs write the report; papilio report {shlex.quote(str(directory.root))} shows how far they are"
+    )
+
+
+def _report(root: Path, output: str | None, figures: bool, as_json: bool) -> None:
+    import json
+
+    from papilio.reports.build import write_report
+
+    page = write_report(root, output, figures=figures)
+    results = json.loads((page.parent / "results.json").read_text(encoding="utf-8"))
+    if as_json:
+        print_json({"report": str(page), **results})
+        return
+    for point in results.get("points", ()):
+        click.echo(
+            f"{point['workers']}\t{point['seconds_median']:.3f} s\tspeed-up {point['speedup']:.2f}\t"
+            f"efficiency {100 * point['efficiency']:.1f} %"
+        )
+    say(f"report: {page}")

@@ -1,0 +1,1 @@
+"""Reports of jobs and scaling experiments: measures, tables, figures, and one page that holds them all."""

@@ -1,0 +1,158 @@
+"""Begin a scaling experiment: check what is asked, open or generate its graphs, write it down."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from papilio.cluster.choose import resolve_auto
+from papilio.errors import InputError
+from papilio.motifs import Granularity, Motif
+from papilio.reports.experiment import (
+    Experiment,
+    ExperimentDirectory,
+    PointGraph,
+    begin_experiment,
+    prepare_root,
+)
+from papilio.reports.models import grow_model, open_or_generate, parse_model
+from papilio.storage.location import is_url
+from papilio.storage.store import GraphStore, open_store
+from papilio.tasks.job import EngineChoice
+from papilio.tasks.sources import require_kind
+
+__all__ = ["begin_scaling"]
+
+
+def begin_scaling(
+    output: str | os.PathLike[str],
+    motif: Motif,
+    stores: Sequence[str | os.PathLike[str]],
+    workers: Sequence[int],
+    *,
+    repeat: int = 3,
+    per: Granularity = "total",
+    weak: bool = False,
+    model: str | None = None,
+    seed: int = 0,
+    cluster: str = "auto",
+    engine: EngineChoice = "auto",
+    threads: int | None = None,
+    command: str = "",
+) -> ExperimentDirectory:
+    """Create the directory of an experiment, or open it when it holds the same one; run nothing.
+
+    Parameters
+    ----------
+    output : path-like
+        The directory; its parent exists.
+    motif : Motif
+    stores : sequence of path-like
+        The store of strong scaling, or one for each number of workers in their order; none with ``model``.
+    workers : sequence of int
+        Numbers of workers, each once.
+    repeat : int
+        Repetitions of each point.
+    per : {"total", "vertex", "edge"}
+    weak : bool
+        Whether the graph grows with the workers.
+    model : str, optional
+        Model of the graph for the smallest number of workers, as ``power-law:n_u=100000,n_v=20000``; the
+        others are that many times as large, which needs multiples of the smallest number.
+    seed : int
+        Of the generated graphs.
+    cluster : str
+        As for :func:`papilio.count`; ``auto`` is resolved here. ``sbatch`` for Slurm jobs of their own.
+    engine : {"auto", "cpu", "gpu"}
+    threads : int, optional
+        Threads of each ``local`` worker; by default the processors over the largest number of workers, at
+        least 1, so that all points have the same.
+    command : str
+        The command line, for the report.
+
+    Raises
+    ------
+    InputError
+        When arguments do not go together, or the directory holds another experiment.
+    StoreError
+        When a store cannot be read or a graph not be written.
+    UnsupportedError
+        When the motif cannot be counted in one of the graphs.
+    """
+    numbers = _check_numbers(workers, repeat)
+    if weak and model is None and len(stores) != len(numbers):
+        raise InputError(
+            f"weak scaling over {len(numbers)} numbers of workers was given {len(stores)} stores; give one store "
+            "for each, in the same order, or a model to generate them from"
+        )
+    if not weak and (model is not None or len(stores) != 1):
+        raise InputError(
+            f"strong scaling takes one store and no model, and was given {len(stores)} stores"
+            f"{'' if model is None else ' and a model'}; for graphs that grow with the workers ask for weak scaling"
+        )
+    if weak and model is not None and stores:
+        raise InputError("weak scaling takes stores or a model, not both")
+    resolved = resolve_auto(engine) if cluster == "auto" else cluster
+    if resolved != "local" and threads is not None:
+        raise InputError(f"threads is {threads}; only workers of the local cluster can be given threads")
+    if resolved == "local" and threads is None:
+        threads = max(1, _processors() // max(numbers))
+    root = prepare_root(output)
+    if model is None:
+        given = [open_store(store) for store in stores]
+        found = dict(zip(workers, given if weak else given * len(numbers), strict=True))
+    else:
+        found = _generate(root, model, seed, numbers)
+    for store in found.values():
+        require_kind(motif, store.kind, store.path)
+    experiment = Experiment(
+        motif=motif,
+        per=per,
+        mode="weak" if weak else "strong",
+        graphs=tuple(_point_graph(number, found[number]) for number in numbers),
+        repeat=repeat,
+        cluster=_absolute(resolved) if os.path.isfile(resolved) else resolved,
+        engine=engine,
+        threads=threads,
+        model=None if model is None else f"{model}, seed {seed}",
+        command=command,
+    )
+    return begin_experiment(root, experiment)
+
+
+def _check_numbers(workers: Sequence[int], repeat: int) -> tuple[int, ...]:
+    if not workers or min(workers) < 1 or len(set(workers)) < len(workers):
+        raise InputError(
+            f"workers is {','.join(map(str, workers)) or 'empty'}; numbers from 1 on, each once, such as 1,2,4"
+        )
+    if repeat < 1:
+        raise InputError(f"repeat is {repeat}; at least 1")
+    return tuple(sorted(workers))
+
+
+def _generate(root: Path, model: str, seed: int, numbers: Sequence[int]) -> dict[int, GraphStore]:
+    """Return a store for each number of workers, generated where it is not there yet."""
+    smallest, parsed = numbers[0], parse_model(model)
+    for number in numbers:
+        if number % smallest:
+            raise InputError(
+                f"workers is {number}, no multiple of the smallest number, {smallest}; "
+                "generated graphs grow by whole factors"
+            )
+    grown = {number: grow_model(parsed, number // smallest) for number in numbers}
+    return {
+        number: open_or_generate(root / "graphs" / f"w{number}", each, seed) for number, each in grown.items()
+    }
+
+
+def _point_graph(workers: int, store: GraphStore) -> PointGraph:
+    return PointGraph(workers, _absolute(store.path), store.hash, store.n_u, store.n_v, store.n_edges)
+
+
+def _absolute(path: str) -> str:
+    return path if is_url(path) else os.path.abspath(path)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,343 @@
+"""The directory of a scaling experiment: what is measured, and which runs are done.
+
+    scale.json         the experiment: motif, graphs, numbers of workers, repetitions, cluster
+    graphs/wN/         a generated store for N workers (weak scaling with a model)
+    points/wN.jsonl    the runs of one point, begun and ended, as a ledger with one writer at a time
+    jobs/wN-rK/        the job directory of repetition K with N workers
+    report/            what ``papilio report`` makes of it
+
+A repetition counts when its end is in the ledger of its point. One that was killed is measured again from the
+beginning: the time of a resumed job would say nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import papilio
+from papilio.errors import InputError, StoreError
+from papilio.motifs import Granularity, Motif, motif_from_json, motif_to_json
+from papilio.reports.scaling import Mode
+from papilio.storage.ledger import read_ledger, write_durably
+from papilio.storage.location import local_path
+from papilio.tasks.job import EngineChoice
+
+__all__ = [
+    "EXPERIMENT_FILE",
+    "Experiment",
+    "ExperimentDirectory",
+    "PointGraph",
+    "RunRecord",
+    "begin_experiment",
+    "prepare_root",
+]
+
+FORMAT, FORMAT_VERSION = "papilio-scaling", 1
+
+EXPERIMENT_FILE = "scale.json"
+"""The file that makes a directory an experiment."""
+
+
+@dataclass(frozen=True)
+class PointGraph:
+    """The graph of one point.
+
+    Attributes
+    ----------
+    workers : int
+    path : str
+        Of the store.
+    hash : str
+        Its content hash.
+    n_u, n_v, n_edges : int
+    """
+
+    workers: int
+    path: str
+    hash: str
+    n_u: int
+    n_v: int
+    n_edges: int
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What a scaling experiment measures.
+
+    Attributes
+    ----------
+    motif : Motif
+    per : str
+        ``total``, ``vertex`` or ``edge``.
+    mode : {"strong", "weak"}
+    graphs : tuple of PointGraph
+        One for each number of workers, rising; the same store for all in strong scaling.
+    repeat : int
+        Repetitions of each point.
+    cluster : str
+        Where it runs; ``sbatch`` for one Slurm job for each point.
+    engine : {"auto", "cpu", "gpu"}
+    threads : int or None
+        Threads of a ``local`` worker, the same for all points.
+    model : str or None
+        The model that the graphs were generated from, for the smallest number of workers.
+    command : str
+        The command line that measures it.
+    """
+
+    motif: Motif
+    per: Granularity
+    mode: Mode
+    graphs: tuple[PointGraph, ...]
+    repeat: int
+    cluster: str
+    engine: EngineChoice
+    threads: int | None
+    model: str | None
+    command: str
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        """The numbers of workers, rising."""
+        return tuple(graph.workers for graph in self.graphs)
+
+    def graph_for(self, workers: int) -> PointGraph:
+        """Return the graph of a point.
+
+        Raises
+        ------
+        InputError
+            When the experiment has no such point.
+        """
+        for graph in self.graphs:
+            if graph.workers == workers:
+                return graph
+        raise InputError(
+            f"workers is {workers}; the experiment has points with {', '.join(map(str, self.workers))} workers"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object; the inverse of :meth:`from_json`."""
+        return {**asdict(self), "motif": motif_to_json(self.motif)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Experiment:
+        """Rebuild an experiment from :meth:`to_json`'s form."""
+        graphs = tuple(PointGraph(**graph) for graph in data["graphs"])
+        return cls(**{**data, "motif": motif_from_json(data["motif"]), "graphs": graphs})
+
+    def extended_by(self, asked: Experiment) -> Experiment:
+        """Return the union of this experiment and one that may have more points or repetitions.
+
+        Raises
+        ------
+        ValueError
+            Naming the first thing that differs.
+        """
+        for name in ("motif", "per", "mode", "cluster", "engine", "threads", "model"):
+            held, wanted = getattr(self, name), getattr(asked, name)
+            if held != wanted:
+                raise ValueError(f"{name} {held}; asked is {wanted}")
+        graphs = {graph.workers: graph for graph in self.graphs}
+        for graph in asked.graphs:
+            held_graph = graphs.setdefault(graph.workers, graph)
+            if held_graph.hash != graph.hash:
+                raise ValueError(
+                    f"graph {held_graph.hash} for {graph.workers} workers; asked is {graph.hash}"
+                )
+        hashes = {graph.hash for graph in graphs.values()}
+        if self.mode == "strong" and len(hashes) > 1:
+            raise ValueError(f"graph {self.graphs[0].hash}; asked is {asked.graphs[0].hash}")
+        return replace(
+            asked,
+            graphs=tuple(graphs[workers] for workers in sorted(graphs)),
+            repeat=max(self.repeat, asked.repeat),
+        )
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What the ledger of a point says of one repetition.
+
+    Attributes
+    ----------
+    workers, repeat : int
+    host : str
+        Of the process that drove it.
+    began_at : float
+        Seconds since 1970.
+    start_s : float
+        Seconds until the workers were there.
+    cluster : str
+        Name of the executor.
+    versions : dict of str to str
+    outcome : str or None
+        ``finished``, why it failed, or None when it runs or was killed.
+    """
+
+    workers: int
+    repeat: int
+    host: str
+    began_at: float
+    start_s: float
+    cluster: str
+    versions: dict[str, str]
+    outcome: str | None
+
+
+class ExperimentDirectory:
+    """The directory of an experiment, to read from; opening it reads ``scale.json`` only.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Attributes
+    ----------
+    root : Path
+    experiment : Experiment
+    created_at : float
+        Seconds since 1970.
+
+    Raises
+    ------
+    StoreError
+        When it holds no experiment, or one of another version of the format.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.root = local_path(path)
+        file = self.root / EXPERIMENT_FILE
+        try:
+            data = json.loads(file.read_text(encoding="utf-8"))
+            if data["format"] != FORMAT or data["format_version"] != FORMAT_VERSION:
+                raise StoreError(
+                    f"{file} has format {data['format']!r}, version {data['format_version']!r}; this version of "
+                    f"Papilio reads {FORMAT!r}, version {FORMAT_VERSION}"
+                )
+            self.experiment = Experiment.from_json(data["experiment"])
+            self.created_at = float(data["created_at"])
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{self.root} holds no scaling experiment: it has no {EXPERIMENT_FILE}"
+            ) from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{file} cannot be read ({error!r}); it was damaged") from error
+
+    def point_path(self, workers: int) -> Path:
+        """Return the ledger of a point."""
+        return self.root / "points" / f"w{workers}.jsonl"
+
+    def job_path(self, workers: int, repeat: int) -> Path:
+        """Return the job directory of a run."""
+        return self.root / "jobs" / f"w{workers}-r{repeat}"
+
+    def records(self, workers: int) -> dict[int, RunRecord]:
+        """Return the last begun run of every repetition of a point; works while it runs."""
+        path = self.point_path(workers)
+        if not path.exists():
+            return {}
+        found: dict[int, RunRecord] = {}
+        for record in read_ledger(path).records:
+            fields = {name: value for name, value in record.items() if name != "type"}
+            if record["type"] == "run":
+                found[fields["repeat"]] = RunRecord(workers=workers, outcome=None, **fields)
+            else:
+                repeat = fields["repeat"]
+                found[repeat] = replace(found[repeat], outcome=fields["outcome"])
+        return found
+
+    def finished_runs(self) -> tuple[RunRecord, ...]:
+        """Return the runs that count, by workers and repetition."""
+        return tuple(
+            record
+            for workers in self.experiment.workers
+            for _, record in sorted(self.records(workers).items())
+            if record.outcome == "finished"
+        )
+
+    def failed_runs(self) -> tuple[RunRecord, ...]:
+        """Return the runs that ended with an error and were not run again."""
+        return tuple(
+            record
+            for workers in self.experiment.workers
+            for _, record in sorted(self.records(workers).items())
+            if record.outcome not in ("finished", None)
+        )
+
+    @property
+    def n_runs(self) -> int:
+        """Runs of the whole experiment."""
+        return len(self.experiment.graphs) * self.experiment.repeat
+
+
+def prepare_root(path: str | os.PathLike[str]) -> Path:
+    """Create the directory of an experiment, or check that it is one, or empty.
+
+    Raises
+    ------
+    InputError
+        When something else is there.
+    StoreError
+        When it cannot be created.
+    """
+    root = local_path(path)
+    try:
+        if root.exists() and not (root / EXPERIMENT_FILE).exists():
+            foreign = sorted(
+                entry.name
+                for entry in os.scandir(root)
+                if entry.name != "graphs" and not entry.name.startswith(".")
+            )
+            if foreign:
+                raise InputError(
+                    f"{root} holds {foreign[0]} and no scaling experiment; give another directory"
+                )
+        root.mkdir(exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"{root}: cannot be used for an experiment ({error.strerror}); give another directory"
+        ) from error
+    return root
+
+
+def begin_experiment(path: str | os.PathLike[str], asked: Experiment) -> ExperimentDirectory:
+    """Write ``scale.json``, or check that the directory holds the same experiment.
+
+    Points and repetitions may be added to an experiment; nothing else may differ.
+
+    Raises
+    ------
+    InputError
+        When the directory holds another experiment, or something else.
+    StoreError
+        When it cannot be written.
+    """
+    root = prepare_root(path)
+    created_at, experiment = time.time(), asked
+    if (root / EXPERIMENT_FILE).exists():
+        held = ExperimentDirectory(root)
+        created_at = held.created_at
+        try:
+            experiment = held.experiment.extended_by(asked)
+        except ValueError as error:
+            raise InputError(f"{root} holds an experiment with {error}: give another directory") from error
+    content = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "version": papilio.__version__,
+        "created_at": created_at,
+        "experiment": experiment.to_json(),
+    }
+    write_durably(root / EXPERIMENT_FILE, json.dumps(content, indent=2) + "\n")
+    try:
+        for name in ("points", "jobs"):
+            (root / name).mkdir(exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{root}: cannot be written ({error.strerror}); make room there") from error
+    return ExperimentDirectory(root)

@@ -1,0 +1,213 @@
+"""The figures of a report, as SVG and PNG; the only place that imports matplotlib, and only when it draws.
+
+Figures are drawn small, so that their letters stay readable at the width of a phone.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from papilio.errors import EngineUnavailableError
+from papilio.reports.scaling import Mode, Point
+from papilio.reports.timeline import LeaseSpan
+
+__all__ = [
+    "Figure",
+    "draw_efficiency",
+    "draw_speedup",
+    "draw_timeline",
+    "draw_times",
+    "require_matplotlib",
+]
+
+BLUE, GREY, ORANGE = "#1f5fa8", "#8a8f98", "#c8641e"
+BARS = ("#1f5fa8", "#7fb0e0")
+"""Leases that follow each other differ in colour."""
+
+SIZE = (4.4, 3.1)
+"""Inches; 96 pixels each on a screen."""
+
+_PNG_DPI = 200
+_MAX_VECTOR_BARS = 4000
+"""Above this many bars a timeline is an image inside its SVG: browsers draw it at once."""
+
+_MAX_NAMED_WORKERS = 32
+"""More workers than this are numbered every so many rows."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawn figure.
+
+    Attributes
+    ----------
+    name : str
+        Stem of its files.
+    caption : str
+        What it shows, in a sentence.
+    svg, png : bytes
+    """
+
+    name: str
+    caption: str
+    svg: bytes
+    png: bytes
+
+
+def require_matplotlib() -> None:
+    """Refuse to go on where figures cannot be drawn.
+
+    Raises
+    ------
+    EngineUnavailableError
+        Naming the extra to install.
+    """
+    if find_spec("matplotlib") is None:
+        raise EngineUnavailableError(
+            "the figures of a report need matplotlib, which is not installed; install papilio[report], or ask "
+            "for the tables alone (--no-figures)"
+        )
+
+
+def _draw(name: str, caption: str, size: tuple[float, float], paint: Callable[[Any], None]) -> Figure:
+    """Return the figure that ``paint`` draws on axes of ``size`` inches."""
+    require_matplotlib()
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    style = {
+        "font.size": 9,
+        "font.family": "sans-serif",
+        "svg.fonttype": "none",
+        "svg.hashsalt": name,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": GREY,
+        "axes.grid": True,
+        "grid.color": "#e4e6ea",
+        "axes.axisbelow": True,
+        "legend.frameon": False,
+    }
+    with matplotlib.rc_context(style):
+        figure = Canvas(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        paint(figure.add_subplot())
+        svg, png = io.BytesIO(), io.BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None}, dpi=_PNG_DPI)
+        figure.savefig(png, format="png", dpi=_PNG_DPI)
+    return Figure(name, caption, svg.getvalue(), png.getvalue())
+
+
+def _label_workers(axes: Any, points: Sequence[Point]) -> None:
+    """Name the points on a logarithmic axis of workers."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks([point.workers for point in points], [str(point.workers) for point in points])
+    axes.minorticks_off()
+    axes.set_xlim(points[0].workers / 1.2, points[-1].workers * 1.2)
+    axes.set_xlabel("workers")
+
+
+def _per_run(points: Sequence[Point], values: Callable[[Point], Sequence[float]]) -> tuple[Any, Any]:
+    """Return workers and a value for each run."""
+    pairs = [(point.workers, value) for point in points for value in values(point)]
+    return [workers for workers, _ in pairs], [value for _, value in pairs]
+
+
+def draw_speedup(points: Sequence[Point]) -> Figure:
+    """Draw the speed-up of every point and run beside the ideal line."""
+
+    def paint(axes: Any) -> None:
+        workers = [point.workers for point in points]
+        ideal = [point.ideal for point in points]
+        axes.plot(workers, ideal, "--", color=GREY, label="ideal")
+        axes.plot(*_per_run(points, lambda point: point.speedups), ".", color=ORANGE, label="each run")
+        axes.plot(workers, [point.speedup for point in points], "o-", color=BLUE, label="median")
+        _label_workers(axes, points)
+        axes.set_yscale("log", base=2)
+        axes.set_yticks(ideal, [f"{value:g}" for value in ideal])
+        axes.minorticks_off()
+        axes.set_ylabel("speed-up")
+        axes.legend()
+
+    return _draw("speedup", "Speed-up over the smallest number of workers.", SIZE, paint)
+
+
+def draw_efficiency(points: Sequence[Point]) -> Figure:
+    """Draw the efficiency of every point and run."""
+
+    def paint(axes: Any) -> None:
+        workers = [point.workers for point in points]
+        found_workers, found = _per_run(
+            points, lambda point: [100 * speedup / point.ideal for speedup in point.speedups]
+        )
+        axes.axhline(100, linestyle="--", color=GREY)
+        axes.plot(found_workers, found, ".", color=ORANGE, label="each run")
+        axes.plot(workers, [100 * point.efficiency for point in points], "o-", color=BLUE, label="median")
+        _label_workers(axes, points)
+        axes.set_ylim(0, max(110.0, 1.05 * max(found)))
+        axes.set_ylabel("efficiency, %")
+        axes.legend(loc="lower left")
+
+    return _draw("efficiency", "Efficiency: speed-up over the ideal one.", SIZE, paint)
+
+
+def draw_times(points: Sequence[Point], mode: Mode) -> Figure:
+    """Draw the time of every point, with whiskers from the fastest to the slowest run."""
+
+    def paint(axes: Any) -> None:
+        workers = [point.workers for point in points]
+        middle = [point.seconds_median for point in points]
+        first = points[0].seconds_median
+        ideal = [first / point.ideal if mode == "strong" else first for point in points]
+        below = [point.seconds_median - point.seconds_min for point in points]
+        above = [point.seconds_max - point.seconds_median for point in points]
+        axes.plot(workers, ideal, "--", color=GREY, label="ideal")
+        axes.errorbar(workers, middle, yerr=[below, above], fmt="o-", color=BLUE, capsize=4, label="median")
+        _label_workers(axes, points)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("seconds")
+        axes.legend()
+
+    caption = "Time after the workers run and the graph is read: median, fastest and slowest run."
+    return _draw("times", caption, SIZE, paint)
+
+
+def draw_timeline(name: str, caption: str, spans: Sequence[LeaseSpan], n_workers: int) -> Figure:
+    """Draw the leases of every worker as bars over time: a Gantt chart.
+
+    Parameters
+    ----------
+    name, caption : str
+    spans : sequence of LeaseSpan
+    n_workers : int
+        All workers; those without a lease have an empty row.
+    """
+    workers = sorted({span.worker for span in spans})
+    rows = {worker: row for row, worker in enumerate(workers)}
+    n_rows = max(n_workers, len(rows))
+    begin = min((span.began_at for span in spans), default=0.0)
+    bars: list[tuple[list[tuple[float, float]], list[str]]] = [([], []) for _ in range(n_rows)]
+    for span in sorted(spans, key=lambda span: span.began_at):
+        intervals, colours = bars[rows[span.worker]]
+        intervals.append((span.began_at - begin, span.ended_at - span.began_at))
+        colours.append(BARS[len(intervals) % 2])
+
+    def paint(axes: Any) -> None:
+        for row, (intervals, colours) in enumerate(bars):
+            axes.broken_barh(
+                intervals, (row - 0.4, 0.8), facecolors=colours, rasterized=len(spans) > _MAX_VECTOR_BARS
+            )
+        step = -(-n_rows // _MAX_NAMED_WORKERS)
+        axes.set_yticks(range(0, n_rows, step), [str(row + 1) for row in range(0, n_rows, step)])
+        axes.set_ylim(n_rows - 0.4, -0.6)
+        axes.set_xlim(left=0)
+        axes.grid(False, axis="y")
+        axes.set_xlabel("seconds since the first lease began")
+        axes.set_ylabel("worker")
+
+    return _draw(name, caption, (7.2, min(1.1 + 0.3 * n_rows, 8.0)), paint)

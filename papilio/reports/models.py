@@ -1,0 +1,115 @@
+"""Graphs that grow with the workers: one model, from which every point of a weak scaling generates its own."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+from typing import Any
+
+from papilio.errors import InputError, StoreError
+from papilio.storage.generate import Model, generate
+from papilio.storage.generators.models import Complete, Planted, PowerLaw, Rmat
+from papilio.storage.store import GraphStore, open_store
+
+__all__ = ["grow_model", "open_or_generate", "parse_model"]
+
+_MODELS: dict[str, type[Model]] = {model.name: model for model in (Rmat, PowerLaw, Planted, Complete)}
+
+
+def parse_model(text: str) -> Model:
+    """Return the model of a specification such as ``power-law:n_u=100000,n_v=20000,exponent_v=2.2``.
+
+    Raises
+    ------
+    InputError
+        For an unknown model or parameter, and one that is missing or no number.
+    """
+    name, _, rest = text.partition(":")
+    if name not in _MODELS:
+        raise InputError(f"model is {name!r}; known: {', '.join(_MODELS)}")
+    known = {item.name: item for item in fields(_MODELS[name])}
+    values: dict[str, Any] = {
+        key: None
+        for key, item in known.items()
+        if item.default is MISSING and str(item.type).endswith("| None")
+    }
+    for word in filter(None, rest.split(",")):
+        key, equals, value = word.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or key not in known:
+            raise InputError(f"{word!r} is no parameter of the model {name}; known: {', '.join(known)}")
+        values[key] = _number(key, value.strip(), str(known[key].type))
+    missing = [key for key, item in known.items() if item.default is MISSING and key not in values]
+    if missing:
+        raise InputError(f"the model {name} needs {missing[0]}; write {name}:{missing[0]}=...")
+    return _MODELS[name](**values)
+
+
+def _number(key: str, text: str, kind: str) -> Any:
+    kind = kind.removesuffix(" | None")
+    try:
+        value = float(text)
+        if kind == "float":
+            return value
+        if kind == "bool":
+            return {"true": True, "false": False, "1": True, "0": False}[text.lower()]
+        if value != int(value):
+            raise ValueError
+    except (ValueError, OverflowError, KeyError) as error:
+        if kind == "bool" and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise InputError(f"{key} is {text!r}; expected {kind}") from error
+    return int(value)
+
+
+def grow_model(model: Model, factor: int) -> Model:
+    """Return the model of a graph ``factor`` times as large.
+
+    Vertices of the first layer, planted motifs and noise of the bipartite models are multiplied, so that work
+    grows about as they do; in R-MAT graphs draws are, and the scale rises with them, whose work grows faster.
+
+    Raises
+    ------
+    InputError
+        For an R-MAT graph and a factor that is no power of two.
+    CapacityError
+        When the graph would pass the limits of its model.
+    """
+    if isinstance(model, Rmat):
+        if factor & (factor - 1):
+            raise InputError(
+                f"an R-MAT graph cannot grow {factor} times: its layers are powers of two; "
+                "choose numbers of workers that are powers of two times the smallest"
+            )
+        return replace(model, scale_u=model.scale_u + factor.bit_length() - 1, edges=model.edges * factor)
+    if isinstance(model, Complete):
+        return replace(model, n_u=model.n_u * factor)
+    if isinstance(model, PowerLaw):
+        return replace(model, n_u=model.n_u * factor, n_v=None if model.n_v is None else model.n_v * factor)
+    assert isinstance(model, Planted)
+    return replace(
+        model,
+        n_u=model.n_u * factor,
+        n_v=None if model.n_v is None else model.n_v * factor,
+        count=model.count * factor,
+        noise=model.noise * factor,
+    )
+
+
+def open_or_generate(path: Path, model: Model, seed: int) -> GraphStore:
+    """Return the store at ``path``, generated there if it is not.
+
+    Raises
+    ------
+    StoreError
+        When another graph is there.
+    """
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        return generate(model, path, seed=seed)
+    store = open_store(path)
+    provenance = store.manifest.provenance
+    expected = {**model.to_json(), "seed": seed}
+    if {name: provenance.get(name) for name in expected} != expected:
+        raise StoreError(f"{path} holds another graph than the {model.name} model asked for; remove it")
+    return store

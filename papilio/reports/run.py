@@ -1,0 +1,198 @@
+"""Measure a scaling experiment: every point and repetition as a job of its own, on workers of its own."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import socket
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import papilio
+from papilio import api
+from papilio.cluster.choose import make_executor
+from papilio.cluster.events import Listener, ignore_events
+from papilio.cluster.executor import Executor
+from papilio.errors import ExecutionError, PapilioError, StoreError
+from papilio.reports.experiment import ExperimentDirectory
+from papilio.storage.ledger import Ledger, find_holder
+from papilio.tasks.result import CountResult
+from papilio.tasks.worker import WorkerInfo
+
+__all__ = ["installed_versions", "run_experiment"]
+
+_PACKAGES = (
+    "numpy", "numba", "cupy-cuda13x", "cupy-cuda12x", "dask", "distributed", "dask-cuda", "pyarrow",
+)  # fmt: skip
+
+Told = Callable[[int, int, CountResult | PapilioError | None], None]
+"""Called with workers, repetition, and what came of it: None when it was finished before."""
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of Papilio, Python and the libraries that counting uses; imports none of them."""
+    found = {"papilio": papilio.__version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def run_experiment(
+    directory: ExperimentDirectory,
+    *,
+    workers: Sequence[int] | None = None,
+    cluster: str | None = None,
+    listener: Listener = ignore_events,
+    told: Told | None = None,
+) -> None:
+    """Run what is not finished: first repetition of all points, then the second, and so on.
+
+    A run that fails is noted, the others go on, and the end is an error; the same call runs it again.
+
+    Parameters
+    ----------
+    directory : ExperimentDirectory
+    workers : sequence of int, optional
+        Points to run; by default all.
+    cluster : str, optional
+        Where to run them, by default as the experiment says.
+    listener : callable
+        Told of every event of every job.
+    told : callable, optional
+        Told of every run that ended.
+
+    Raises
+    ------
+    ExecutionError
+        When a run failed, or its count differs from that of another run on the same graph.
+    StoreError
+        When another process runs one of the points, or the directory cannot be written.
+    """
+    experiment = directory.experiment
+    points = experiment.workers if workers is None else tuple(workers)
+    for each in points:
+        experiment.graph_for(each)
+    failures: list[str] = []
+    for repeat in range(1, experiment.repeat + 1):
+        for each in points:
+            outcome = _run_once(directory, each, repeat, cluster or experiment.cluster, listener)
+            if told is not None:
+                told(each, repeat, outcome)
+            if isinstance(outcome, PapilioError):
+                failures.append(f"{_name(each, repeat)}: {outcome}")
+            elif outcome is not None:
+                _require_same_count(directory, each, repeat, outcome.count)
+    if failures:
+        raise ExecutionError(
+            f"{len(failures)} of the runs failed; the same command runs them again. " + "; ".join(failures)
+        )
+
+
+def _name(workers: int, repeat: int) -> str:
+    return f"{workers} worker{'' if workers == 1 else 's'}, repetition {repeat}"
+
+
+def _run_once(
+    directory: ExperimentDirectory, workers: int, repeat: int, cluster: str, listener: Listener
+) -> CountResult | PapilioError | None:
+    """Run one repetition of one point, unless it is finished; return its result or its error."""
+    experiment, job = directory.experiment, directory.job_path(workers, repeat)
+    with Ledger(directory.point_path(workers)) as ledger:
+        held = directory.records(workers).get(repeat)
+        if held is not None and held.outcome == "finished":
+            return None
+        _discard(job)
+        began_at, started = time.time(), time.perf_counter()
+        outcome: CountResult | PapilioError
+        fields: dict[str, Any] = {
+            "type": "run", "repeat": repeat, "host": socket.gethostname(), "began_at": began_at,
+            "versions": installed_versions(),
+        }  # fmt: skip
+        try:
+            with make_executor(cluster, experiment.engine, workers, experiment.threads) as executor:
+                start_s = time.perf_counter() - started
+                ledger.append({**fields, "start_s": start_s, "cluster": executor.name})
+                outcome = api.count(
+                    experiment.graph_for(workers).path,
+                    experiment.motif,
+                    per=experiment.per,
+                    cluster=_exactly(executor, workers),
+                    engine=experiment.engine,
+                    progress=listener,
+                    job=job,
+                )
+            _require_workers(outcome, workers)
+        except PapilioError as error:
+            if ledger.n_records == len(ledger.content.records):
+                ledger.append({**fields, "start_s": time.perf_counter() - started, "cluster": cluster})
+            outcome = error
+        text = str(outcome) if isinstance(outcome, PapilioError) else "finished"
+        ledger.append({"type": "end", "repeat": repeat, "outcome": text, "ended_at": time.time()})
+        return outcome
+
+
+def _discard(job: Path) -> None:
+    """Remove the job directory of a repetition that was killed or failed: it is measured from the beginning."""
+    if not job.exists():
+        return
+    holder = find_holder(job / "ledger.jsonl")
+    if holder is not None:
+        raise StoreError(
+            f"{job} is being run by process {holder.pid} on {holder.host}; wait for it, or stop it"
+        )
+    try:
+        shutil.rmtree(job)
+    except OSError as error:
+        raise StoreError(f"{job}: an unfinished run cannot be removed ({error.strerror})") from error
+
+
+def _require_workers(result: CountResult, workers: int) -> None:
+    if len(result.workers) != workers:
+        raise ExecutionError(
+            f"the run had {len(result.workers)} workers that can use the engine {result.engine}; its point has "
+            f"{workers}: give a cluster with as many"
+        )
+
+
+def _require_same_count(directory: ExperimentDirectory, workers: int, repeat: int, count: int) -> None:
+    """Refuse to go on once two runs on one graph disagree."""
+    experiment = directory.experiment
+    graph = experiment.graph_for(workers).hash
+    for other in directory.finished_runs():
+        if experiment.graph_for(other.workers).hash != graph:
+            continue
+        found = api.open_job(directory.job_path(other.workers, other.repeat)).answer()["result"]["count"]
+        if found != count:
+            raise ExecutionError(
+                f"the counts of graph {graph} differ: {found} with {_name(other.workers, other.repeat)}, {count} "
+                f"with {_name(workers, repeat)}; one of them is wrong: keep {directory.root}, check both jobs "
+                "with papilio verify --sample and report it"
+            )
+
+
+def _exactly(executor: Executor, workers: int) -> Any:
+    """Return the executor with no more workers than asked for: an existing cluster may have more."""
+    return executor if len(executor.workers) <= workers else _FirstWorkers(executor, workers)
+
+
+class _FirstWorkers:
+    """An executor that hides all but its first workers, and else is the one that it was made from."""
+
+    def __init__(self, executor: Executor, workers: int) -> None:
+        self._executor = executor
+        self._n_workers = workers
+
+    @property
+    def workers(self) -> tuple[WorkerInfo, ...]:
+        """The first workers, of those with a GPU if there are any."""
+        known = self._executor.workers
+        return tuple(sorted(known, key=lambda worker: not worker.can_gpu))[: self._n_workers]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._executor, name)

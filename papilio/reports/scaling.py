@@ -1,0 +1,215 @@
+"""Arithmetic on the runs of a scaling experiment: speed-up and efficiency of every point.
+
+One definition serves strong and weak scaling: speed is work units per second, the speed-up of a run is its
+speed over that of the smallest number of workers (the median of its repetitions), and its efficiency is the
+speed-up over how many times more workers it had. With one graph for all points that is the usual ratio of
+times; with graphs that grow it is the scaled speed-up, whatever the exact growth of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any, Literal
+
+from papilio.errors import ExecutionError
+from papilio.reports.timeline import TimelineMeasures
+
+__all__ = ["Mode", "Point", "Run", "gather_points", "require_equal_counts", "rows_of"]
+
+Mode = Literal["strong", "weak"]
+"""One graph for all numbers of workers, or one for each."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run of an experiment.
+
+    Attributes
+    ----------
+    workers, repeat : int
+        Its point, and which repetition it is, from 1 on.
+    count : int
+    seconds : dict of str to float
+        By phase, as in :class:`papilio.CountResult`; ``start`` and ``total`` include the start of the cluster.
+    work : int
+        Work units done.
+    work_unit : str
+    leases : int
+    measures : TimelineMeasures
+    peak_bytes : int
+        Largest host memory of a worker process.
+    graph_hash : str
+    n_edges : int
+    engine, cluster : str
+    hosts : tuple of str
+    began_at : float
+        Seconds since 1970.
+    versions : dict of str to str
+    job : str
+        Its job directory, relative to the experiment.
+    """
+
+    workers: int
+    repeat: int
+    count: int
+    seconds: dict[str, float]
+    work: int
+    work_unit: str
+    leases: int
+    measures: TimelineMeasures
+    peak_bytes: int
+    graph_hash: str
+    n_edges: int
+    engine: str
+    cluster: str
+    hosts: tuple[str, ...]
+    began_at: float
+    versions: dict[str, str]
+    job: str
+
+    @property
+    def counting_s(self) -> float:
+        """Wall time of everything after the workers run and the graph is read."""
+        return self.seconds["total"] - self.seconds["start"] - self.seconds["read"]
+
+    @property
+    def speed(self) -> float:
+        """Work units per second of :attr:`counting_s`."""
+        return self.work / self.counting_s
+
+
+@dataclass(frozen=True)
+class Point:
+    """The runs with one number of workers.
+
+    Attributes
+    ----------
+    workers : int
+    runs : tuple of Run
+        By repetition; at least one.
+    middle : Run
+        The run of median time; the faster of the middle two.
+    seconds_min, seconds_median, seconds_max : float
+        Of :attr:`Run.counting_s`.
+    speedups : tuple of float
+        Of the runs, over the median speed of the smallest number of workers.
+    speedup : float
+        Their median.
+    efficiency : float
+    ideal : float
+        How many times more workers than the smallest point.
+    """
+
+    workers: int
+    runs: tuple[Run, ...]
+    middle: Run
+    seconds_min: float
+    seconds_median: float
+    seconds_max: float
+    speedups: tuple[float, ...]
+    speedup: float
+    efficiency: float
+    ideal: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the measures of the point as a JSON object, its runs by their job directories."""
+        kept = {name: value for name, value in asdict(self).items() if name not in ("runs", "middle")}
+        return {**kept, "middle": self.middle.job, "runs": [run.job for run in self.runs]}
+
+
+def gather_points(runs: Sequence[Run]) -> tuple[Point, ...]:
+    """Return the points of an experiment, by rising number of workers; pure.
+
+    Raises
+    ------
+    ExecutionError
+        When runs on the same graph have different counts.
+    """
+    require_equal_counts(runs)
+    by_workers: dict[int, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (run.workers, run.repeat)):
+        by_workers.setdefault(run.workers, []).append(run)
+    if not by_workers:
+        return ()
+    base = min(by_workers)
+    base_speed = median(run.speed for run in by_workers[base])
+    points = []
+    for workers, own in by_workers.items():
+        times = [run.counting_s for run in own]
+        speedups, ideal = tuple(run.speed / base_speed for run in own), workers / base
+        points.append(
+            Point(
+                workers=workers,
+                runs=tuple(own),
+                middle=sorted(own, key=lambda run: run.counting_s)[(len(own) - 1) // 2],
+                seconds_min=min(times),
+                seconds_median=median(times),
+                seconds_max=max(times),
+                speedups=speedups,
+                speedup=median(speedups),
+                efficiency=median(speedups) / ideal,
+                ideal=ideal,
+            )
+        )
+    return tuple(points)
+
+
+def require_equal_counts(runs: Sequence[Run]) -> None:
+    """Refuse runs that counted the same graph and disagree.
+
+    Raises
+    ------
+    ExecutionError
+        Naming the first two, with their counts.
+    """
+    first: dict[str, Run] = {}
+    for run in runs:
+        other = first.setdefault(run.graph_hash, run)
+        if other.count != run.count:
+            raise ExecutionError(
+                f"the counts of graph {run.graph_hash} differ: {other.count} in {other.job}, {run.count} in "
+                f"{run.job}; one of them is wrong: keep the directories, check both with papilio verify "
+                "--sample and report it"
+            )
+
+
+def rows_of(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """Return every run as a flat row, with its own speed-up and efficiency."""
+    return [
+        _row(run, speedup, speedup / point.ideal)
+        for point in points
+        for run, speedup in zip(point.runs, point.speedups, strict=True)
+    ]
+
+
+def _row(run: Run, speedup: float, efficiency: float) -> dict[str, Any]:
+    measures = run.measures
+    return {
+        "workers": run.workers,
+        "repeat": run.repeat,
+        "count": str(run.count),
+        **{f"seconds_{phase}": value for phase, value in run.seconds.items()},
+        "seconds_counting": run.counting_s,
+        "work": run.work,
+        "work_unit": run.work_unit,
+        "work_per_second": run.speed,
+        "speedup": speedup,
+        "efficiency": efficiency,
+        "leases": run.leases,
+        "lease_overhead": measures.overhead,
+        "tail_s": measures.tail_s,
+        "balance": measures.balance,
+        "busy_s": measures.busy_s,
+        "run_wall_s": measures.wall_s,
+        "peak_memory_bytes": run.peak_bytes,
+        "engine": run.engine,
+        "cluster": run.cluster,
+        "hosts": ", ".join(run.hosts),
+        "graph_hash": run.graph_hash,
+        "n_edges": run.n_edges,
+        "began_at": run.began_at,
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+        "job": run.job,
+    }

@@ -1,0 +1,162 @@
+"""Arithmetic on the leases of one run: who was busy when, what scheduling cost, how even the end was.
+
+Begin and end of a lease are by the clock of its worker. Where workers are on several hosts, differences of
+their clocks shift the bars of the timeline and the tail; busy times, balance and overhead do not depend on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from papilio.tasks.run import LeaseResult
+
+__all__ = ["LeaseSpan", "TimelineMeasures", "WorkerLoad", "measure_timeline", "spans_of"]
+
+
+@dataclass(frozen=True)
+class LeaseSpan:
+    """One finished lease on the timeline of its worker.
+
+    Attributes
+    ----------
+    worker : str
+    partition, start, stop : int
+        Its work items.
+    began_at, ended_at : float
+        Seconds since 1970.
+    run_s : float
+        Seconds in the engine.
+    work : int
+        Work units done.
+    peak_bytes : int
+        Largest host memory of the worker process so far.
+    """
+
+    worker: str
+    partition: int
+    start: int
+    stop: int
+    began_at: float
+    ended_at: float
+    run_s: float
+    work: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class WorkerLoad:
+    """What one worker did.
+
+    Attributes
+    ----------
+    worker : str
+    leases : int
+    busy_s : float
+        Sum of the seconds of its leases in the engine.
+    work : int
+        Work units done.
+    first_at, last_at : float
+        Begin of its first and end of its last lease, seconds since 1970.
+    peak_bytes : int
+        Largest host memory of the process.
+    """
+
+    worker: str
+    leases: int
+    busy_s: float
+    work: int
+    first_at: float
+    last_at: float
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class TimelineMeasures:
+    """What the timeline of one run says.
+
+    Attributes
+    ----------
+    loads : tuple of WorkerLoad
+        Of the workers that finished a lease, by name.
+    n_workers : int
+        All workers, also those that finished none.
+    wall_s : float
+        Wall time of the phase that runs leases.
+    busy_s : float
+        Sum over all leases of their seconds in the engine.
+    overhead : float
+        Share of the workers' time that was spent outside the engine: ``1 - busy_s / (n_workers * wall_s)``.
+    tail_s : float
+        From the moment at which the first worker has nothing more to do to the end of the last lease; from the
+        first lease on when a worker never had one.
+    balance : float
+        Busy seconds of the busiest worker over their mean; 1 is even.
+    """
+
+    loads: tuple[WorkerLoad, ...]
+    n_workers: int
+    wall_s: float
+    busy_s: float
+    overhead: float
+    tail_s: float
+    balance: float
+
+
+def spans_of(leases: Iterable[LeaseResult]) -> tuple[LeaseSpan, ...]:
+    """Return the timeline of finished leases, by worker and begin."""
+    spans = (
+        LeaseSpan(
+            lease.worker, lease.partition, lease.start, lease.stop, lease.began_at, lease.ended_at,
+            lease.seconds["run"], lease.work, lease.peak_bytes,
+        )
+        for lease in leases
+    )  # fmt: skip
+    return tuple(sorted(spans, key=lambda span: (span.worker, span.began_at)))
+
+
+def measure_timeline(
+    spans: Sequence[LeaseSpan], n_workers: int, wall_s: float | None = None
+) -> TimelineMeasures:
+    """Measure overhead, tail and balance of one run.
+
+    Parameters
+    ----------
+    spans : sequence of LeaseSpan
+    n_workers : int
+        At least 1, and at least as many as the spans name.
+    wall_s : float, optional
+        Wall time of the phase; by default from the first begin to the last end.
+    """
+    by_worker: dict[str, list[LeaseSpan]] = {}
+    for span in spans:
+        by_worker.setdefault(span.worker, []).append(span)
+    loads = tuple(_load(name, by_worker[name]) for name in sorted(by_worker))
+    n_workers = max(n_workers, len(loads))
+    if not loads:
+        return TimelineMeasures((), n_workers, wall_s or 0.0, 0.0, 0.0, 0.0, 1.0)
+    begin, end = min(load.first_at for load in loads), max(load.last_at for load in loads)
+    idle_from = begin if len(loads) < n_workers else min(load.last_at for load in loads)
+    wall = end - begin if wall_s is None else wall_s
+    busy = sum(load.busy_s for load in loads)
+    return TimelineMeasures(
+        loads=loads,
+        n_workers=n_workers,
+        wall_s=wall,
+        busy_s=busy,
+        overhead=1.0 - busy / (n_workers * wall) if wall > 0 else 0.0,
+        tail_s=end - idle_from,
+        balance=max(load.busy_s for load in loads) * n_workers / busy if busy > 0 else 1.0,
+    )
+
+
+def _load(worker: str, spans: Sequence[LeaseSpan]) -> WorkerLoad:
+    return WorkerLoad(
+        worker=worker,
+        leases=len(spans),
+        busy_s=sum(span.run_s for span in spans),
+        work=sum(span.work for span in spans),
+        first_at=min(span.began_at for span in spans),
+        last_at=max(span.ended_at for span in spans),
+        peak_bytes=max(span.peak_bytes for span in spans),
+    )
