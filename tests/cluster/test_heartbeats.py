@@ -57,7 +57,7 @@ def test_a_held_lock_is_noticed(local: Executor) -> None:
 
 
 def test_a_long_cpu_kernel_delays_no_thread_and_no_heartbeat(one: Executor) -> None:
-    seconds, gap, answer, heartbeat = watch(one, "cpu", 1900, "total")
+    seconds, gap, answer, heartbeat = watch(one, "cpu", 2600, "total")
     assert seconds >= RUN_S
     assert gap < MAX_GAP_S
     assert answer < MAX_GAP_S
