@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         open_job,
         plan,
         resume_job,
+        submit,
         verify_job,
     )
     from papilio.graph import BipartiteGraph, UnipartiteGraph
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from papilio.storage.generate import generate
     from papilio.storage.store import GraphStore
     from papilio.tasks.jobdir import JobDirectory
+    from papilio.tasks.jobremote import cancel_job, read_job_log, wait_job
     from papilio.tasks.plan import CountPlan
     from papilio.tasks.result import CountResult
 
@@ -45,6 +47,7 @@ __all__ = [
     "PapilioError",
     "UnipartiteGraph",
     "__version__",
+    "cancel_job",
     "convert",
     "count",
     "generate",
@@ -53,8 +56,11 @@ __all__ = [
     "open_graph",
     "open_job",
     "plan",
+    "read_job_log",
     "resume_job",
+    "submit",
     "verify_job",
+    "wait_job",
 ]
 
 _HOMES = {
@@ -64,6 +70,7 @@ _HOMES = {
     "GraphStore": "papilio.storage.store",
     "JobDirectory": "papilio.tasks.jobdir",
     "UnipartiteGraph": "papilio.graph",
+    "cancel_job": "papilio.tasks.jobremote",
     "convert": "papilio.storage.convert",
     "count": "papilio.api",
     "generate": "papilio.storage.generate",
@@ -72,8 +79,11 @@ _HOMES = {
     "open_graph": "papilio.api",
     "open_job": "papilio.api",
     "plan": "papilio.api",
+    "read_job_log": "papilio.tasks.jobremote",
     "resume_job": "papilio.api",
+    "submit": "papilio.api",
     "verify_job": "papilio.api",
+    "wait_job": "papilio.tasks.jobremote",
 }
 
 

@@ -25,8 +25,9 @@ from papilio.storage.results import write_edge_counts, write_vertex_counts
 from papilio.storage.store import GraphStore, open_store, write_store
 from papilio.tasks.job import EngineChoice, JobSpec
 from papilio.tasks.jobcheck import JobCheck, check_job
-from papilio.tasks.jobdir import JobDirectory, list_jobs
-from papilio.tasks.jobsession import JobSession
+from papilio.tasks.jobcontrol import Priority
+from papilio.tasks.jobdir import JobDirectory, find_finished, list_jobs
+from papilio.tasks.jobsession import JobSession, settings_of
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, find_top
 from papilio.tasks.sources import held_graph, job_of_graph, job_of_store, require_kind
@@ -40,6 +41,7 @@ __all__ = [
     "open_job",
     "plan",
     "resume_job",
+    "submit",
     "verify_job",
 ]
 
@@ -167,10 +169,10 @@ def count(
         session = None
         if job is not None:
             asked = source.job(motif, per, "memory:")
-            finished = _find_finished(job, asked)
+            finished = find_finished(job, asked)
             if finished is not None:
                 return _reuse(finished, stack, source, target, started)
-            settings = _settings(cluster, engine, workers, target)
+            settings = settings_of(cluster, engine, workers, target)
             session = stack.enter_context(JobSession(job, asked, source.path, settings))
         listener(PhaseStarted("start"))
         executor = _enter_executor(stack, cluster, engine, workers)
@@ -196,6 +198,57 @@ def count(
         if session is not None:
             session.finish(result, vectors)
     return result
+
+
+def submit(
+    graph: str | os.PathLike[str] | GraphStore,
+    motif: Motif,
+    *,
+    cluster: str | os.PathLike[str] | Any,
+    job: str | os.PathLike[str],
+    per: Granularity = "total",
+    engine: EngineChoice = "auto",
+    output: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    priority: Priority = "normal",
+) -> JobDirectory:
+    """Give a count to a cluster and return once it has it; the cluster goes on when this process is gone.
+
+    Parameters are those of :func:`count`, and:
+
+    cluster : str, path-like or distributed.Client
+        A scheduler that stays.
+    job : path-like
+        Job directory, under the same path here and on all workers. Where it holds the answer, nothing is submitted.
+    priority : {"low", "normal", "high"}
+        Among the jobs that share the cluster.
+
+    Returns
+    -------
+    JobDirectory
+        To look at; :func:`papilio.wait_job` waits for the result.
+
+    Raises
+    ------
+    PapilioError
+        As :func:`papilio.cluster.submit.submit_job` says.
+    """
+    from papilio.cluster.submit import submit_job
+
+    target = _check_output(output, per)
+    source = _Source(graph)
+    require_kind(motif, source.kind, source.name)
+    if source.path is None:
+        raise InputError("the graph is in memory, which ends with this process; write it to a store")
+    asked = job_of_store(open_store(source.path), motif, per)
+    found = find_finished(job, asked)
+    if found is not None:
+        return found
+    submit_job(
+        local_path(job), asked, cluster=cluster, engine=engine, workers=workers, priority=priority,
+        output=target, count=count,
+    )  # fmt: skip
+    return JobDirectory(job)
 
 
 def _result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) -> CountResult:
@@ -303,26 +356,6 @@ def verify_job(
     directory = JobDirectory(path)
     checked = check_job(directory)
     return checked, recount_leases(directory, sample, engine, seed) if sample else None
-
-
-def _settings(cluster: Any, engine: EngineChoice, workers: int | None, target: Path | None) -> dict[str, Any]:
-    """Return what a resume takes from ``job.json``; a cluster that is no name or address is not kept."""
-    name = os.fspath(cluster) if isinstance(cluster, str | os.PathLike) else None
-    return {
-        "cluster": os.path.abspath(name) if name is not None and os.path.isfile(name) else name,
-        "engine": engine,
-        "workers": None if name is None else workers,
-        "output": None if target is None else str(target),
-    }
-
-
-def _find_finished(path: str | os.PathLike[str], asked: JobSpec) -> JobDirectory | None:
-    """Return the job directory when it holds the answer to what is asked."""
-    if not (local_path(path) / "result.json").is_file():
-        return None
-    directory = JobDirectory(path)
-    directory.require_question(asked)
-    return directory
 
 
 def _reuse(

@@ -16,12 +16,15 @@ from papilio.cli.report import say
 from papilio.cli.scaling import report, scale
 from papilio.cli.slurm import slurm
 from papilio.cli.stores import convert, generate, info
+from papilio.cli.submit import cancel, logs, submit, wait
 from papilio.errors import (
     CapacityError,
     ClusterError,
     EngineUnavailableError,
     ExecutionError,
     InputError,
+    JobCancelledError,
+    JobUnfinishedError,
     PapilioError,
     StoreError,
     UnsupportedError,
@@ -36,6 +39,8 @@ EXIT_CODES: tuple[tuple[type[PapilioError], int, str], ...] = (
     (EngineUnavailableError, 4, "the engine asked for cannot run here"),
     (CapacityError, 5, "something does not fit: ids, counters or memory"),
     (ClusterError, 6, "the cluster cannot be reached or lost what the run needs"),
+    (JobCancelledError, 7, "the job was cancelled"),
+    (JobUnfinishedError, 8, "the job did not end within the time given to wait; it goes on"),
     (ExecutionError, 1, "the run did not end with an exact answer"),
 )
 """Exit code of each class of errors; the first class that fits counts."""
@@ -60,7 +65,10 @@ def cli() -> None:
     """Count dense motifs exactly in large graphs, on one machine, its GPUs, or a Dask cluster."""
 
 
-_COMMANDS = (convert, info, generate, plan, count, jobs, status, resume, verify, scale, report, slurm, doctor)
+_COMMANDS = (
+    *(convert, info, generate, plan, count, jobs, status, resume, verify),
+    *(submit, wait, cancel, logs, scale, report, slurm, doctor),
+)
 for _command in _COMMANDS:
     cli.add_command(_command)
 

@@ -128,6 +128,10 @@ def _status_lines(found: JobStatus) -> list[str]:
     state: str = found.state
     if found.holder is not None:
         state += f" (process {found.holder.pid} on {found.holder.host} since {_at(found.holder.since)})"
+    if found.reason is not None:
+        state += f": {found.reason}"
+    if found.cancel_requested and found.state != "cancelled":
+        state += ", asked to stop"
     lines = [
         f"job         {found.path}",
         f"state       {state}",
@@ -138,7 +142,25 @@ def _status_lines(found: JobStatus) -> list[str]:
     ]
     if found.count is not None:
         lines.append(f"count       {found.count:,}")
+    if found.submission is not None:
+        lines.append(_submission_line(found))
     return [*lines, *(_session_line(session) for session in found.sessions)]
+
+
+def _submission_line(found: JobStatus) -> str:
+    """Say which cluster has the job, and which of its workers coordinates it."""
+    submission, coordinator = found.submission, found.coordinator
+    assert submission is not None
+    line = (
+        f"submitted   from {submission.host} at {_at(submission.submitted_at)} to {submission.cluster}, "
+        f"priority {submission.priority}"
+    )
+    if coordinator is not None:
+        line += (
+            f"; coordinator {coordinator.attempt} on worker {coordinator.worker} "
+            f"(process {coordinator.pid} on {coordinator.host}), {coordinator.state}"
+        )
+    return line
 
 
 def _session_line(session: SessionInfo) -> str:

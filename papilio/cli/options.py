@@ -89,8 +89,17 @@ ENGINE_OPTION = click.option(
 )
 
 
-def job_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags that ``plan`` and ``count`` share."""
+CLUSTER_OPTION = click.option(
+    "--cluster", metavar="CLUSTER", default="auto", show_default=True,
+    help="auto (cuda where GPUs are seen, else local), inline, local, cuda, slurm, an address such as "
+    "tcp://host:8786, or a scheduler file.",
+)  # fmt: skip
+
+
+def job_options(
+    command: Callable[..., None], cluster_option: Callable[..., Any] = CLUSTER_OPTION
+) -> Callable[..., None]:
+    """Add the flags that ``plan``, ``count`` and ``submit count`` share."""
     options = [
         click.argument("motif"),
         click.argument("store", type=click.Path()),
@@ -98,11 +107,7 @@ def job_options(command: Callable[..., None]) -> Callable[..., None]:
             "--per", type=click.Choice(GRANULARITIES), default="total", show_default=True,
             help="Count in all, for every vertex of both layers, or for every edge.",
         ),
-        click.option(
-            "--cluster", metavar="CLUSTER", default="auto", show_default=True,
-            help="auto (cuda where GPUs are seen, else local), inline, local, cuda, slurm, an address such as "
-            "tcp://host:8786, or a scheduler file.",
-        ),
+        cluster_option,
         click.option(
             "--engine", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
             help="auto takes GPUs where the workers have them; gpu is never replaced by cpu.",

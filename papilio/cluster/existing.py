@@ -5,19 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from distributed import Client, Security
+from distributed import Client, Scheduler, Security
 from distributed.comm import connect
 
 from papilio.cluster.pool import DaskPool
 from papilio.errors import ClusterError, InputError
+from papilio.tasks.job import JobSpec
+from papilio.tasks.jobcontrol import Priority
 from papilio.tasks.run import forget_graphs
+from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["ExistingExecutor"]
+__all__ = ["LAG_S", "ExistingExecutor"]
+
+LAG_S: dict[Priority, float] = {"high": 0.0, "normal": 60.0, "low": 600.0}
+"""How much later than now a lease is queued at its worker: those of equal jobs go in the order in which they were
+handed out, one of low priority lets only pass what higher ones hand out within the following ten minutes."""
+
+_USERS = "papilio-graph-users"
+"""Name in the scheduler's metadata of who uses which graph."""
 
 CONNECT_S = 5.0
 """How long to try an address: a scheduler that is there answers in milliseconds."""
@@ -33,20 +46,46 @@ class ExistingExecutor(DaskPool):
         client, which stays open.
     n_workers : int, optional
         Workers to wait for; by default one.
+    priority : {"low", "normal", "high"}
+        Among the jobs that share the cluster, see :data:`LAG_S`.
+    inside_worker : bool
+        Whether this process is a worker of the cluster.
     """
 
     name = "existing"
 
-    def __init__(self, target: str | os.PathLike[str] | Client, n_workers: int | None = None) -> None:
+    def __init__(
+        self,
+        target: str | os.PathLike[str] | Client,
+        n_workers: int | None = None,
+        *,
+        priority: Priority = "normal",
+        inside_worker: bool = False,
+    ) -> None:
         if n_workers is not None and n_workers < 1:
             raise InputError(f"workers is {n_workers}; at least 1")
-        super().__init__(n_workers)
+        if priority not in LAG_S:
+            raise InputError(f"priority is {priority!r}; expected one of {', '.join(LAG_S)}")
+        super().__init__(n_workers, inside_worker=inside_worker)
         self._target = target
+        self._lag_s = LAG_S[priority]
+        self._user = uuid4().hex
+
+    def task_priority(self) -> int:
+        """Return the time from which a lease that is handed out now is due, as a priority in milliseconds."""
+        return -round((time.time() + self._lag_s) * 1000)
+
+    def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
+        """Refuse unless every worker finds the store, and note that its graph is in use."""
+        super().check_source(job, workers)
+        self.client.run_on_scheduler(use_graphs, self.client.id, self._user, sorted(self._graph_hashes))
 
     def close(self) -> None:
-        """Let the workers forget the graphs of this executor's jobs, and hang up."""
+        """Let the workers forget the graphs that no other job on this cluster uses, and hang up."""
         if self._client is not None and self._client.status == "running" and self._graph_hashes:
-            self._client.run(forget_graphs, self._graph_hashes, on_error="ignore")
+            unused = self._client.run_on_scheduler(leave_graphs, self._user, sorted(self._graph_hashes))
+            if unused:
+                self._client.run(forget_graphs, unused, on_error="ignore")
         super().close()
 
     def _connect(self, stack: ExitStack) -> Any:
@@ -64,6 +103,26 @@ class ExistingExecutor(DaskPool):
                 "check that it runs and that this machine can reach it"
             ) from error
         return stack.enter_context(client)
+
+
+def use_graphs(client_id: str, user: str, graph_hashes: Iterable[str], dask_scheduler: Scheduler) -> None:
+    """Note, on the scheduler, that ``user`` with the client ``client_id`` uses some graphs."""
+    users: dict[str, dict[str, str]] = dask_scheduler.task_metadata.setdefault(_USERS, {})
+    for graph_hash in graph_hashes:
+        users.setdefault(graph_hash, {})[user] = client_id
+
+
+def leave_graphs(user: str, graph_hashes: Iterable[str], dask_scheduler: Scheduler) -> list[str]:
+    """Note, on the scheduler, that ``user`` needs these graphs no more; return those that nobody connected uses."""
+    users: dict[str, dict[str, str]] = dask_scheduler.task_metadata.setdefault(_USERS, {})
+    unused = []
+    for graph_hash in graph_hashes:
+        others = users.get(graph_hash, {})
+        others.pop(user, None)
+        if not any(client_id in dask_scheduler.clients for client_id in others.values()):
+            users.pop(graph_hash, None)
+            unused.append(graph_hash)
+    return unused
 
 
 def _reach(address: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -22,14 +22,29 @@ JOIN_S = 60.0
 
 
 class DaskPool(ABC):
-    """Base of the executors that run on Dask; a subclass connects in :meth:`_connect`."""
+    """Base of the executors that run on Dask; a subclass connects in :meth:`_connect`.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        Workers to wait for; by default one.
+    inside_worker : bool
+        Whether this process is a worker of the cluster, whose own messages must not be silenced.
+
+    Attributes
+    ----------
+    interrupt : callable
+        Called about once a second while leases run and none finishes; what it raises ends the run.
+    """
 
     name: str
     in_process = False
     prefers_gpu = True
     gpu_refusal: str | None = None
 
-    def __init__(self, n_workers: int | None = None) -> None:
+    def __init__(self, n_workers: int | None = None, *, inside_worker: bool = False) -> None:
+        self.interrupt: Callable[[], None] = _go_on
+        self._inside_worker = inside_worker
         self._n_workers = n_workers
         self._stack = ExitStack()
         self._client: Any = None
@@ -54,7 +69,8 @@ class DaskPool(ABC):
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(quiet_dask())
+            if not self._inside_worker:
+                stack.enter_context(quiet_dask())
             self._client = self._connect(stack)
             self._wait_for_workers(self._n_workers or 1)
             self._workers = self._describe_all()
@@ -80,6 +96,10 @@ class DaskPool(ABC):
                 "start workers, or ask for fewer"
             ) from error
 
+    def task_priority(self) -> int:
+        """Return the priority in Dask of a lease that is handed out now; larger goes first."""
+        return 0
+
     def live_workers(self) -> dict[str, str]:
         """Return the status of every worker that the scheduler knows, by address.
 
@@ -87,7 +107,10 @@ class DaskPool(ABC):
         ------
         ClusterError
             When the scheduler does not answer.
+        PapilioError
+            As :attr:`interrupt` raises.
         """
+        self.interrupt()
         try:
             known = self.client.scheduler_info(n_workers=-1).get("workers")
         except (OSError, TimeoutError) as error:
@@ -142,3 +165,7 @@ class DaskPool(ABC):
     ) -> Iterator[Result]:
         """Run the tasks on the workers; see :class:`papilio.cluster.flow.TaskFlow`."""
         return iter(TaskFlow(self, function, tasks, workers, in_flight))
+
+
+def _go_on() -> None:
+    """Let a run go on."""

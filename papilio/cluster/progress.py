@@ -73,6 +73,10 @@ class ProgressBar:
             case LeaseFinished(_, work):
                 self._bar.update(self._task, advance=work)
 
+    def begin(self, done: int, total: int) -> None:
+        """Start from ``done`` of ``total`` units, so that the remaining time follows from what comes now."""
+        self._bar.reset(self._task, total=max(total, 1), completed=done)
+
     def advance(self, done: int, total: int) -> None:
         """Show ``done`` of ``total`` units of a job that reports them directly."""
         self._bar.update(self._task, completed=done, total=max(total, 1))

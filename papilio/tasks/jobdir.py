@@ -35,7 +35,7 @@ from papilio.tasks.plan import CountPlan
 from papilio.tasks.remaining import work_between
 from papilio.tasks.result import CountResult, result_from_json
 
-__all__ = ["JobDirectory", "JobHistory", "JobStatus", "SessionInfo", "list_jobs"]
+__all__ = ["JobDirectory", "JobHistory", "JobStatus", "SessionInfo", "find_finished", "list_jobs"]
 
 FORMAT, FORMAT_VERSION = "papilio-job", 1
 
@@ -245,6 +245,21 @@ class JobDirectory:
 
 def _name(job: JobSpec) -> str:
     return f"{json.dumps(motif_to_json(job.motif))} per {job.per} in graph {job.graph_hash}"
+
+
+def find_finished(path: str | os.PathLike[str], asked: JobSpec) -> JobDirectory | None:
+    """Return the job directory ``path`` when it holds the answer to what is asked.
+
+    Raises
+    ------
+    InputError
+        When it holds the answer to another question.
+    """
+    if not (local_path(path) / "result.json").is_file():
+        return None
+    directory = JobDirectory(path)
+    directory.require_question(asked)
+    return directory
 
 
 def list_jobs(root: str | os.PathLike[str] = ".") -> tuple[JobStatus | tuple[str, str], ...]:

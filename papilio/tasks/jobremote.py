@@ -18,7 +18,7 @@ from papilio.tasks.joblog import JobLog, read_log
 from papilio.tasks.jobstatus import ACTIVE_STATES, JobStatus
 from papilio.tasks.result import CountResult
 
-__all__ = ["cancel_job", "read_job_log", "wait_for_job"]
+__all__ = ["cancel_job", "read_job_log", "wait_job"]
 
 POLL_S = 1.0
 """How often a job is looked at."""
@@ -67,7 +67,7 @@ def cancel_job(path: str | os.PathLike[str]) -> Literal["requested", "already re
     return "already requested" if again else "requested"
 
 
-def wait_for_job(
+def wait_job(
     path: str | os.PathLike[str],
     *,
     timeout_s: float | None = None,

@@ -19,7 +19,7 @@ from papilio.errors import InputError, JobCancelledError, PapilioError, StoreErr
 from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.location import local_path
 from papilio.storage.results import write_partial_shard
-from papilio.tasks.job import JobSpec
+from papilio.tasks.job import EngineChoice, JobSpec
 from papilio.tasks.jobcontrol import JobControl
 from papilio.tasks.jobdir import FORMAT, FORMAT_VERSION, JobDirectory
 from papilio.tasks.jobhistory import JobHistory
@@ -29,7 +29,7 @@ from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
 from papilio.tasks.run import LeaseResult
 
-__all__ = ["JobSession"]
+__all__ = ["JobSession", "settings_of"]
 
 
 class JobSession:
@@ -283,6 +283,27 @@ class JobSession:
         self._ledger.append(
             {"type": "end", "session": self._number, "ended_at": time.time(), "outcome": outcome}
         )
+
+
+def settings_of(
+    cluster: Any, engine: EngineChoice, workers: int | None, target: Path | None
+) -> dict[str, Any]:
+    """Return what a resume takes from ``job.json``; a cluster that is no name or address is not kept.
+
+    Parameters
+    ----------
+    cluster, engine, workers
+        As for :func:`papilio.count`.
+    target : Path or None
+        File for the counts per vertex or edge.
+    """
+    name = os.fspath(cluster) if isinstance(cluster, str | os.PathLike) else None
+    return {
+        "cluster": os.path.abspath(name) if name is not None and os.path.isfile(name) else name,
+        "engine": engine,
+        "workers": None if name is None else workers,
+        "output": None if target is None else str(target),
+    }
 
 
 def _outcome_of(error: BaseException) -> str:
