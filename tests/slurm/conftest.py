@@ -81,6 +81,28 @@ class Slurm:
         return "\n".join(path.read_text() for path in sorted(self.folder.glob("*.[oe][ur][tr]")))
 
 
+def processes_with(text: str) -> list[str]:
+    """Return the command lines of all processes that hold a text."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if text in command:
+            found.append(command)
+    return found
+
+
+def assert_nothing_is_left(slurm: Slurm) -> None:
+    """Fail unless the processes and the run directory of the jobs are gone."""
+    deadline = time.monotonic() + 10
+    while left := processes_with(str(slurm.folder)):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+    assert list(slurm.folder.glob("papilio-run-*")) == []
+
+
 @pytest.fixture(scope="session")
 def slurm_daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Slurm's daemons, for all tests; skips where they cannot run."""

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Start Slurm with two virtual nodes on this machine, as root, or stop it again.
+# Start Slurm with three virtual nodes on this machine, as root, or stop it again.
 #
 #   start_slurm.sh start DIR     everything lies in DIR; clients use it with SLURM_CONF=DIR/slurm.conf
 #   start_slurm.sh stop DIR      cancels what runs and ends the daemons
 #
-# Each node pretends to have four processors, 8000 MiB and two GPUs. Nothing of an installed Slurm's own
-# configuration is read or changed.
+# The nodes of the partition "test", one and two, pretend to have four processors each, and bind no task to any.
+# The node of the partition "gpu", bound, has the processors of this machine and binds tasks to them. Each has
+# 8000 MiB and two GPUs. Nothing of an installed Slurm's own configuration is read or changed.
 set -euo pipefail
 
 action=$1
@@ -24,9 +25,9 @@ PYTHON
 }
 
 write_configuration() {
-    local host controller first second
+    local host controller first second third
     host=$(hostname -s)
-    read -r controller first second < <(free_ports 3)
+    read -r controller first second third < <(free_ports 4)
     cat >"$SLURM_CONF" <<CONF
 ClusterName=papilio
 SlurmctldHost=$host(127.0.0.1)
@@ -55,10 +56,19 @@ ReturnToService=2
 MpiDefault=none
 NodeName=one NodeHostname=$host NodeAddr=127.0.0.1 Port=$first CPUs=4 RealMemory=8000 Gres=gpu:2
 NodeName=two NodeHostname=$host NodeAddr=127.0.0.1 Port=$second CPUs=4 RealMemory=8000 Gres=gpu:2
+NodeName=bound NodeHostname=$host NodeAddr=127.0.0.1 Port=$third CPUs=$(nproc) RealMemory=8000 Gres=gpu:test:2
 PartitionName=test Nodes=one,two Default=YES MaxTime=60 State=UP
+PartitionName=gpu Nodes=bound MaxTime=60 State=UP
+DebugFlags=NO_CONF_HASH
 CONF
     # Character devices that every machine has stand for the GPUs.
-    echo 'Name=gpu File=/dev/null,/dev/zero' >"$dir/gres.conf"
+    cat >"$dir/gres.conf" <<CONF
+NodeName=one,two Name=gpu File=/dev/null,/dev/zero
+NodeName=bound Name=gpu Type=test File=/dev/null,/dev/zero
+CONF
+    mkdir -p "$dir/bound"
+    sed 's,^TaskPlugin=.*,TaskPlugin=task/affinity,' "$SLURM_CONF" >"$dir/bound/slurm.conf"
+    cp "$dir/gres.conf" "$dir/bound"
 }
 
 start() {
@@ -72,8 +82,9 @@ start() {
     slurmctld -c -f "$SLURM_CONF"
     slurmd -N one -f "$SLURM_CONF"
     slurmd -N two -f "$SLURM_CONF"
+    slurmd -N bound -f "$dir/bound/slurm.conf"
     for ((tries = 0; tries < 150; tries++)); do
-        if [[ $(sinfo --noheader --Node --format=%T 2>/dev/null) == $'idle\nidle' ]]; then
+        if [[ $(sinfo --noheader --Node --format=%T 2>/dev/null) == $'idle\nidle\nidle' ]]; then
             return
         fi
         sleep 0.1

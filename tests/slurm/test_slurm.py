@@ -7,7 +7,6 @@ import math
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,35 +14,13 @@ import pytest
 import papilio
 from papilio.errors import ClusterError, EngineUnavailableError, InputError
 from papilio.storage.store import GraphStore
-from tests.slurm.conftest import Slurm
+from tests.slurm.conftest import Slurm, assert_nothing_is_left, processes_with
 
 pytestmark = pytest.mark.slurm
 
 SENATE, COMPLETE = 25_666_956, math.comb(1900, 2) ** 2
 
 SMALL = ("--time", "5", "--memory", "3GiB")
-
-
-def processes_with(text: str) -> list[str]:
-    """Return the command lines of all processes that hold a text."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if text in command:
-            found.append(command)
-    return found
-
-
-def assert_nothing_is_left(slurm: Slurm) -> None:
-    """Fail unless the processes and the run directory of the jobs are gone."""
-    deadline = time.monotonic() + 10
-    while left := processes_with(str(slurm.folder)):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
-    assert list(slurm.folder.glob("papilio-run-*")) == []
 
 
 def test_a_rendered_script_counts_exactly_on_two_nodes(slurm: Slurm, votes: GraphStore) -> None:
