@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from papilio.cluster.choose import resolve_auto
-from papilio.errors import InputError
+from papilio.errors import InputError, StoreError
 from papilio.motifs import Granularity, Motif
 from papilio.reports.experiment import (
     Experiment,
     ExperimentDirectory,
     PointGraph,
     begin_experiment,
-    prepare_root,
+    check_root,
 )
 from papilio.reports.models import grow_model, open_or_generate, parse_model
+from papilio.storage.generators.models import Model
 from papilio.storage.location import is_url
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import EngineChoice
@@ -98,12 +99,14 @@ def begin_scaling(
         raise InputError(f"threads is {threads}; only workers of the local cluster can be given threads")
     if resolved == "local" and threads is None:
         threads = max(1, _processors() // max(numbers))
-    root = prepare_root(output)
+    root = check_root(output)
     if model is None:
         given = [open_store(store) for store in stores]
         found = dict(zip(workers, given if weak else given * len(numbers), strict=True))
     else:
-        found = _generate(root, model, seed, numbers)
+        parsed = parse_model(model)
+        require_kind(motif, parsed.kind, f"a graph of the model {parsed.name}")
+        found = _generate(root, parsed, seed, numbers)
     for store in found.values():
         require_kind(motif, store.kind, store.path)
     experiment = Experiment(
@@ -131,16 +134,20 @@ def _check_numbers(workers: Sequence[int], repeat: int) -> tuple[int, ...]:
     return tuple(sorted(workers))
 
 
-def _generate(root: Path, model: str, seed: int, numbers: Sequence[int]) -> dict[int, GraphStore]:
+def _generate(root: Path, model: Model, seed: int, numbers: Sequence[int]) -> dict[int, GraphStore]:
     """Return a store for each number of workers, generated where it is not there yet."""
-    smallest, parsed = numbers[0], parse_model(model)
+    smallest = numbers[0]
     for number in numbers:
         if number % smallest:
             raise InputError(
                 f"workers is {number}, no multiple of the smallest number, {smallest}; "
                 "generated graphs grow by whole factors"
             )
-    grown = {number: grow_model(parsed, number // smallest) for number in numbers}
+    grown = {number: grow_model(model, number // smallest) for number in numbers}
+    try:
+        (root / "graphs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{root}: cannot be written ({error.strerror}); give another directory") from error
     return {
         number: open_or_generate(root / "graphs" / f"w{number}", each, seed) for number, each in grown.items()
     }

@@ -34,7 +34,7 @@ __all__ = [
     "PointGraph",
     "RunRecord",
     "begin_experiment",
-    "prepare_root",
+    "check_root",
 ]
 
 FORMAT, FORMAT_VERSION = "papilio-scaling", 1
@@ -276,33 +276,24 @@ class ExperimentDirectory:
         return len(self.experiment.graphs) * self.experiment.repeat
 
 
-def prepare_root(path: str | os.PathLike[str]) -> Path:
-    """Create the directory of an experiment, or check that it is one, or empty.
+def check_root(path: str | os.PathLike[str]) -> Path:
+    """Return the directory of an experiment, which is absent, empty or holds one; nothing is created.
 
     Raises
     ------
     InputError
         When something else is there.
-    StoreError
-        When it cannot be created.
     """
     root = local_path(path)
+    if (root / EXPERIMENT_FILE).exists() or not root.exists():
+        return root
     try:
-        if root.exists() and not (root / EXPERIMENT_FILE).exists():
-            foreign = sorted(
-                entry.name
-                for entry in os.scandir(root)
-                if entry.name != "graphs" and not entry.name.startswith(".")
-            )
-            if foreign:
-                raise InputError(
-                    f"{root} holds {foreign[0]} and no scaling experiment; give another directory"
-                )
-        root.mkdir(exist_ok=True)
+        names = sorted(entry.name for entry in os.scandir(root))
     except OSError as error:
-        raise StoreError(
-            f"{root}: cannot be used for an experiment ({error.strerror}); give another directory"
-        ) from error
+        raise InputError(f"{root} is no directory ({error.strerror}); give another one") from error
+    foreign = [name for name in names if name != "graphs" and not name.startswith(".")]
+    if foreign:
+        raise InputError(f"{root} holds {foreign[0]} and no scaling experiment; give another directory")
     return root
 
 
@@ -318,7 +309,7 @@ def begin_experiment(path: str | os.PathLike[str], asked: Experiment) -> Experim
     StoreError
         When it cannot be written.
     """
-    root = prepare_root(path)
+    root = check_root(path)
     created_at, experiment = time.time(), asked
     if (root / EXPERIMENT_FILE).exists():
         held = ExperimentDirectory(root)
@@ -334,10 +325,11 @@ def begin_experiment(path: str | os.PathLike[str], asked: Experiment) -> Experim
         "created_at": created_at,
         "experiment": experiment.to_json(),
     }
-    write_durably(root / EXPERIMENT_FILE, json.dumps(content, indent=2) + "\n")
     try:
+        root.mkdir(exist_ok=True)
+        write_durably(root / EXPERIMENT_FILE, json.dumps(content, indent=2) + "\n")
         for name in ("points", "jobs"):
             (root / name).mkdir(exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{root}: cannot be written ({error.strerror}); make room there") from error
+        raise StoreError(f"{root}: cannot be written ({error.strerror}); give another directory") from error
     return ExperimentDirectory(root)

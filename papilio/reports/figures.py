@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 from papilio.errors import EngineUnavailableError
@@ -28,8 +27,11 @@ BLUE, GREY, ORANGE = "#1f5fa8", "#8a8f98", "#c8641e"
 BARS = ("#1f5fa8", "#7fb0e0")
 """Leases that follow each other differ in colour."""
 
-SIZE = (4.4, 3.1)
+SIZE = (4.0, 2.9)
 """Inches; 96 pixels each on a screen."""
+
+WIDTH = 11.0
+"""Inches of a timeline, as wide as the page; on a phone it is scrolled."""
 
 _PNG_DPI = 200
 _MAX_VECTOR_BARS = 4000
@@ -66,11 +68,13 @@ def require_matplotlib() -> None:
     EngineUnavailableError
         Naming the extra to install.
     """
-    if find_spec("matplotlib") is None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
         raise EngineUnavailableError(
             "the figures of a report need matplotlib, which is not installed; install papilio[report], or ask "
             "for the tables alone (--no-figures)"
-        )
+        ) from error
 
 
 def _draw(name: str, caption: str, size: tuple[float, float], paint: Callable[[Any], None]) -> Figure:
@@ -81,7 +85,7 @@ def _draw(name: str, caption: str, size: tuple[float, float], paint: Callable[[A
     from matplotlib.figure import Figure as Canvas
 
     style = {
-        "font.size": 9,
+        "font.size": 10,
         "font.family": "sans-serif",
         "svg.fonttype": "none",
         "svg.hashsalt": name,
@@ -210,4 +214,4 @@ def draw_timeline(name: str, caption: str, spans: Sequence[LeaseSpan], n_workers
         axes.set_xlabel("seconds since the first lease began")
         axes.set_ylabel("worker")
 
-    return _draw(name, caption, (7.2, min(1.1 + 0.3 * n_rows, 8.0)), paint)
+    return _draw(name, caption, (WIDTH, min(0.9 + 0.3 * n_rows, 9.0)), paint)

@@ -62,8 +62,8 @@ def mib(n_bytes: int) -> str:
 
 
 def at(time: float) -> str:
-    """Return a moment."""
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    """Return a moment, in one line."""
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d\u00a0%H:%M:%S\u00a0UTC")
 
 
 def plural(number: int, noun: str) -> str:

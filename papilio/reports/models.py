@@ -105,7 +105,6 @@ def open_or_generate(path: Path, model: Model, seed: int) -> GraphStore:
         When another graph is there.
     """
     if not path.exists():
-        path.parent.mkdir(exist_ok=True)
         return generate(model, path, seed=seed)
     store = open_store(path)
     provenance = store.manifest.provenance

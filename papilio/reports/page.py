@@ -45,6 +45,11 @@ def _text(value: object) -> str:
     return escape(_NOT_XML.sub("\ufffd", str(value)))
 
 
+def _breakable(value: object) -> str:
+    """Return a value whose digits may be divided between lines at their commas."""
+    return _text(value).replace(",", ",<wbr />")
+
+
 def section(title: str, *parts: Html) -> Html:
     """Return a section with a heading."""
     return Html(f"<section>\n<h2>{_text(title)}</h2>\n" + "\n".join(parts) + "\n</section>")
@@ -58,7 +63,7 @@ def note(text: object, warning: bool = False) -> Html:
 def tiles(pairs: Iterable[tuple[str, object]]) -> Html:
     """Return the key figures, large: pairs of name and value."""
     items = "\n".join(
-        f'<div class="tile"><span class="value">{_text(value)}</span>'
+        f'<div class="tile"><span class="value">{_breakable(value)}</span>'
         f'<span class="name">{_text(name)}</span></div>'
         for name, value in pairs
     )

@@ -1,0 +1,66 @@
+"""A measured experiment, jobs and stores, shared by the tests of the reports; and how pages are read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import papilio
+from papilio.storage.generators.models import Complete
+from papilio.storage.store import GraphStore, write_store
+from tests.conftest import ROOT, read_edges
+
+SENATE = 25_666_956
+
+
+def call(*args: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, and check its exit code."""
+    command = [sys.executable, "-m", "papilio", *map(str, args)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def call_json(*args: object) -> Any:
+    return json.loads(call(*args, "--json").stdout)
+
+
+def parse_page(path: Path) -> ElementTree.Element:
+    """Return the tree of a report page; fails unless it is well-formed."""
+    return ElementTree.fromstring(path.read_text(encoding="utf-8").removeprefix("<!DOCTYPE html>"))
+
+
+def text_of(page: ElementTree.Element) -> str:
+    return " ".join(" ".join(page.itertext()).split())
+
+
+@pytest.fixture(scope="session")
+def votes(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> GraphStore:
+    """The bundled votes of the Senate."""
+    graph = read_edges(example_data / "senate-votes.txt.gz", skip_lines=1)
+    return write_store(tmp_path_factory.mktemp("reports") / "votes", graph, provenance={})
+
+
+@pytest.fixture(scope="session")
+def measured(votes: GraphStore) -> Path:
+    """A finished experiment: one and two local workers, two repetitions; through the command line."""
+    path = Path(votes.path).parent / "measured"
+    call("scale", "count", "butterfly", votes.path, "--cluster", "local", "--workers", "2,1", "--repeat", 2,
+         "--output", path)  # fmt: skip
+    return path
+
+
+@pytest.fixture(scope="session")
+def odd_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished job on a graph whose path is full of what HTML must not see, and cannot be shown."""
+    folder = tmp_path_factory.mktemp("odd") / "<b onclick='f()'>&amp;\"x\x01"
+    folder.mkdir(parents=True)
+    papilio.generate(Complete(40, 30), folder / "graph")
+    papilio.count(folder / "graph", papilio.Butterfly(), job=folder / "job", engine="cpu")
+    return folder / "job"

@@ -1,0 +1,106 @@
+"""Speed-up and efficiency of hand-made runs, models that grow, and tables of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from papilio.errors import ExecutionError, InputError, StoreError
+from papilio.reports.models import grow_model, parse_model
+from papilio.reports.scaling import Run, gather_points, rows_of
+from papilio.reports.timeline import measure_timeline
+from papilio.storage.generators.models import Complete, Planted, PowerLaw, Rmat
+from papilio.storage.rows import read_rows, write_rows
+
+
+def run(workers: int, repeat: int, counting_s: float, work: int = 1000, **changed: Any) -> Run:
+    """Return a run whose time after start and reading is as given."""
+    fields: dict[str, Any] = {
+        "workers": workers, "repeat": repeat, "count": 6, "work": work, "work_unit": "wedges", "leases": 3,
+        "seconds": {"start": 3.0, "read": 2.0, "run": counting_s, "total": counting_s + 5.0},
+        "measures": measure_timeline([], workers), "peak_bytes": 5, "graph_hash": "g", "n_edges": 9,
+        "engine": "cpu", "cluster": "local", "hosts": ("h",), "began_at": 1.0, "versions": {"papilio": "1"},
+        "job": f"jobs/w{workers}-r{repeat}",
+    }  # fmt: skip
+    return Run(**{**fields, **changed})
+
+
+def test_strong_scaling_is_the_ratio_of_median_times() -> None:
+    runs = [run(4, 1, 3.0), run(1, 1, 8.0), run(1, 2, 10.0), run(1, 3, 9.0), run(2, 1, 5.0)]
+    one, two, four = gather_points(runs)
+    assert [point.workers for point in (one, two, four)] == [1, 2, 4]
+    assert (one.seconds_min, one.seconds_median, one.seconds_max) == (8, 9, 10)
+    assert one.middle.repeat == 3
+    assert (one.speedup, one.efficiency) == (1, 1)
+    assert (two.speedup, two.efficiency) == (pytest.approx(1.8), pytest.approx(0.9))
+    assert (four.speedup, four.efficiency, four.ideal) == (pytest.approx(3), pytest.approx(0.75), 4)
+    assert one.to_json()["runs"] == ["jobs/w1-r1", "jobs/w1-r2", "jobs/w1-r3"]
+
+
+def test_the_smallest_number_of_workers_need_not_be_one() -> None:
+    two, eight = gather_points([run(8, 1, 3.0), run(2, 1, 9.0)])
+    assert (two.ideal, eight.ideal) == (1, 4)
+    assert eight.efficiency == pytest.approx(0.75)
+
+
+def test_weak_scaling_compares_work_per_second() -> None:
+    runs = [run(1, 1, 10.0, 1000, graph_hash="a", count=1), run(2, 1, 11.0, 2200, graph_hash="b", count=2)]
+    _, two = gather_points(runs)
+    assert (two.speedup, two.efficiency) == (pytest.approx(2), pytest.approx(1))
+
+
+def test_counts_that_differ_are_loud() -> None:
+    with pytest.raises(
+        ExecutionError, match="the counts of graph g differ: 6 in jobs/w1-r1, 7 in jobs/w2-r1"
+    ):
+        gather_points([run(1, 1, 1.0), run(2, 1, 1.0, count=7)])
+
+
+def test_rows_have_the_speedup_of_each_run() -> None:
+    rows = rows_of(gather_points([run(1, 1, 8.0), run(2, 1, 4.0), run(2, 2, 5.0)]))
+    assert [(row["workers"], row["repeat"], row["speedup"]) for row in rows] == [
+        (1, 1, 1), (2, 1, 2), (2, 2, pytest.approx(1.6)),
+    ]  # fmt: skip
+    assert rows[1]["efficiency"] == 1
+    assert (rows[1]["seconds_counting"], rows[1]["seconds_total"]) == (4, 9)
+    assert gather_points([]) == ()
+
+
+def test_rows_survive_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    write_rows(
+        path, {"a": "int", "b": "float", "c": "text"}, [{"a": 1, "b": 0.5, "c": "x", "d": 2}, {"a": None}]
+    )
+    assert read_rows(path) == [{"a": 1, "b": 0.5, "c": "x"}, {"a": None, "b": None, "c": None}]
+    path.write_bytes(b"PAR1")
+    with pytest.raises(StoreError, match="cannot be read as Parquet"):
+        read_rows(path)
+
+
+def test_models_are_parsed_and_grow() -> None:
+    assert parse_model("complete:n_u=5,n-v=7") == Complete(5, 7)
+    assert parse_model("rmat:scale_u=5,scale_v=4,edges=1e3,compact=true") == Rmat(5, 4, 1000, compact=True)
+    assert grow_model(Complete(5, 7), 3) == Complete(15, 7)
+    assert grow_model(Rmat(5, 4, 100), 4) == Rmat(7, 4, 400)
+    assert grow_model(PowerLaw(10, 20, exponent_u=2.2), 2) == PowerLaw(20, 40, exponent_u=2.2)
+    assert grow_model(Planted(10, 20, 3, 4, 5, 6), 2) == Planted(20, 40, 6, 4, 5, 12)
+    assert grow_model(PowerLaw(10, None), 2) == PowerLaw(20, None)
+    with pytest.raises(InputError, match="cannot grow 3 times"):
+        grow_model(Rmat(5, 4, 100), 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("star:n=5", "model is 'star'; known: rmat, power-law"),
+        ("complete:n_u=5,sides=2", "'sides=2' is no parameter of the model complete"),
+        ("complete", "needs n_u"),
+        ("complete:n_u=two", "n_u is 'two'; expected int"),
+        ("complete:n_u=2.5", "n_u is '2.5'; expected int"),
+    ],
+)
+def test_models_that_make_no_sense(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_model(text)

@@ -1,0 +1,166 @@
+"""The report page: well-formed, self-contained, escaped, and true to the data; and where matplotlib is missing."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import papilio
+from papilio.reports.build import write_report
+from papilio.reports.page import Html, definitions, render_page, table
+from papilio.storage.rows import read_rows
+from papilio.storage.store import GraphStore
+from tests.reports.conftest import SENATE, call, parse_page, text_of
+from tests.test_imports import run_blocked
+
+XHTML = "{http://www.w3.org/1999/xhtml}"
+
+
+def assert_self_contained(path: Path) -> ElementTree.Element:
+    """Fails when the page is not well-formed or names anything outside itself."""
+    page = parse_page(path)
+    allowed = {"html", "head", "meta", "title", "style", "body", "main", "header", "section", "div", "span", "h1",
+               "h2", "p", "dl", "dt", "dd", "table", "thead", "tbody", "tr", "th", "td", "figure", "figcaption",
+               "img", "pre", "code", "wbr"}  # fmt: skip
+    for element in page.iter():
+        assert element.tag.removeprefix(XHTML) in allowed
+        for name, value in element.attrib.items():
+            assert name in ("lang", "charset", "name", "content", "http-equiv", "class", "alt", "src"), name
+            if name == "src":
+                assert value.startswith("data:image/svg+xml;base64,")
+                figure = base64.b64decode(value.partition(",")[2]).decode()
+                ElementTree.fromstring(figure)
+                assert re.findall(r'(?:href|src)="(?!#)[^"]*', figure) == []
+    style = page.find(f"{XHTML}head/{XHTML}style")
+    assert style is not None
+    assert "url(" not in str(style.text)
+    assert "@import" not in str(style.text)
+    return page
+
+
+def test_the_page_of_an_experiment(measured: Path) -> None:
+    page = assert_self_contained(measured / "report" / "report.html")
+    text = text_of(page)
+    assert "Strong scaling of the butterfly count finished" in text
+    assert f"{SENATE:,}".replace(",", ", ") in text
+    assert f"papilio scale count butterfly {measured.parent}/votes" in text
+    assert "--workers 1,2" in text or "--workers 2,1" in text
+    for heading in (
+        "Scaling",
+        "Seconds by phase, medians",
+        "Leases",
+        "Runs",
+        "Machines",
+        "Decisions of the plan",
+    ):
+        assert f"{heading} " in text
+    assert len(page.findall(f".//{XHTML}img")) == 5
+    names = {path.name for path in (measured / "report" / "figures").iterdir()}
+    stems = ("speedup", "efficiency", "times", "leases-w1", "leases-w2")
+    assert names == {f"{stem}.{kind}" for stem in stems for kind in ("svg", "png")}
+    assert (measured / "report" / "figures" / "times.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_of_a_job_escapes_what_users_name(odd_job: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report"
+    assert "report: " in call("report", odd_job, "--output", output).stderr
+    page = assert_self_contained(output / "report.html")
+    text = text_of(page)
+    assert "<b onclick='f()'>&amp;\"x\ufffd" in text
+    assert page.findall(f".//{XHTML}b") == []
+    assert "Butterfly count finished" in text
+    results = json.loads((output / "results.json").read_text())
+    assert results["result"]["count"] == (40 * 39 // 2) * (30 * 29 // 2)
+    assert results["sessions"][0]["outcome"] == "finished"
+    assert (
+        sum(row["work"] for row in read_rows(output / "leases.parquet"))
+        == results["result"]["work"]["wedges"]
+    )
+    assert not (odd_job / "report").exists()
+
+
+def test_reporting_twice_leaves_no_figure_of_the_first(odd_job: Path, tmp_path: Path) -> None:
+    write_report(odd_job, tmp_path / "r")
+    assert {path.name for path in (tmp_path / "r" / "figures").iterdir()} == {"leases-1.png", "leases-1.svg"}
+    page = write_report(odd_job, tmp_path / "r", figures=False)
+    assert list((tmp_path / "r" / "figures").iterdir()) == []
+    assert "The figures were left out." in page.read_text()
+
+
+def test_an_unfinished_job_is_marked(odd_job: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "job"
+    shutil.copytree(odd_job, copy)
+    (copy / "result.json").unlink()
+    records = (copy / "ledger.jsonl").read_bytes().splitlines(keepends=True)
+    (copy / "ledger.jsonl").write_bytes(b"".join(records[:-1]))
+    text = text_of(assert_self_contained(write_report(copy)))
+    assert "Butterfly count interrupted" in text
+    assert "This job is interrupted: what follows is what its ledger holds so far." in text
+    assert "Failures session what ended it 1 killed, or lost with its machine" in text
+
+
+def test_a_job_that_has_no_plan_yet(votes: GraphStore, tmp_path: Path, odd_job: Path) -> None:
+    copy = tmp_path / "job"
+    copy.mkdir()
+    described = {**json.loads((odd_job / "job.json").read_text()), "plan_key": None}
+    (copy / "job.json").write_text(json.dumps(described))
+    (copy / "ledger.jsonl").write_bytes(b"")
+    text = text_of(assert_self_contained(write_report(copy)))
+    assert "No session has handed out leases yet." in text
+
+
+def test_a_resumed_job_shows_every_session(votes: GraphStore, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    papilio.count(votes, papilio.Butterfly(), job=job, engine="cpu")
+    (job / "result.json").unlink()
+    papilio.count(votes, papilio.Butterfly(), job=job, engine="cpu")
+    write_report(job)
+    results = json.loads((job / "report" / "results.json").read_text())
+    assert [each["number"] for each in results["sessions"]] == [1, 2]
+    assert results["sessions"][1]["leases"] == 0
+    assert papilio.open_job(job).status().count == SENATE
+
+
+def test_pieces_of_a_page() -> None:
+    assert table(("a", "b"), [("<x>", 1)]).count("&lt;x&gt;") == 1
+    assert definitions([("a", Html("<b>x</b>"))]).count("<b>x</b>") == 1
+    page = render_page("T & $x", "running", "$title", [])
+    assert "<title>T &amp; $x</title>" in page
+    assert "unfinished" in page
+    assert "<p>$title</p>" in page
+
+
+def test_scaling_works_without_what_a_bare_gpu_machine_lacks(votes: GraphStore, tmp_path: Path) -> None:
+    code = f"""
+from papilio.motifs import Butterfly
+from papilio.reports.begin import begin_scaling
+from papilio.reports.build import write_report
+from papilio.reports.run import run_experiment
+directory = begin_scaling({str(tmp_path / "x")!r}, Butterfly(), [{votes.path!r}], [1], repeat=1, cluster="inline")
+run_experiment(directory)
+print(write_report(directory.root))
+import sys
+print(sorted({{"matplotlib.pyplot", "tkinter", "dask"}} & set(sys.modules)))
+"""
+    output = run_blocked(code, "duckdb", "jinja2", "bokeh", "playwright").splitlines()
+    assert output == [str(tmp_path / "x" / "report" / "report.html"), "[]"]
+
+
+def test_a_machine_without_matplotlib_is_told_before_anything_runs(votes: GraphStore, tmp_path: Path) -> None:
+    code = f"""
+from papilio.cli import main
+main(["scale", "count", "butterfly", {votes.path!r}, "--cluster", "inline", "--workers", "1", "--output",
+      {str(tmp_path / "x")!r}])
+"""
+    with pytest.raises(AssertionError, match=r"need matplotlib, .* install papilio\[report\]"):
+        run_blocked(code, "matplotlib")
+    assert not (tmp_path / "x").exists()
+    code = code.replace('"--output"', '"--no-figures", "--repeat", "1", "--output"')
+    assert "efficiency 100.0 %" in run_blocked(code, "matplotlib")
+    assert (tmp_path / "x" / "report" / "report.html").is_file()

@@ -1,0 +1,257 @@
+"""Experiments through the command line: measured, interrupted, refused, tampered with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import papilio
+from papilio.cli import cli
+from papilio.errors import ExecutionError, InputError, PapilioError, StoreError
+from papilio.motifs import Butterfly
+from papilio.reports.begin import begin_scaling
+from papilio.reports.build import write_report
+from papilio.reports.experiment import ExperimentDirectory
+from papilio.reports.run import run_experiment
+from papilio.storage.ledger import Ledger, read_ledger
+from papilio.storage.rows import read_rows
+from papilio.storage.store import GraphStore
+from tests.conftest import ROOT
+from tests.reports.conftest import SENATE, call, call_json
+
+
+def fails(*args: object) -> str:
+    """Return the message that a command ends with."""
+    with pytest.raises(PapilioError) as caught:
+        CliRunner().invoke(cli, [*map(str, args)], catch_exceptions=False, standalone_mode=False)
+    return str(caught.value)
+
+
+def scale(store: GraphStore | str, output: Path, *flags: object) -> tuple[object, ...]:
+    """Return an experiment in this process, which starts no workers."""
+    path = store.path if isinstance(store, GraphStore) else store
+    common = ("--cluster", "inline", "--workers", 1, "--repeat", 1, "--output", output, "--no-figures")
+    return ("scale", "count", "butterfly", path, *common, *flags)
+
+
+def run_records(directory: Path, workers: int) -> list[tuple[str, int]]:
+    records = read_ledger(directory / "points" / f"w{workers}.jsonl").records
+    return [(record["type"], record["repeat"]) for record in records]
+
+
+def test_strong_scaling_on_local_workers(measured: Path) -> None:
+    results = json.loads((measured / "report" / "results.json").read_text())
+    assert results["state"] == "finished"
+    assert [(run["workers"], run["repeat"], run["count"]) for run in results["runs"]] == [
+        (1, 1, str(SENATE)), (1, 2, str(SENATE)), (2, 1, str(SENATE)), (2, 2, str(SENATE)),
+    ]  # fmt: skip
+    rows = read_rows(measured / "report" / "runs.parquet")
+    assert rows == results["runs"]
+    for row in rows:
+        assert row["seconds_total"] >= row["seconds_start"] + row["seconds_counting"]
+        assert row["seconds_start"] > 0
+        assert row["lease_overhead"] < 1
+        assert row["balance"] >= 1
+        assert row["peak_memory_bytes"] > 2**20
+    first, second = results["points"]
+    assert (first["speedup"], first["efficiency"]) == (1, 1)
+    assert second["efficiency"] == pytest.approx(second["speedup"] / 2)
+    threads = {
+        detail["threads"]
+        for path in measured.glob("jobs/*/result.json")
+        for detail in json.loads(path.read_text())["result"]["worker_details"]
+    }
+    assert len(threads) == 1
+
+
+def test_the_timeline_holds_every_work_item_once(measured: Path) -> None:
+    spans = read_rows(measured / "report" / "leases.parquet")
+    for workers, repeat in ((1, 1), (1, 2), (2, 1), (2, 2)):
+        own = sorted(
+            (e["start"], e["stop"]) for e in spans if (e["workers"], e["repeat"]) == (workers, repeat)
+        )
+        assert own[0][0] == 0
+        assert all(before[1] == after[0] for before, after in pairwise(own))
+        result = papilio.open_job(measured / "jobs" / f"w{workers}-r{repeat}").result()
+        assert own[-1][1] == result.items
+
+
+def test_every_run_is_a_job_that_can_be_verified(measured: Path) -> None:
+    checked, _ = papilio.verify_job(measured / "jobs" / "w2-r2")
+    assert checked.count == SENATE
+
+
+def test_the_same_command_runs_nothing_again_and_more_repetitions_only_those(
+    votes: GraphStore, tmp_path: Path
+) -> None:
+    output = tmp_path / "x"
+    call_json(*scale(votes, output))
+    again = call(*scale(votes, output))
+    assert "1 worker, run 1 of 1: finished before" in again.stderr
+    assert run_records(output, 1) == [("run", 1), ("end", 1)]
+    call(*scale(votes, output, "--repeat", 2))
+    assert run_records(output, 1) == [("run", 1), ("end", 1), ("run", 2), ("end", 2)]
+
+
+def test_a_killed_experiment_goes_on_and_measures_the_killed_run_anew(
+    votes: GraphStore, tmp_path: Path
+) -> None:
+    output = tmp_path / "x"
+    arguments = ["scale", "count", "butterfly", votes.path, "--cluster", "local", "--workers", "1", "--repeat",
+                 "3", "--output", str(output), "--no-figures"]  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "papilio", *arguments], cwd=ROOT, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while not (output / "jobs" / "w1-r2" / "job.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = run_records(output, 1)
+    assert before[:3] == [("run", 1), ("end", 1), ("run", 2)]
+    report = call("report", output, "--no-figures")
+    assert "unfinished" in (output / "report" / "report.html").read_text()
+    assert "efficiency" in report.stdout
+    results = call_json(*arguments)
+    assert results["state"] == "finished"
+    after = run_records(output, 1)
+    assert after[: len(before)] == before
+    assert after.count(("run", 1)) == 1
+    assert after.count(("run", 2)) == (2 if before.count(("end", 2)) == 0 else 1)
+    for run in results["runs"]:
+        answer = papilio.open_job(output / run["job"]).answer()["result"]
+        assert answer["job"]["leases_before"] == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--per", "edge"), "per total; asked is edge"),
+        (("--engine", "cpu"), "engine auto; asked is cpu"),
+        (("--cluster", "local"), "cluster inline; asked is local"),
+    ],
+)
+def test_another_experiment_in_the_same_directory_is_refused(
+    votes: GraphStore, tmp_path: Path, flags: tuple[str, ...], message: str
+) -> None:
+    begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="inline")
+    assert f"holds an experiment with {message}" in fails(*scale(votes, tmp_path / "x", *flags))
+
+
+def test_another_graph_is_refused(votes: GraphStore, tmp_path: Path) -> None:
+    begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="inline")
+    call("generate", "complete", tmp_path / "other", "--n-u", 3, "--n-v", 3)
+    assert f"holds an experiment with graph {votes.hash}" in fails(
+        *scale(str(tmp_path / "other"), tmp_path / "x")
+    )
+    # Nor for a point of its own in strong scaling.
+    assert votes.hash in fails(*scale(str(tmp_path / "other"), tmp_path / "x", "--workers", "2"))
+
+
+def test_what_makes_no_sense_is_refused(votes: GraphStore, tmp_path: Path) -> None:
+    output = tmp_path / "x"
+    assert "workers is 1,1" in fails(*scale(votes, output, "--workers", "1,1"))
+    assert "repeat is 0" in fails(*scale(votes, output, "--repeat", 0))
+    assert "takes one store" in fails(*scale(votes, output, "--model", "complete:n_u=3"))
+    assert "was given 1 stores" in fails(*scale(votes, output, "--weak", "--workers", "1,2"))
+    assert "stores or a model" in fails(*scale(votes, output, "--weak", "--model", "complete:n_u=3,n_v=3"))
+    assert "only workers of the local cluster" in fails(*scale(votes, output, "--threads", 2))
+    assert "time describes the jobs of --slurm" in fails(*scale(votes, output, "--time", "5"))
+    assert "--slurm needs --time and --memory" in fails(*scale(votes, output, "--slurm"))
+    assert "no such store" in fails(*scale("no such store", output))
+    output.mkdir()
+    (output / "thesis.tex").write_text("mine")
+    assert "holds thesis.tex and no scaling experiment" in fails(*scale(votes, output))
+    assert [path.name for path in output.iterdir()] == ["thesis.tex"]
+
+
+def test_weak_scaling_over_generated_graphs(tmp_path: Path) -> None:
+    results = call_json(
+        "scale", "count", "butterfly", "--weak", "--model", "complete:n_u=60,n_v=40", "--workers", "1,2",
+        "--repeat", 1, "--output", tmp_path / "x", "--no-figures", "--cluster", "local",
+    )  # fmt: skip
+    pairs = {1: 60 * 59 // 2, 2: 120 * 119 // 2}
+    assert {run["workers"]: run["count"] for run in results["runs"]} == {
+        workers: str(number * (40 * 39 // 2)) for workers, number in pairs.items()
+    }
+    first, second = results["runs"]
+    speed = second["work_per_second"] / first["work_per_second"]
+    assert results["points"][1]["speedup"] == pytest.approx(speed)
+    assert call_json("info", tmp_path / "x" / "graphs" / "w2")["n_u"] == 120
+
+
+def test_a_run_that_fails_is_reported_and_the_others_go_on(votes: GraphStore, tmp_path: Path) -> None:
+    output = tmp_path / "x"
+    directory = begin_scaling(output, Butterfly(), [votes.path], [1, 2], repeat=1, cluster="inline")
+    with pytest.raises(
+        ExecutionError, match=r"1 of the runs failed; .* 2 workers, repetition 1: workers is 2"
+    ):
+        run_experiment(directory)
+    assert [run.workers for run in directory.finished_runs()] == [1]
+    page = write_report(output, figures=False).read_text()
+    assert "the inline cluster is one worker" in page
+    assert "1 of 2 runs finished" in page
+
+
+def test_a_point_that_another_process_runs_is_left_alone(votes: GraphStore, tmp_path: Path) -> None:
+    directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="inline")
+    with Ledger(directory.point_path(1)), pytest.raises(StoreError, match="is being written by process"):
+        run_experiment(directory)
+    assert not directory.job_path(1, 1).exists()
+
+
+def test_counts_that_differ_end_the_experiment(votes: GraphStore, tmp_path: Path, measured: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(measured, copy)
+    path = copy / "jobs" / "w2-r1" / "result.json"
+    answer: dict[str, Any] = json.loads(path.read_text())
+    answer["result"]["count"] += 1
+    path.write_text(json.dumps(answer))
+    with pytest.raises(ExecutionError, match=f"differ: {SENATE} in jobs/w1-r1, {SENATE + 1} in jobs/w2-r1"):
+        write_report(copy, figures=False)
+    directory = ExperimentDirectory(copy)
+    with Ledger(directory.point_path(1)) as ledger:
+        ledger.append({"type": "end", "repeat": 1, "outcome": "tried again"})
+    with pytest.raises(
+        ExecutionError, match=f"{SENATE + 1} with 2 workers, repetition 1, {SENATE} with 1 worker"
+    ):
+        run_experiment(directory)
+
+
+def test_a_cluster_with_more_workers_than_the_point_uses_as_many_as_asked(
+    votes: GraphStore, tmp_path: Path
+) -> None:
+    directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="sbatch")
+    with papilio.open_cluster("local", workers=2) as cluster:
+        address = cluster.client.scheduler.address
+        run_experiment(directory, cluster=address)
+    result = papilio.open_job(directory.job_path(1, 1)).result()
+    assert (result.count, len(result.workers)) == (SENATE, 1)
+
+
+def test_a_directory_that_is_no_experiment(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="holds no scaling experiment"):
+        ExperimentDirectory(tmp_path)
+    with pytest.raises(StoreError, match="neither a job directory nor a scaling experiment"):
+        write_report(tmp_path, figures=False)
+    (tmp_path / "scale.json").write_text('{"format": "papilio-scaling", "format_version": 9}')
+    with pytest.raises(StoreError, match="version 9; this version of Papilio reads"):
+        ExperimentDirectory(tmp_path)
+
+
+def test_a_slurm_experiment_runs_only_where_it_is_told(votes: GraphStore, tmp_path: Path) -> None:
+    directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="sbatch")
+    assert "was begun with --slurm" in fails("scale", "run", directory.root, "--no-figures")
+    with pytest.raises(InputError, match="workers is 3; the experiment has points with 1 workers"):
+        run_experiment(directory, workers=[3])
