@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,6 +74,33 @@ def test_an_array_runs_one_count_for_each_number_of_workers(slurm: Slurm, votes:
         answer = json.loads(path.read_text())
         assert (answer["count"], answer["workers"]) == (SENATE, n_workers)
     assert_nothing_is_left(slurm)
+
+
+def test_an_array_of_scaling_runs_measures_every_point(slurm: Slurm, votes: GraphStore) -> None:
+    output = slurm.folder / "scaling experiment"
+    command = [sys.executable, "-m", "papilio", "scale", "count", "butterfly", votes.path, "--workers", "1,2"]
+    command += ["--repeat", "2", "--output", str(output), "--slurm", "--workers-per-node", "2", *SMALL]
+    command += ["--setup", f"export PATH={Path(sys.executable).parent}:$PATH"]
+
+    def submit() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+
+    job = submit().stdout.strip()
+    slurm.jobs.append(job)
+    for n_workers in (1, 2):
+        end = slurm.wait_end(f"{job}_{n_workers}", 120)
+        logs = "\n".join(path.read_text() for path in (output / "slurm").glob("*.[oe][ur][tr]"))
+        assert (end["JobState"], end["ExitCode"]) == ("COMPLETED", "0:0"), logs
+    results = json.loads((output / "report" / "results.json").read_text())
+    assert results["state"] == "finished"
+    assert [(run["workers"], run["repeat"], run["count"]) for run in results["runs"]] == [
+        (1, 1, str(SENATE)), (1, 2, str(SENATE)), (2, 1, str(SENATE)), (2, 2, str(SENATE)),
+    ]  # fmt: skip
+    assert {run["cluster"] for run in results["runs"]} == {"existing"}
+    assert (output / "report" / "report.html").read_text().count("data:image/svg+xml;base64,") == 5
+    assert "nothing was submitted" in submit().stderr
+    assert_nothing_is_left(slurm)
+    assert list((output / "slurm").glob("papilio-run-*")) == []
 
 
 def test_a_requeued_job_resumes_what_was_finished(slurm: Slurm, complete: str) -> None:
