@@ -107,6 +107,8 @@ def count(
                 "--threads"
             )
         options["cluster"] = "sbatch"
+        if allocation["gpus_per_node"] is not None and options["engine"] == "auto":
+            options["engine"] = "gpu"
     elif given:
         raise InputError(
             f"{given[0].removesuffix('_bytes')} describes the jobs of --slurm; give both or neither"
@@ -240,6 +242,7 @@ def _submit(directory: ExperimentDirectory, motif: str, allocation: dict[str, An
         engine=experiment.engine,
         array=points,
         experiment=str(directory.root),
+        figures=figures,
         **allocation,
     )
     job = submit_points(directory, spec)

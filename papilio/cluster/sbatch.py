@@ -72,6 +72,8 @@ class SbatchSpec:
         Seconds before the time limit at which the count is ended.
     experiment : str or None
         Directory of a scaling experiment: each job of the array runs its point there, not a count of its own.
+    figures : bool
+        Whether the jobs of an experiment draw the figures of its report.
     """
 
     motif: str
@@ -96,6 +98,7 @@ class SbatchSpec:
     array: tuple[int, ...] = ()
     grace_s: int = 120
     experiment: str | None = None
+    figures: bool = True
 
     @property
     def tasks_per_node(self) -> int:
@@ -268,7 +271,7 @@ def _directives(spec: SbatchSpec) -> list[str]:
 def _command(spec: SbatchSpec) -> str:
     """Return the arguments of papilio, but for the cluster and the number of workers."""
     if spec.experiment is not None:
-        return shlex.join(["scale", "run", spec.experiment])
+        return shlex.join(["scale", "run", spec.experiment, *([] if spec.figures else ["--no-figures"])])
     words = ["count", spec.motif, spec.store, "--per", spec.per]
     words += ["--engine", "gpu" if spec.gpus_per_node is not None else spec.engine]
     if spec.as_json:

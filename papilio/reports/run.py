@@ -153,10 +153,17 @@ def _discard(job: Path) -> None:
 
 
 def _require_workers(result: CountResult, workers: int) -> None:
+    """Refuse a run whose workers were not those of its point from beginning to end."""
     if len(result.workers) != workers:
         raise ExecutionError(
             f"the run had {len(result.workers)} workers that can use the engine {result.engine}; its point has "
             f"{workers}: give a cluster with as many"
+        )
+    came = set(result.leases_by_worker) - {worker.name for worker in result.workers}
+    if came:
+        raise ExecutionError(
+            f"worker {min(came)} came while the run went on, so that its time says nothing; "
+            "keep the cluster as it is during an experiment"
         )
 
 

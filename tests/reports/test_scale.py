@@ -255,3 +255,26 @@ def test_a_slurm_experiment_runs_only_where_it_is_told(votes: GraphStore, tmp_pa
     assert "was begun with --slurm" in fails("scale", "run", directory.root, "--no-figures")
     with pytest.raises(InputError, match="workers is 3; the experiment has points with 1 workers"):
         run_experiment(directory, workers=[3])
+
+
+def test_the_jobs_of_slurm_run_the_points_that_are_not_finished(
+    votes: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "an experiment"
+    flags = ("--workers", "1,2", "--slurm", "--gpus-per-node", 2, "--time", 5, "--memory", "4GiB")
+    arguments = [word for word in scale(votes, output, *flags) if word not in ("--cluster", "inline")]
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.parent.mkdir()
+    sbatch.write_text("#!/bin/sh\necho '42;cluster'\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "needs sbatch" in fails(*arguments)
+    monkeypatch.setenv("PATH", f"{sbatch.parent}:/bin:/usr/bin")
+    done = CliRunner().invoke(cli, [*map(str, arguments)], catch_exceptions=False)
+    assert done.stdout == "42\n"
+    script = (output / "slurm" / "points.sbatch").read_text()
+    assert f"papilio scale run '{output}' --no-figures" in script
+    assert "#SBATCH --array=1,2" in script
+    assert ExperimentDirectory(output).experiment.engine == "gpu"
+    sbatch.write_text("#!/bin/sh\necho 'no such partition' >&2\nexit 1\n")
+    assert "Slurm refuses the jobs of the experiment: no such partition" in fails(*arguments)
