@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -34,6 +34,10 @@ _USERS = "papilio-graph-users"
 
 CONNECT_S = 5.0
 """How long to try an address: a scheduler that is there answers in milliseconds."""
+
+
+FORGET_S = 3.0
+"""How long the workers have to forget graphs when a run ends."""
 
 
 class ExistingExecutor(DaskPool):
@@ -85,8 +89,17 @@ class ExistingExecutor(DaskPool):
         if self._client is not None and self._client.status == "running" and self._graph_hashes:
             unused = self._client.run_on_scheduler(leave_graphs, self._user, sorted(self._graph_hashes))
             if unused:
-                self._client.run(forget_graphs, unused, on_error="ignore")
+                self._forget(unused)
         super().close()
+
+    def _forget(self, graph_hashes: list[str]) -> None:
+        """Let the workers forget graphs; a worker that does not answer, as a stopped one, is not waited for."""
+
+        async def forget() -> None:
+            await self._client.run(forget_graphs, graph_hashes, on_error="ignore")
+
+        with suppress(TimeoutError):
+            self._client.sync(forget, callback_timeout=FORGET_S)
 
     def _connect(self, stack: ExitStack) -> Any:
         if isinstance(self._target, Client):

@@ -16,6 +16,9 @@ __all__ = ["SbatchSpec", "parse_time", "render_count"]
 MIN_GRACE_S = 10
 """Ending a count, its workers and its scheduler takes a few seconds."""
 
+_PATIENCE_SHARE, _MAX_PATIENCE_S = 0.5, 30
+"""Of the grace, for a count to end by itself; it needs a second, or three when workers do not answer."""
+
 _WORKER_SHARE = 0.9
 """Of a node's memory, for its workers; the client and the scheduler share the first node with them."""
 
@@ -233,6 +236,7 @@ def render_count(spec: SbatchSpec) -> str:
         "worker_prologue": _read("choose_gpu.sh") if gpu else "",
         "worker_prefix": 'bash -c "$choose_gpu" choose-gpu ' if gpu else "",
         "gres": f"--gres=gpu:{spec.gpus_per_node} " if gpu else "",
+        "patience_s": str(min(int(_PATIENCE_SHARE * spec.grace_s), _MAX_PATIENCE_S)),
         "command": _command(spec),
     }
     return _PLACE.sub(lambda match: values[match[1]], _read("count.sbatch"))

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import time
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+import papilio
 from papilio.cluster.executor import Executor
+from papilio.cluster.existing import FORGET_S, ExistingExecutor
 from papilio.cluster.local import LocalExecutor
 from papilio.kernels.gpu.discovery import missing_for_gpu
+from papilio.storage.store import GraphStore
 from tests.cluster import ticking
 
 MAX_GAP_S = 0.5
@@ -62,6 +67,19 @@ def test_a_long_cpu_kernel_delays_no_thread_and_no_heartbeat(one: Executor) -> N
     assert gap < MAX_GAP_S
     assert answer < MAX_GAP_S
     assert heartbeat < HEARTBEAT_S + MAX_GAP_S
+
+
+def test_a_stopped_worker_does_not_keep_the_client(scheduler_file: Path, senate: GraphStore) -> None:
+    with ExistingExecutor(scheduler_file) as executor:
+        papilio.count(senate, papilio.Butterfly(), cluster=executor)
+        stopped = psutil.Process(executor.workers[0].pid)
+        stopped.suspend()
+        started = time.monotonic()
+        try:
+            executor.close()
+        finally:
+            stopped.resume()
+        assert time.monotonic() - started < FORGET_S + 5
 
 
 @pytest.mark.gpu
