@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.partitioning.root_ranges import GUIDED_SHARE, CostTable, Interval, split_guided
+from papilio.partitioning.root_ranges import CostTable, Interval
+from papilio.partitioning.work_pool import GUIDED_SHARE, split_guided
 
 __all__ = ["Machine", "Outcome", "simulate", "split_equal", "split_with_share"]
 

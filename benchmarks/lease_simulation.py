@@ -28,11 +28,12 @@ from benchmarks.lease_model import Machine, Outcome, simulate, split_equal, spli
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import load_engine
 from papilio.motifs import Butterfly
-from papilio.partitioning.root_ranges import GUIDED_SHARE, MAX_TABLE_ENTRIES, CostTable, Interval
+from papilio.partitioning.lease_policy import MAX_LEASE_S, MIN_LEASE_S
+from papilio.partitioning.root_ranges import MAX_TABLE_ENTRIES, CostTable, Interval
+from papilio.partitioning.work_pool import GUIDED_SHARE
 from papilio.storage.generate import generate
 from papilio.storage.generators.models import Rmat
 from papilio.storage.store import open_store
-from papilio.tasks.plan import MAX_LEASE_S, MIN_LEASE_S
 
 __all__ = ["JOBS_S", "RATE_PROFILE", "WORKERS", "Workload", "load_costs", "run_experiments"]
 

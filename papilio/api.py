@@ -263,7 +263,7 @@ def _result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) -
         workers=outcome.workers,
         leases_by_worker=outcome.n_leases_by_worker,
         items=plan.n_items,
-        leases=len(plan.leases) + outcome.n_leases_before,
+        leases=sum(outcome.n_leases_by_worker.values()) + outcome.n_leases_before,
         plan_key=plan.key,
         seconds=outcome.seconds,
         work=outcome.partial.work,

@@ -113,7 +113,10 @@ def test_events_tell_the_story(women: GraphStore) -> None:
     assert phases == ["start", "plan", "run", "write"]
     plan = next(event.plan for event in events if isinstance(event, PlanMade))
     leases = [event for event in events if isinstance(event, LeaseFinished)]
-    assert [(e.result.start, e.result.stop) for e in leases] == [(x.start, x.stop) for x in plan.leases]
+    ends = [0, *(event.result.stop for event in leases)]
+    assert [event.result.start for event in leases] == ends[:-1]
+    assert ends[-1] == plan.n_items
+    assert sum(event.work for event in leases) == plan.total_work
 
 
 def test_an_interrupted_listener_ends_the_run_without_remains(women: GraphStore, tmp_path: Path) -> None:

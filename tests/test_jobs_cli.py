@@ -26,9 +26,9 @@ SIDE = 1000
 BUTTERFLIES = comb(SIDE, 2) ** 2
 
 SHORT_LEASES = """
-import papilio.tasks.plan as plan
-plan.MIN_LEASE_S = plan.MAX_LEASE_S = 0.03
-plan.VECTOR_OVERHEAD = 1e9
+import papilio.partitioning.lease_policy as policy
+policy.MIN_LEASE_S = policy.MAX_LEASE_S = 0.03
+policy.VECTOR_OVERHEAD = 1e9
 from papilio.cli import main
 main()
 """

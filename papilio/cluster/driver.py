@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from papilio.cluster.events import LeaseFinished, Listener, PhaseStarted, PlanMade
 from papilio.cluster.executor import Executor, choose_engine
+from papilio.cluster.task_source import TaskList
 from papilio.errors import ClusterError, ExecutionError, StoreError
 from papilio.kernels.engine import Partial
 from papilio.tasks.fold import PartialFold
@@ -19,6 +20,7 @@ from papilio.tasks.job import EngineChoice, JobSpec, PrepareTask
 from papilio.tasks.jobsession import JobSession
 from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import CountPlan, make_plan
+from papilio.tasks.root_counter import RootCounter
 from papilio.tasks.run import PrepareReport, run_lease, run_prepare
 from papilio.tasks.worker import WorkerInfo
 
@@ -114,13 +116,14 @@ def plan_job(
     ClusterError
         When a worker does not find the store, or finds other items than the rest.
     """
+    executor.refresh()
     name, reason, workers = choose_engine(executor, engine)
     memory = require_memory(job, name, workers)
     listener(PhaseStarted("plan"))
     executor.check_source(job, workers)
     run_id = run_id or uuid4().hex
     tasks = [PrepareTask(job, name, run_id, slot) for slot in range(len(workers) if everywhere else 1)]
-    reports = list(executor.run(run_prepare, tasks, workers, in_flight=1))
+    reports = list(executor.run(run_prepare, TaskList(tasks), workers, in_flight=1))
     first = next(report for report in reports if report.table is not None)
     for report in reports:
         if report.costs_digest != first.costs_digest:
@@ -160,6 +163,8 @@ def count_job(
     ------
     TilingError
         When the results do not tile the items exactly.
+    FailedItemsError
+        When work items fail wherever they run; with a session, all others are finished and kept.
     PapilioError
         As the tasks raise; with the worker named.
     """
@@ -183,9 +188,10 @@ def count_job(
             for result in session.finished_leases:
                 fold.add(result)
         listener(PhaseStarted("run"))
-        work_of = {(lease.partition, lease.start): lease.work for lease in plan.leases}
-        tasks = plan.tasks(run_id, directory)
-        for result in executor.run(run_lease, tasks, workers, LEASES_IN_FLIGHT):
+        counter = RootCounter(plan, run_id, directory, finish_others=session is not None)
+        for result in executor.run(run_lease, counter, workers, LEASES_IN_FLIGHT):
+            if result.start == result.stop:
+                continue
             fold_started = perf_counter()
             fold.add(result)
             if session is not None:
@@ -193,7 +199,9 @@ def count_job(
             fold_s += perf_counter() - fold_started
             peak_bytes = max(peak_bytes, result.peak_bytes)
             by_worker[result.worker] = by_worker.get(result.worker, 0) + 1
-            listener(LeaseFinished(result, work_of[result.partition, result.start]))
+            table = plan.partitions[result.partition].table
+            listener(LeaseFinished(result, table.work_between(result.start, result.stop)))
+        counter.require_all()
     partial = fold.finish()
     seconds |= {"run": perf_counter() - started - fold_s, "fold": fold_s}
     return JobOutcome(plan, workers, partial, seconds, peak_bytes, by_worker, len(before))

@@ -7,14 +7,14 @@ from typing import Any, Protocol, Self, TypeVar
 
 import papilio
 from papilio.cluster.devices import check_devices
+from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import ClusterError, EngineUnavailableError, UnsupportedError
 from papilio.kernels.engine import EngineName
-from papilio.tasks.job import ENGINE_CHOICES, EngineChoice, JobSpec, LeaseTask, PrepareTask
+from papilio.tasks.job import ENGINE_CHOICES, EngineChoice, JobSpec
 from papilio.tasks.worker import Seat, WorkerInfo
 
 __all__ = ["Executor", "TaskFunction", "check_versions", "choose_engine"]
 
-AnyTask = TypeVar("AnyTask", PrepareTask, LeaseTask)
 Result = TypeVar("Result")
 TaskFunction = Callable[[AnyTask, Seat], Result]
 """A function of a task and of where it runs."""
@@ -47,6 +47,10 @@ class Executor(Protocol):
         """The workers; at least one once started."""
         ...
 
+    def refresh(self) -> None:
+        """Take note of workers that came and went."""
+        ...
+
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
         """Refuse with a ClusterError unless every worker given finds the graph of the job."""
         ...
@@ -54,17 +58,18 @@ class Executor(Protocol):
     def run(
         self,
         function: TaskFunction[AnyTask, Result],
-        tasks: Sequence[AnyTask],
+        source: TaskSource[AnyTask, Result],
         workers: Sequence[WorkerInfo],
         in_flight: int,
     ) -> Iterator[Result]:
-        """Run the tasks on the workers given, in order as these come free; yield results as they finish.
+        """Run tasks on the workers given, as these come free, until the source has none; yield the results.
 
         Parameters
         ----------
         function : callable
             Importable on the workers.
-        tasks : sequence of tasks
+        source : TaskSource
+            Told how each task ended, before its result is yielded.
         workers : sequence of WorkerInfo
         in_flight : int
             Tasks handed to one worker at a time.

@@ -1,24 +1,28 @@
-"""Hand tasks to Dask workers as these come free, and notice when a worker or the scheduler goes away.
+"""Hand tasks to Dask workers as these come free, share the tail, and notice when a worker or the scheduler goes.
 
-Each task is bound to one worker, so that none can wait for a worker that never comes: a watch looks at the
-cluster once a second while nothing finishes, gives the tasks of a lost worker to the others, and ends the run
-when no worker is left.
+Each task is bound to one worker, so that none can wait for a worker that never comes. When a worker has nothing
+to do and no task is left, the worker with most left is asked to cut what it holds, and the rest is shared anew.
+A watch looks at the cluster once a second while nothing finishes, gives the tasks of a lost worker to the others,
+and ends the run when no worker is left.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, Generic, Protocol
 
 from distributed import Future
 
-from papilio.cluster.executor import AnyTask, Result, TaskFunction
+from papilio.cluster.executor import Result, TaskFunction
 from papilio.cluster.remote import call_task
-from papilio.errors import ClusterError, ExecutionError, PapilioError
+from papilio.cluster.task_source import AnyTask, TaskSource
+from papilio.errors import ClusterError, ExecutionError, LeaseTooLargeError, PapilioError
+from papilio.tasks.cutting import request_cuts
 from papilio.tasks.worker import WorkerInfo
 
 __all__ = ["TaskFlow"]
@@ -26,14 +30,20 @@ __all__ = ["TaskFlow"]
 WATCH_S = 1.0
 """Time without a result after which the cluster is looked at."""
 
+TAIL_WATCH_S = 0.05
+"""Time without a result after which a flow with idle workers looks for something to cut."""
+
+LEAST_CUT_S = 0.1
+"""A worker is only asked to cut when it has this much left: two turns of the scheduler and two slices."""
+
+OVERRUN_SHARE = 0.25
+"""A task that takes longer than predicted is held to need this share of its time so far in addition."""
+
 REPLACEMENT_S = 30.0
 """How long a run without any worker waits for one: a nanny restarts a worker in about 3 s."""
 
 STALL_S = 120.0
 """How long a run may wait for workers that have all paused for lack of memory."""
-
-MAX_ATTEMPTS = 3
-"""Workers that one task may lose before the task is held to be the cause."""
 
 
 class Pool(Protocol):
@@ -52,6 +62,31 @@ class Pool(Protocol):
         """Descriptions of workers; those that cannot answer are left out."""
         ...
 
+    def task_priority(self) -> int:
+        """Dask's priority of a task that is handed out now."""
+        ...
+
+
+@dataclass
+class _Held(Generic[AnyTask]):
+    """A task that a worker holds."""
+
+    future: Future
+    task: AnyTask
+    is_cut: bool = False
+
+
+@dataclass
+class _Place(Generic[AnyTask]):
+    """A worker: what it holds, in the order in which it runs it, and when it began with the first."""
+
+    held: dict[str, _Held[AnyTask]] = field(default_factory=dict)
+    began_at: float = 0.0
+
+    @property
+    def is_cutting(self) -> bool:
+        return any(each.is_cut for each in self.held.values())
+
 
 class TaskFlow(Generic[AnyTask, Result]):
     """One pass of tasks through a pool; iterate once.
@@ -61,8 +96,8 @@ class TaskFlow(Generic[AnyTask, Result]):
     pool : Pool
     function : callable
         Called on the worker for each task.
-    tasks : sequence of tasks
-        Handed out in this order.
+    source : TaskSource
+        Gives the tasks and is told how they end.
     workers : sequence of WorkerInfo
         Those that take tasks; workers that join later and are like them take tasks too.
     in_flight : int
@@ -73,61 +108,94 @@ class TaskFlow(Generic[AnyTask, Result]):
         self,
         pool: Pool,
         function: TaskFunction[AnyTask, Result],
-        tasks: Sequence[AnyTask],
+        source: TaskSource[AnyTask, Result],
         workers: Sequence[WorkerInfo],
         in_flight: int,
     ) -> None:
         self._pool, self._in_flight = pool, in_flight
+        self._source: TaskSource[AnyTask, Result] = source
         self._function: TaskFunction[AnyTask, Result] = function
-        self._pending: deque[AnyTask] = deque(tasks)
-        self._workers = [worker.name for worker in workers]
-        self._known = {worker.name for worker in workers}
+        self._places: dict[str, _Place[AnyTask]] = {worker.name: _Place() for worker in workers}
+        self._known = set(self._places)
         self._like = workers[0]
-        self._running: dict[str, tuple[Future, AnyTask, str]] = {}
+        self._worker_of: dict[str, str] = {}
         self._finished: SimpleQueue[Future] = SimpleQueue()
-        self._progress_at = monotonic()
+        self._progress_at = self._watched_at = monotonic()
+        self._messenger = ThreadPoolExecutor(1, thread_name_prefix="papilio-cut")
 
     def __iter__(self) -> Iterator[Result]:
         try:
-            self._hand_out()
-            while self._running or self._pending:
+            waiting = self._hand_out()
+            while self._worker_of or waiting:
+                idle = any(not place.held for place in self._places.values())
                 try:
-                    future = self._finished.get(timeout=WATCH_S)
+                    future = self._finished.get(timeout=TAIL_WATCH_S if idle else WATCH_S)
                 except Empty:
-                    self._watch()
+                    if monotonic() - max(self._progress_at, self._watched_at) >= WATCH_S:
+                        self._watch()
+                    waiting = self._hand_out()
                     continue
-                entry = self._running.get(future.key)
-                if entry is None or entry[0] is not future:
+                held = self._release(future)
+                if held is None:
                     continue
-                del self._running[future.key]
-                result = self._result_of(future, entry[1], entry[2])
+                address, entry = held
                 self._progress_at = monotonic()
-                self._hand_out()
-                yield result
+                result = self._result_of(entry, address)
+                waiting = self._hand_out()
+                if result is not None:
+                    yield result
         finally:
-            for future, _, _ in self._running.values():
-                future.cancel()
+            self._messenger.shutdown(wait=False, cancel_futures=True)
+            for place in self._places.values():
+                for each in place.held.values():
+                    each.future.cancel()
 
-    def _hand_out(self) -> None:
-        held = dict.fromkeys(self._workers, 0)
-        for _, _, address in self._running.values():
-            held[address] += 1
+    def _hand_out(self) -> bool:
+        """Fill the workers up, evenly; return whether a task is left that nobody can take."""
         for level in range(self._in_flight):
-            for address in self._workers:
-                if self._pending and held[address] <= level:
-                    self._submit(self._pending.popleft(), address)
-                    held[address] += 1
+            for address, place in self._places.items():
+                if len(place.held) <= level:
+                    task = self._source.take(len(self._places))
+                    if task is None:
+                        self._cut_tail()
+                        return False
+                    self._submit(task, address, place)
+        return not self._places
 
-    def _submit(self, task: AnyTask, address: str) -> None:
+    def _submit(self, task: AnyTask, address: str, place: _Place[AnyTask]) -> None:
         future = self._pool.client.submit(
-            call_task, self._function, task, key=task.key, workers=[address], pure=False
+            call_task,
+            self._function,
+            task,
+            key=task.key,
+            workers=[address],
+            pure=False,
+            priority=self._pool.task_priority(),
         )
-        self._running[task.key] = (future, task, address)
+        if not place.held:
+            place.began_at = monotonic()
+        place.held[task.key] = _Held(future, task)
+        self._worker_of[task.key] = address
         future.add_done_callback(self._finished.put)
 
-    def _result_of(self, future: Future, task: AnyTask, address: str) -> Result:
+    def _release(self, future: Future) -> tuple[str, _Held[AnyTask]] | None:
+        """Take a finished task from its worker; None when it was taken away before."""
+        address = self._worker_of.get(future.key)
+        if address is None:
+            return None
+        place = self._places[address]
+        if place.held[future.key].future is not future:
+            return None
+        del self._worker_of[future.key]
+        place.began_at = monotonic()
+        return address, place.held.pop(future.key)
+
+    def _result_of(self, held: _Held[AnyTask], address: str) -> Result | None:
+        """Return the result of a task, told to the source; None when it failed and is tried again."""
+        future, task = held.future, held.task
         if future.status == "finished":
             result: Result = future.result()
+            self._source.answer(task, result)
             return result
         if future.status != "error":
             raise ClusterError(
@@ -135,31 +203,70 @@ class TaskFlow(Generic[AnyTask, Result]):
                 "was it stopped, restarted, or the task cancelled? count again"
             )
         error = future.exception()
-        if isinstance(error, PapilioError):
+        if not isinstance(error, PapilioError):
+            named = f"worker {address}, {task} failed: {type(error).__name__}: {error}; see the worker's log"
+            error = ExecutionError(named)
+        if not isinstance(error, ExecutionError | LeaseTooLargeError):
             raise error
-        raise ExecutionError(
-            f"worker {address}, {task} failed: {type(error).__name__}: {error}; see the worker's log"
-        ) from error
+        self._source.fail(task, error)
+        return None
+
+    def _cut_tail(self) -> None:
+        """Ask as many busy workers to cut as there are idle ones, the one with most left first."""
+        idle = sum(not place.held for place in self._places.values())
+        idle -= sum(place.is_cutting for place in self._places.values())
+        if idle <= 0:
+            return
+        left = {
+            address: self._left_s(address, place)
+            for address, place in self._places.items()
+            if place.held and not place.is_cutting
+        }
+        for address in sorted(left, key=left.__getitem__, reverse=True)[:idle]:
+            if left[address] >= LEAST_CUT_S:
+                self._cut(address)
+
+    def _left_s(self, address: str, place: _Place[AnyTask]) -> float:
+        """Return how long a worker still needs for what it holds; 0 when that cannot be cut."""
+        predicted = [self._source.predict_s(each.task, address) for each in place.held.values()]
+        known = [seconds for seconds in predicted if seconds is not None]
+        if not known:
+            return 0.0
+        elapsed = monotonic() - place.began_at
+        return max(known[0] - elapsed, OVERRUN_SHARE * elapsed) + sum(known[1:])
+
+    def _cut(self, address: str) -> None:
+        place = self._places[address]
+        for each in place.held.values():
+            each.is_cut = True
+        self._messenger.submit(self._send_cuts, address, list(place.held))
+
+    def _send_cuts(self, address: str, keys: list[str]) -> None:
+        # A worker that cannot be asked is about to be noticed as lost.
+        with suppress(Exception):
+            self._pool.client.run(request_cuts, keys, workers=[address], on_error="ignore")
 
     def _watch(self) -> None:
+        self._watched_at = monotonic()
         live = self._pool.live_workers()
-        for address in [each for each in self._workers if each not in live]:
+        for address in [each for each in self._places if each not in live]:
             self._drop(address)
         fresh = [address for address in live if address not in self._known]
         if fresh:
             self._known.update(fresh)
-            self._workers += [info.name for info in self._pool.describe(fresh) if self._fits(info)]
-        self._hand_out()
+            for info in self._pool.describe(fresh):
+                if self._fits(info):
+                    self._places[info.name] = _Place()
         waited = monotonic() - self._progress_at
-        if not self._workers and waited > REPLACEMENT_S:
+        if not self._places and waited > REPLACEMENT_S:
             raise ClusterError(
                 f"all workers are gone and none came back within {REPLACEMENT_S:.0f} s; "
                 "see the workers' logs (memory?) and start the cluster again"
             )
-        paused = self._workers and all(live[address] == "paused" for address in self._workers)
+        paused = self._places and all(live[address] == "paused" for address in self._places)
         if paused and waited > STALL_S:
             raise ClusterError(
-                f"all {len(self._workers)} workers are paused by their memory limit for {STALL_S:.0f} s; "
+                f"all {len(self._places)} workers are paused by their memory limit for {STALL_S:.0f} s; "
                 "give them more memory"
             )
 
@@ -167,16 +274,10 @@ class TaskFlow(Generic[AnyTask, Result]):
         return info.version == self._like.version and (info.can_gpu or not self._like.can_gpu)
 
     def _drop(self, address: str) -> None:
-        """Forget a lost worker and put its tasks first in line again, under new keys."""
-        self._workers.remove(address)
-        lost = [entry for entry in self._running.values() if entry[2] == address]
-        for future, task, _ in lost:
-            del self._running[task.key]
-            future.cancel()
-            if task.attempt + 1 >= MAX_ATTEMPTS:
-                raise ClusterError(
-                    f"{task} took {MAX_ATTEMPTS} workers down, the last one {address}; "
-                    "see that worker's log: it most likely ran out of memory"
-                )
-            self._pending.appendleft(replace(task, attempt=task.attempt + 1))
+        """Forget a lost worker and put its tasks back; the first one is the one that it was running."""
+        place = self._places.pop(address)
+        for number, each in enumerate(place.held.values()):
+            del self._worker_of[each.task.key]
+            each.future.cancel()
+            self._source.lose(each.task, address, was_running=number == 0)
         self._progress_at = monotonic()

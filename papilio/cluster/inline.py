@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
-from papilio.cluster.executor import AnyTask, Result, TaskFunction
-from papilio.errors import InputError
+from papilio.cluster.executor import Result, TaskFunction
+from papilio.cluster.task_source import AnyTask, TaskSource
+from papilio.errors import ExecutionError, InputError, LeaseTooLargeError
 from papilio.tasks.job import JobSpec
 from papilio.tasks.run import forget_graphs
 from papilio.tasks.worker import WorkerInfo, describe_worker
@@ -42,19 +43,28 @@ class InlineExecutor:
         """This process."""
         return (self._worker,)
 
+    def refresh(self) -> None:
+        """Do nothing: this process stays."""
+
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
         """Do nothing: the job was made from what this process has read."""
 
     def run(
         self,
         function: TaskFunction[AnyTask, Result],
-        tasks: Sequence[AnyTask],
+        source: TaskSource[AnyTask, Result],
         workers: Sequence[WorkerInfo],
         in_flight: int,
     ) -> Iterator[Result]:
-        """Run the tasks in order."""
-        for task in tasks:
-            yield function(task, self._worker.seat)
+        """Run the tasks in order; one that fails is tried again, in parts, as the source decides."""
+        while (task := source.take(1)) is not None:
+            try:
+                result = function(task, self._worker.seat)
+            except (ExecutionError, LeaseTooLargeError) as error:
+                source.fail(task, error)
+                continue
+            source.answer(task, result)
+            yield result
 
     def close(self) -> None:
         """Forget the prepared graphs of this process."""

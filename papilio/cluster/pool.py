@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
 
-from papilio.cluster.executor import AnyTask, Result, TaskFunction, check_versions
+from papilio.cluster.executor import Result, TaskFunction, check_versions
 from papilio.cluster.flow import TaskFlow
 from papilio.cluster.quiet import quiet_dask
 from papilio.cluster.remote import describe_dask_worker, find_store_problem
+from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import ClusterError
 from papilio.tasks.job import JobSpec
 from papilio.tasks.worker import WorkerInfo
@@ -64,8 +65,21 @@ class DaskPool(ABC):
 
     @property
     def workers(self) -> tuple[WorkerInfo, ...]:
-        """The workers found when the executor was started."""
+        """The workers found when the executor was started, or last refreshed."""
         return self._workers
+
+    def refresh(self) -> None:
+        """Describe the workers anew if others are there than before.
+
+        Raises
+        ------
+        ClusterError
+            When there is none, or one cannot run Papilio.
+        """
+        self._wait_for_workers(1)
+        if set(self.live_workers()) != {worker.name for worker in self._workers}:
+            self._workers = self._describe_all()
+            check_versions(self._workers)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -159,12 +173,12 @@ class DaskPool(ABC):
     def run(
         self,
         function: TaskFunction[AnyTask, Result],
-        tasks: Sequence[AnyTask],
+        source: TaskSource[AnyTask, Result],
         workers: Sequence[WorkerInfo],
         in_flight: int,
     ) -> Iterator[Result]:
-        """Run the tasks on the workers; see :class:`papilio.cluster.flow.TaskFlow`."""
-        return iter(TaskFlow(self, function, tasks, workers, in_flight))
+        """Run tasks on the workers; see :class:`papilio.cluster.flow.TaskFlow`."""
+        return iter(TaskFlow(self, function, source, workers, in_flight))
 
 
 def _go_on() -> None:

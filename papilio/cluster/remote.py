@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import traceback
+from threading import Timer
 from typing import Any
 
 from distributed import Worker, get_worker
 
-from papilio.cluster.executor import AnyTask, Result, TaskFunction
-from papilio.errors import CapacityError, ExecutionError, PapilioError
+from papilio.cluster.executor import Result, TaskFunction
+from papilio.cluster.task_source import AnyTask
+from papilio.errors import CapacityError, DeviceLostError, ExecutionError, PapilioError
 from papilio.storage.store import open_store
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
 __all__ = ["call_task", "describe_dask_worker", "find_store_problem"]
+
+FAREWELL_S = 1.0
+"""Time for the error of a lost GPU to reach the scheduler before its process ends."""
+
+DEVICE_LOST_EXIT = 75
+"""Exit code of a worker process that lost its GPU."""
 
 
 def describe_dask_worker(dask_worker: Worker) -> dict[str, Any]:
@@ -40,11 +49,18 @@ def call_task(function: TaskFunction[AnyTask, Result], task: AnyTask) -> Result:
     PapilioError
         Of the class that ``function`` raised; CapacityError when memory ran out; ExecutionError, with the
         traceback, for anything else.
+
+    Notes
+    -----
+    A process that lost its GPU ends once its error is on the way: its nanny, if it has one, starts another.
     """
     seat = WorkerInfo.from_json(describe_dask_worker(get_worker())).seat
     where = f"worker {seat.worker}, {task}"
     try:
         return function(task, seat)
+    except DeviceLostError as error:
+        Timer(FAREWELL_S, os._exit, [DEVICE_LOST_EXIT]).start()
+        raise DeviceLostError(f"{where}: {error}; this worker process ends") from None
     except PapilioError as error:
         raise type(error)(f"{where}: {error}") from None
     except MemoryError as error:

@@ -5,7 +5,7 @@ of one job may run on either and be checked on the other:
 
 * ``prepare`` reduces, orders and builds the form that the kernels need;
 * ``work`` gives the exact or estimated cost of every work item, heaviest first;
-* ``run`` is exact for exactly the items of ``[start, stop)``;
+* ``run`` is exact for exactly the items of ``[start, stop)``, or, when it is cut, for the first of them;
 * partials fold associatively and commutatively (:func:`fold_partials`).
 
 Laws, tested on every engine: any split of ``[0, n_items)`` folds to the same partial; CPU equals GPU equals
@@ -14,29 +14,41 @@ the oracle; the item order depends on the graph alone, never on the engine.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import EngineUnavailableError, UnsupportedError
+from papilio.errors import EngineUnavailableError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
 
 __all__ = [
     "ENGINES",
+    "Cut",
     "Engine",
     "EngineName",
     "Partial",
     "Prepared",
     "fold_partials",
     "load_engine",
+    "never_cut",
+    "require_interval",
     "require_request",
 ]
 
 EngineName = Literal["cpu", "gpu"]
 ENGINES: tuple[EngineName, ...] = ("cpu", "gpu")
+
+Cut = Callable[[], bool]
+"""Asked by a run, again and again, from any of its threads: whether it should end early."""
+
+
+def never_cut() -> bool:
+    """Let a run go on to its end."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,8 @@ class Partial:
 
     Attributes
     ----------
+    n_items : int
+        Number of items that were counted.
     total : int
         Number of motifs that these items answer for; a Python integer of any size.
     work : int
@@ -54,6 +68,7 @@ class Partial:
         ``{"edge": shape (n_edges,)}``, in edge-id order, for ``edge``. Original dense ids throughout.
     """
 
+    n_items: int
     total: int
     work: int
     vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
@@ -70,8 +85,23 @@ def fold_partials(a: Partial, b: Partial) -> Partial:
             f"partials of different granularities cannot be folded: {sorted(a.vectors)} and {sorted(b.vectors)}"
         )
     return Partial(
-        a.total + b.total, a.work + b.work, {name: a.vectors[name] + b.vectors[name] for name in a.vectors}
+        a.n_items + b.n_items,
+        a.total + b.total,
+        a.work + b.work,
+        {name: a.vectors[name] + b.vectors[name] for name in a.vectors},
     )
+
+
+def require_interval(start: int, stop: int, n_items: int) -> None:
+    """Refuse an interval that is not within the work items.
+
+    Raises
+    ------
+    InputError
+        Unless ``0 <= start <= stop <= n_items``.
+    """
+    if not 0 <= start <= stop <= n_items:
+        raise InputError(f"items [{start}, {stop}) are not within [0, {n_items})")
 
 
 def require_request(engine: str, motif_type: type[Motif], graph: object, motif: Motif, per: str) -> None:
@@ -117,8 +147,31 @@ class Engine(Protocol):
         """Cost of each work item, shape (n_items,), heaviest first, host."""
         ...
 
-    def run(self, prepared: Any, start: int, stop: int) -> Partial:
-        """Count exactly the items of ``[start, stop)``."""
+    def slice_work(self, prepared: Any) -> int:
+        """Least work of a slice of a run (see :meth:`run`), for what every slice costs beside its items'."""
+        ...
+
+    def run(
+        self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: Cut = never_cut
+    ) -> Partial:
+        """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
+
+        Parameters
+        ----------
+        prepared : Prepared
+        start, stop : int
+            The interval.
+        bounds : sequence of int
+            Strictly rising, inside the interval: where slices end, so that the run can be cut about there.
+        cut : callable
+            Once it is true no further slice begins. What has begun is finished: the partial's ``n_items`` says
+            how many items, from ``start`` on, it answers for.
+
+        Raises
+        ------
+        InputError
+            When the interval does not lie in ``[0, n_items]``.
+        """
         ...
 
 

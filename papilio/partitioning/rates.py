@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["WorkRate", "work_rate"]
+__all__ = ["WorkRate", "predict_speed", "work_rate"]
 
 
 @dataclass(frozen=True)
@@ -51,3 +51,9 @@ _FALLBACK = {"cpu": WorkRate("units", 1.0e8, _CPU_SHARE), "gpu": WorkRate("units
 def work_rate(motif: str, engine: str) -> WorkRate:
     """Return the row of ``motif`` on ``engine`` (``cpu`` or ``gpu``), or the generic one of that engine."""
     return _RATES.get((motif, engine), _FALLBACK[engine])
+
+
+def predict_speed(motif: str, engine: str, per: str, threads: int) -> float:
+    """Return the work units per second of one worker, before anything was measured."""
+    rate = work_rate(motif, engine)
+    return rate.per_second * rate.share[per] * (threads if engine == "cpu" else 1)

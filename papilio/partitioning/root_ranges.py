@@ -1,13 +1,11 @@
-"""Ranges of work items: from the costs of the items to the leases that workers take one after the other.
+"""Ranges of work items and what they cost, from the costs of all items at a few breakpoints.
 
-Items are ordered heaviest first. Leases are guided: each takes a fixed share of the work that is still left,
-so that they are long at the start (little overhead) and short at the end (all workers finish together).
-Everything here is a pure function of integers, the same on every machine.
+Items are ordered heaviest first. Everything here is a pure function of integers, the same on every machine.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +14,13 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 
-__all__ = ["MAX_TABLE_ENTRIES", "CostTable", "Interval", "split_guided"]
+__all__ = ["MAX_TABLE_ENTRIES", "CostTable", "Interval", "find_breakpoints"]
 
 Interval = tuple[int, int]
 """Work items [start, stop)."""
 
-MAX_TABLE_ENTRIES = 4096
-"""Entries of a cost table: 64 leases for each of 64 workers, and about 100 KiB when it travels."""
-
-GUIDED_SHARE = 2
-"""A lease takes 1 / (GUIDED_SHARE * workers) of the work left: with 2, a first lease that runs twice as
-long as predicted still ends before the rest does."""
+MAX_TABLE_ENTRIES = 16_384
+"""Entries of a cost table: 32 leases for each of 512 workers, and about 400 KiB when it travels."""
 
 _MAX_WORK = 2**62
 
@@ -56,42 +50,9 @@ class CostTable:
 
     @classmethod
     def from_costs(cls, costs: NDArray[np.int64], max_entries: int = MAX_TABLE_ENTRIES) -> CostTable:
-        """Summarise the costs of all items; O(n_items).
-
-        Breakpoints lie at equal steps of the work, so that no step between two of them holds more than one
-        heavy item, or more than ``1 / max_entries`` of the work.
-
-        Parameters
-        ----------
-        costs : ndarray of int64, shape (n_items,), host
-            Cost of each item, at least 0.
-        max_entries : int
-            Largest number of steps, at least 1.
-
-        Raises
-        ------
-        CapacityError
-            When the total passes 2^62 units.
-        """
-        n_items = int(costs.size)
-        if n_items == 0:
-            return cls((0,), (0,))
-        if float(costs.sum(dtype=np.float64)) > _MAX_WORK:
-            raise CapacityError(
-                f"the predicted work is above {_MAX_WORK} units; such a job cannot be planned"
-            )
-        cumulative = np.cumsum(costs, dtype=np.int64)
-        total = int(cumulative[-1])
-        if n_items <= max_entries:
-            ends = np.arange(1, n_items + 1)
-        else:
-            steps = np.array([total * k // max_entries for k in range(1, max_entries + 1)], dtype=np.int64)
-            ends = np.unique(np.searchsorted(cumulative, steps, side="left") + 1)
-            ends[-1] = n_items
-        return cls(
-            (0, *(int(end) for end in ends)),
-            (0, *(int(work) for work in cumulative[ends - 1])),
-        )
+        """Summarise the costs of all items; parameters and errors of :func:`find_breakpoints`."""
+        items, work = find_breakpoints(costs, max_entries)
+        return cls(tuple(items.tolist()), tuple(work.tolist()))
 
     @property
     def n_items(self) -> int:
@@ -103,15 +64,23 @@ class CostTable:
         """Cost of all items, in work units."""
         return self.work[-1]
 
-    def work_of(self, start: int, stop: int) -> int:
-        """Cost of the items [start, stop), both of which must be breakpoints."""
-        return self.work[self._index(stop)] - self.work[self._index(start)]
+    def work_between(self, start: int, stop: int) -> int:
+        """Cost of the items [start, stop): exact between breakpoints, in proportion to the items elsewhere."""
+        return self._work_before(stop) - self._work_before(start)
 
-    def _index(self, item: int) -> int:
+    def _work_before(self, item: int) -> int:
         index = bisect_left(self.items, item)
-        if index == len(self.items) or self.items[index] != item:
-            raise ValueError(f"item {item} is no breakpoint of the cost table")
-        return index
+        if self.items[index] == item:
+            return self.work[index]
+        first, last = self.items[index - 1], self.items[index]
+        below, above = self.work[index - 1], self.work[index]
+        return below + (above - below) * (item - first) // (last - first)
+
+    def advance(self, start: int, work: int) -> int:
+        """Return the first breakpoint after ``start`` by which ``work`` more units are done, or the last one."""
+        first = bisect_right(self.items, start)
+        index = bisect_left(self.work, self._work_before(start) + work, lo=first)
+        return self.items[min(index, len(self.items) - 1)]
 
     def to_json(self) -> dict[str, Any]:
         """Return ``{"items": [...], "work": [...]}``."""
@@ -123,42 +92,42 @@ class CostTable:
         return cls(tuple(data["items"]), tuple(data["work"]))
 
 
-def split_guided(
-    table: CostTable, n_workers: int, min_work: int, max_work: int | None = None
-) -> tuple[Interval, ...]:
-    """Cut all items into leases, large first and shrinking.
+def find_breakpoints(
+    costs: NDArray[np.int64], max_entries: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return breakpoints of the items and the cost of all items before each; O(n_items).
+
+    Breakpoints lie at equal steps of the work, so that no step between two of them holds more than one heavy
+    item, or more than ``1 / max_entries`` of the work.
 
     Parameters
     ----------
-    table : CostTable
-        Costs of the items; leases end at its breakpoints.
-    n_workers : int
-        Workers that will take leases, at least 1.
-    min_work : int
-        No lease is smaller than this, except the only one of a job that is; a rest below it joins the last
-        lease.
-    max_work : int, optional
-        No lease aims higher than this (a single item may still cost more).
+    costs : ndarray of int64, shape (n_items,), host
+        Cost of each item, at least 0.
+    max_entries : int
+        Largest number of steps, at least 1.
 
     Returns
     -------
-    tuple of (start, stop)
-        Intervals in rising order that tile [0, n_items): no gap, no overlap, none empty. At least one for
-        each worker when the work is at least ``2 * n_workers * min_work`` and no single item is heavier than
-        ``1 / (2 * n_workers)`` of it.
+    items, work : ndarray of int64
+        Of one shape; both begin with 0, and ``items`` ends with ``n_items``.
+
+    Raises
+    ------
+    CapacityError
+        When the total passes 2^62 units.
     """
-    if n_workers < 1:
-        raise ValueError(f"n_workers is {n_workers}; at least 1")
-    leases: list[Interval] = []
-    at, last = 0, len(table.items) - 1
-    while at < last:
-        left = table.total - table.work[at]
-        aim = max(left // (GUIDED_SHARE * n_workers), min_work, 1)
-        if max_work is not None:
-            aim = min(aim, max(max_work, min_work, 1))
-        end = min(bisect_left(table.work, table.work[at] + aim, lo=at + 1), last)
-        if table.total - table.work[end] < min_work:
-            end = last
-        leases.append((table.items[at], table.items[end]))
-        at = end
-    return tuple(leases)
+    n_items = int(costs.size)
+    if n_items == 0:
+        return np.zeros(1, np.int64), np.zeros(1, np.int64)
+    if float(costs.sum(dtype=np.float64)) > _MAX_WORK:
+        raise CapacityError(f"the predicted work is above {_MAX_WORK} units; such a job cannot be planned")
+    cumulative = np.cumsum(costs, dtype=np.int64)
+    total = int(cumulative[-1])
+    if n_items <= max_entries:
+        ends = np.arange(1, n_items + 1)
+    else:
+        steps = np.array([total * k // max_entries for k in range(1, max_entries + 1)], dtype=np.int64)
+        ends = np.unique(np.searchsorted(cumulative, steps, side="left") + 1)
+        ends[-1] = n_items
+    return np.concatenate(([0], ends)), np.concatenate(([0], cumulative[ends - 1]))

@@ -21,23 +21,22 @@ __all__ = ["PartialFold"]
 class PartialFold:
     """Adds up lease results, each item exactly once.
 
-    A result is recorded in the lease book before it is added: an interval that was not planned, or that
-    comes a second time, is refused and changes nothing.
+    A result is recorded in the lease book before it is added: an interval that overlaps another, or that
+    passes the items, is refused and changes nothing.
 
     Parameters
     ----------
     plan : CountPlan
-        Its leases and the intervals that were finished before are what may be added.
+        Of the job.
     keep_shards : bool
         Whether shards stay once they are added.
     """
 
     def __init__(self, plan: CountPlan, *, keep_shards: bool = False) -> None:
-        self._planned = {(lease.partition, lease.start, lease.stop) for lease in plan.leases}
-        self._planned.update(plan.finished)
         self._keep_shards = keep_shards
+        self._n_items = plan.n_items
         self._book = LeaseBook([partition.n_items for partition in plan.partitions])
-        self._partial = Partial(0, 0, _zero_vectors(plan.job))
+        self._partial = Partial(0, 0, 0, _zero_vectors(plan.job))
 
     def add(self, result: LeaseResult) -> None:
         """Add one result.
@@ -45,18 +44,12 @@ class PartialFold:
         Raises
         ------
         TilingError
-            When its interval was never handed out, or overlaps what was added before.
+            When its interval overlaps what was added before, or passes the items.
         ExecutionError
             When its vectors are missing, or those of another granularity.
         StoreError
             When its shard cannot be read or does not match its checksum.
         """
-        interval = (result.partition, result.start, result.stop)
-        if interval not in self._planned:
-            raise TilingError(
-                f"worker {result.worker} answered items [{result.start}, {result.stop}) of partition "
-                f"{result.partition}, which the plan never handed out"
-            )
         vectors = result.vectors
         if result.shard is not None:
             vectors = read_partial_shard(result.shard.path, result.shard.checksum)
@@ -64,8 +57,9 @@ class PartialFold:
         found = {name: vector.shape for name, vector in vectors.items()}
         if found != expected:
             raise ExecutionError(f"worker {result.worker} answered vectors {found}; the job needs {expected}")
-        self._book.record(*interval)
-        self._partial = fold_partials(self._partial, Partial(result.total, result.work, vectors))
+        self._book.record(result.partition, result.start, result.stop)
+        partial = Partial(result.stop - result.start, result.total, result.work, vectors)
+        self._partial = fold_partials(self._partial, partial)
         if result.shard is not None and not self._keep_shards:
             Path(result.shard.path).unlink(missing_ok=True)
 
@@ -78,6 +72,8 @@ class PartialFold:
             Unless the results tile every partition exactly.
         """
         self._book.require_complete()
+        if self._partial.n_items != self._n_items:
+            raise TilingError(f"{self._partial.n_items} items were added of {self._n_items}")
         return self._partial
 
 

@@ -147,7 +147,9 @@ class LeaseTask:
     shard_dir : str or None
         Directory for a partial's vectors; None when they come back in memory (same process only).
     attempt : int
-        How many times the interval was handed out before; names the task and its shard.
+        How many times workers failed with the interval before.
+    sequence : int
+        Number of the lease in its run; with the interval it names the task and its shard.
     """
 
     job: JobSpec
@@ -160,13 +162,14 @@ class LeaseTask:
     work: int
     shard_dir: str | None = None
     attempt: int = 0
+    sequence: int = 0
 
     @property
     def key(self) -> str:
-        """Name of the task, unique to question, plan, engine, interval, call and attempt."""
+        """Name of the task, unique to question, plan, engine, interval, call and lease."""
         parts = [
             self.job.question, self.plan_key, self.engine, self.run_id,
-            self.partition, self.start, self.stop, self.attempt,
+            self.partition, self.start, self.stop, self.sequence,
         ]  # fmt: skip
         return f"papilio-lease-{digest(parts)}"
 

@@ -32,7 +32,6 @@ from papilio.tasks.jobhistory import JobHistory, SessionInfo, read_history
 from papilio.tasks.jobstatus import JobStatus, find_state
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.remaining import work_between
 from papilio.tasks.result import CountResult, result_from_json
 
 __all__ = ["JobDirectory", "JobHistory", "JobStatus", "SessionInfo", "find_finished", "list_jobs"]
@@ -188,7 +187,7 @@ class JobDirectory:
             plan = self.plan()
             items, work = plan.n_items, plan.total_work
             tables = [partition.table for partition in plan.partitions]
-            work_done = sum(work_between(tables[e.partition], e.start, e.stop) for e in history.leases)
+            work_done = sum(tables[e.partition].work_between(e.start, e.stop) for e in history.leases)
         finished, job, control = self.finished, self.job, self.control
         state, reason = find_state(finished, holder, control, history)
         active = control.active

@@ -12,29 +12,21 @@ from typing import Any
 
 from papilio.errors import TilingError
 from papilio.kernels.engine import EngineName
-from papilio.partitioning.rates import work_rate
+from papilio.partitioning.lease_policy import choose_lengths
+from papilio.partitioning.rates import predict_speed, work_rate
 from papilio.partitioning.root_ranges import CostTable
-from papilio.tasks.job import JobSpec, LeaseTask, digest
+from papilio.partitioning.work_pool import split_guided
+from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.memory import MemoryForecast
-from papilio.tasks.remaining import split_remaining, work_between
 from papilio.tasks.run import PrepareReport
 from papilio.tasks.worker import WorkerInfo
 
 __all__ = ["CountPlan", "Decision", "Lease", "PartitionPlan", "make_plan"]
 
-MIN_LEASE_S = 0.5
-"""Least predicted time of a lease: scheduling one takes about 2 ms, which this keeps below half a percent."""
-
-MAX_LEASE_S = 20.0
-"""A lease aims no higher, so that progress moves and a lost worker costs little."""
-
 VECTOR_BYTES_PER_S = 4e7
 """What a lease costs for its vector alone, by the vector's size: the engine's pass over the whole graph, and
 compressing, writing, reading back and folding it. Measured: 0.2 s for a million edges on two threads."""
-
-VECTOR_OVERHEAD = 0.1
-"""Largest share of a lease that its vector may cost, as long as every worker gets a lease."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +100,15 @@ class CountPlan:
         Threads of the smallest of them.
     partitions : tuple of PartitionPlan
     leases : tuple of Lease
-        In the order in which they are handed out.
+        The forecast: those that are handed out when every worker is as fast as predicted and none is cut.
     costs_digest : str
         Hash of the costs of all items.
     work_unit : str
         Name of a unit of work.
+    worker_speed : float
+        Predicted work units per second of one worker.
+    vector_s : float
+        What the vector of one lease costs by itself; 0 when it has none.
     predicted_run_s : float
         Predicted time of all leases on all workers.
     memory : MemoryForecast
@@ -133,6 +129,8 @@ class CountPlan:
     leases: tuple[Lease, ...]
     costs_digest: str
     work_unit: str
+    worker_speed: float
+    vector_s: float
     predicted_run_s: float
     memory: MemoryForecast
     prepared_bytes: int
@@ -158,8 +156,23 @@ class CountPlan:
     @property
     def work_finished(self) -> int:
         """Predicted work units of the intervals that were finished before."""
-        tables = {partition.index: partition.table for partition in self.partitions}
-        return sum(work_between(tables[partition], start, stop) for partition, start, stop in self.finished)
+        return sum(
+            self.partitions[partition].table.work_between(start, stop)
+            for partition, start, stop in self.finished
+        )
+
+    def book(self) -> LeaseBook:
+        """Return a book of all items with what was finished before.
+
+        Raises
+        ------
+        TilingError
+            When finished intervals overlap, or pass the items.
+        """
+        book = LeaseBook([partition.n_items for partition in self.partitions])
+        for interval in self.finished:
+            book.record(*interval)
+        return book
 
     def validate(self) -> None:
         """Check that the leases, with what was finished before, tile every partition exactly.
@@ -169,22 +182,10 @@ class CountPlan:
         TilingError
             Naming the first gap or overlap.
         """
-        book = LeaseBook([partition.n_items for partition in self.partitions])
-        for interval in self.finished:
-            book.record(*interval)
+        book = self.book()
         for lease in self.leases:
             book.record(lease.partition, lease.start, lease.stop)
         book.require_complete()
-
-    def tasks(self, run_id: str, shard_dir: str | None) -> list[LeaseTask]:
-        """Return one task per lease, in order."""
-        return [
-            LeaseTask(
-                self.job, self.engine, self.key, run_id,
-                lease.partition, lease.start, lease.stop, lease.work, shard_dir,
-            )
-            for lease in self.leases
-        ]  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as a JSON object; the inverse of :meth:`from_json`."""
@@ -261,8 +262,8 @@ def make_plan(
 
     table, n_workers = report.table, len(workers)
     threads = min(worker.threads for worker in workers)
-    rate = work_rate(job.motif.name, engine)
-    speed = rate.per_second * rate.share[job.per] * (threads if engine == "cpu" else 1)
+    unit = work_rate(job.motif.name, engine).unit
+    speed = predict_speed(job.motif.name, engine, job.per, threads)
     decide(f"engine {engine}", engine_reason)
     decide(
         f"{_counted(n_workers, 'worker')} of {_counted(threads, 'thread')}",
@@ -273,17 +274,15 @@ def make_plan(
         "strategy replicate",
         f"the whole graph needs about {peak / 2**30:.2f} GiB of {kind} memory, which every worker has",
     )
-    min_lease_s, why = MIN_LEASE_S, f"scheduling a lease costs about 2 ms, so none is below {MIN_LEASE_S} s"
-    if job.vector_entries:
-        vector_s = 8 * job.vector_entries / VECTOR_BYTES_PER_S
-        fair_s = table.total / speed / n_workers / (1 + 1 / 64)
-        min_lease_s = max(min_lease_s, min(vector_s / VECTOR_OVERHEAD, fair_s))
-        why = f"every lease gives a vector of all counts, which alone costs about {vector_s:.3g} s"
-    min_work = int(min_lease_s * speed)
-    book = _book_of(table.n_items, finished)
-    longest = int(max(MAX_LEASE_S, min_lease_s) * speed)
-    pieces = split_remaining(table, book.missing(0), n_workers, min_work, longest)
-    decide(f"{_counted(len(pieces), 'lease')} of at least {min_work:,} {rate.unit}", why)
+    vector_s = 8 * job.vector_entries / VECTOR_BYTES_PER_S
+    lengths = choose_lengths(table.total / speed / n_workers, vector_s)
+    min_work = int(lengths.min_s * speed)
+    book = LeaseBook([table.n_items])
+    for interval in finished:
+        book.record(*interval)
+    pieces = split_guided(table, n_workers, min_work, int(lengths.max_s * speed), book.missing(0))
+    leases = tuple(Lease(0, *piece, table.work_between(*piece)) for piece in pieces)
+    decide(f"about {_counted(len(leases), 'lease')} of at least {min_work:,} {unit}", lengths.reason)
     if book.n_finished:
         decide(f"{_counted(book.n_finished, 'lease')} kept", "earlier sessions of the job finished them")
     return CountPlan(
@@ -293,22 +292,17 @@ def make_plan(
         n_workers=n_workers,
         threads=threads,
         partitions=(PartitionPlan(0, table),),
-        leases=tuple(Lease(0, *piece) for piece in pieces),
+        leases=leases,
         costs_digest=report.costs_digest,
-        work_unit=rate.unit,
-        predicted_run_s=sum(work for _, _, work in pieces) / (speed * n_workers),
+        work_unit=unit,
+        worker_speed=speed,
+        vector_s=vector_s,
+        predicted_run_s=sum(lease.work for lease in leases) / (speed * n_workers),
         memory=memory,
         prepared_bytes=report.prepared_bytes,
         decisions=tuple(decisions),
         finished=tuple((0, start, stop) for start, stop in book.finished(0)),
     )
-
-
-def _book_of(n_items: int, finished: Iterable[tuple[int, int, int]]) -> LeaseBook:
-    book = LeaseBook([n_items])
-    for interval in finished:
-        book.record(*interval)
-    return book
 
 
 def _counted(number: int, noun: str) -> str:

@@ -20,12 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import StoreError
-from papilio.kernels.engine import ENGINES, Engine, EngineName, load_engine
+from papilio.errors import LeaseTooLargeError, StoreError
+from papilio.kernels.engine import ENGINES, Engine, EngineName, Partial, load_engine
 from papilio.kernels.gpu.discovery import list_gpus
-from papilio.partitioning.root_ranges import CostTable
+from papilio.partitioning.rates import predict_speed
+from papilio.partitioning.root_ranges import CostTable, find_breakpoints
 from papilio.storage.results import write_partial_shard
 from papilio.tasks.cache import PreparedCache
+from papilio.tasks.cutting import is_cut
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
 from papilio.tasks.memory import predict_memory
 from papilio.tasks.sources import read_job_graph
@@ -44,7 +46,52 @@ __all__ = [
 CACHE_SHARE = 0.5
 """Share of the memory that prepared graphs may keep: the rest is for the temporaries of the next run."""
 
+SLICE_S = 0.03
+"""Predicted time between two moments at which a lease can be cut."""
+
+MAX_STEPS = 1 << 18
+"""Breakpoints of the costs that a process keeps for the bounds of slices: 4 MiB."""
+
+LEAST_TIMED_S = 0.005
+"""Shorter runs say nothing about the speed of a worker."""
+
+_CUT_WATCH_S = 0.05
+"""How often a lease that waits for its turn looks whether it was cut."""
+
 _engine_lock = threading.Lock()
+
+
+@dataclass(eq=False)
+class ReadyGraph:
+    """A prepared graph with what its leases need beside it.
+
+    Attributes
+    ----------
+    prepared : Prepared
+        Of the engine.
+    items, work : ndarray of int64, host
+        Breakpoints of the items and the cost of all items before each.
+    speed : float
+        Work units per second: predicted, later that of the last lease.
+    """
+
+    prepared: Any
+    items: NDArray[np.int64]
+    work: NDArray[np.int64]
+    speed: float
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the prepared graph holds."""
+        return int(self.prepared.nbytes)
+
+    def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
+        """Return breakpoints inside (start, stop) about ``slice_work`` units apart, rising."""
+        first = int(np.searchsorted(self.items, start, side="right"))
+        last = int(np.searchsorted(self.items, stop, side="left"))
+        slices = (self.work[first:last] - self.work[first - 1]) // max(slice_work, 1)
+        chosen = np.flatnonzero(np.diff(slices, prepend=0))
+        return [int(item) for item in self.items[first + chosen]]
 
 
 @dataclass(frozen=True)
@@ -104,7 +151,7 @@ class LeaseResult:
     Attributes
     ----------
     partition, start, stop : int
-        The interval that was run.
+        The interval that was run: the first items of the lease, all of them unless it was cut.
     total : int
         Motifs that its items answer for.
     work : int
@@ -170,26 +217,28 @@ def forget_graphs(graph_hashes: Collection[str] | None = None) -> None:
         _prepared_cache(engine).forget(lambda key: graph_hashes is None or key[0] in graph_hashes)
 
 
-def _prepare(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, float]) -> Any:
+def _prepare(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, float]) -> ReadyGraph:
     """Return the prepared graph from the cache, or read and prepare it, adding the seconds of either."""
 
-    def make() -> Any:
+    def make() -> ReadyGraph:
         started = perf_counter()
         graph: Any = read_job_graph(job)
         seconds["read"] = perf_counter() - started
         started = perf_counter()
         prepared = engine.prepare(graph, job.motif, job.per)
+        steps = find_breakpoints(np.ascontiguousarray(engine.work(prepared), dtype=np.int64), MAX_STEPS)
+        speed = predict_speed(job.motif.name, engine.name, job.per, seat.threads)
         seconds["prepare"] = perf_counter() - started
-        return prepared
+        return ReadyGraph(prepared, *steps, speed)
 
     forecast = predict_memory(job, engine.name, seat.threads)
     needed, limit = forecast.host_bytes, seat.memory_bytes
     if engine.name == "gpu":
         needed, limit = forecast.device_bytes, list_gpus()[0].memory_bytes
-    key = (job.graph_hash, job.motif, job.per)
     cache = _prepared_cache(engine.name)
     cache.budget_bytes = int(CACHE_SHARE * limit)
-    return cache.get(key, needed, make)
+    ready: ReadyGraph = cache.get(_cache_key(job), needed, make)
+    return ready
 
 
 def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
@@ -204,7 +253,7 @@ def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
     seconds = {"read": 0.0, "prepare": 0.0}
     with _engine_lock:
         engine = _engine_of(task.job.motif, task.engine, seat.threads)
-        prepared = _prepare(task.job, engine, seat, seconds)
+        prepared = _prepare(task.job, engine, seat, seconds).prepared
         costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
     table = CostTable.from_costs(costs)
     return PrepareReport(
@@ -221,34 +270,43 @@ def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
 
 
 def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
-    """Count the interval of a task; its vectors, if any, go to a shard when the task names a directory.
+    """Count the interval of a task, or, when it is cut, the first items of it.
 
-    Parameters are those of :func:`run_prepare`.
+    The vectors of what was counted, if any, go to a shard when the task names a directory. Parameters are those
+    of :func:`run_prepare`.
 
     Raises
     ------
+    LeaseTooLargeError
+        When memory runs out, even with no other graph prepared.
     StoreError
         When the shard cannot be written.
     """
-    seconds = {"read": 0.0, "prepare": 0.0}
-    with _engine_lock:
-        began_at = time()
-        engine = _engine_of(task.job.motif, task.engine, seat.threads)
-        prepared = _prepare(task.job, engine, seat, seconds)
-        started = perf_counter()
-        partial = engine.run(prepared, task.start, task.stop)
-        seconds["run"] = perf_counter() - started
+    seconds = {"read": 0.0, "prepare": 0.0, "run": 0.0}
+    began_at, partial = time(), Partial(0, 0, 0)
+    if _await_turn(task.key):
+        try:
+            began_at = time()
+            engine = _engine_of(task.job.motif, task.engine, seat.threads)
+            ready = _prepare(task.job, engine, seat, seconds)
+            started = perf_counter()
+            partial = _run_items(task, engine, ready)
+            seconds["run"] = perf_counter() - started
+            if seconds["run"] >= LEAST_TIMED_S and partial.work:
+                ready.speed = partial.work / seconds["run"]
+        finally:
+            _engine_lock.release()
+    stop = task.start + partial.n_items
     started = perf_counter()
-    shard, vectors = None, partial.vectors
+    shard, vectors = None, partial.vectors if partial.n_items else {}
     if vectors and task.shard_dir is not None:
-        name = f"{task.partition}-{task.start}-{task.stop}-{task.attempt}.parquet"
-        path = str(Path(task.shard_dir) / name)
-        shard, vectors = _write_shard(path, vectors), {}
+        name = f"{task.partition}-{task.start}-{stop}-{task.sequence}.parquet"
+        shard, vectors = _write_shard(str(Path(task.shard_dir) / name), vectors), {}
     seconds["write"] = perf_counter() - started
     return LeaseResult(
         partition=task.partition,
         start=task.start,
-        stop=task.stop,
+        stop=stop,
         total=int(partial.total),
         work=int(partial.work),
         worker=seat.worker,
@@ -260,6 +318,41 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
         began_at=began_at,
         ended_at=time(),
     )
+
+
+def _await_turn(key: str) -> bool:
+    """Take the engine lock and return True, or return False without it when the lease was cut before."""
+    while not _engine_lock.acquire(timeout=_CUT_WATCH_S):
+        if is_cut(key):
+            return False
+    if is_cut(key):
+        _engine_lock.release()
+        return False
+    return True
+
+
+def _run_items(task: LeaseTask, engine: Engine, ready: ReadyGraph) -> Partial:
+    slice_work = max(int(SLICE_S * ready.speed), engine.slice_work(ready.prepared))
+    bounds = ready.bounds(task.start, task.stop, slice_work)
+
+    def run() -> Partial:
+        return engine.run(ready.prepared, task.start, task.stop, bounds, lambda: is_cut(task.key))
+
+    try:
+        return run()
+    except MemoryError:
+        _prepared_cache(engine.name).forget(lambda key: key != _cache_key(task.job))
+    try:
+        return run()
+    except MemoryError as error:
+        raise LeaseTooLargeError(
+            f"items [{task.start}, {task.stop}) do not fit the memory that the prepared graph leaves ({error}); "
+            "use workers with more memory"
+        ) from None
+
+
+def _cache_key(job: JobSpec) -> tuple[Any, ...]:
+    return (job.graph_hash, job.motif, job.per)
 
 
 def _write_shard(path: str, vectors: dict[str, NDArray[np.uint64]]) -> ShardRef:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from benchmarks import lease_simulation
 from benchmarks.lease_model import Machine, Outcome, simulate, split_equal, split_with_share
 from benchmarks.lease_simulation import JOBS_S, Workload, run_experiments
-from papilio.partitioning.root_ranges import GUIDED_SHARE, CostTable, Interval, split_guided
+from papilio.partitioning.root_ranges import CostTable, Interval
+from papilio.partitioning.work_pool import GUIDED_SHARE, split_guided
 from papilio.tasks.leases import LeaseBook
 
 COSTS = np.sort(np.random.default_rng(7).pareto(1.5, 3000) * 1000).astype(np.int64)[::-1] + 1

@@ -25,6 +25,13 @@ def senate(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> Grap
 
 
 @pytest.fixture(scope="session")
+def women(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> GraphStore:
+    """The bundled Southern Women: 341 butterflies."""
+    graph = read_edges(example_data / "southern-women.txt.gz")
+    return write_store(tmp_path_factory.mktemp("women") / "graph", graph, provenance={})
+
+
+@pytest.fixture(scope="session")
 def local() -> Iterator[Executor]:
     """Two worker processes on this machine."""
     with LocalExecutor(2) as executor:
@@ -32,8 +39,10 @@ def local() -> Iterator[Executor]:
 
 
 @contextmanager
-def dask_processes(folder: Path, n_workers: int) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
-    """Run a scheduler and workers of two threads each in processes of their own.
+def dask_processes(
+    folder: Path, n_workers: int, *options: str
+) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    """Run a scheduler and workers of two threads each, or as ``options`` say, in processes of their own.
 
     Gives the scheduler file and the scheduler's process.
     """
@@ -45,6 +54,7 @@ def dask_processes(folder: Path, n_workers: int) -> Iterator[tuple[Path, subproc
     workers = [
         sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(path),
         "--nworkers", str(n_workers), "--nthreads", "2", "--no-dashboard", "--local-directory", str(folder),
+        *options,
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
         processes = [

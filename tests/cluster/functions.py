@@ -9,7 +9,8 @@ from dataclasses import replace
 from distributed import Worker
 
 import papilio
-from papilio.errors import StoreError
+from papilio.errors import DeviceLostError, ExecutionError, LeaseTooLargeError, StoreError
+from papilio.tasks.cutting import is_cut
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.run import LeaseResult, run_lease
 from papilio.tasks.worker import Seat
@@ -56,6 +57,77 @@ def kill_first_attempt(task: LeaseTask, seat: Seat) -> tuple[int, int]:
     if task.start == 0 and task.attempt == 0:
         os._exit(7)
     return task.start, task.attempt
+
+
+POISONED = 7
+
+
+def raise_at_poisoned_item(task: LeaseTask, seat: Seat) -> LeaseResult:
+    """Fail as a kernel with a bug would, whenever one item is among those asked for."""
+    if task.start <= POISONED < task.stop:
+        raise ValueError(f"bug at item {POISONED}")
+    return run_lease(task, seat)
+
+
+def report_poisoned_item(task: LeaseTask, seat: Seat) -> LeaseResult:
+    """Fail as an engine does that knows what is wrong."""
+    if task.start <= POISONED < task.stop:
+        raise ExecutionError(f"{task}: bug at item {POISONED}")
+    return run_lease(task, seat)
+
+
+def stop_after_some_items(task: LeaseTask, seat: Seat) -> LeaseResult:
+    """Answer the first half of a lease, as if it was cut; nothing at every fifth one."""
+    if task.sequence % 5 == 0:
+        return replace(run_lease(replace(task, stop=task.start + 1), seat), stop=task.start, shard=None)
+    return run_lease(replace(task, stop=(task.start + task.stop + 1) // 2), seat)
+
+
+def process_id() -> int:
+    """Return the process that runs this."""
+    return os.getpid()
+
+
+def die_at_poisoned_item(task: LeaseTask, seat: Seat) -> LeaseResult:
+    """Take the worker process down whenever one item is among those asked for."""
+    if task.start <= POISONED < task.stop:
+        os._exit(7)
+    return run_lease(task, seat)
+
+
+def refuse_large_leases(task: LeaseTask, seat: Seat) -> LeaseResult:
+    """Run out of memory with more than 3 items."""
+    if task.stop - task.start > 3:
+        raise LeaseTooLargeError("5 items do not fit")
+    return run_lease(task, seat)
+
+
+def refuse_all_leases(task: LeaseTask, seat: Seat) -> LeaseResult:
+    """Run out of memory with any item."""
+    raise LeaseTooLargeError(f"items [{task.start}, {task.stop}) do not fit")
+
+
+def lose_device_once(task: LeaseTask, seat: Seat) -> LeaseResult:
+    """Lose the GPU at the first attempt of the first lease."""
+    if task.start == 0 and task.attempt == 0:
+        raise DeviceLostError("a kernel failed")
+    return run_lease(task, seat)
+
+
+ITEM_S = 0.01
+
+
+def sleep_through(task: LeaseTask, seat: Seat) -> LeaseResult:
+    """Take 10 ms for each item, on the worker whose port is even four times that; can be cut after any."""
+    pause = ITEM_S * (4 if int(seat.worker.rpartition(":")[2]) % 2 == 0 else 1)
+    began, at = time.time(), task.start
+    while at < task.stop and not is_cut(task.key):
+        time.sleep(pause)
+        at += 1
+    n, seconds = at - task.start, {"run": time.time() - began}
+    return LeaseResult(
+        0, task.start, at, n, n, seat.worker, "cpu", seconds, 1, began_at=began, ended_at=time.time()
+    )
 
 
 def wait_long(task: LeaseTask, seat: Seat) -> None:

@@ -8,8 +8,8 @@ import pytest
 import papilio
 from papilio.cluster.cuda import missing_for_cuda
 from papilio.kernels.gpu.discovery import list_gpus
+from papilio.partitioning import lease_policy
 from papilio.storage.store import GraphStore
-from papilio.tasks import plan as plan_module
 
 pytestmark = [
     pytest.mark.gpu,
@@ -31,8 +31,8 @@ def test_cuda_cluster_agrees_with_cpu(senate: GraphStore) -> None:
 @pytest.mark.multi_gpu
 @pytest.mark.skipif(len(list_gpus()) < 2, reason=f"{len(list_gpus())} GPUs are visible; needs 2")
 def test_every_gpu_answers_leases(senate: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-9)
-    monkeypatch.setattr(plan_module, "VECTOR_OVERHEAD", 1e9)
+    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e-9)
+    monkeypatch.setattr(lease_policy, "VECTOR_OVERHEAD", 1e9)
     with papilio.open_cluster("cuda") as cluster:
         assert len({worker.pid for worker in cluster.workers}) == len(list_gpus())
         for per in ("total", "vertex", "edge"):

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import time
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
 from threading import Timer
@@ -29,9 +30,10 @@ from papilio.errors import (
     StoreError,
     TilingError,
 )
+from papilio.partitioning import lease_policy
 from papilio.storage.store import GraphStore
-from papilio.tasks import plan as plan_module
 from papilio.tasks.job import LeaseTask
+from papilio.tasks.root_counter import RootCounter
 from papilio.tasks.sources import job_of_store
 from tests.cluster import functions
 from tests.cluster.conftest import dask_processes
@@ -42,8 +44,33 @@ def tasks(n: int, run_id: str) -> list[LeaseTask]:
     return [LeaseTask(make_job(), "cpu", "plan", run_id, 0, k, k + 1, 1) for k in range(n)]
 
 
+class FixedLeases:
+    """A source of leases of one item each, tried three times."""
+
+    def __init__(self, n: int, run_id: str) -> None:
+        self._pending = deque(tasks(n, run_id))
+
+    def take(self, n_workers: int) -> LeaseTask | None:
+        return self._pending.popleft() if self._pending else None
+
+    def answer(self, task: LeaseTask, result: Any) -> None:
+        pass
+
+    def lose(self, task: LeaseTask, worker: str, *, was_running: bool) -> None:
+        if task.attempt == 2:
+            raise ClusterError(f"{task} took 3 workers down")
+        attempt = task.attempt + was_running
+        self._pending.appendleft(replace(task, attempt=attempt, sequence=task.sequence + 1))
+
+    def fail(self, task: LeaseTask, error: Exception) -> None:
+        raise error
+
+    def predict_s(self, task: LeaseTask, worker: str) -> None:
+        pass
+
+
 def run(executor: Any, function: Any, n: int, run_id: str, in_flight: int = 2) -> list[Any]:
-    return list(executor.run(function, tasks(n, run_id), executor.workers, in_flight))
+    return list(executor.run(function, FixedLeases(n, run_id), executor.workers, in_flight))
 
 
 def test_tasks_go_to_workers_as_these_come_free(local: Executor) -> None:
@@ -73,24 +100,30 @@ def test_tampered_intervals_are_refused(
     function: Any, local: Executor, senate: GraphStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "run_lease", function)
-    monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-6)
-    with pytest.raises(TilingError, match="which the plan never handed out"):
+    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e-6)
+    with pytest.raises(TilingError, match="it was handed items"):
         papilio.count(senate, papilio.Butterfly(), cluster=local)
 
 
 def test_leases_that_never_come_back_are_noticed(
     local: Executor, senate: GraphStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-6)
-    whole = plan_module.CountPlan.tasks
-    monkeypatch.setattr(plan_module.CountPlan, "tasks", lambda *args: whole(*args)[:-1])
+    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e-6)
+    whole = RootCounter.take
+    total = papilio.plan(senate, papilio.Butterfly()).n_items
+
+    def take_all_but_the_last(counter: RootCounter, n_workers: int) -> LeaseTask | None:
+        task = whole(counter, n_workers)
+        return None if task is None or task.stop == total else task
+
+    monkeypatch.setattr(RootCounter, "take", take_all_but_the_last)
     with pytest.raises(TilingError, match="never finished"):
         papilio.count(senate, papilio.Butterfly(), cluster=local)
 
 
 def test_a_lost_worker_costs_time_only(senate: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-6)
-    monkeypatch.setattr(plan_module, "VECTOR_OVERHEAD", 1e9)
+    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e-6)
+    monkeypatch.setattr(lease_policy, "VECTOR_OVERHEAD", 1e9)
     finished: list[LeaseFinished] = []
 
     with LocalExecutor(2) as executor:
@@ -123,7 +156,7 @@ def test_no_worker_left_ends_the_run(scheduler_file: Path, monkeypatch: pytest.M
 def _blocked(executor: Any) -> Any:
     """Bind a task to a worker that does not exist."""
     gone = [replace(executor.workers[0], name="tcp://127.0.0.1:9")]
-    return executor.run(functions.report_interval, tasks(1, "gone"), gone, 2)
+    return executor.run(functions.report_interval, FixedLeases(1, "gone"), gone, 2)
 
 
 def test_a_lost_scheduler_ends_the_run(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import ctypes
 import math
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -281,6 +282,20 @@ class EmulatorDevice:
     def to_host(self, array: NDArray[Any]) -> NDArray[Any]:
         """A copy on the host, which is here."""
         return np.array(array)
+
+    def stream(self, number: int) -> AbstractContextManager[None]:
+        """Launches end before they return, so all streams are one."""
+        return nullcontext()
+
+    def mark(self) -> None:
+        """Nothing is under way."""
+
+    def wait(self, mark: None) -> None:
+        """Nothing to wait for."""
+
+    def guard(self) -> AbstractContextManager[None]:
+        """The emulator's errors name what goes wrong by themselves."""
+        return nullcontext()
 
     def free_bytes(self) -> int:
         """Device memory that can still be allocated, in bytes."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from papilio.errors import PapilioError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.engine import Partial
+from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
 from tests import oracle
 from tests.conftest import EngineCase
@@ -25,7 +25,9 @@ from tests.strategies import (
 )
 
 
-def expected(graph: BipartiteGraph, counts: oracle.Counts, work: int, per: Granularity) -> Partial:
+def expected(
+    graph: BipartiteGraph, counts: oracle.Counts, n_items: int, work: int, per: Granularity
+) -> Partial:
     """Put the oracle's answer into the form of a partial."""
     if per == "vertex":
         vectors = {
@@ -36,14 +38,14 @@ def expected(graph: BipartiteGraph, counts: oracle.Counts, work: int, per: Granu
         vectors = {"edge": np.array([counts.edge[edge] for edge in edge_list(graph)], np.uint64)}
     else:
         vectors = {}
-    return Partial(counts.total, work, vectors)
+    return Partial(n_items, counts.total, work, vectors)
 
 
 def assert_same(got: Partial, wanted: Partial) -> None:
     """Compare partials exactly, types included."""
     assert type(got.total) is int
     assert type(got.work) is int
-    assert (got.total, got.work) == (wanted.total, wanted.work)
+    assert (got.n_items, got.total, got.work) == (wanted.n_items, wanted.total, wanted.work)
     assert got.vectors.keys() == wanted.vectors.keys()
     for name, vector in wanted.vectors.items():
         assert isinstance(got.vectors[name], np.ndarray)
@@ -55,8 +57,10 @@ def assert_same(got: Partial, wanted: Partial) -> None:
 def test_equals_the_oracle(engine: EngineCase, per: Granularity) -> None:
     def law(graph: BipartiteGraph) -> None:
         edges = edge_list(graph)
-        work = sum(item.cost for item in oracle.work_items(edges))
-        assert_same(engine.count(graph, per), expected(graph, oracle.count_butterflies(edges), work, per))
+        items = oracle.work_items(edges)
+        work = sum(item.cost for item in items)
+        counts = oracle.count_butterflies(edges)
+        assert_same(engine.count(graph, per), expected(graph, counts, len(items), work, per))
 
     engine.check(bipartite_graphs(engine.max_side), law)
 
@@ -72,7 +76,7 @@ def test_items_and_their_order_follow_the_definition(engine: EngineCase, per: Gr
         assert work.tolist() == [item.cost for item in items]
         for at, item in enumerate(items):
             got = engine.engine.run(prepared, at, at + 1)
-            assert_same(got, expected(graph, item.counts, item.cost, per))
+            assert_same(got, expected(graph, item.counts, 1, item.cost, per))
 
     engine.check(bipartite_graphs(min(engine.max_side, 9)), law)
 
@@ -85,6 +89,41 @@ def test_any_split_folds_to_the_whole(engine: EngineCase, per: Granularity) -> N
 
     cuts = st.lists(st.integers(0, 2 * engine.max_side), max_size=6)
     engine.check(st.tuples(bipartite_graphs(engine.max_side), cuts), law)
+
+
+@pytest.mark.parametrize("per", GRANULARITIES)
+def test_a_run_that_is_cut_answers_for_the_items_that_it_finished(
+    engine: EngineCase, per: Granularity
+) -> None:
+    def law(drawn: tuple[BipartiteGraph, list[int], int]) -> None:
+        graph, at, patience = drawn
+        prepared = engine.engine.prepare(graph, Butterfly(), per)
+        bounds = sorted({each for each in at if 0 < each < prepared.n_items})
+        asked = 0
+
+        def cut() -> bool:
+            nonlocal asked
+            asked += 1
+            return asked > patience
+
+        first = engine.engine.run(prepared, 0, prepared.n_items, bounds, cut)
+        assert 0 <= first.n_items <= prepared.n_items
+        assert_same(first, engine.engine.run(prepared, 0, first.n_items))
+        rest = engine.engine.run(prepared, first.n_items, prepared.n_items)
+        assert_same(fold_partials(first, rest), engine.engine.run(prepared, 0, prepared.n_items))
+
+    cuts = st.lists(st.integers(0, 2 * engine.max_side), max_size=6)
+    engine.check(st.tuples(bipartite_graphs(engine.max_side), cuts, st.integers(0, 3)), law)
+
+
+@pytest.mark.parametrize("per", GRANULARITIES)
+def test_a_run_that_is_cut_at_once_ends_at_once(engine: EngineCase, per: Granularity) -> None:
+    graph = skewed_graph(3, 40, 60, 300)
+    prepared = engine.engine.prepare(graph, Butterfly(), per)
+    n_items = prepared.n_items
+    bounds = list(range(1, n_items, max(1, n_items // 8)))
+    cut = engine.engine.run(prepared, 0, n_items, bounds, lambda: True)
+    assert cut.n_items <= bounds[0]
 
 
 @pytest.mark.parametrize("per", GRANULARITIES)
@@ -166,8 +205,9 @@ DEGENERATE = {
 def test_graphs_without_butterflies(engine: EngineCase, name: str, per: Granularity) -> None:
     graph = DEGENERATE[name]
     got = engine.count(graph, per)
-    work = sum(item.cost for item in oracle.work_items(edge_list(graph)))
-    assert_same(got, expected(graph, oracle.Counts(), work, per))
+    items = oracle.work_items(edge_list(graph))
+    work = sum(item.cost for item in items)
+    assert_same(got, expected(graph, oracle.Counts(), len(items), work, per))
 
 
 @pytest.mark.parametrize("per", GRANULARITIES)
@@ -176,7 +216,8 @@ def test_isolated_vertices_change_nothing(engine: EngineCase, per: Granularity) 
     got = engine.count(graph_of(edges, 15, 40), per)
     counts = oracle.count_butterflies(edges)
     assert got.total == 1
-    assert_same(got, expected(graph_of(edges, 15, 40), counts, got.work, per))
+    n_items = len(oracle.work_items(edges))
+    assert_same(got, expected(graph_of(edges, 15, 40), counts, n_items, got.work, per))
 
 
 @pytest.mark.parametrize("per", GRANULARITIES)

@@ -78,6 +78,18 @@ def test_chunks_tile_the_items_with_even_costs() -> None:
     assert chunks.cut_by_cost(np.zeros(3, np.int64), threads=4) == [(0, 3)]
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_is_run_before_a_cut_are_the_first_chunks(threads: int) -> None:
+    seen: list[int] = []
+    runner = chunks.ChunkRunner(lambda: None, threads)
+    done = runner.run(
+        [(i, i + 1) for i in range(100)], lambda _, start, __: seen.append(start), lambda: len(seen) >= 10
+    )
+    assert 10 <= done <= 10 + threads
+    assert sorted(seen) == list(range(done))
+    assert len(runner.states) <= threads
+
+
 def test_an_error_in_one_thread_stops_the_others() -> None:
     """The first thread waits in chunk 0 until the other has failed: nearly all chunks are never begun."""
     seen: list[int] = []
@@ -92,7 +104,9 @@ def test_an_error_in_one_thread_stops_the_others() -> None:
             raise MemoryError("chunk 1")
 
     with pytest.raises(MemoryError, match="chunk 1"):
-        chunks.run_chunks([(i, i + 1) for i in range(1_000_000)], lambda: None, fail_in_chunk_1, threads=2)
+        chunks.ChunkRunner(lambda: None, threads=2).run(
+            [(i, i + 1) for i in range(1_000_000)], fail_in_chunk_1
+        )
     assert len(seen) < 1_000_000
 
 

@@ -20,7 +20,7 @@ vectors = st.lists(st.integers(0, 2**60), min_size=3, max_size=3)
 
 def partial(total: int, work: int, counts: list[int]) -> Partial:
     """Make a partial with one vector."""
-    return Partial(total, work, {"edge": np.array(counts, np.uint64)})
+    return Partial(1, total, work, {"edge": np.array(counts, np.uint64)})
 
 
 def content(of: Partial) -> tuple[int, int, dict[str, list[int]]]:
@@ -29,11 +29,12 @@ def content(of: Partial) -> tuple[int, int, dict[str, list[int]]]:
 
 
 def test_totals_fold_beyond_64_bits() -> None:
-    folded = Partial(0, 0)
+    folded = Partial(0, 0, 0)
     for _ in range(5):
-        folded = fold_partials(folded, Partial(2**64 - 1, 2**63))
+        folded = fold_partials(folded, Partial(7, 2**64 - 1, 2**63))
     assert folded.total == 5 * (2**64 - 1)
     assert folded.work == 5 * 2**63
+    assert folded.n_items == 35
 
 
 @given(st.lists(st.builds(partial, totals, totals, vectors), min_size=3, max_size=3))
@@ -58,7 +59,7 @@ def test_folding_leaves_its_arguments_alone() -> None:
 
 def test_partials_of_different_granularities_do_not_fold() -> None:
     with pytest.raises(UnsupportedError, match="edge"):
-        fold_partials(Partial(1, 1), partial(1, 1, [0, 0, 0]))
+        fold_partials(Partial(1, 1, 1), partial(1, 1, [0, 0, 0]))
 
 
 def test_engines_load_by_name() -> None:

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
+from papilio.partitioning.lease_policy import MAX_LEASE_S, MIN_LEASE_S, SHORTEST_LEASE_S, choose_lengths
 from papilio.partitioning.rates import work_rate
-from papilio.partitioning.root_ranges import CostTable, split_guided
+from papilio.partitioning.root_ranges import CostTable
+from papilio.partitioning.work_pool import Piece, WorkPool, split_guided
 
 costs_lists = st.lists(st.integers(0, 10**12), max_size=200)
 
@@ -50,7 +52,7 @@ def test_leases_tile_the_items_and_respect_the_minimum(
         at = stop
     assert at == len(costs)
     if len(leases) > 1:
-        assert min(table.work_of(*lease) for lease in leases) >= min_work
+        assert min(table.work_between(*lease) for lease in leases) >= min_work
 
 
 @given(st.integers(1, 50), st.integers(1, 1000), st.integers(2, 20))
@@ -87,6 +89,72 @@ def test_no_items_and_work_without_cost() -> None:
     assert split_guided(table_of([0, 0, 0]), 3, 5) == ((0, 3),)
 
 
+@given(costs_lists, st.integers(1, 40), st.data())
+def test_work_between_is_exact_at_breakpoints_and_adds_up_everywhere(
+    costs: list[int], max_entries: int, data: st.DataObject
+) -> None:
+    table = table_of(costs, max_entries)
+    items = st.integers(0, len(costs))
+    start, middle, stop = sorted((data.draw(items), data.draw(items), data.draw(items)))
+    parts = table.work_between(start, middle) + table.work_between(middle, stop)
+    assert parts == table.work_between(start, stop)
+    falling = sorted(costs, reverse=True)
+    if {start, stop} <= set(table.items):
+        assert parts == sum(falling[start:stop])
+
+
+@settings(max_examples=200)
+@given(costs_lists, st.integers(1, 40), st.integers(1, 9), st.integers(0, 10**12), st.data())
+def test_a_pool_hands_out_every_item_whatever_is_put_back(
+    costs: list[int], max_entries: int, n_workers: int, min_work: int, data: st.DataObject
+) -> None:
+    table = table_of(costs, max_entries)
+    pool = WorkPool([table], [Piece(0, 0, len(costs))] if costs else [])
+    answered: list[tuple[int, int]] = []
+    returns = 0
+    while (piece := pool.take(n_workers, min_work)) is not None:
+        assert piece.start < piece.stop
+        done = data.draw(st.integers(piece.start, piece.stop)) if returns < 10 else piece.stop
+        if done < piece.stop:
+            returns += 1
+            pool.put_back(Piece(0, done, piece.stop, piece.attempt))
+        if piece.start < done:
+            answered.append((piece.start, done))
+    assert pool.work_left == 0
+    assert not pool
+    ends = [0, *(stop for _, stop in sorted(answered))]
+    assert ends[-1] == len(costs)
+    assert [start for start, _ in sorted(answered)] == ends[:-1]
+
+
+def test_what_is_put_back_goes_first_and_keeps_its_attempts() -> None:
+    table = CostTable.from_costs(np.ones(100, dtype=np.int64))
+    pool = WorkPool([table], [Piece(0, 50, 100)])
+    pool.put_back(Piece(0, 0, 5, 2), Piece(0, 5, 9, 1))
+    assert pool.work_left == 59
+    assert pool.take(1, 100) == Piece(0, 0, 5, 2)
+    assert pool.take(1, 100) == Piece(0, 5, 9, 1)
+    assert pool.take(1, 10) == Piece(0, 50, 75, 0)
+    assert pool.work_left == 25
+
+
+def test_gaps_are_split_one_by_one() -> None:
+    table = CostTable.from_costs(np.ones(100, dtype=np.int64))
+    leases = split_guided(table, 2, 10, gaps=[(10, 15), (40, 80)])
+    assert leases[0] == (10, 15)
+    assert leases[1] == (40, 50)
+    assert leases[-1][1] == 80
+
+
+def test_lengths_follow_the_job_and_its_vectors() -> None:
+    assert choose_lengths(3600, 0).min_s == MIN_LEASE_S
+    assert choose_lengths(10, 0).min_s == 10 / 64
+    assert choose_lengths(0.1, 0).min_s == SHORTEST_LEASE_S
+    assert choose_lengths(3600, 2).min_s == 20
+    assert choose_lengths(3600, 6).max_s == 60
+    assert choose_lengths(3600, 0).max_s == MAX_LEASE_S
+
+
 def test_refuses_bad_arguments() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         split_guided(table_of([1]), 0, 1)
@@ -96,8 +164,6 @@ def test_refuses_bad_arguments() -> None:
         CostTable((0, 1, 2), (0, 3, 2))
     with pytest.raises(ValueError, match="starts at item 0"):
         CostTable((1, 2), (0, 3))
-    with pytest.raises(ValueError, match="no breakpoint"):
-        CostTable((0, 5), (0, 9)).work_of(0, 3)
     with pytest.raises(CapacityError, match="cannot be planned"):
         CostTable.from_costs(np.full(4, 2**61, dtype=np.int64))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import EngineName, Partial
+from papilio.kernels.engine import Cut, EngineName, Partial, never_cut
 from papilio.motifs import Butterfly, Granularity, Motif
 from papilio.partitioning.root_ranges import CostTable
 from papilio.tasks.job import JobSpec
@@ -40,6 +41,7 @@ class FakeEngine:
 
     name: EngineName = "cpu"
     prepare_s: float = 0.0
+    slice_s: float = 0.005
     prepared: int = 0
     intervals: list[tuple[int, int]] = field(default_factory=list)
     running: int = 0
@@ -55,18 +57,31 @@ class FakeEngine:
     def work(self, prepared: FakePrepared) -> NDArray[np.int64]:
         return prepared.costs
 
-    def run(self, prepared: FakePrepared, start: int, stop: int) -> Partial:
+    def slice_work(self, prepared: FakePrepared) -> int:
+        return 1
+
+    def run(
+        self,
+        prepared: FakePrepared,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+    ) -> Partial:
         with self._lock:
             self.running += 1
             self.overlapped |= self.running > 1
             self.intervals.append((start, stop))
-        time.sleep(0.005)
+        end = start
+        for bound in (*bounds, stop):
+            if end == bound or cut():
+                break
+            time.sleep(self.slice_s)
+            end = bound
         with self._lock:
             self.running -= 1
-        vectors = {
-            name: np.full(size, stop - start, dtype=np.uint64) for name, size in prepared.shape.items()
-        }
-        return Partial(stop - start, int(prepared.costs[start:stop].sum()), vectors)
+        vectors = {name: np.full(size, end - start, dtype=np.uint64) for name, size in prepared.shape.items()}
+        return Partial(end - start, end - start, int(prepared.costs[start:end].sum()), vectors)
 
 
 def make_job(**changes: Any) -> JobSpec:

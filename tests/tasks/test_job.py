@@ -32,7 +32,7 @@ def test_lease_keys_differ_in_everything_that_changes_the_result() -> None:
         replace(LEASE, partition=1),
         replace(LEASE, start=2),
         replace(LEASE, stop=8),
-        replace(LEASE, attempt=2),
+        replace(LEASE, sequence=2),
     ]
     assert len({LEASE.key, *(other.key for other in others)}) == len(others) + 1
     assert replace(LEASE).key == LEASE.key

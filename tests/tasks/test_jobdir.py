@@ -17,16 +17,16 @@ import papilio
 from papilio import Butterfly
 from papilio.errors import InputError, StoreError, TilingError
 from papilio.graph import BipartiteGraph
+from papilio.partitioning import lease_policy
 from papilio.partitioning.root_ranges import CostTable
+from papilio.partitioning.work_pool import split_guided
 from papilio.storage.ledger import Ledger
 from papilio.storage.results import write_partial_shard
-from papilio.tasks import plan as plan_module
 from papilio.tasks.job import JobSpec
 from papilio.tasks.jobdir import JobDirectory, list_jobs
 from papilio.tasks.jobsession import JobSession
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan, make_plan
-from papilio.tasks.remaining import split_remaining, work_between
 from papilio.tasks.run import LeaseResult, ShardRef
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
 
@@ -59,19 +59,11 @@ def test_leases_for_the_rest_tile_the_gaps(
     drawn: tuple[CostTable, list[tuple[int, int]]], n_workers: int, min_work: int
 ) -> None:
     table, gaps = drawn
-    pieces = split_remaining(table, gaps, n_workers, min_work)
-    items = [item for start, stop, _ in pieces for item in range(start, stop)]
+    pieces = split_guided(table, n_workers, min_work, gaps=gaps)
+    items = [item for start, stop in pieces for item in range(start, stop)]
     assert items == [item for start, stop in gaps for item in range(start, stop)]
-    assert all(start < stop for start, stop, _ in pieces)
-    assert sum(work for _, _, work in pieces) == sum(work_between(table, *gap) for gap in gaps)
-
-
-def test_without_a_gap_before_them_leases_are_those_of_the_plan() -> None:
-    plan = plan_of(COSTS * 10**9, n_workers=3)
-    table = plan.partitions[0].table
-    assert [(lease.start, lease.stop, lease.work) for lease in plan.leases] == split_remaining(
-        table, [(0, 30)], 3, int(plan_module.MIN_LEASE_S * 2e9), int(plan_module.MAX_LEASE_S * 2e9)
-    )
+    assert all(start < stop for start, stop in pieces)
+    assert sum(table.work_between(*each) for each in pieces) == sum(table.work_between(*gap) for gap in gaps)
 
 
 def resumed_plan(plan: CountPlan, finished: list[tuple[int, int, int]], n_workers: int = 2) -> CountPlan:
@@ -228,9 +220,9 @@ def test_a_graph_in_memory_goes_on_by_counting_it_again(
     source = np.random.default_rng(5)
     graph = BipartiteGraph.from_edges(*np.nonzero(source.random((60, 50)) < 0.3))
     expected = papilio.count(graph, Butterfly(), per="edge", engine="cpu")
-    monkeypatch.setattr(plan_module, "MIN_LEASE_S", 1e-9)
-    monkeypatch.setattr(plan_module, "MAX_LEASE_S", 1e-6)
-    monkeypatch.setattr(plan_module, "VECTOR_OVERHEAD", 1e9)
+    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e-9)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-6)
+    monkeypatch.setattr(lease_policy, "VECTOR_OVERHEAD", 1e9)
 
     class Stop(Exception):
         pass

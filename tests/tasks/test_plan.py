@@ -9,15 +9,10 @@ import numpy as np
 import pytest
 
 from papilio.errors import CapacityError, TilingError
+from papilio.partitioning.lease_policy import VECTOR_OVERHEAD
 from papilio.partitioning.rates import work_rate
 from papilio.tasks.memory import predict_memory, require_memory
-from papilio.tasks.plan import (
-    MIN_LEASE_S,
-    VECTOR_BYTES_PER_S,
-    VECTOR_OVERHEAD,
-    CountPlan,
-    Lease,
-)
+from papilio.tasks.plan import VECTOR_BYTES_PER_S, CountPlan, Lease
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
 
 RATE = work_rate("butterfly", "cpu").per_second
@@ -36,12 +31,12 @@ def test_empty_job_has_no_leases_and_is_valid() -> None:
     plan.validate()
 
 
-def test_leases_are_guided_and_not_below_half_a_second() -> None:
+def test_leases_are_guided_and_not_below_a_part_of_a_fair_share() -> None:
     plan = plan_of(HEAVY, n_workers=4)
     plan.validate()
     works = [lease.work for lease in plan.leases]
     assert works[0] == max(works) == pytest.approx(HEAVY.sum() / 8, rel=0.01)
-    assert min(works) >= MIN_LEASE_S * RATE * 4
+    assert min(works) >= 12.5 / 64 * RATE * 4 - 1
     assert sum(works) == plan.total_work == int(HEAVY.sum())
     assert plan.predicted_run_s == pytest.approx(12.5)
 
@@ -96,13 +91,6 @@ def test_plan_needs_the_cost_table() -> None:
     report = replace(make_report(HEAVY), table=None)
     with pytest.raises(ValueError, match="no cost table"):
         make_plan(make_job(), "cpu", "", (make_worker(),), report, predict_memory(make_job(), "cpu"))
-
-
-def test_tasks_carry_plan_and_interval() -> None:
-    plan = plan_of(HEAVY, 2)
-    tasks = plan.tasks("run", None)
-    assert [(t.start, t.stop) for t in tasks] == [(lease.start, lease.stop) for lease in plan.leases]
-    assert {task.plan_key for task in tasks} == {plan.key}
 
 
 def test_a_job_that_cannot_fit_names_worker_need_and_limit() -> None:

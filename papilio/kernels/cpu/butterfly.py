@@ -9,7 +9,7 @@ to one item.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,14 +20,15 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
 from papilio.kernels.cpu import butterfly_kernels as kernels
 from papilio.kernels.cpu.butterfly_kernels import KeptStarts, Tables
-from papilio.kernels.cpu.chunks import available_threads, cut_by_cost, run_chunks
+from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
 from papilio.kernels.cpu.wedges import WedgeIndex, index_wedges
-from papilio.kernels.engine import EngineName, Partial, require_request
+from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
 from papilio.motifs import Butterfly, Granularity, Motif
 
 __all__ = ["ButterflyCpu", "PreparedButterflyCpu"]
 
-Vectors = dict[str, NDArray[np.uint64]]
+SLICE_WEDGES_PER_EDGE = 80
+"""A pass over the kept starts costs about four wedges an edge: at this slice, a twentieth of its work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,36 +93,46 @@ class ButterflyCpu:
         """Return the counted wedges of each item, shape (n_items,), heaviest first."""
         return prepared.index.costs
 
-    def run(self, prepared: PreparedButterflyCpu, start: int, stop: int) -> Partial:
-        """Count exactly the items of ``[start, stop)``.
+    def slice_work(self, prepared: PreparedButterflyCpu) -> int:
+        """Per edge, every slice passes over all edges of both layers; otherwise slices cost nothing."""
+        return SLICE_WEDGES_PER_EDGE * prepared.index.n_edges if prepared.per == "edge" else 1
+
+    def run(
+        self,
+        prepared: PreparedButterflyCpu,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+    ) -> Partial:
+        """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
 
         Raises
         ------
         InputError
             When the interval is not within ``[0, n_items]``.
         """
-        if not 0 <= start <= stop <= prepared.n_items:
-            raise InputError(f"items [{start}, {stop}) are not within [0, {prepared.n_items})")
+        require_interval(start, stop, prepared.n_items)
         index = prepared.index
-        work = int(index.costs[start:stop].sum())
         if prepared.per == "edge":
-            total, vectors = self._run_edges(index, start, stop)
-        elif prepared.per == "vertex":
-            total, vectors = self._run_vertices(index, start, stop)
-        else:
-            total, vectors = self._run_total(index, start, stop)
-        return Partial(total, work, vectors)
+            return self._run_edges(index, [start, *bounds, stop], cut)
+        if prepared.per == "vertex":
+            return self._run_vertices(index, start, stop, len(bounds) + 1, cut)
+        return self._run_total(index, start, stop, len(bounds) + 1, cut)
 
-    def _run_total(self, index: WedgeIndex, start: int, stop: int) -> tuple[int, Vectors]:
+    def _run_total(self, index: WedgeIndex, start: int, stop: int, n_slices: int, cut: Cut) -> Partial:
         rows, items = index.rows, index.items[start:stop]
 
         def count(tables: Tables, begin: int, end: int) -> None:
             kernels.count_total(rows, items, begin, end, tables)
 
-        chunks = cut_by_cost(index.costs[start:stop], self.threads)
-        return _sum_tables(run_chunks(chunks, _tables_of(index), count, self.threads)), {}
+        runner = ChunkRunner(_tables_of(index), self.threads)
+        chunks = cut_by_cost(index.costs[start:stop], self.threads, n_slices)
+        n_items = _items_in(chunks, runner.run(chunks, count, cut))
+        work = int(index.costs[start : start + n_items].sum())
+        return Partial(n_items, _sum_tables(runner.states), work)
 
-    def _run_vertices(self, index: WedgeIndex, start: int, stop: int) -> tuple[int, Vectors]:
+    def _run_vertices(self, index: WedgeIndex, start: int, stop: int, n_slices: int, cut: Cut) -> Partial:
         rows, items = index.rows, index.items[start:stop]
         n_rows = index.n_u + index.n_v
         make_tables = _tables_of(index)
@@ -134,29 +145,39 @@ class ButterflyCpu:
 
         # Each thread has a vector of its own; together they take no more memory than twice the index.
         threads = min(self.threads, max(1, 2 * index.nbytes // (8 * n_rows + 1)))
-        chunks = cut_by_cost(index.costs[start:stop], threads)
-        states = run_chunks(chunks, make_state, count, threads)
-        counts = states[0][1]
-        for _, more in states[1:]:
+        runner = ChunkRunner(make_state, threads)
+        chunks = cut_by_cost(index.costs[start:stop], threads, n_slices)
+        n_items = _items_in(chunks, runner.run(chunks, count, cut))
+        counts = runner.states[0][1]
+        for _, more in runner.states[1:]:
             counts += more
         vector_u, vector_v = np.empty(index.n_u, np.uint64), np.empty(index.n_v, np.uint64)
         vector_u[index.order_u] = counts[: index.n_u]
         vector_v[index.order_v] = counts[index.n_u :]
-        return _sum_tables([tables for tables, _ in states]), {"u": vector_u, "v": vector_v}
+        total = _sum_tables([tables for tables, _ in runner.states])
+        work = int(index.costs[start : start + n_items].sum())
+        return Partial(n_items, total, work, {"u": vector_u, "v": vector_v})
 
-    def _run_edges(self, index: WedgeIndex, start: int, stop: int) -> tuple[int, Vectors]:
-        """Run starts, then hubs, of one layer after the other: each edge has one writer at any time."""
+    def _run_edges(self, index: WedgeIndex, bounds: Sequence[int], cut: Cut) -> Partial:
+        """Run, in every slice, starts, then hubs, of one layer after the other: each edge has one writer."""
         support = np.zeros(index.n_edges, np.uint64)
-        items, costs = index.items[start:stop], index.costs[start:stop]
         layer_u, layer_v = (0, index.n_u), (index.n_u, index.n_u + index.n_v)
-        total = 0
-        for layer, other in ((layer_u, layer_v), (layer_v, layer_u)):
-            chosen = (items >= layer[0]) & (items < layer[1])
-            if bool(chosen.any()):
-                total += self._run_edge_starts(index, items[chosen], costs[chosen], support)
-                starts = self._keep_starts(index, items[chosen], layer, other)
-                self._run_edge_hubs(index, starts, layer, support)
-        return total, {"edge": support}
+        starts_runner = ChunkRunner(_tables_of(index), self.threads)
+        hubs_runner = ChunkRunner(_tables_of(index), self.threads)
+        begin = end = bounds[0]
+        for stop in bounds[1:]:
+            if cut():
+                break
+            items, costs = index.items[end:stop], index.costs[end:stop]
+            for layer, other in ((layer_u, layer_v), (layer_v, layer_u)):
+                chosen = (items >= layer[0]) & (items < layer[1])
+                if bool(chosen.any()):
+                    self._run_edge_starts(index, items[chosen], costs[chosen], support, starts_runner)
+                    starts = self._keep_starts(index, items[chosen], layer, other)
+                    self._run_edge_hubs(index, starts, layer, support, hubs_runner)
+            end = stop
+        work = int(index.costs[begin:end].sum())
+        return Partial(end - begin, _sum_tables(starts_runner.states), work, {"edge": support})
 
     def _run_edge_starts(
         self,
@@ -164,14 +185,14 @@ class ButterflyCpu:
         items: NDArray[np.int64],
         costs: NDArray[np.int64],
         support: NDArray[np.uint64],
-    ) -> int:
+        runner: ChunkRunner[Tables],
+    ) -> None:
         rows = index.rows
 
         def count(tables: Tables, begin: int, end: int) -> None:
             kernels.count_start_edges(rows, index.edge_ids, items, begin, end, tables, support)
 
-        chunks = cut_by_cost(costs, self.threads)
-        return _sum_tables(run_chunks(chunks, _tables_of(index), count, self.threads))
+        runner.run(cut_by_cost(costs, self.threads), count)
 
     def _keep_starts(
         self, index: WedgeIndex, items: NDArray[np.int64], layer: tuple[int, int], other: tuple[int, int]
@@ -186,11 +207,16 @@ class ButterflyCpu:
             kernels.keep_members(rows, member, other[0] + begin, other[0] + end, starts)
 
         degrees = np.diff(index.offsets[other[0] : other[1] + 1])
-        run_chunks(cut_by_cost(degrees, self.threads), lambda: None, keep, self.threads)
+        ChunkRunner(lambda: None, self.threads).run(cut_by_cost(degrees, self.threads), keep)
         return starts
 
     def _run_edge_hubs(
-        self, index: WedgeIndex, starts: KeptStarts, layer: tuple[int, int], support: NDArray[np.uint64]
+        self,
+        index: WedgeIndex,
+        starts: KeptStarts,
+        layer: tuple[int, int],
+        support: NDArray[np.uint64],
+        runner: ChunkRunner[Tables],
     ) -> None:
         rows = index.rows
 
@@ -199,13 +225,18 @@ class ButterflyCpu:
             kernels.count_hub_edges(rows, index.split, index.edge_ids, starts, *hubs, tables, support)
 
         behind = np.diff(index.offsets[layer[0] : layer[1] + 1]) - index.split[layer[0] : layer[1]]
-        run_chunks(cut_by_cost(behind, self.threads), _tables_of(index), count, self.threads)
+        runner.run(cut_by_cost(behind, self.threads), count)
 
 
 def _tables_of(index: WedgeIndex) -> Callable[[], Tables]:
     """Return the maker of one thread's tables."""
     n_ranks, max_degree = max(index.n_u, index.n_v), index.max_degree
     return lambda: kernels.make_tables(n_ranks, max_degree)
+
+
+def _items_in(chunks: Sequence[tuple[int, int]], n_chunks: int) -> int:
+    """Return the number of items in the first ``n_chunks`` chunks, which begin at 0."""
+    return chunks[n_chunks - 1][1] if n_chunks else 0
 
 
 def _sum_tables(tables: list[Tables]) -> int:

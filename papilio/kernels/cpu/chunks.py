@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["available_threads", "cut_by_cost", "run_chunks"]
+from papilio.kernels.engine import Cut, never_cut
+
+__all__ = ["ChunkRunner", "available_threads", "cut_by_cost"]
 
 State = TypeVar("State")
 
@@ -35,7 +37,7 @@ def available_threads() -> int:
     return os.cpu_count() or 1
 
 
-def cut_by_cost(costs: NDArray[np.int64], threads: int) -> list[tuple[int, int]]:
+def cut_by_cost(costs: NDArray[np.int64], threads: int, n_slices: int = 1) -> list[tuple[int, int]]:
     """Cut ``[0, len(costs))`` into consecutive intervals of about equal cost, for ``threads`` threads.
 
     Parameters
@@ -44,52 +46,83 @@ def cut_by_cost(costs: NDArray[np.int64], threads: int) -> list[tuple[int, int]]
         Non-negative costs; their sum is below 2^63.
     threads : int
         One interval is returned when the work is too small to share.
+    n_slices : int
+        Slices of the run: each is worth a chunk for every thread at least.
     """
     if costs.size == 0:
         return []
     ends = np.cumsum(costs)
     total = int(ends[-1])
-    n_chunks = 1 if threads == 1 or total < SERIAL_COST else threads * CHUNKS_PER_THREAD
+    per_thread = n_slices if threads == 1 else max(CHUNKS_PER_THREAD, n_slices)
+    n_chunks = 1 if total < SERIAL_COST else threads * per_thread
     targets = np.arange(1, n_chunks, dtype=np.int64) * (total // n_chunks)
     inner = np.searchsorted(ends, targets, side="left") + 1
     cuts = np.unique(np.concatenate(([0], np.minimum(inner, costs.size), [costs.size])))
     return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
 
-def run_chunks(
-    chunks: list[tuple[int, int]],
-    make_state: Callable[[], State],
-    kernel: Callable[[State, int, int], Any],
-    threads: int,
-) -> list[State]:
-    """Run ``kernel(state, start, stop)`` once for every chunk and return the states that were used.
+class ChunkRunner(Generic[State]):
+    """Threads that take chunks, first to last, as they come free; each with a state of its own.
 
-    Each thread makes one state and takes chunks, first to last, as it comes free. With one thread or one
-    chunk everything runs in the caller. An exception in any thread drops the chunks not yet begun and is
-    raised here.
+    Parameters
+    ----------
+    make_state : callable
+        Makes the state of one thread; what is made is used again by later calls of :meth:`run`.
+    threads : int
+        With one thread, or one chunk, everything runs in the caller.
     """
-    queue = deque(chunks)
 
-    def drain() -> State:
-        state = make_state()
-        try:
-            while True:
-                try:
-                    start, stop = queue.popleft()
-                except IndexError:
-                    return state
-                kernel(state, start, stop)
-        except BaseException:
-            queue.clear()
-            raise
+    def __init__(self, make_state: Callable[[], State], threads: int) -> None:
+        self.states: list[State] = []
+        self._make_state, self._threads = make_state, threads
+        self._idle: deque[State] = deque()
 
-    n_workers = min(threads, len(chunks))
-    if n_workers <= 1:
-        return [drain()]
-    with ThreadPoolExecutor(n_workers, thread_name_prefix="papilio-cpu") as pool:
-        futures = [pool.submit(drain) for _ in range(n_workers)]
+    def run(
+        self,
+        chunks: Sequence[tuple[int, int]],
+        kernel: Callable[[State, int, int], Any],
+        cut: Cut = never_cut,
+    ) -> int:
+        """Run ``kernel(state, start, stop)`` once for every chunk and return how many of them were run.
+
+        Those are the first ones: all, unless ``cut`` became true. An exception in any thread drops the chunks
+        not yet begun and is raised here.
+        """
+        queue = deque(chunks)
+
+        def drain() -> int:
+            state = self._take_state()
+            done = 0
+            try:
+                while not cut():
+                    try:
+                        start, stop = queue.popleft()
+                    except IndexError:
+                        break
+                    kernel(state, start, stop)
+                    done += 1
+                return done
+            except BaseException:
+                queue.clear()
+                raise
+            finally:
+                self._idle.append(state)
+
+        n_threads = min(self._threads, len(chunks))
+        if n_threads <= 1:
+            return drain()
+        with ThreadPoolExecutor(n_threads, thread_name_prefix="papilio-cpu") as pool:
+            futures = [pool.submit(drain) for _ in range(n_threads)]
+            try:
+                return sum(future.result() for future in futures)
+            except BaseException:
+                queue.clear()
+                raise
+
+    def _take_state(self) -> State:
         try:
-            return [future.result() for future in futures]
-        except BaseException:
-            queue.clear()
-            raise
+            return self._idle.popleft()
+        except IndexError:
+            state = self._make_state()
+            self.states.append(state)
+            return state

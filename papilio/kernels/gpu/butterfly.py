@@ -7,17 +7,17 @@ them, and only a total is asked for), all others through a counter table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError, InputError
+from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import MAX_START_COUNT, check_vertices
-from papilio.kernels.engine import EngineName, Partial, require_request
+from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.gpu.wedge_graph import WedgeGraph, build_wedge_graph, fill_hub_rows, gather_edges
 from papilio.kernels.tuning import DENSE_BITS, TableClass, WedgeTuning, wedge_tuning
@@ -118,10 +118,14 @@ class ButterflyGpu:
             When the graph or one of its counts passes what the kernels are proven for.
         """
         require_request("butterfly", Butterfly, graph, motif, per)
-        xp = self.device.xp
         if graph.n_edges == 0:
-            none = xp.zeros(0, dtype=np.int32)
+            none = self.device.xp.zeros(0, dtype=np.int32)
             return PreparedButterflyGpu(graph, per, None, none, none, none, None, (), none)
+        with self.device.guard():
+            return self._prepare(graph, per)
+
+    def _prepare(self, graph: BipartiteGraph, per: Granularity) -> PreparedButterflyGpu:
+        xp = self.device.xp
         built = build_wedge_graph(self.device, graph, self.tuning)
         if per == "vertex":
             check_vertices(graph, int(built.degree.max()))
@@ -137,24 +141,36 @@ class ButterflyGpu:
         """Wedges of each work item, int64 of shape (n_items,), falling, host."""
         return self.device.to_host(prepared.costs).astype(np.int64)
 
-    def run(self, prepared: PreparedButterflyGpu, start: int, stop: int) -> Partial:
-        """Count the butterflies of the items ``[start, stop)``.
+    def slice_work(self, prepared: PreparedButterflyGpu) -> int:
+        """A slice costs its launches alone, which run while the slice before still does."""
+        return 1
+
+    def run(
+        self,
+        prepared: PreparedButterflyGpu,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+    ) -> Partial:
+        """Count the butterflies of the items ``[start, stop)``, or of the first of them if the run is cut.
 
         Raises
         ------
         InputError
             When the interval does not lie in ``[0, n_items]``.
+        DeviceLostError
+            When a kernel failed and the device is lost to this process.
         """
-        if not 0 <= start <= stop <= prepared.n_items:
-            raise InputError(f"interval [{start}, {stop}) does not lie in [0, {prepared.n_items})")
-        xp = self.device.xp
-        total = xp.zeros(2, dtype=np.uint64)
-        result = self._empty_result(prepared)
-        if start < stop:
-            self._launch_all(prepared, start, stop, total, result)
-        low, high = (int(part) for part in self.device.to_host(total))
-        work = int(prepared.costs[start:stop].sum()) if start < stop else 0
-        return Partial(low + (high << 32), work, self._vectors(prepared, result))
+        require_interval(start, stop, prepared.n_items)
+        with self.device.guard():
+            total = self.device.xp.zeros(2, dtype=np.uint64)
+            result, end = self._empty_result(prepared), start
+            if start < stop:
+                end = self._run_slices(prepared, [start, *bounds, stop], cut, total, result)
+            low, high = (int(part) for part in self.device.to_host(total))
+            work = int(prepared.costs[start:end].sum()) if start < end else 0
+            return Partial(end - start, low + (high << 32), work, self._vectors(prepared, result))
 
     def _choose_hub_starts(self, graph: WedgeGraph, items: Any, per: Granularity) -> Any:
         """Mark the starts whose hub wedges repay reading a row of the bit matrix for each of their entries."""
@@ -222,10 +238,59 @@ class ButterflyGpu:
         scheduled.sort()
         return tuple(launches), scheduled
 
-    def _launch_all(
-        self, prepared: PreparedButterflyGpu, start: int, stop: int, total: Any, result: Any
+    def _run_slices(
+        self, prepared: PreparedButterflyGpu, bounds: Sequence[int], cut: Cut, total: Any, result: Any
+    ) -> int:
+        """Launch slice after slice, one ahead of the one that runs; return the item at which the run ended."""
+        launches = prepared.launches
+        found = self._find_bounds(prepared, bounds)
+        rows = [
+            prepared.items[(prepared.scheduled[ends[0] : ends[-1]] & _LOW_MASK).astype(np.int64)]
+            for ends in found
+        ]
+        counters = self.device.xp.zeros((len(bounds), len(launches)), dtype=np.int32)
+        marks: list[list[Any]] = []
+        stream = 0
+        for at in range(len(bounds) - 1):
+            marks.append([])
+            for number in reversed(range(len(launches))):
+                first, last = (int(end - found[number][0]) for end in found[number][at : at + 2])
+                if first < last:
+                    with self.device.stream(stream):
+                        counter = counters[at, number : number + 1]
+                        self._launch(
+                            prepared, launches[number], rows[number][first:last], counter, total, result
+                        )
+                        marks[at].append(self.device.mark())
+                    stream += 1
+            if at + 2 == len(bounds):
+                break
+            for mark in marks[at - 1] if at else []:
+                self.device.wait(mark)
+            if cut():
+                return bounds[at + 1]
+        return bounds[-1]
+
+    def _find_bounds(self, prepared: PreparedButterflyGpu, bounds: Sequence[int]) -> NDArray[np.int64]:
+        """Return where the items of ``bounds`` stand in ``scheduled``: shape (schedules, bounds), host."""
+        schedules = np.arange(len(prepared.launches), dtype=np.uint64) << _SHIFT
+        keys = schedules[:, np.newaxis] + np.asarray(bounds, dtype=np.uint64)
+        xp = self.device.xp
+        found = self.device.to_host(
+            xp.searchsorted(prepared.scheduled, xp.asarray(keys.ravel()), side="left")
+        )
+        return found.reshape(keys.shape).astype(np.int64)
+
+    def _launch(
+        self,
+        prepared: PreparedButterflyGpu,
+        launch: _Launch,
+        rows: Any,
+        counter: Any,
+        total: Any,
+        result: Any,
     ) -> None:
-        xp, graph, tuning = self.device.xp, prepared.graph, self.tuning
+        graph, tuning, n_rows = prepared.graph, self.tuning, int(rows.size)
         assert graph is not None
         module = self.device.load(
             "butterfly", {"PER": GRANULARITIES.index(prepared.per), "HUB_WORDS": tuning.hub_words}
@@ -238,36 +303,17 @@ class ButterflyGpu:
             prepared.uses_hubs,
             np.int32(graph.n_u),
         )
-        counters = xp.zeros(len(prepared.launches), dtype=np.int32)
-        for at, first, last in self._intervals(prepared, start, stop):
-            launch = prepared.launches[at]
-            rows = prepared.items[(prepared.scheduled[first:last] & _LOW_MASK).astype(np.int64)]
-            n_rows = last - first
-            by_warp = launch.kernel in ("butterfly_match", "butterfly_hubs_warp")
-            per_block = launch.threads // 32 * tuning.warp_items if by_warp else 1
-            blocks = min((n_rows + per_block - 1) // per_block, tuning.blocks_per_sm * self.device.sm_count)
-            hub_args = (prepared.hub_rows,) if launch.kernel.startswith("butterfly_hubs") else ()
-            own = () if launch.argument is None else (np.int32(launch.argument),)
-            module.get_function(launch.kernel)(
-                (blocks,),
-                (launch.threads,),
-                (*graph_args, *hub_args, rows, np.int32(n_rows), counters[at : at + 1], *own, total, result),
-                shared_mem=launch.shared_bytes,
-            )
-
-    def _intervals(
-        self, prepared: PreparedButterflyGpu, start: int, stop: int
-    ) -> Iterator[tuple[int, int, int]]:
-        """Yield (schedule, first, last) into ``scheduled`` for the items ``[start, stop)``, heavy schedules first."""
-        schedules = np.arange(len(prepared.launches), dtype=np.uint64) << _SHIFT
-        edges = np.concatenate((schedules + np.uint64(start), schedules + np.uint64(stop)))
-        found = self.device.to_host(
-            self.device.xp.searchsorted(prepared.scheduled, self.device.xp.asarray(edges), side="left")
+        by_warp = launch.kernel in ("butterfly_match", "butterfly_hubs_warp")
+        per_block = launch.threads // 32 * tuning.warp_items if by_warp else 1
+        blocks = min((n_rows + per_block - 1) // per_block, tuning.blocks_per_sm * self.device.sm_count)
+        hub_args = (prepared.hub_rows,) if launch.kernel.startswith("butterfly_hubs") else ()
+        own = () if launch.argument is None else (np.int32(launch.argument),)
+        module.get_function(launch.kernel)(
+            (blocks,),
+            (launch.threads,),
+            (*graph_args, *hub_args, rows, np.int32(n_rows), counter, *own, total, result),
+            shared_mem=launch.shared_bytes,
         )
-        firsts, lasts = found[: schedules.size], found[schedules.size :]
-        for at in reversed(range(schedules.size)):
-            if firsts[at] < lasts[at]:
-                yield at, int(firsts[at]), int(lasts[at])
 
     def _empty_result(self, prepared: PreparedButterflyGpu) -> Any:
         graph = prepared.graph

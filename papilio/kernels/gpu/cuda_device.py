@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import cupy
 from numpy.typing import NDArray
 
-from papilio.errors import EngineUnavailableError
-from papilio.kernels.gpu.device import Kernel, Module, read_source
+from papilio.errors import DeviceLostError, EngineUnavailableError
+from papilio.kernels.gpu.device import N_STREAMS, Kernel, Module, read_source
 
 __all__ = ["CudaDevice"]
 
@@ -57,6 +58,7 @@ class CudaDevice:
         self.sm_count = int(attributes["MultiProcessorCount"])
         self.max_shared_bytes = int(attributes["MaxSharedMemoryPerBlockOptin"])
         self._modules: dict[tuple[Any, ...], _CudaModule] = {}
+        self._streams = [cupy.cuda.Stream() for _ in range(N_STREAMS)]
 
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:
         key = (stem, *sorted(defines.items()))
@@ -72,6 +74,38 @@ class CudaDevice:
     def synchronize(self) -> None:
         cupy.cuda.get_current_stream().synchronize()
 
+    def stream(self, number: int) -> AbstractContextManager[Any]:
+        stream: AbstractContextManager[Any] = self._streams[number % N_STREAMS]
+        return stream
+
+    def mark(self) -> Any:
+        event = cupy.cuda.Event(block=True, disable_timing=True)
+        event.record()
+        return event
+
+    def wait(self, mark: Any) -> None:
+        mark.synchronize()
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        try:
+            yield
+        except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+            if _is_lost():
+                raise DeviceLostError(
+                    f"a kernel failed and the GPU refuses all further work of this process ({error})"
+                ) from error
+            raise
+
     def free_bytes(self) -> int:
         free, _ = cupy.cuda.runtime.memGetInfo()
         return int(free) + int(cupy.get_default_memory_pool().free_bytes())
+
+
+def _is_lost() -> bool:
+    """Return whether the context of the device still reports an error when asked again."""
+    try:
+        cupy.cuda.runtime.deviceSynchronize()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return True
+    return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +16,10 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 
-__all__ = ["SOURCES", "Device", "Kernel", "Module", "check_fits", "read_source"]
+__all__ = ["N_STREAMS", "SOURCES", "Device", "Kernel", "Module", "check_fits", "read_source"]
+
+N_STREAMS = 4
+"""Streams of a device: enough that a launch fills the processors that the one before leaves idle."""
 
 SOURCES = Path(__file__).resolve().parent.parent / "cuda"
 """Folder of the ``.cu`` and ``.cuh`` files."""
@@ -61,6 +65,32 @@ class Device(Protocol):
 
     def synchronize(self) -> None:
         """Wait until all submitted work is done."""
+        ...
+
+    def stream(self, number: int) -> AbstractContextManager[Any]:
+        """Send the launches of the block to one of :data:`N_STREAMS` streams, the one of this number modulo.
+
+        Launches of one stream run in order. All streams wait for what was submitted outside of them, and what is
+        submitted outside waits for them.
+        """
+        ...
+
+    def mark(self) -> Any:
+        """Return an event at the present end of the current stream."""
+        ...
+
+    def wait(self, mark: Any) -> None:
+        """Wait until the stream of an event has come by it, without the interpreter lock."""
+        ...
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Name what goes wrong inside the block.
+
+        Raises
+        ------
+        DeviceLostError
+            When a kernel failed in a way after which the process cannot use the device.
+        """
         ...
 
     def free_bytes(self) -> int:

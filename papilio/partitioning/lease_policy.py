@@ -1,0 +1,56 @@
+"""How long leases should be: long enough that handing one out costs nothing, short enough to share the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["MAX_LEASE_S", "MIN_LEASE_S", "SHORTEST_LEASE_S", "LeaseLengths", "choose_lengths"]
+
+MIN_LEASE_S = 0.5
+"""Least predicted time of a lease of a long job: scheduling one takes about 2 ms, half a percent of this."""
+
+SHORTEST_LEASE_S = 0.05
+"""Least predicted time of a lease of a short job."""
+
+FAIR_PARTS = 64
+"""No lease need be shorter than a worker's share of the job divided by this."""
+
+MAX_LEASE_S = 20.0
+"""A lease aims no higher, so that progress moves and a lost worker costs little."""
+
+VECTOR_OVERHEAD = 0.1
+"""Largest share of a lease that its vector may cost, as long as every worker gets a lease."""
+
+
+@dataclass(frozen=True)
+class LeaseLengths:
+    """Bounds on the predicted time of a lease.
+
+    Attributes
+    ----------
+    min_s, max_s : float
+    reason : str
+        Why not shorter.
+    """
+
+    min_s: float
+    max_s: float
+    reason: str
+
+
+def choose_lengths(fair_s: float, vector_s: float) -> LeaseLengths:
+    """Bound the time of the leases of a job.
+
+    Parameters
+    ----------
+    fair_s : float
+        Predicted time of the job on all its workers.
+    vector_s : float
+        What the vector of one lease costs by itself; 0 when it has none.
+    """
+    min_s = min(MIN_LEASE_S, max(SHORTEST_LEASE_S, fair_s / FAIR_PARTS))
+    reason = f"scheduling a lease costs about 2 ms, so none is below {min_s:.3g} s"
+    if vector_s > 0:
+        min_s = max(min_s, min(vector_s / VECTOR_OVERHEAD, fair_s / (1 + 1 / 64)))
+        reason = f"every lease gives a vector of all counts, which alone costs about {vector_s:.3g} s"
+    return LeaseLengths(min_s, max(MAX_LEASE_S, min_s), reason)

@@ -1,0 +1,130 @@
+"""Work items that no worker holds, handed out as leases of shrinking size.
+
+Leases are guided: each takes a fixed share of the work that is still left, so that they are long at the start
+(little overhead) and short at the end (all workers finish together).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from papilio.partitioning.root_ranges import CostTable, Interval
+
+__all__ = ["GUIDED_SHARE", "Piece", "WorkPool", "split_guided"]
+
+GUIDED_SHARE = 2
+"""A lease takes 1 / (GUIDED_SHARE * workers) of the work left: with 2, a first lease that runs twice as
+long as predicted still ends before the rest does."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Items [start, stop) of one partition.
+
+    Attributes
+    ----------
+    partition, start, stop : int
+    attempt : int
+        How many times workers failed with all of these items.
+    """
+
+    partition: int
+    start: int
+    stop: int
+    attempt: int = 0
+
+
+class WorkPool:
+    """Pieces in line; what is put back goes first.
+
+    Parameters
+    ----------
+    tables : mapping-like sequence of CostTable
+        Costs of the items, by partition.
+    pieces : iterable of Piece
+        What is to be handed out, disjoint, in this order.
+    """
+
+    def __init__(self, tables: Sequence[CostTable], pieces: Iterable[Piece]) -> None:
+        self._tables = tables
+        self._pieces = deque(pieces)
+        self._left = sum(self.work_of(piece) for piece in self._pieces)
+
+    def __bool__(self) -> bool:
+        """Whether anything is left."""
+        return bool(self._pieces)
+
+    @property
+    def work_left(self) -> int:
+        """Predicted work units of all that is left."""
+        return self._left
+
+    def work_of(self, piece: Piece) -> int:
+        """Predicted work units of a piece."""
+        return self._tables[piece.partition].work_between(piece.start, piece.stop)
+
+    def take(self, n_workers: int, min_work: int, max_work: int | None = None) -> Piece | None:
+        """Hand out the first items in line, or None when nothing is left.
+
+        Parameters
+        ----------
+        n_workers : int
+            Workers that share what is left, at least 1.
+        min_work : int
+            No lease is smaller, except where a piece is; a rest below it joins its lease.
+        max_work : int, optional
+            No lease aims higher (a single item may still cost more).
+        """
+        if n_workers < 1:
+            raise ValueError(f"n_workers is {n_workers}; at least 1")
+        if not self._pieces:
+            return None
+        piece = self._pieces.popleft()
+        aim = max(self._left // (GUIDED_SHARE * n_workers), min_work, 1)
+        if max_work is not None:
+            aim = min(aim, max(max_work, min_work, 1))
+        stop = min(self._tables[piece.partition].advance(piece.start, aim), piece.stop)
+        rest = Piece(piece.partition, stop, piece.stop, piece.attempt)
+        if stop < piece.stop and self.work_of(rest) >= min_work:
+            self._pieces.appendleft(rest)
+            piece = Piece(piece.partition, piece.start, stop, piece.attempt)
+        self._left -= self.work_of(piece)
+        return piece
+
+    def put_back(self, *pieces: Piece) -> None:
+        """Put pieces first in line, in this order."""
+        self._pieces.extendleft(reversed(pieces))
+        self._left += sum(self.work_of(piece) for piece in pieces)
+
+
+def split_guided(
+    table: CostTable,
+    n_workers: int,
+    min_work: int,
+    max_work: int | None = None,
+    gaps: Sequence[Interval] | None = None,
+) -> tuple[Interval, ...]:
+    """Return the leases that a pool of one partition hands out when nothing disturbs it, large first.
+
+    Parameters
+    ----------
+    table : CostTable
+        Costs of the items; leases end at its breakpoints and at the ends of gaps.
+    n_workers, min_work, max_work : int
+        As for :meth:`WorkPool.take`.
+    gaps : sequence of (start, stop), optional
+        The items to be handed out, in rising order, disjoint; by default all.
+
+    Returns
+    -------
+    tuple of (start, stop)
+        Intervals in rising order that tile the gaps, none empty.
+    """
+    missing = gaps if gaps is not None else [(0, table.n_items)] if table.n_items else []
+    pool = WorkPool([table], [Piece(0, start, stop) for start, stop in missing])
+    leases = []
+    while (piece := pool.take(n_workers, min_work, max_work)) is not None:
+        leases.append((piece.start, piece.stop))
+    return tuple(leases)

@@ -1,0 +1,196 @@
+"""The root counter of a job, sharded into leases: what is handed out, what comes back, what failed.
+
+It holds no connection and no thread: an executor asks it for the next lease and tells it how each one ended.
+Every item is handed out until exactly one answer holds it, or until it has proven to fail wherever it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from papilio.errors import CapacityError, FailedItemsError, LeaseTooLargeError, TilingError
+from papilio.partitioning.lease_policy import choose_lengths
+from papilio.partitioning.work_pool import Piece, WorkPool
+from papilio.tasks.job import LeaseTask
+from papilio.tasks.plan import CountPlan
+from papilio.tasks.run import LeaseResult
+
+__all__ = ["MAX_ATTEMPTS", "FailedItem", "RootCounter"]
+
+MAX_ATTEMPTS = 3
+"""How often a lease is tried before it is bisected."""
+
+
+@dataclass(frozen=True)
+class FailedItem:
+    """A work item that fails wherever it runs.
+
+    Attributes
+    ----------
+    partition, item : int
+    reason : str
+        How its last attempt ended.
+    """
+
+    partition: int
+    item: int
+    reason: str
+
+
+class RootCounter:
+    """The leases of one run of a job.
+
+    Parameters
+    ----------
+    plan : CountPlan
+        Its items, without those that were finished before, are handed out.
+    run_id : str
+        Of this run.
+    shard_dir : str or None
+        Directory for the vectors of leases.
+    finish_others : bool
+        Whether the rest goes on when an item has proven to fail: worth it where finished leases are kept.
+
+    Attributes
+    ----------
+    failed : list of FailedItem
+    """
+
+    def __init__(
+        self, plan: CountPlan, run_id: str, shard_dir: str | None, *, finish_others: bool = False
+    ) -> None:
+        self.failed: list[FailedItem] = []
+        self._plan, self._run_id, self._shard_dir = plan, run_id, shard_dir
+        self._finish_others = finish_others
+        self._plan_key = plan.key
+        book = plan.book()
+        missing = [
+            Piece(partition.index, start, stop)
+            for partition in plan.partitions
+            for start, stop in book.missing(partition.index)
+        ]
+        self._pool = WorkPool([partition.table for partition in plan.partitions], missing)
+        self._handed_out: dict[str, LeaseTask] = {}
+        self._measured: dict[str, tuple[int, float]] = {}
+        self._sequence = 0
+
+    def take(self, n_workers: int) -> LeaseTask | None:
+        """Return the next lease, sized for ``n_workers`` workers by what is left; None when all is held."""
+        speed = self._speed()
+        lengths = choose_lengths(self._plan.total_work / speed / n_workers, self._plan.vector_s)
+        piece = self._pool.take(n_workers, int(lengths.min_s * speed), int(lengths.max_s * speed))
+        if piece is None:
+            return None
+        self._sequence += 1
+        task = LeaseTask(
+            self._plan.job, self._plan.engine, self._plan_key, self._run_id, piece.partition, piece.start,
+            piece.stop, self._pool.work_of(piece), self._shard_dir, piece.attempt, self._sequence,
+        )  # fmt: skip
+        self._handed_out[task.key] = task
+        return task
+
+    def answer(self, task: LeaseTask, result: LeaseResult) -> None:
+        """Take back what a lease that was cut left undone, and learn the speed of its worker.
+
+        Raises
+        ------
+        TilingError
+            When the result is not of the first items of the lease.
+        """
+        self._forget(task)
+        starts = (result.partition, result.start) == (task.partition, task.start)
+        if not starts or not task.start <= result.stop <= task.stop:
+            raise TilingError(
+                f"worker {result.worker} answered items [{result.start}, {result.stop}) of partition "
+                f"{result.partition}; it was handed {task}"
+            )
+        if result.stop < task.stop:
+            self._pool.put_back(Piece(task.partition, result.stop, task.stop, task.attempt))
+        work, seconds = self._measured.get(result.worker, (0, 0.0))
+        self._measured[result.worker] = (work + result.work, seconds + result.seconds.get("run", 0.0))
+
+    def lose(self, task: LeaseTask, worker: str, *, was_running: bool) -> None:
+        """Put a lease back whose worker is gone; if it was running there, it may be the cause.
+
+        Raises
+        ------
+        FailedItemsError
+            When one item took its workers down and the rest is not worth finishing.
+        """
+        self._forget(task)
+        if was_running:
+            self._retry(
+                task, f"its workers went away, the last one {worker}: see that worker's log (memory?)"
+            )
+        else:
+            self._pool.put_back(Piece(task.partition, task.start, task.stop, task.attempt))
+
+    def fail(self, task: LeaseTask, error: Exception) -> None:
+        """Put a lease back that raised: as it is, then in halves, until the item that fails is alone.
+
+        Raises
+        ------
+        CapacityError
+            When one item alone does not fit its worker's memory.
+        FailedItemsError
+            When one item fails and the rest is not worth finishing.
+        """
+        self._forget(task)
+        if isinstance(error, LeaseTooLargeError):
+            if task.stop - task.start == 1:
+                raise CapacityError(str(error)) from error
+            self._pool.put_back(*_halves(task, task.attempt))
+        else:
+            self._retry(task, str(error))
+
+    def predict_s(self, task: LeaseTask, worker: str) -> float:
+        """Return the predicted time of a lease, by the speed of its worker if that has answered before."""
+        work, seconds = self._measured.get(worker, (0, 0.0))
+        return task.work / (work / seconds if work and seconds else self._speed())
+
+    def require_all(self) -> None:
+        """Refuse to go on when items failed.
+
+        Raises
+        ------
+        FailedItemsError
+            Naming the first few.
+        """
+        if self.failed:
+            named = "; ".join(
+                f"item {each.item} of partition {each.partition} ({each.reason})" for each in self.failed[:3]
+            )
+            more = f" and {len(self.failed) - 3} more" if len(self.failed) > 3 else ""
+            raise FailedItemsError(
+                f"{len(self.failed)} of {self._plan.n_items} work items fail wherever they run: {named}{more}"
+            )
+
+    def _retry(self, task: LeaseTask, reason: str) -> None:
+        attempt = task.attempt + 1
+        if attempt < MAX_ATTEMPTS:
+            self._pool.put_back(Piece(task.partition, task.start, task.stop, attempt))
+        elif task.stop - task.start > 1:
+            self._pool.put_back(*_halves(task, MAX_ATTEMPTS - 1))
+        else:
+            self.failed.append(FailedItem(task.partition, task.start, reason))
+            if not self._finish_others:
+                self.require_all()
+
+    def _forget(self, task: LeaseTask) -> None:
+        if self._handed_out.pop(task.key, None) is None:
+            raise TilingError(f"{task} was answered and is not handed out; the count would be wrong")
+
+    def _speed(self) -> float:
+        """Return work units per second of one worker: measured, or before that predicted."""
+        work = sum(work for work, _ in self._measured.values())
+        seconds = sum(seconds for _, seconds in self._measured.values())
+        return work / seconds if work and seconds else self._plan.worker_speed
+
+
+def _halves(task: LeaseTask, attempt: int) -> list[Piece]:
+    """Return both halves of a lease; a single item has one attempt more than a half of several."""
+    middle = (task.start + task.stop) // 2
+    return [
+        Piece(task.partition, start, stop, max(attempt - 1, 0) if stop - start == 1 else attempt)
+        for start, stop in ((task.start, middle), (middle, task.stop))
+    ]

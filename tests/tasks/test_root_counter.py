@@ -1,0 +1,159 @@
+"""The root counter: every item is answered exactly once, or proven to fail, whatever happens to its leases."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from papilio.errors import CapacityError, ExecutionError, FailedItemsError, LeaseTooLargeError, TilingError
+from papilio.tasks.job import LeaseTask
+from papilio.tasks.root_counter import MAX_ATTEMPTS, RootCounter
+from papilio.tasks.run import LeaseResult
+from tests.tasks.fakes import plan_of
+
+SPEED = 4 * 5e8
+
+
+def counter_of(costs: Any, n_workers: int = 2, **options: Any) -> RootCounter:
+    return RootCounter(plan_of(np.array(costs, dtype=np.int64), n_workers), "run", None, **options)
+
+
+def result_of(task: LeaseTask, stop: int | None = None, seconds: float = 1.0) -> LeaseResult:
+    stop = task.stop if stop is None else stop
+    return LeaseResult(task.partition, task.start, stop, 0, task.work, "w0", "cpu", {"run": seconds}, 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(0, 10**10), min_size=1, max_size=120),
+    st.sets(st.integers(0, 119), max_size=3),
+    st.integers(1, 5),
+    st.integers(0, 2**32).map(random.Random),
+)
+def test_items_are_answered_once_or_proven_to_fail(
+    costs: list[int], poisoned: set[int], n_workers: int, chance: random.Random
+) -> None:
+    costs = sorted(costs, reverse=True)
+    counter = counter_of(costs, finish_others=True)
+    answered: list[int] = []
+    held: list[LeaseTask] = []
+    keys: set[str] = set()
+    while True:
+        while len(held) < 3 and (task := counter.take(n_workers)) is not None:
+            assert task.key not in keys
+            keys.add(task.key)
+            held.append(task)
+        if not held:
+            break
+        task = held.pop(chance.randrange(len(held)))
+        items = range(task.start, task.stop)
+        fate = chance.random()
+        if poisoned & set(items):
+            if fate < 0.5:
+                counter.fail(task, ExecutionError("bug"))
+            else:
+                counter.lose(task, "w", was_running=True)
+        elif fate < 0.2:
+            counter.lose(task, "w", was_running=False)
+        elif fate < 0.3 and len(items) > 1:
+            counter.fail(task, LeaseTooLargeError("large"))
+        else:
+            stop = chance.randint(task.start, task.stop)
+            counter.answer(task, result_of(task, stop))
+            answered += range(task.start, stop)
+    failing = poisoned & set(range(len(costs)))
+    assert sorted(answered) == [item for item in range(len(costs)) if item not in failing]
+    assert {each.item for each in counter.failed} == failing
+    if failing:
+        with pytest.raises(FailedItemsError, match=f"{len(failing)} of {len(costs)} work items"):
+            counter.require_all()
+    else:
+        counter.require_all()
+
+
+def test_innocent_leases_are_not_blamed_for_their_worker() -> None:
+    counter = counter_of([5])
+    for _ in range(20):
+        task = counter.take(1)
+        assert task is not None
+        assert task.attempt == 0
+        counter.lose(task, "w", was_running=False)
+
+
+def test_a_lease_is_tried_before_it_is_bisected() -> None:
+    counter = counter_of([3] * 8)
+    for attempt in range(MAX_ATTEMPTS):
+        task = counter.take(1)
+        assert task is not None
+        assert (task.start, task.stop, task.attempt) == (0, 8, attempt)
+        counter.fail(task, ExecutionError("bug"))
+    task = counter.take(1)
+    assert task is not None
+    assert (task.start, task.stop) == (0, 4)
+
+
+def test_an_item_that_fails_ends_a_run_that_keeps_nothing() -> None:
+    counter = counter_of([3])
+    for _ in range(MAX_ATTEMPTS - 1):
+        task = counter.take(1)
+        assert task is not None
+        counter.fail(task, ExecutionError("bug"))
+    task = counter.take(1)
+    assert task is not None
+    with pytest.raises(FailedItemsError, match=r"item 0 of partition 0 \(bug\)"):
+        counter.fail(task, ExecutionError("bug"))
+
+
+def test_a_single_item_that_does_not_fit_is_an_error() -> None:
+    counter = counter_of([3])
+    task = counter.take(1)
+    assert task is not None
+    with pytest.raises(CapacityError, match="too large"):
+        counter.fail(task, LeaseTooLargeError("too large"))
+
+
+def test_answers_to_other_questions_are_refused() -> None:
+    counter = counter_of([3] * 8)
+    task = counter.take(1)
+    assert task is not None
+    for start, stop in ((1, 8), (0, 9)):
+        wrong = LeaseResult(0, start, stop, 0, 0, "w", "cpu", {}, 1)
+        with pytest.raises(TilingError, match="it was handed"):
+            counter_of_same(task).answer(task, wrong)
+    counter.answer(task, result_of(task))
+    with pytest.raises(TilingError, match="not handed out"):
+        counter.answer(task, result_of(task))
+
+
+def counter_of_same(task: LeaseTask) -> RootCounter:
+    """Return a fresh counter that has handed out an equal task."""
+    counter = counter_of([3] * 8)
+    assert counter.take(1) == task
+    return counter
+
+
+def test_measured_speeds_size_leases_and_predict_them() -> None:
+    """Ten times slower than predicted: leases hold a tenth of the work."""
+    item = int(SPEED * 0.001)
+    fast, slow = counter_of([item] * 100_000), counter_of([item] * 100_000)
+    first = slow.take(2)
+    assert first is not None
+    assert slow.predict_s(first, "w0") == pytest.approx(first.work / SPEED)
+    slow.answer(first, result_of(first, seconds=10 * first.work / SPEED))
+    task = slow.take(2)
+    assert task is not None
+    assert slow.predict_s(task, "w0") == pytest.approx(10 * task.work / SPEED)
+    assert slow.predict_s(task, "another") == pytest.approx(10 * task.work / SPEED)
+
+    def least(counter: RootCounter) -> int:
+        works = []
+        while (lease := counter.take(2)) is not None:
+            works.append(lease.work)
+        return min(works)
+
+    assert least(slow) < least(fast) / 5
