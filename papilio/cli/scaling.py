@@ -32,6 +32,11 @@ _ALLOCATION = (
 )  # fmt: skip
 """Flags that ``scale count --slurm`` has from ``slurm render count``."""
 
+_WARM_UP_FLAG = click.option(
+    "--warm-up/--no-warm-up", default=True, show_default=True,
+    help="First run the point with the most workers once, unmeasured, so that kernels are compiled.",
+)  # fmt: skip
+
 _FIGURES_FLAG = click.option(
     "--figures/--no-figures", default=True, show_default=True,
     help="Draw the figures of the report, which needs matplotlib (papilio[report]).",
@@ -79,12 +84,13 @@ def scale() -> None:
 @click.option(
     "--slurm", is_flag=True, help="Submit one Slurm job for each point, with the flags of slurm render."
 )
+@_WARM_UP_FLAG
 @_FIGURES_FLAG
 @JSON_FLAG
 @click.pass_context
 def count(
-    context: click.Context, /, motif: str, stores: tuple[str, ...], output: str, slurm: bool, figures: bool,
-    as_json: bool, **options: Any,
+    context: click.Context, /, motif: str, stores: tuple[str, ...], output: str, slurm: bool, warm_up: bool,
+    figures: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Count MOTIF in STORES with several numbers of workers, several times each, and report.
 
@@ -119,7 +125,7 @@ def count(
     if slurm:
         _submit(directory, motif, allocation, figures)
         return
-    _run(directory, options["workers"], None)
+    _run(directory, options["workers"], None, warm_up)
     _report(directory.root, None, figures, as_json)
 
 
@@ -136,9 +142,12 @@ for _option in render_command.params:
 @click.argument("directory", type=click.Path())
 @click.option("--workers", callback=parse_numbers, metavar="N,N,...", help="Points to run; by default all.")
 @click.option("--cluster", metavar="CLUSTER", help="As for count; by default as the experiment was begun.")
+@_WARM_UP_FLAG
 @_FIGURES_FLAG
 @JSON_FLAG
-def run(directory: str, workers: tuple[int, ...], cluster: str | None, figures: bool, as_json: bool) -> None:
+def run(
+    directory: str, workers: tuple[int, ...], cluster: str | None, warm_up: bool, figures: bool, as_json: bool
+) -> None:
     """Run what is not finished of the experiment in DIRECTORY, or only some of its points, and report.
 
     The jobs of --slurm call this. Several may run at the same time, each on points of its own.
@@ -149,7 +158,7 @@ def run(directory: str, workers: tuple[int, ...], cluster: str | None, figures: 
     opened = ExperimentDirectory(directory)
     if cluster is None and opened.experiment.cluster == "sbatch":
         raise InputError(f"{directory} was begun with --slurm; name the cluster to run its points on")
-    _run(opened, workers or opened.experiment.workers, cluster)
+    _run(opened, workers or opened.experiment.workers, cluster, warm_up)
     _report(opened.root, None, figures, as_json)
 
 
@@ -208,7 +217,9 @@ def _command_line(context: click.Context) -> str:
     return shlex.join(words)
 
 
-def _run(directory: ExperimentDirectory, workers: tuple[int, ...], cluster: str | None) -> None:
+def _run(
+    directory: ExperimentDirectory, workers: tuple[int, ...], cluster: str | None, warm_up: bool
+) -> None:
     from papilio.cluster.progress import ProgressBar
     from papilio.reports.run import run_experiment
 
@@ -222,7 +233,9 @@ def _run(directory: ExperimentDirectory, workers: tuple[int, ...], cluster: str 
             say(f"{name}: {outcome.count:,} in {outcome.seconds['total']:.3f} s")
 
     with ProgressBar() as bar:
-        run_experiment(directory, workers=sorted(workers), cluster=cluster, listener=bar, told=tell)
+        run_experiment(
+            directory, workers=sorted(workers), cluster=cluster, warm_up=warm_up, listener=bar, told=tell
+        )
 
 
 def _submit(directory: ExperimentDirectory, motif: str, allocation: dict[str, Any], figures: bool) -> None:

@@ -7,6 +7,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from papilio.cluster.choose import make_executor
 from papilio.cluster.events import Listener, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, PapilioError, StoreError
-from papilio.reports.experiment import ExperimentDirectory
+from papilio.reports.experiment import Experiment, ExperimentDirectory
 from papilio.storage.ledger import Ledger, find_holder
 from papilio.tasks.result import CountResult
 from papilio.tasks.worker import WorkerInfo
@@ -48,6 +49,7 @@ def run_experiment(
     *,
     workers: Sequence[int] | None = None,
     cluster: str | None = None,
+    warm_up: bool = True,
     listener: Listener = ignore_events,
     told: Told | None = None,
 ) -> None:
@@ -62,6 +64,9 @@ def run_experiment(
         Points to run; by default all.
     cluster : str, optional
         Where to run them, by default as the experiment says.
+    warm_up : bool
+        Run the point with the most workers once before all others, unmeasured: where kernels were not compiled
+        before they are then.
     listener : callable
         Told of every event of every job.
     told : callable, optional
@@ -78,6 +83,9 @@ def run_experiment(
     points = experiment.workers if workers is None else tuple(workers)
     for each in points:
         experiment.graph_for(each)
+    todo = [each for each in points if _n_finished(directory, each) < experiment.repeat]
+    if warm_up and todo:
+        _warm_up(directory, max(todo), cluster or experiment.cluster, listener)
     failures: list[str] = []
     for repeat in range(1, experiment.repeat + 1):
         for each in points:
@@ -94,6 +102,45 @@ def run_experiment(
         )
 
 
+def _n_finished(directory: ExperimentDirectory, workers: int) -> int:
+    records = directory.records(workers).values()
+    return sum(record.outcome == "finished" for record in records)
+
+
+def _warm_up(directory: ExperimentDirectory, workers: int, cluster: str, listener: Listener) -> None:
+    """Count once and keep nothing; an error shows again in the run that is measured, and is reported there."""
+    job = directory.root / "jobs" / f".warm-up-w{workers}"
+    with suppress(PapilioError):
+        try:
+            _count(directory.experiment, workers, cluster, job, listener, lambda name, start_s: None)
+        finally:
+            _discard(job)
+
+
+def _count(
+    experiment: Experiment,
+    workers: int,
+    cluster: str,
+    job: Path,
+    listener: Listener,
+    started: Callable[[str, float], None],
+) -> CountResult:
+    """Count on workers of its own; tell the name of the executor and the seconds that starting it took."""
+    _discard(job)
+    began = time.perf_counter()
+    with make_executor(cluster, experiment.engine, workers, experiment.threads) as executor:
+        started(executor.name, time.perf_counter() - began)
+        return api.count(
+            experiment.graph_for(workers).path,
+            experiment.motif,
+            per=experiment.per,
+            cluster=_exactly(executor, workers),
+            engine=experiment.engine,
+            progress=listener,
+            job=job,
+        )
+
+
 def _name(workers: int, repeat: int) -> str:
     return f"{workers} worker{'' if workers == 1 else 's'}, repetition {repeat}"
 
@@ -107,30 +154,22 @@ def _run_once(
         held = directory.records(workers).get(repeat)
         if held is not None and held.outcome == "finished":
             return None
-        _discard(job)
-        began_at, started = time.time(), time.perf_counter()
+        began_at, began = time.time(), time.perf_counter()
         outcome: CountResult | PapilioError
         fields: dict[str, Any] = {
             "type": "run", "repeat": repeat, "host": socket.gethostname(), "began_at": began_at,
             "versions": installed_versions(),
         }  # fmt: skip
+
+        def note_start(name: str, start_s: float) -> None:
+            ledger.append({**fields, "start_s": start_s, "cluster": name})
+
         try:
-            with make_executor(cluster, experiment.engine, workers, experiment.threads) as executor:
-                start_s = time.perf_counter() - started
-                ledger.append({**fields, "start_s": start_s, "cluster": executor.name})
-                outcome = api.count(
-                    experiment.graph_for(workers).path,
-                    experiment.motif,
-                    per=experiment.per,
-                    cluster=_exactly(executor, workers),
-                    engine=experiment.engine,
-                    progress=listener,
-                    job=job,
-                )
+            outcome = _count(experiment, workers, cluster, job, listener, note_start)
             _require_workers(outcome, workers)
         except PapilioError as error:
             if ledger.n_records == len(ledger.content.records):
-                ledger.append({**fields, "start_s": time.perf_counter() - started, "cluster": cluster})
+                note_start(cluster, time.perf_counter() - began)
             outcome = error
         text = str(outcome) if isinstance(outcome, PapilioError) else "finished"
         ledger.append({"type": "end", "repeat": repeat, "outcome": text, "ended_at": time.time()})

@@ -194,7 +194,7 @@ def _points_table(points: Sequence[Point]) -> Html:
             point.workers, len(point.runs), seconds(point.seconds_median),
             f"{seconds(point.seconds_min)} to {seconds(point.seconds_max)}",
             f"{point.speedup:.2f}", percent(point.efficiency),
-            f"{_middle(point, lambda run: run.speed):,.0f}", f"{point.middle.leases:,}",
+            f"{point.middle.work / point.seconds_median:,.0f}", f"{point.middle.leases:,}",
             percent(_middle(point, lambda run: run.measures.overhead)),
             seconds(_middle(point, lambda run: run.measures.tail_s)),
             f"{_middle(point, lambda run: run.measures.balance):.2f}",

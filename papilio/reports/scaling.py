@@ -1,9 +1,9 @@
 """Arithmetic on the runs of a scaling experiment: speed-up and efficiency of every point.
 
-One definition serves strong and weak scaling: speed is work units per second, the speed-up of a run is its
-speed over that of the smallest number of workers (the median of its repetitions), and its efficiency is the
-speed-up over how many times more workers it had. With one graph for all points that is the usual ratio of
-times; with graphs that grow it is the scaled speed-up, whatever the exact growth of the work.
+One definition serves strong and weak scaling: speed is work units per second, that of a point in the median time
+of its repetitions; the speed-up of a run or point is its speed over that of the point with the fewest workers, and
+the efficiency is the speed-up over how many times more workers there were. With one graph for all points that is
+the usual ratio of times; with graphs that grow it is the scaled speed-up, whatever the exact growth of the work.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class Point:
     seconds_min, seconds_median, seconds_max : float
         Of :attr:`Run.counting_s`.
     speedups : tuple of float
-        Of the runs, over the median speed of the smallest number of workers.
+        Of the runs, over the speed of the smallest number of workers.
     speedup : float
-        Their median.
+        Of the speed in the median time.
     efficiency : float
     ideal : float
         How many times more workers than the smallest point.
@@ -134,7 +134,7 @@ def gather_points(runs: Sequence[Run]) -> tuple[Point, ...]:
     if not by_workers:
         return ()
     base = min(by_workers)
-    base_speed = median(run.speed for run in by_workers[base])
+    base_speed = _speed(by_workers[base])
     points = []
     for workers, own in by_workers.items():
         times = [run.counting_s for run in own]
@@ -148,12 +148,17 @@ def gather_points(runs: Sequence[Run]) -> tuple[Point, ...]:
                 seconds_median=median(times),
                 seconds_max=max(times),
                 speedups=speedups,
-                speedup=median(speedups),
-                efficiency=median(speedups) / ideal,
+                speedup=_speed(own) / base_speed,
+                efficiency=_speed(own) / base_speed / ideal,
                 ideal=ideal,
             )
         )
     return tuple(points)
+
+
+def _speed(runs: Sequence[Run]) -> float:
+    """Return work units per second in the median time of the runs of one point, which have the same work."""
+    return runs[0].work / median(run.counting_s for run in runs)
 
 
 def require_equal_counts(runs: Sequence[Run]) -> None:

@@ -39,6 +39,12 @@ def test_strong_scaling_is_the_ratio_of_median_times() -> None:
     assert one.to_json()["runs"] == ["jobs/w1-r1", "jobs/w1-r2", "jobs/w1-r3"]
 
 
+def test_an_even_number_of_runs_gives_the_ratio_of_median_times() -> None:
+    one, two = gather_points([run(1, 1, 8.0), run(1, 2, 2.0), run(2, 1, 2.0), run(2, 2, 3.0)])
+    assert (one.speedup, one.middle.repeat) == (1, 2)
+    assert two.speedup == pytest.approx(5 / 2.5)
+
+
 def test_the_smallest_number_of_workers_need_not_be_one() -> None:
     two, eight = gather_points([run(8, 1, 3.0), run(2, 1, 9.0)])
     assert (two.ideal, eight.ideal) == (1, 4)

@@ -40,7 +40,18 @@ def fails(*args: object) -> str:
 def scale(store: GraphStore | str, output: Path, *flags: object) -> tuple[object, ...]:
     """Return an experiment in this process, which starts no workers."""
     path = store.path if isinstance(store, GraphStore) else store
-    common = ("--cluster", "inline", "--workers", 1, "--repeat", 1, "--output", output, "--no-figures")
+    common = (
+        "--cluster",
+        "inline",
+        "--workers",
+        1,
+        "--repeat",
+        1,
+        "--output",
+        output,
+        "--no-figures",
+        "--no-warm-up",
+    )
     return ("scale", "count", "butterfly", path, *common, *flags)
 
 
@@ -108,7 +119,7 @@ def test_a_killed_experiment_goes_on_and_measures_the_killed_run_anew(
 ) -> None:
     output = tmp_path / "x"
     arguments = ["scale", "count", "butterfly", votes.path, "--cluster", "local", "--workers", "1", "--repeat",
-                 "3", "--output", str(output), "--no-figures"]  # fmt: skip
+                 "3", "--output", str(output), "--no-figures", "--no-warm-up"]  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "-m", "papilio", *arguments], cwd=ROOT, stderr=subprocess.DEVNULL
     )
@@ -179,7 +190,7 @@ def test_what_makes_no_sense_is_refused(votes: GraphStore, tmp_path: Path) -> No
 def test_weak_scaling_over_generated_graphs(tmp_path: Path) -> None:
     results = call_json(
         "scale", "count", "butterfly", "--weak", "--model", "complete:n_u=60,n_v=40", "--workers", "1,2",
-        "--repeat", 1, "--output", tmp_path / "x", "--no-figures", "--cluster", "local",
+        "--repeat", 1, "--output", tmp_path / "x", "--no-figures", "--no-warm-up", "--cluster", "local",
     )  # fmt: skip
     pairs = {1: 60 * 59 // 2, 2: 120 * 119 // 2}
     assert {run["workers"]: run["count"] for run in results["runs"]} == {
@@ -197,7 +208,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(votes: GraphStore, tm
     with pytest.raises(
         ExecutionError, match=r"1 of the runs failed; .* 2 workers, repetition 1: workers is 2"
     ):
-        run_experiment(directory)
+        run_experiment(directory, warm_up=False)
     assert [run.workers for run in directory.finished_runs()] == [1]
     page = write_report(output, figures=False).read_text()
     assert "the inline cluster is one worker" in page
@@ -207,7 +218,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(votes: GraphStore, tm
 def test_a_point_that_another_process_runs_is_left_alone(votes: GraphStore, tmp_path: Path) -> None:
     directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="inline")
     with Ledger(directory.point_path(1)), pytest.raises(StoreError, match="is being written by process"):
-        run_experiment(directory)
+        run_experiment(directory, warm_up=False)
     assert not directory.job_path(1, 1).exists()
 
 
@@ -226,7 +237,7 @@ def test_counts_that_differ_end_the_experiment(votes: GraphStore, tmp_path: Path
     with pytest.raises(
         ExecutionError, match=f"{SENATE + 1} with 2 workers, repetition 1, {SENATE} with 1 worker"
     ):
-        run_experiment(directory)
+        run_experiment(directory, warm_up=False)
 
 
 def test_a_cluster_with_more_workers_than_the_point_uses_as_many_as_asked(
@@ -235,7 +246,7 @@ def test_a_cluster_with_more_workers_than_the_point_uses_as_many_as_asked(
     directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="sbatch")
     with papilio.open_cluster("local", workers=2) as cluster:
         address = cluster.client.scheduler.address
-        run_experiment(directory, cluster=address)
+        run_experiment(directory, cluster=address, warm_up=False)
     result = papilio.open_job(directory.job_path(1, 1)).result()
     assert (result.count, len(result.workers)) == (SENATE, 1)
 
@@ -255,6 +266,28 @@ def test_a_slurm_experiment_runs_only_where_it_is_told(votes: GraphStore, tmp_pa
     assert "was begun with --slurm" in fails("scale", "run", directory.root, "--no-figures")
     with pytest.raises(InputError, match="workers is 3; the experiment has points with 1 workers"):
         run_experiment(directory, workers=[3])
+
+
+def test_a_warm_up_is_run_once_and_leaves_nothing(
+    votes: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1, 2], repeat=2, cluster="inline")
+    counted: list[str] = []
+    count = papilio.api.count
+
+    def note(*args: Any, **options: Any) -> Any:
+        counted.append(Path(options["job"]).name)
+        return count(*args, **options)
+
+    monkeypatch.setattr(papilio.api, "count", note)
+    # With two workers, which the inline cluster refuses, the warm-up passes over the error.
+    run_experiment(directory, workers=[1])
+    assert counted == [".warm-up-w1", "w1-r1", "w1-r2"]
+    run_experiment(directory, workers=[1])
+    assert len(counted) == 3
+    with pytest.raises(ExecutionError, match="2 of the runs failed"):
+        run_experiment(directory)
+    assert sorted(path.name for path in (directory.root / "jobs").iterdir()) == ["w1-r1", "w1-r2"]
 
 
 def test_the_jobs_of_slurm_run_the_points_that_are_not_finished(
