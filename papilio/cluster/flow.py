@@ -8,7 +8,7 @@ and ends the run when no worker is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,6 +36,9 @@ TAIL_WATCH_S = 0.05
 LEAST_CUT_S = 0.1
 """A worker is only asked to cut when it has this much left: two turns of the scheduler and two slices."""
 
+CUT_ANSWER_S = 3.0
+"""How long a worker has to take a request to cut."""
+
 OVERRUN_SHARE = 0.25
 """A task that takes longer than predicted is held to need this share of its time so far in addition."""
 
@@ -59,7 +62,11 @@ class Pool(Protocol):
         ...
 
     def describe(self, addresses: Sequence[str]) -> tuple[WorkerInfo, ...]:
-        """Descriptions of workers; those that cannot answer are left out."""
+        """Descriptions of workers; those that do not answer are left out."""
+        ...
+
+    def ask(self, function: Callable[..., Any], *args: Any, address: str, patience_s: float) -> Any:
+        """Call a short function in a worker process; None when it does not answer in time."""
         ...
 
     def task_priority(self) -> int:
@@ -242,9 +249,9 @@ class TaskFlow(Generic[AnyTask, Result]):
         self._messenger.submit(self._send_cuts, address, list(place.held))
 
     def _send_cuts(self, address: str, keys: list[str]) -> None:
-        # A worker that cannot be asked is about to be noticed as lost.
-        with suppress(Exception):
-            self._pool.client.run(request_cuts, keys, workers=[address], on_error="ignore")
+        """Send the request; a worker that cannot be asked is noticed by the watch, or is only slow."""
+        with suppress(ClusterError):
+            self._pool.ask(request_cuts, keys, address=address, patience_s=CUT_ANSWER_S)
 
     def _watch(self) -> None:
         self._watched_at = monotonic()
@@ -252,11 +259,10 @@ class TaskFlow(Generic[AnyTask, Result]):
         for address in [each for each in self._places if each not in live]:
             self._drop(address)
         fresh = [address for address in live if address not in self._known]
-        if fresh:
-            self._known.update(fresh)
-            for info in self._pool.describe(fresh):
-                if self._fits(info):
-                    self._places[info.name] = _Place()
+        for info in self._pool.describe(fresh):
+            self._known.add(info.name)
+            if self._fits(info):
+                self._places[info.name] = _Place()
         waited = monotonic() - self._progress_at
         if not self._places and waited > REPLACEMENT_S:
             raise ClusterError(

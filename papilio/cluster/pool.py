@@ -21,6 +21,9 @@ __all__ = ["DaskPool"]
 JOIN_S = 60.0
 """How long to wait for the workers asked for; starting many processes on a slow disk takes some 20 s."""
 
+ANSWER_S = 5.0
+"""How long a worker has to answer what takes it milliseconds."""
+
 
 class DaskPool(ABC):
     """Base of the executors that run on Dask; a subclass connects in :meth:`_connect`.
@@ -133,10 +136,28 @@ class DaskPool(ABC):
             raise ClusterError("the connection to the scheduler was lost; start it again, then count again")
         return {address: str(worker.get("status", "running")) for address, worker in known.items()}
 
+    def ask(self, function: Callable[..., Any], *args: Any, address: str, patience_s: float) -> Any:
+        """Call a short function in a worker process and return its answer.
+
+        A worker that is stopped, or about to go, does not answer: None after ``patience_s`` seconds. May be called
+        from any thread.
+        """
+
+        async def call() -> Any:
+            return await self.client.run(function, *args, workers=[address], on_error="ignore")
+
+        try:
+            answers = self.client.sync(call, callback_timeout=patience_s)
+        except (OSError, TimeoutError, ValueError):
+            return None
+        return answers.get(address)
+
     def describe(self, addresses: Sequence[str]) -> tuple[WorkerInfo, ...]:
-        """Return descriptions of the workers; those that cannot answer are left out."""
-        answers = self.client.run(describe_dask_worker, workers=list(addresses), on_error="ignore")
-        return tuple(WorkerInfo.from_json(answer) for answer in answers.values())
+        """Return descriptions of the workers; those that do not answer are left out."""
+        answers = (
+            self.ask(describe_dask_worker, address=address, patience_s=ANSWER_S) for address in addresses
+        )
+        return tuple(WorkerInfo.from_json(answer) for answer in answers if answer is not None)
 
     def _describe_all(self) -> tuple[WorkerInfo, ...]:
         answers = self._client.run(describe_dask_worker, on_error="return")
