@@ -20,6 +20,7 @@ from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, PapilioError, StoreError
 from papilio.reports.experiment import Experiment, ExperimentDirectory
 from papilio.storage.ledger import Ledger, find_holder
+from papilio.storage.store import open_store
 from papilio.tasks.result import CountResult
 from papilio.tasks.worker import WorkerInfo
 
@@ -127,11 +128,18 @@ def _count(
 ) -> CountResult:
     """Count on workers of its own; tell the name of the executor and the seconds that starting it took."""
     _discard(job)
+    graph = experiment.graph_for(workers)
+    store = open_store(graph.path)
+    if store.hash != graph.hash:
+        raise StoreError(
+            f"{graph.path} holds graph {store.hash} now; the experiment was begun with {graph.hash}: "
+            "put that back, or measure the new one in another directory"
+        )
     began = time.perf_counter()
     with make_executor(cluster, experiment.engine, workers, experiment.threads) as executor:
         started(executor.name, time.perf_counter() - began)
         return api.count(
-            experiment.graph_for(workers).path,
+            store,
             experiment.motif,
             per=experiment.per,
             cluster=_exactly(executor, workers),

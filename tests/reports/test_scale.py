@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 import papilio
 from papilio.cli import cli
+from papilio.cluster.sbatch import SbatchSpec, render_count
 from papilio.errors import ExecutionError, InputError, PapilioError, StoreError
 from papilio.motifs import Butterfly
 from papilio.reports.begin import begin_scaling
@@ -160,6 +161,41 @@ def test_another_experiment_in_the_same_directory_is_refused(
     assert f"holds an experiment with {message}" in fails(*scale(votes, tmp_path / "x", *flags))
 
 
+def test_points_and_repetitions_may_be_added(votes: GraphStore, tmp_path: Path) -> None:
+    common: dict[str, Any] = {"cluster": "local", "threads": 1}
+    begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [2], repeat=3, **common)
+    added = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [4, 1], repeat=2, **common)
+    assert (added.experiment.workers, added.experiment.repeat) == ((1, 2, 4), 3)
+    assert ExperimentDirectory(tmp_path / "x").experiment == added.experiment
+    with pytest.raises(InputError, match="threads 1; asked is 2"):
+        begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [2], cluster="local", threads=2)
+
+
+def test_a_store_that_was_replaced_is_not_measured(votes: GraphStore, tmp_path: Path) -> None:
+    path = tmp_path / "graph"
+    shutil.copytree(votes.path, path)
+    directory = begin_scaling(tmp_path / "x", Butterfly(), [path], [1], repeat=1, cluster="inline")
+    call("generate", "complete", path, "--n-u", 3, "--n-v", 3, "--overwrite")
+    with pytest.raises(ExecutionError, match=f"now; the experiment was begun with {votes.hash}"):
+        run_experiment(directory, warm_up=False)
+    assert not directory.job_path(1, 1).exists()
+
+
+def test_generated_graphs_are_made_once(tmp_path: Path) -> None:
+    common: dict[str, Any] = {"weak": True, "model": "complete:n_u=6,n_v=4", "cluster": "inline"}
+    first = begin_scaling(tmp_path / "x", Butterfly(), [], [2, 4], **common)
+    manifest = tmp_path / "x" / "graphs" / "w4" / "graph.json"
+    written = manifest.stat().st_mtime_ns
+    assert [graph.n_u for graph in first.experiment.graphs] == [6, 12]
+    begin_scaling(tmp_path / "x", Butterfly(), [], [2, 4], **common)
+    assert manifest.stat().st_mtime_ns == written
+    with pytest.raises(StoreError, match="holds another graph than the complete model asked for"):
+        begin_scaling(tmp_path / "x", Butterfly(), [], [2, 4], **{**common, "model": "complete:n_u=7,n_v=4"})
+    with pytest.raises(InputError, match="workers is 3, no multiple of the smallest number, 2"):
+        begin_scaling(tmp_path / "y", Butterfly(), [], [2, 3], **common)
+    assert not (tmp_path / "y").exists()
+
+
 def test_another_graph_is_refused(votes: GraphStore, tmp_path: Path) -> None:
     begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="inline")
     call("generate", "complete", tmp_path / "other", "--n-u", 3, "--n-v", 3)
@@ -288,6 +324,11 @@ def test_a_warm_up_is_run_once_and_leaves_nothing(
     with pytest.raises(ExecutionError, match="2 of the runs failed"):
         run_experiment(directory)
     assert sorted(path.name for path in (directory.root / "jobs").iterdir()) == ["w1-r1", "w1-r2"]
+
+
+def test_the_jobs_of_an_experiment_are_an_array() -> None:
+    with pytest.raises(InputError, match="the jobs of a scaling experiment are an array"):
+        render_count(SbatchSpec("butterfly", "graph", "60", 2**30, experiment="x"))
 
 
 def test_the_jobs_of_slurm_run_the_points_that_are_not_finished(
