@@ -200,10 +200,14 @@ class TaskFlow(Generic[AnyTask, Result]):
     def _result_of(self, held: _Held[AnyTask], address: str) -> Result | None:
         """Return the result of a task, told to the source; None when it failed and is tried again."""
         future, task = held.future, held.task
-        if future.status == "finished":
-            result: Result = future.result()
-            self._source.answer(task, result)
-            return result
+        if future.status in ("finished", "lost", "pending"):
+            fetched = self._fetch(future, address)
+            if not fetched:
+                future.cancel()
+                self._source.lose(task, address, was_running=False)
+                return None
+            self._source.answer(task, fetched[0])
+            return fetched[0]
         if future.status != "error":
             raise ClusterError(
                 f"the scheduler dropped {task} of worker {address} ({future.status}); "
@@ -217,6 +221,15 @@ class TaskFlow(Generic[AnyTask, Result]):
             raise error
         self._source.fail(task, error)
         return None
+
+    def _fetch(self, future: Future, address: str) -> list[Result]:
+        """Return the result of a finished task alone in a list; an empty one when its worker was lost with it."""
+        while True:
+            try:
+                return [future.result(timeout=WATCH_S)]
+            except TimeoutError:
+                if address not in self._pool.live_workers():
+                    return []
 
     def _cut_tail(self) -> None:
         """Ask as many busy workers to cut as there are idle ones, the one with most left first."""
