@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from papilio.cli.jobs import plan
 from papilio.cli.options import INTEGER, JSON_FLAG, parse_numbers
 from papilio.cli.report import print_json, say
 from papilio.cli.slurm import count as render_command
-from papilio.errors import InputError, PapilioError
+from papilio.errors import ExecutionError, InputError, PapilioError
 from papilio.motifs import motif_from_json
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def count(
     if slurm:
         _submit(directory, motif, allocation, figures)
         return
-    _run(directory, options["workers"], None, warm_up)
+    _run(directory, options["workers"], None, warm_up, figures)
     _report(directory.root, None, figures, as_json)
 
 
@@ -158,7 +159,7 @@ def run(
     opened = ExperimentDirectory(directory)
     if cluster is None and opened.experiment.cluster == "sbatch":
         raise InputError(f"{directory} was begun with --slurm; name the cluster to run its points on")
-    _run(opened, workers or opened.experiment.workers, cluster, warm_up)
+    _run(opened, workers or opened.experiment.workers, cluster, warm_up, figures)
     _report(opened.root, None, figures, as_json)
 
 
@@ -218,9 +219,15 @@ def _command_line(context: click.Context) -> str:
 
 
 def _run(
-    directory: ExperimentDirectory, workers: tuple[int, ...], cluster: str | None, warm_up: bool
+    directory: ExperimentDirectory,
+    workers: tuple[int, ...],
+    cluster: str | None,
+    warm_up: bool,
+    figures: bool,
 ) -> None:
+    """Run what is missing; where that ends with an error the report of what there is is written first."""
     from papilio.cluster.progress import ProgressBar
+    from papilio.reports.build import write_report
     from papilio.reports.run import run_experiment
 
     def tell(number: int, repeat: int, outcome: CountResult | PapilioError | None) -> None:
@@ -232,10 +239,15 @@ def _run(
         else:
             say(f"{name}: {outcome.count:,} in {outcome.seconds['total']:.3f} s")
 
-    with ProgressBar() as bar:
-        run_experiment(
-            directory, workers=sorted(workers), cluster=cluster, warm_up=warm_up, listener=bar, told=tell
-        )
+    try:
+        with ProgressBar() as bar:
+            run_experiment(
+                directory, workers=sorted(workers), cluster=cluster, warm_up=warm_up, listener=bar, told=tell
+            )
+    except ExecutionError:
+        with suppress(PapilioError):
+            say(f"report: {write_report(directory.root, figures=figures)}")
+        raise
 
 
 def _submit(directory: ExperimentDirectory, motif: str, allocation: dict[str, Any], figures: bool) -> None:

@@ -99,7 +99,7 @@ def run_experiment(
                 _require_same_count(directory, each, repeat, outcome.count)
     if failures:
         raise ExecutionError(
-            f"{len(failures)} of the runs failed; the same command runs them again. " + "; ".join(failures)
+            f"{len(failures)} of the runs failed, and the same command runs them again; first {failures[0]}"
         )
 
 

@@ -212,9 +212,9 @@ def _points_table(points: Sequence[Point]) -> Html:
 def _explanation(facts: ScalingFacts) -> Html:
     first = facts.points[0].workers
     speed = (
-        "Speed-up: of the median"
+        "Speed-up: of the median time"
         if facts.directory.experiment.mode == "strong"
-        else "Speed-up: of the median work per second, as every number of workers has a graph of its own,"
+        else "Speed-up: of work per second in the median time, as every number of workers has a graph of its own,"
     )
     return note(
         "Time: everything after the workers run and the graph is read. "

@@ -240,13 +240,14 @@ def test_weak_scaling_over_generated_graphs(tmp_path: Path) -> None:
 
 def test_a_run_that_fails_is_reported_and_the_others_go_on(votes: GraphStore, tmp_path: Path) -> None:
     output = tmp_path / "x"
-    directory = begin_scaling(output, Butterfly(), [votes.path], [1, 2], repeat=1, cluster="inline")
-    with pytest.raises(
-        ExecutionError, match=r"1 of the runs failed; .* 2 workers, repetition 1: workers is 2"
-    ):
-        run_experiment(directory, warm_up=False)
-    assert [run.workers for run in directory.finished_runs()] == [1]
-    page = write_report(output, figures=False).read_text()
+    done = call(*scale(votes, output, "--workers", "1,2"), code=1)
+    assert "2 workers, run 1 of 1: FAILED, workers is 2" in done.stderr
+    assert (
+        "1 of the runs failed, and the same command runs them again; first 2 workers, repetition 1"
+        in done.stderr
+    )
+    assert [run.workers for run in ExperimentDirectory(output).finished_runs()] == [1]
+    page = (output / "report" / "report.html").read_text()
     assert "the inline cluster is one worker" in page
     assert "1 of 2 runs finished" in page
 
