@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from papilio.errors import PapilioError
-from papilio.motifs import Butterfly
+from papilio.motifs import Biclique, Butterfly
 
 if TYPE_CHECKING:
     from papilio.api import (
@@ -39,6 +39,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BipartiteGraph",
+    "Biclique",
     "Butterfly",
     "CountPlan",
     "CountResult",

@@ -6,17 +6,31 @@ of the identity of a job.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Literal
 
-from papilio.errors import UnsupportedError
+from papilio.errors import InputError, UnsupportedError
 
-__all__ = ["GRANULARITIES", "Butterfly", "Granularity", "Motif", "motif_from_json", "motif_to_json"]
+__all__ = [
+    "GRANULARITIES",
+    "Biclique",
+    "Butterfly",
+    "EngineOptions",
+    "Granularity",
+    "Motif",
+    "choose_options",
+    "motif_from_json",
+    "motif_to_json",
+]
 
 Granularity = Literal["total", "vertex", "edge"]
 """What a count is given for: the whole graph, every vertex of both layers, or every edge (its support)."""
 
 GRANULARITIES: tuple[Granularity, ...] = ("total", "vertex", "edge")
+
+EngineOptions = tuple[tuple[str, str], ...]
+"""How a motif is computed, as far as it was asked for: names and values, by name."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +38,23 @@ class Motif:
     """Base of all motifs.
 
     ``name`` is the stem of the motif's files in every folder, ``graph_kind`` the kind of graph (``bipartite`` or
-    ``unipartite``) that it is defined on.
+    ``unipartite``) that it is defined on. ``choices`` are the options of its engines, which are no part of the
+    question: what each may be, the default first.
     """
 
     name: ClassVar[str]
     graph_kind: ClassVar[str]
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the answer is a table of counts by (p, q), rather than one count."""
+        return False
+
+    @property
+    def granularities(self) -> tuple[Granularity, ...]:
+        """What it can be counted for."""
+        return GRANULARITIES
 
 
 @dataclass(frozen=True)
@@ -39,7 +65,79 @@ class Butterfly(Motif):
     graph_kind: ClassVar[str] = "bipartite"
 
 
-_MOTIFS: dict[str, type[Motif]] = {Butterfly.name: Butterfly}
+@dataclass(frozen=True)
+class Biclique(Motif):
+    """The complete bipartite graph K(p,q): p vertices of U and q vertices of V, all p * q edges present.
+
+    Attributes
+    ----------
+    p, q : int or None
+        Sizes of its sides. Without one of them, every size of that side is counted, from 1 up to the largest that
+        the graph has; without both, every (p, q).
+    max_p, max_q : int or None
+        Largest size counted of a side that is not given.
+
+    Raises
+    ------
+    InputError
+        For a size below 1, and for a largest size beside a given one.
+    """
+
+    name: ClassVar[str] = "biclique"
+    graph_kind: ClassVar[str] = "bipartite"
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "algorithm": ("auto", "enumerate", "pivot"),
+        "anchor": ("auto", "u", "v"),
+    }
+
+    p: int | None = None
+    q: int | None = None
+    max_p: int | None = None
+    max_q: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+                raise InputError(f"{field.name} of a biclique is {value!r}; expected an integer")
+            if value is not None and value < 1:
+                raise InputError(f"{field.name} of a biclique is {value}; at least 1 is needed")
+        for size, largest in (("p", "max_p"), ("q", "max_q")):
+            if getattr(self, size) is not None and getattr(self, largest) is not None:
+                raise InputError(
+                    f"a biclique has {size} {getattr(self, size)} and {largest} {getattr(self, largest)}; "
+                    f"give {largest} only where every {size} is counted"
+                )
+
+    @property
+    def is_table(self) -> bool:
+        """Whether p, q or both are left open."""
+        return self.p is None or self.q is None
+
+    @property
+    def granularities(self) -> tuple[Granularity, ...]:
+        """In all, and for one (p, q) also for every vertex."""
+        return ("total",) if self.is_table else ("total", "vertex")
+
+
+_MOTIFS: dict[str, type[Motif]] = {Biclique.name: Biclique, Butterfly.name: Butterfly}
+
+
+def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
+    """Return what was asked for of the engines of ``motif``, by name and without what is the default.
+
+    Raises
+    ------
+    InputError
+        For an option or a value that the motif does not have.
+    """
+    for name, value in options.items():
+        if name not in motif.choices:
+            known = ", ".join(motif.choices) or "none"
+            raise InputError(f"{motif.name} has no option {name!r}; its options: {known}")
+        if value not in motif.choices[name]:
+            raise InputError(f"{name} is {value!r}; expected one of {', '.join(motif.choices[name])}")
+    return tuple((name, options[name]) for name in sorted(options) if options[name] != motif.choices[name][0])
 
 
 def motif_to_json(motif: Motif) -> dict[str, Any]:
@@ -54,9 +152,14 @@ def motif_from_json(data: dict[str, Any]) -> Motif:
     ------
     UnsupportedError
         When no motif of that name exists.
+    InputError
+        When it has no such parameters.
     """
     parameters = {key: value for key, value in data.items() if key != "name"}
     name = data.get("name")
     if name not in _MOTIFS:
         raise UnsupportedError(f"unknown motif {name!r}; known: {', '.join(sorted(_MOTIFS))}")
-    return _MOTIFS[name](**parameters)
+    try:
+        return _MOTIFS[name](**parameters)
+    except TypeError as error:
+        raise InputError(f"motif {name!r} does not take {sorted(parameters)} ({error})") from error

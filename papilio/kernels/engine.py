@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import EngineUnavailableError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
+from papilio.motifs import GRANULARITIES, Granularity, Motif, choose_options
 
 __all__ = [
     "ENGINES",
@@ -66,19 +67,24 @@ class Partial:
     vectors : dict of str to ndarray of uint64, host
         Empty for granularity ``total``; ``{"u": shape (n_u,), "v": shape (n_v,)}`` for ``vertex``;
         ``{"edge": shape (n_edges,)}``, in edge-id order, for ``edge``. Original dense ids throughout.
+    cells : dict of (int, int) to int
+        For a motif whose answer is a table: its counts by (p, q), in terms of U and V, Python integers of any size,
+        without those that are 0; ``total`` is their sum. Empty for any other motif.
     """
 
     n_items: int
     total: int
     work: int
     vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
+    cells: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 def fold_partials(a: Partial, b: Partial) -> Partial:
     """Add two partials of the same job; associative and commutative.
 
-    Engines refuse, when they prepare, a graph on which one entry of a vector could pass 2^63, so that the
-    sums of vectors here cannot wrap; totals are Python integers.
+    Entries of vectors are exact modulo 2^64. An engine either refuses, when it prepares, a graph on which one could
+    pass 2^63, or the finished sums are checked (see :class:`papilio.tasks.fold.PartialFold`). Totals and cells are
+    Python integers.
     """
     if a.vectors.keys() != b.vectors.keys():
         raise UnsupportedError(
@@ -89,7 +95,17 @@ def fold_partials(a: Partial, b: Partial) -> Partial:
         a.total + b.total,
         a.work + b.work,
         {name: a.vectors[name] + b.vectors[name] for name in a.vectors},
+        _add_cells(a.cells, b.cells),
     )
+
+
+def _add_cells(a: dict[tuple[int, int], int], b: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:
+    """Return the sums by (p, q); looks up the fewer cells in the others."""
+    more, fewer = (a, b) if len(a) >= len(b) else (b, a)
+    cells = dict(more)
+    for cell, count in fewer.items():
+        cells[cell] = cells.get(cell, 0) + count
+    return cells
 
 
 def require_interval(start: int, stop: int, n_items: int) -> None:
@@ -175,10 +191,30 @@ class Engine(Protocol):
         ...
 
 
-def load_engine(motif: Motif, name: EngineName, threads: int | None = None) -> Engine:
+_MODULES: dict[str, dict[EngineName, tuple[str, str]]] = {
+    "biclique": {
+        "cpu": ("papilio.kernels.cpu.biclique", "BicliqueCpu"),
+        "gpu": ("papilio.kernels.gpu.biclique", "BicliqueGpu"),
+    },
+    "butterfly": {
+        "cpu": ("papilio.kernels.cpu.butterfly", "ButterflyCpu"),
+        "gpu": ("papilio.kernels.gpu.butterfly", "ButterflyGpu"),
+    },
+}
+"""Module and class of each engine: ``cpu`` classes are made with threads, ``gpu`` classes with a device."""
+
+
+def load_engine(motif: Motif, name: EngineName, threads: int | None = None, **options: str) -> Engine:
     """Return the engine of ``motif`` on ``name``; imports CuPy or Numba only now.
 
-    ``threads`` bounds the threads of the cpu engine; by default all processors that this process may use.
+    Parameters
+    ----------
+    motif : Motif
+    name : str
+    threads : int, optional
+        Bounds the threads of the cpu engine; by default all processors that this process may use.
+    **options : str
+        Options of the motif, see ``Motif.choices``.
 
     Raises
     ------
@@ -186,20 +222,25 @@ def load_engine(motif: Motif, name: EngineName, threads: int | None = None) -> E
         When the GPU engine is asked for and CuPy or a device is missing.
     UnsupportedError
         When the motif has no such engine.
+    InputError
+        For an option that the motif does not have.
     """
     if name not in ENGINES:
         raise UnsupportedError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")
-    if not isinstance(motif, Butterfly):
+    if motif.name not in _MODULES:
         raise UnsupportedError(f"motif {motif.name!r} has no {name} engine")
+    chosen = dict(choose_options(motif, options))
+    module, made = _MODULES[motif.name][name]
     if name == "cpu":
-        from papilio.kernels.cpu.butterfly import ButterflyCpu
-
-        return ButterflyCpu(threads)
+        engine: Engine = getattr(import_module(module), made)(threads, **chosen)
+        return engine
     try:
-        from papilio.kernels.gpu.butterfly import ButterflyGpu
         from papilio.kernels.gpu.cuda_device import CudaDevice
+
+        gpu_class = getattr(import_module(module), made)
     except ImportError as error:
         raise EngineUnavailableError(
             f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
         ) from error
-    return ButterflyGpu(CudaDevice())
+    gpu_engine: Engine = gpu_class(CudaDevice(), **chosen)
+    return gpu_engine

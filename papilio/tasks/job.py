@@ -13,7 +13,15 @@ from typing import Any, Literal, get_args
 
 from papilio.errors import UnsupportedError
 from papilio.kernels.engine import EngineName
-from papilio.motifs import GRANULARITIES, Granularity, Motif, motif_from_json, motif_to_json
+from papilio.motifs import (
+    GRANULARITIES,
+    EngineOptions,
+    Granularity,
+    Motif,
+    choose_options,
+    motif_from_json,
+    motif_to_json,
+)
 
 __all__ = ["ENGINE_CHOICES", "EngineChoice", "JobSpec", "LeaseTask", "PrepareTask", "digest"]
 
@@ -49,6 +57,8 @@ class JobSpec:
         What is counted.
     per : str
         ``total``, ``vertex`` or ``edge``.
+    options : tuple of (str, str)
+        How its engines compute it, as :func:`papilio.motifs.choose_options` returns it; no part of the question.
     """
 
     source: str
@@ -60,10 +70,20 @@ class JobSpec:
     signed: bool
     motif: Motif
     per: Granularity
+    options: EngineOptions = ()
 
     def __post_init__(self) -> None:
         if self.per not in GRANULARITIES:
             raise UnsupportedError(f"per is {self.per!r}; expected one of {', '.join(GRANULARITIES)}")
+        if self.per not in self.motif.granularities:
+            asked = "a table of counts" if self.motif.is_table else f"a {self.motif.name}"
+            raise UnsupportedError(
+                f"{asked} cannot be counted per {self.per}; it can per {' or '.join(self.motif.granularities)}"
+            )
+        if self.options != choose_options(self.motif, dict(self.options)):
+            raise UnsupportedError(
+                f"options {self.options!r} are not sorted, or hold a default or a name twice"
+            )
 
     @property
     def question(self) -> dict[str, Any]:
@@ -82,7 +102,8 @@ class JobSpec:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> JobSpec:
         """Rebuild a job from :meth:`to_json`'s form."""
-        return cls(**{**data, "motif": motif_from_json(data["motif"])})
+        options = tuple((name, value) for name, value in data.get("options", ()))
+        return cls(**{**data, "motif": motif_from_json(data["motif"]), "options": options})
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from papilio.errors import LeaseTooLargeError, StoreError
 from papilio.kernels.engine import ENGINES, Engine, EngineName, Partial, load_engine
 from papilio.kernels.gpu.discovery import list_gpus
+from papilio.motifs import EngineOptions
 from papilio.partitioning.rates import predict_speed
 from papilio.partitioning.root_ranges import CostTable, find_breakpoints
 from papilio.storage.results import write_partial_shard
@@ -207,8 +208,8 @@ def _prepared_cache(engine: EngineName) -> PreparedCache:
 
 
 @cache
-def _engine_of(motif: Any, name: EngineName, threads: int) -> Engine:
-    return load_engine(motif, name, threads)
+def _engine_of(motif: Any, options: EngineOptions, name: EngineName, threads: int) -> Engine:
+    return load_engine(motif, name, threads, **dict(options))
 
 
 def forget_graphs(graph_hashes: Collection[str] | None = None) -> None:
@@ -252,7 +253,7 @@ def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
     """
     seconds = {"read": 0.0, "prepare": 0.0}
     with _engine_lock:
-        engine = _engine_of(task.job.motif, task.engine, seat.threads)
+        engine = _engine_of(task.job.motif, task.job.options, task.engine, seat.threads)
         prepared = _prepare(task.job, engine, seat, seconds).prepared
         costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
     table = CostTable.from_costs(costs)
@@ -287,7 +288,7 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
     if _await_turn(task.key):
         try:
             began_at = time()
-            engine = _engine_of(task.job.motif, task.engine, seat.threads)
+            engine = _engine_of(task.job.motif, task.job.options, task.engine, seat.threads)
             ready = _prepare(task.job, engine, seat, seconds)
             started = perf_counter()
             partial = _run_items(task, engine, ready)
@@ -352,7 +353,7 @@ def _run_items(task: LeaseTask, engine: Engine, ready: ReadyGraph) -> Partial:
 
 
 def _cache_key(job: JobSpec) -> tuple[Any, ...]:
-    return (job.graph_hash, job.motif, job.per)
+    return (job.graph_hash, job.motif, job.per, job.options)
 
 
 def _write_shard(path: str, vectors: dict[str, NDArray[np.uint64]]) -> ShardRef:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from papilio.errors import EngineUnavailableError, UnsupportedError
+from papilio.errors import EngineUnavailableError, InputError, UnsupportedError
 from papilio.kernels.engine import Partial, fold_partials, load_engine
 from papilio.motifs import Butterfly, Motif
 
@@ -62,6 +62,21 @@ def test_partials_of_different_granularities_do_not_fold() -> None:
         fold_partials(Partial(1, 1, 1), partial(1, 1, [0, 0, 0]))
 
 
+cells = st.dictionaries(st.tuples(st.integers(1, 3), st.integers(1, 3)), st.integers(1, 2**200))
+
+
+@given(st.lists(cells, min_size=3, max_size=3))
+def test_cells_fold_by_size_of_both_sides(tables: list[dict[tuple[int, int], int]]) -> None:
+    a, b, c = (Partial(1, sum(table.values()), 1, {}, table) for table in tables)
+    folded = fold_partials(fold_partials(a, b), c)
+    assert folded.cells == fold_partials(a, fold_partials(c, b)).cells
+    assert folded.cells == {
+        cell: sum(table.get(cell, 0) for table in tables) for cell in set().union(*tables)
+    }
+    assert folded.total == sum(folded.cells.values())
+    assert [a.cells, b.cells, c.cells] == tables
+
+
 def test_engines_load_by_name() -> None:
     assert load_engine(Butterfly(), "cpu").name == "cpu"
     with pytest.raises(UnsupportedError, match="tpu"):
@@ -72,6 +87,8 @@ def test_engines_load_by_name() -> None:
 
     with pytest.raises(UnsupportedError, match="triangle"):
         load_engine(Triangle(), "cpu")
+    with pytest.raises(InputError, match="butterfly has no option 'anchor'"):
+        load_engine(Butterfly(), "cpu", anchor="u")
 
 
 def test_the_gpu_engine_without_cupy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,15 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from papilio.errors import UnsupportedError
+from papilio.errors import InputError, UnsupportedError
+from papilio.motifs import Biclique
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask, digest
 from tests.tasks.fakes import make_job
 
 LEASE = LeaseTask(make_job(), "cpu", "plan", "run", 0, 3, 7, 40, "/tmp/shards", 1)
 PREPARE = PrepareTask(make_job(per="edge"), "gpu", "run", 2, 1)
+PIVOT = make_job(motif=Biclique(3), options=(("algorithm", "pivot"), ("anchor", "v")))
 
 
-@pytest.mark.parametrize("spec", [make_job(), LEASE, PREPARE])
+@pytest.mark.parametrize("spec", [make_job(), LEASE, PREPARE, PIVOT])
 def test_specs_survive_json_and_pickle(spec: JobSpec | LeaseTask | PrepareTask) -> None:
     assert type(spec).from_json(json.loads(json.dumps(spec.to_json()))) == spec
     assert pickle.loads(pickle.dumps(spec)) == spec
@@ -54,6 +56,31 @@ def test_vector_entries_follow_the_granularity() -> None:
 def test_unknown_granularity_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="per is 'face'; expected one of total, vertex, edge"):
         make_job(per="face")
+
+
+def test_options_do_not_belong_to_the_question() -> None:
+    assert PIVOT.question == make_job(motif=Biclique(3)).question
+    assert make_job(motif=Biclique(3)) != PIVOT
+
+
+def test_options_must_be_those_of_the_motif_and_in_order() -> None:
+    with pytest.raises(InputError, match="butterfly has no option 'anchor'"):
+        make_job(options=(("anchor", "v"),))
+    for options in ((("anchor", "auto"),), (("anchor", "v"), ("algorithm", "pivot"))):
+        with pytest.raises(UnsupportedError, match="are not sorted"):
+            make_job(motif=Biclique(3), options=options)
+
+
+def test_granularities_that_the_motif_does_not_have_are_refused() -> None:
+    assert make_job(motif=Biclique(3, 3), per="vertex").vector_entries == 10
+    with pytest.raises(
+        UnsupportedError, match="a biclique cannot be counted per edge; it can per total or vertex"
+    ):
+        make_job(motif=Biclique(3, 3), per="edge")
+    with pytest.raises(
+        UnsupportedError, match="a table of counts cannot be counted per vertex; it can per total"
+    ):
+        make_job(motif=Biclique(3), per="vertex")
 
 
 def test_digest_ignores_the_order_of_names() -> None:
