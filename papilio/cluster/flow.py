@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any, Generic, Protocol
 
 from distributed import Future
+from distributed.client import FutureCancelledError
 
 from papilio.cluster.executor import Result, TaskFunction
 from papilio.cluster.remote import call_task
@@ -35,6 +36,9 @@ TAIL_WATCH_S = 0.05
 
 LEAST_CUT_S = 0.1
 """A worker is only asked to cut when it has this much left: two turns of the scheduler and two slices."""
+
+COLLECT_S = 5.0
+"""How long to wait for the small result of a finished task: a worker that died since will not send it."""
 
 CUT_ANSWER_S = 3.0
 """How long a worker has to take a request to cut."""
@@ -142,12 +146,10 @@ class TaskFlow(Generic[AnyTask, Result]):
                         self._watch()
                     waiting = self._hand_out()
                     continue
-                held = self._release(future)
-                if held is None:
+                address = self._worker_of.get(future.key)
+                if address is None or self._places[address].held[future.key].future is not future:
                     continue
-                address, entry = held
-                self._progress_at = monotonic()
-                result = self._result_of(entry, address)
+                result = self._settle(future, address)
                 waiting = self._hand_out()
                 if result is not None:
                     yield result
@@ -185,51 +187,48 @@ class TaskFlow(Generic[AnyTask, Result]):
         self._worker_of[task.key] = address
         future.add_done_callback(self._finished.put)
 
-    def _release(self, future: Future) -> tuple[str, _Held[AnyTask]] | None:
-        """Take a finished task from its worker; None when it was taken away before."""
-        address = self._worker_of.get(future.key)
-        if address is None:
-            return None
+    def _settle(self, future: Future, address: str) -> Result | None:
+        """Take a finished task from its worker and tell the source; None when it gave no result, or not yet."""
         place = self._places[address]
-        if place.held[future.key].future is not future:
-            return None
+        task = place.held[future.key].task
+        result, error = None, None
+        if future.status == "error":
+            error = self._error_of(future, task, address)
+        else:
+            try:
+                result = future.result(timeout=COLLECT_S)
+            except FutureCancelledError as dropped:
+                raise ClusterError(
+                    f"the scheduler dropped {task} of worker {address} ({future.status}); "
+                    "was it stopped, restarted, or the task cancelled? count again"
+                ) from dropped
+            except (TimeoutError, OSError):
+                if address in self._pool.live_workers():
+                    self._finished.put(future)
+                    return None
+        place.held.pop(future.key)
         del self._worker_of[future.key]
-        place.began_at = monotonic()
-        return address, place.held.pop(future.key)
+        place.began_at = self._progress_at = monotonic()
+        if error is not None:
+            self._source.fail(task, error)
+        elif result is not None:
+            self._source.answer(task, result)
+        else:
+            # It finished, and the worker went away with its result.
+            future.cancel()
+            self._source.lose(task, address, was_running=False)
+        return result
 
-    def _result_of(self, held: _Held[AnyTask], address: str) -> Result | None:
-        """Return the result of a task, told to the source; None when it failed and is tried again."""
-        future, task = held.future, held.task
-        if future.status in ("finished", "lost", "pending"):
-            fetched = self._fetch(future, address)
-            if not fetched:
-                future.cancel()
-                self._source.lose(task, address, was_running=False)
-                return None
-            self._source.answer(task, fetched[0])
-            return fetched[0]
-        if future.status != "error":
-            raise ClusterError(
-                f"the scheduler dropped {task} of worker {address} ({future.status}); "
-                "was it stopped, restarted, or the task cancelled? count again"
-            )
+    def _error_of(self, future: Future, task: AnyTask, address: str) -> ExecutionError | LeaseTooLargeError:
+        """Return the error of a task that may be tried again; raise any other one."""
         error = future.exception()
         if not isinstance(error, PapilioError):
-            named = f"worker {address}, {task} failed: {type(error).__name__}: {error}; see the worker's log"
-            error = ExecutionError(named)
+            return ExecutionError(
+                f"worker {address}, {task} failed: {type(error).__name__}: {error}; see the worker's log"
+            )
         if not isinstance(error, ExecutionError | LeaseTooLargeError):
             raise error
-        self._source.fail(task, error)
-        return None
-
-    def _fetch(self, future: Future, address: str) -> list[Result]:
-        """Return the result of a finished task alone in a list; an empty one when its worker was lost with it."""
-        while True:
-            try:
-                return [future.result(timeout=WATCH_S)]
-            except TimeoutError:
-                if address not in self._pool.live_workers():
-                    return []
+        return error
 
     def _cut_tail(self) -> None:
         """Ask as many busy workers to cut as there are idle ones, the one with most left first."""

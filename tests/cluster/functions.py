@@ -130,6 +130,13 @@ def sleep_through(task: LeaseTask, seat: Seat) -> LeaseResult:
     )
 
 
+def die_after_answer(task: LeaseTask, seat: Seat) -> int:
+    """Answer, and take the worker process down before the answer can be fetched, or right after."""
+    if task.start == 0 and task.sequence == 0:
+        threading.Thread(target=os._exit, args=(7,)).start()
+    return task.start
+
+
 def wait_long(task: LeaseTask, seat: Seat) -> None:
     """Run for longer than a test waits."""
     time.sleep(5)

@@ -145,6 +145,12 @@ def test_a_lost_worker_costs_time_only(senate: GraphStore, monkeypatch: pytest.M
             run(executor, functions.kill_worker, 1, "always")
 
 
+def test_an_answer_that_is_lost_with_its_worker_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "COLLECT_S", 0.5)
+    with LocalExecutor(2) as executor:
+        assert sorted(run(executor, functions.die_after_answer, 6, "answered")) == list(range(6))
+
+
 def test_no_worker_left_ends_the_run(scheduler_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flow, "REPLACEMENT_S", 1.0)
     with ExistingExecutor(scheduler_file) as executor:
