@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "BipartiteGraph",
     "Biclique",
+    "BipartiteGraph",
     "Butterfly",
     "CountPlan",
     "CountResult",
