@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from papilio.errors import StoreError
+from papilio.errors import JobBusyError, StoreError
 from papilio.storage import ledger as module
 from papilio.storage.ledger import Ledger, find_holder, read_ledger, write_durably
 from tests.conftest import ROOT
@@ -22,7 +22,7 @@ RECORDS = [{"n": n, "text": "ä\n" * n, "big": str(3**n)} for n in range(5)]
 
 FILL = """
 import sys, resource
-from papilio.errors import StoreError
+from papilio.errors import JobBusyError, StoreError
 from papilio.storage.ledger import Ledger
 with Ledger(sys.argv[1]) as ledger:
     limit = int(sys.argv[2])
@@ -188,3 +188,36 @@ def test_a_durable_file_is_replaced_whole_or_not_at_all(
         write_durably(path, json.dumps([2]))
     assert path.read_text() == "[1]"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that gives a lock to everybody, as some do to processes of different hosts."""
+    monkeypatch.setattr(module.fcntl, "flock", lambda descriptor, operation: None)
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_without_locks_the_older_writer_stops(path: Path) -> None:
+    with Ledger(path) as older, Ledger(path) as newer:
+        with pytest.raises(JobBusyError, match=rf"was taken over by process {os.getpid()} on "):
+            older.append({"n": "older"})
+        newer.append({"n": "newer"})
+        with pytest.raises(JobBusyError, match="this process stops"):
+            older.append({"n": "older"})
+    assert [record["n"] for record in read_ledger(path).records] == [0, 1, 2, 3, 4, "newer"]
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_without_locks_what_the_older_writer_appended_is_never_overwritten(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger(path) as older, Ledger(path) as newer:
+        with monkeypatch.context() as patch:
+            patch.setattr(older, "require_claim", lambda: None)
+            older.append({"n": "in the instant before it could know"})
+        with pytest.raises(JobBusyError, match="were written here"):
+            newer.append({"n": "newer"})
+    assert read_ledger(path).records[-1] == {"n": "in the instant before it could know"}
+    with Ledger(path) as next_one:
+        next_one.append({"n": "newer"})
+    assert len(read_ledger(path).records) == len(RECORDS) + 2
