@@ -26,10 +26,9 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from distributed import Client
+from distributed import Client, Future
 
 import papilio
-from papilio.cluster import flow
 from papilio.cluster.local import LocalExecutor
 from papilio.graph import BipartiteGraph
 from papilio.storage.ledger import read_ledger
@@ -115,8 +114,11 @@ class Cluster:
 
     def worker_pids(self) -> list[int]:
         """Return the processes of the workers that are there, at least one; the others are being started anew."""
-        self._client.wait_for_workers(1, timeout=90)
-        return sorted(self._client.run(os.getpid, on_error="ignore").values())
+        pids: list[int] = []
+        while not pids:
+            self._client.wait_for_workers(1, timeout=90)
+            pids = sorted(self._client.run(os.getpid, on_error="ignore").values())
+        return pids
 
     def close(self) -> None:
         self._client.close()
@@ -253,20 +255,21 @@ def soak(n_jobs: int, first_seed: int, graphs: list[Known], folder: Path) -> Tal
 @pytest.mark.parametrize("at", [0, 2])
 def test_a_worker_lost_with_its_answer(at: int, women: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed when its task, a preparation or a lease, is finished and the answer not yet fetched."""
-    whole, calls = flow.TaskFlow._result_of, 0
+    whole, calls = Future.result, 0
 
     with LocalExecutor(2) as executor:
         pids = {worker.name: worker.pid for worker in executor.workers}
 
-        def kill_and_fetch(self: Any, held: Any, address: str) -> Any:
+        def kill_and_fetch(self: Future, timeout: float | None = None) -> Any:
             nonlocal calls
             if calls == at:
-                os.kill(pids[address], signal.SIGKILL)
+                (holder,) = executor.client.who_has([self])[self.key]
+                os.kill(pids[holder], signal.SIGKILL)
                 time.sleep(0.5)
             calls += 1
-            return whole(self, held, address)
+            return whole(self, timeout)
 
-        monkeypatch.setattr(flow.TaskFlow, "_result_of", kill_and_fetch)
+        monkeypatch.setattr(Future, "result", kill_and_fetch)
         assert papilio.count(women, papilio.Butterfly(), cluster=executor).count == 341
         assert calls > at
 
