@@ -1,0 +1,144 @@
+"""The part of a graph that can hold (p,q)-bicliques, by rows of either layer.
+
+A vertex of the left layer with fewer than q neighbours, or of the right with fewer than p, is in no biclique;
+what remains when they are removed again and again is the core. Left and right are U and V, or V and U.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu.jit import Bools, Ints, compiled
+
+__all__ = ["Core", "Rows", "make_rows", "order_rows", "reduce_to_core", "transpose_rows"]
+
+Ids32 = NDArray[np.int32]
+
+
+class Rows(NamedTuple):
+    """Rows of ascending ids: row x is ``ids[indptr[x]:indptr[x + 1]]``."""
+
+    indptr: Ints
+    ids: Ids32
+
+
+class Core(NamedTuple):
+    """What remains of a graph, in the order of the original ids.
+
+    ``rows`` are the right ids of every left vertex; ``left_ids`` and ``right_ids`` the original ids.
+    """
+
+    rows: Rows
+    left_ids: Ids32
+    right_ids: Ids32
+
+
+@compiled
+def transpose_rows(rows: Rows, n_columns: int) -> Rows:
+    """Return the rows of the other layer; O(entries)."""
+    indptr = np.zeros(n_columns + 1, np.int64)
+    for at in range(rows.ids.size):
+        indptr[rows.ids[at] + 1] += 1
+    for column in range(n_columns):
+        indptr[column + 1] += indptr[column]
+    cursor = indptr[:-1].copy()
+    ids = np.empty(rows.ids.size, np.int32)
+    for row in range(rows.indptr.size - 1):
+        for at in range(rows.indptr[row], rows.indptr[row + 1]):
+            column = rows.ids[at]
+            ids[cursor[column]] = row
+            cursor[column] += 1
+    return Rows(indptr, ids)
+
+
+@compiled
+def _peel(rows: Rows, columns: Rows, least_row: int, least_column: int) -> tuple[Bools, Bools]:
+    """Return which rows and columns are in the core, where rows keep ``least_row`` entries; O(entries)."""
+    n_rows, n_columns = rows.indptr.size - 1, columns.indptr.size - 1
+    row_degree, column_degree = np.diff(rows.indptr), np.diff(columns.indptr)
+    row_kept, column_kept = np.ones(n_rows, np.bool_), np.ones(n_columns, np.bool_)
+    queue = np.empty(n_rows + n_columns, np.int64)
+    begin, end = 0, 0
+    for row in range(n_rows):
+        if row_degree[row] < least_row:
+            row_kept[row] = False
+            queue[end] = row
+            end += 1
+    for column in range(n_columns):
+        if column_degree[column] < least_column:
+            column_kept[column] = False
+            queue[end] = n_rows + column
+            end += 1
+    while begin < end:
+        vertex = queue[begin]
+        begin += 1
+        if vertex < n_rows:
+            for at in range(rows.indptr[vertex], rows.indptr[vertex + 1]):
+                column = rows.ids[at]
+                column_degree[column] -= 1
+                if column_kept[column] and column_degree[column] < least_column:
+                    column_kept[column] = False
+                    queue[end] = n_rows + column
+                    end += 1
+        else:
+            vertex -= n_rows
+            for at in range(columns.indptr[vertex], columns.indptr[vertex + 1]):
+                row = columns.ids[at]
+                row_degree[row] -= 1
+                if row_kept[row] and row_degree[row] < least_row:
+                    row_kept[row] = False
+                    queue[end] = row
+                    end += 1
+    return row_kept, column_kept
+
+
+@compiled
+def _keep(rows: Rows, row_kept: Bools, column_kept: Bools) -> Rows:
+    """Return the kept entries, rows and columns numbered anew in their order."""
+    new = np.cumsum(column_kept) - 1
+    indptr = np.zeros(np.sum(row_kept) + 1, np.int64)
+    ids = np.empty(rows.ids.size, np.int32)
+    to, end = 0, 0
+    for row in range(row_kept.size):
+        if row_kept[row]:
+            for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                if column_kept[rows.ids[at]]:
+                    ids[end] = new[rows.ids[at]]
+                    end += 1
+            to += 1
+            indptr[to] = end
+    return Rows(indptr, ids[:end].copy())
+
+
+@compiled
+def order_rows(rows: Rows, order: NDArray[np.int64]) -> Rows:
+    """Return the rows in the order given: row i is the old row ``order[i]``."""
+    indptr = np.zeros(order.size + 1, np.int64)
+    ids = np.empty(rows.ids.size, np.int32)
+    for i in range(order.size):
+        begin, end = rows.indptr[order[i]], rows.indptr[order[i] + 1]
+        indptr[i + 1] = indptr[i] + end - begin
+        ids[indptr[i] : indptr[i + 1]] = rows.ids[begin:end]
+    return Rows(indptr, ids)
+
+
+def make_rows(graph: BipartiteGraph, swapped: bool) -> Rows:
+    """Return the rows of U, or of V when ``swapped``; O(n_edges)."""
+    rows = Rows(graph.indptr, graph.v)
+    return transpose_rows(rows, graph.n_v) if swapped else rows
+
+
+def reduce_to_core(graph: BipartiteGraph, swapped: bool, least_left: int, least_right: int) -> Core:
+    """Remove what is in no biclique of ``least_left`` left and ``least_right`` right vertices; O(n_edges)."""
+    lefts = make_rows(graph, swapped)
+    rights = make_rows(graph, not swapped)
+    left_kept, right_kept = _peel(lefts, rights, least_right, least_left)
+    left_ids = np.flatnonzero(left_kept).astype(np.int32)
+    right_ids = np.flatnonzero(right_kept).astype(np.int32)
+    if not left_ids.size or not right_ids.size:
+        return Core(Rows(np.zeros(1, np.int64), left_ids[:0]), left_ids[:0], right_ids[:0])
+    return Core(_keep(lefts, left_kept, right_kept), left_ids, right_ids)

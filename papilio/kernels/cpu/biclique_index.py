@@ -1,0 +1,256 @@
+"""The form of a graph on which both engines count (p,q)-bicliques: core, order, pairs, work items.
+
+One layer is *anchored* and called left; the other is right. The search for a biclique takes its left vertices one
+after the other, in a fixed order. A work item is a *root*, the first left vertex, and a range of its *children*,
+the second: later left vertices that share enough right ones with it. Every biclique with two left vertices or
+more belongs to the item of its first two. Stars (p = 1 or q = 1) have closed forms and belong to the first item.
+
+Left vertices come by rising number of pairs that they are in (the number of 2-hop neighbours that share enough),
+so that the many pairs of a hub stand in the rows of the others, and the rows that are left stay short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import InputError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique_forms import Cells, closed_cells
+from papilio.kernels.cpu.biclique_core import Core, Ids32, Rows, order_rows, reduce_to_core
+from papilio.kernels.cpu.biclique_pairs import Pairs, available_bytes, count_partners, find_pairs, lay_pairs
+from papilio.kernels.cpu.jit import Ints, compiled
+from papilio.motifs import Biclique
+
+__all__ = ["BicliqueIndex", "SizeRange", "build_biclique_index"]
+
+ANCHORS = ("auto", "u", "v")
+
+ITEMS_PER_JOB = 8192
+"""A root whose cost is more than this part of the job's is cut into several items, as far as its children go."""
+
+LEAST_ITEM_COST = 1 << 14
+"""Items below this cost are not worth cutting: some ten microseconds."""
+
+
+@dataclass(frozen=True)
+class SizeRange:
+    """What the search counts: left sides of ``least_left`` to ``most_left`` vertices, right sides likewise.
+
+    All are at least 2. ``most_*`` is the size of the layer where nothing else bounds it.
+    """
+
+    least_left: int
+    most_left: int
+    least_right: int
+    most_right: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left to search for."""
+        return self.most_left < self.least_left or self.most_right < self.least_right
+
+
+@dataclass(frozen=True, eq=False)
+class BicliqueIndex:
+    """A graph ready for both algorithms of both engines. All arrays are C-contiguous, on the host.
+
+    Attributes
+    ----------
+    swapped : bool
+        The left, anchored layer is V.
+    sizes : SizeRange
+        What the search counts, by left and right.
+    n_left, n_right : int
+        Vertices in the core.
+    indptr : ndarray of int64, shape (n_left + 1,)
+        Row x of ``columns`` is ``[indptr[x], indptr[x + 1])``.
+    columns : ndarray of int32, shape (n_edges of the core,)
+        Right ids of each left vertex, ascending.
+    left_ids, right_ids : ndarray of int32, shape (n_left,) and (n_right,)
+        Original ids within their layers.
+    hop_indptr : ndarray of int64, shape (n_left + 1,)
+        Row x of the next two is ``[hop_indptr[x], hop_indptr[x + 1])``.
+    hop, hop_common : ndarray of int32, shape (n_pairs,)
+        The later left vertices that share at least ``sizes.least_right`` right ones, ascending; how many they share.
+    item_root : ndarray of int32, shape (n_items,)
+        First left vertex; -1 for the item of a job that is all closed forms.
+    item_first, item_last : ndarray of int64, shape (n_items,)
+        Children ``[first, last)``, as places in ``hop``.
+    costs : ndarray of int64, shape (n_items,)
+        Estimated set operations of each item, falling; ties by root, then by first child.
+    closed_cells : dict of (int, int) to int
+        Counts with p = 1 or q = 1 that the motif asks for, by (p, q) of U and V; they belong to item 0.
+    """
+
+    swapped: bool
+    sizes: SizeRange
+    n_left: int
+    n_right: int
+    indptr: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    left_ids: NDArray[np.int32]
+    right_ids: NDArray[np.int32]
+    hop_indptr: NDArray[np.int64]
+    hop: NDArray[np.int32]
+    hop_common: NDArray[np.int32]
+    item_root: NDArray[np.int32]
+    item_first: NDArray[np.int64]
+    item_last: NDArray[np.int64]
+    costs: NDArray[np.int64]
+    closed_cells: Cells = field(default_factory=dict)
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        return int(self.item_root.size)
+
+    @property
+    def closed_total(self) -> int:
+        """Sum of the closed forms."""
+        return sum(self.closed_cells.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of host memory held by the arrays."""
+        values = (getattr(self, item.name) for item in fields(self))
+        return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+
+
+def _sizes(graph: BipartiteGraph, motif: Biclique, swapped: bool) -> SizeRange:
+    """Return what is left to search for: sizes 1 have closed forms."""
+
+    def bounds(size: int | None, most: int | None, n: int) -> tuple[int, int]:
+        if size is not None:
+            return max(size, 2), size
+        return 2, n if most is None else min(most, n)
+
+    of_u = bounds(motif.p, motif.max_p, graph.n_u)
+    of_v = bounds(motif.q, motif.max_q, graph.n_v)
+    return SizeRange(*of_v, *of_u) if swapped else SizeRange(*of_u, *of_v)
+
+
+def _wedges(degrees: NDArray[np.int64]) -> int:
+    return int((degrees * (degrees - 1) // 2).sum())
+
+
+def _choose_anchor(graph: BipartiteGraph, motif: Biclique) -> bool:
+    """Return whether V is anchored: the side that is searched to fewer levels, else the one with fewer wedges."""
+    if motif.p is not None and motif.q is not None and 2 in (motif.p, motif.q) and motif.p != motif.q:
+        return motif.q == 2
+    if (motif.p is None) != (motif.q is None):
+        return motif.p is None
+    return _wedges(graph.degree_u) < _wedges(graph.degree_v)
+
+
+@compiled
+def _child_costs(pairs: Pairs, deep: bool) -> Ints:
+    """Estimate the set operations below each child: rows of the later children, by words of the shared columns."""
+    costs = np.empty(pairs.others.size, np.int64)
+    for root in range(pairs.indptr.size - 1):
+        end = pairs.indptr[root + 1]
+        for at in range(pairs.indptr[root], end):
+            words = (pairs.common[at] + 63) // 64
+            costs[at] = words * (end - at) + pairs.common[at] if deep else 1
+    return costs
+
+
+@compiled
+def _cut_items(indptr: Ints, child_costs: Ints, most: int) -> tuple[Ids32, Ints, Ints, Ints]:
+    """Cut the children of every root into items of cost ``most`` or of one child; no child, no item."""
+    n_items = 0
+    for pass_ in range(2):
+        if pass_ == 1:
+            roots = np.empty(n_items, np.int32)
+            firsts, lasts = np.empty(n_items, np.int64), np.empty(n_items, np.int64)
+            costs = np.empty(n_items, np.int64)
+        n_items = 0
+        for root in range(indptr.size - 1):
+            first, cost = indptr[root], 0
+            for at in range(indptr[root], indptr[root + 1]):
+                cost += child_costs[at]
+                if at + 1 == indptr[root + 1] or cost + child_costs[at + 1] > most:
+                    if pass_ == 1:
+                        roots[n_items], costs[n_items] = root, cost
+                        firsts[n_items], lasts[n_items] = first, at + 1
+                    n_items += 1
+                    first, cost = at + 1, 0
+    return roots, firsts, lasts, costs
+
+
+def build_biclique_index(
+    graph: BipartiteGraph,
+    motif: Biclique,
+    threads: int,
+    anchor: str = "auto",
+    limit_bytes: int | None = None,
+) -> BicliqueIndex:
+    """Reduce, order, pair and cut; O(edges + wedges of the core whose middles are right).
+
+    Parameters
+    ----------
+    graph : BipartiteGraph
+        Signs are ignored.
+    motif : Biclique
+    threads : int
+    anchor : {"auto", "u", "v"}
+        The layer whose vertices are searched one after the other.
+    limit_bytes : int, optional
+        What the pairs may take; by default half of this machine's memory.
+
+    Raises
+    ------
+    InputError
+        For an unknown anchor.
+    CapacityError
+        When there are more pairs than the memory has room for.
+    """
+    if anchor not in ANCHORS:
+        raise InputError(f"anchor is {anchor!r}; known: {', '.join(ANCHORS)}")
+    swapped = _choose_anchor(graph, motif) if anchor == "auto" else anchor == "v"
+    sizes = _sizes(graph, motif, swapped)
+    closed = closed_cells(graph, motif)
+    nothing = np.empty(0, np.int32)
+    if sizes.is_empty:
+        core = Core(Rows(np.zeros(1, np.int64), nothing), nothing, nothing)
+    else:
+        core = reduce_to_core(graph, swapped, sizes.least_left, sizes.least_right)
+    by_degree = _sort_rising(np.diff(core.rows.indptr))
+    rows = order_rows(core.rows, by_degree)
+    limit = available_bytes() if limit_bytes is None else limit_bytes
+    found = find_pairs(rows, core.right_ids.size, sizes.least_right, threads, limit)
+    order = _sort_rising(count_partners(found))
+    pairs = lay_pairs(found, order)
+    rows = order_rows(rows, order)
+    child_costs = _child_costs(pairs, sizes.most_left > 2)
+    most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
+    roots, firsts, lasts, costs = _cut_items(pairs.indptr, child_costs, most)
+    if closed and not roots.size:
+        roots, costs = np.array([-1], np.int32), np.ones(1, np.int64)
+        firsts = lasts = np.zeros(1, np.int64)
+    by_cost = _sort_rising(-costs)
+    return BicliqueIndex(
+        swapped=swapped,
+        sizes=sizes,
+        n_left=core.left_ids.size,
+        n_right=core.right_ids.size,
+        indptr=rows.indptr,
+        columns=rows.ids,
+        left_ids=core.left_ids[by_degree[order]],
+        right_ids=core.right_ids,
+        hop_indptr=pairs.indptr,
+        hop=pairs.others,
+        hop_common=pairs.common,
+        item_root=roots[by_cost],
+        item_first=firsts[by_cost],
+        item_last=lasts[by_cost],
+        costs=costs[by_cost],
+        closed_cells=closed,
+    )
+
+
+def _sort_rising(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the permutation that sorts the keys rising, ties in the order given."""
+    return np.argsort(keys, kind="stable")

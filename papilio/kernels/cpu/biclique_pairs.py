@@ -1,0 +1,200 @@
+"""Pairs of left vertices that share enough right ones: the second level of every (p,q)-biclique search.
+
+A biclique with two left vertices or more has all of its left vertices pairwise in these pairs. They are found in
+one pass over the wedges, under a provisional numbering, and laid into rows once the final one is known: row x
+holds the later vertices that share enough with x, ascending.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError
+from papilio.kernels.cpu.biclique_core import Ids32, Rows, transpose_rows
+from papilio.kernels.cpu.chunks import ChunkRunner, cut_by_cost
+from papilio.kernels.cpu.jit import Ints, compiled
+
+__all__ = ["Pairs", "available_bytes", "count_partners", "find_pairs", "lay_pairs"]
+
+PAIR_BYTES = 24
+"""A pair while rows are laid: once as found, once by its later vertex, once in its row; two int32 each."""
+
+
+class Pairs(NamedTuple):
+    """Pairs as rows: those of row x are ``[indptr[x], indptr[x + 1])`` of ``others`` and of ``common``.
+
+    ``others`` are the vertices paired with x, each pair in one row only, and ``common`` how many right vertices
+    the two share.
+    """
+
+    indptr: Ints
+    others: Ids32
+    common: Ids32
+
+
+class _Counters(NamedTuple):
+    """What one thread counts in: zero between rows, and the vertices met, in the order of meeting."""
+
+    counts: Ids32
+    met: Ids32
+
+
+def available_bytes() -> int:
+    """Return half of this machine's memory, in bytes: what the pairs may take."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+@compiled
+def _places_after(lefts: Rows, rights: Rows) -> tuple[Ints, Ints]:
+    """Return, per entry of the left rows, where the later vertices begin in the right row; wedges per left row."""
+    cursor = rights.indptr[:-1].copy()
+    after = np.empty(lefts.ids.size, np.int64)
+    wedges = np.zeros(lefts.indptr.size - 1, np.int64)
+    for left in range(wedges.size):
+        for at in range(lefts.indptr[left], lefts.indptr[left + 1]):
+            right = lefts.ids[at]
+            cursor[right] += 1
+            after[at] = cursor[right]
+            wedges[left] += rights.indptr[right + 1] - cursor[right]
+    return after, wedges
+
+
+@compiled
+def _pair_rows(
+    lefts: Rows,
+    rights: Rows,
+    after: Ints,
+    begin: int,
+    end: int,
+    least_common: int,
+    counters: _Counters,
+    sizes: Ints,
+    others: Ids32,
+    common: Ids32,
+) -> int:
+    """Write the pairs of the left rows ``[begin, end)``; return how many there are."""
+    counts, met = counters
+    to = 0
+    for left in range(begin, end):
+        n_met = 0
+        for at in range(lefts.indptr[left], lefts.indptr[left + 1]):
+            for place in range(after[at], rights.indptr[lefts.ids[at] + 1]):
+                other = rights.ids[place]
+                count = counts[other]
+                met[n_met] = other
+                n_met += count == 0
+                counts[other] = count + 1
+        first = to
+        for i in range(n_met):
+            count = counts[met[i]]
+            counts[met[i]] = 0
+            if count >= least_common:
+                others[to] = met[i]
+                common[to] = count
+                to += 1
+        sizes[left] = to - first
+    return to
+
+
+def find_pairs(lefts: Rows, n_right: int, least_common: int, threads: int, limit_bytes: int) -> Pairs:
+    """Return all pairs that share at least ``least_common`` right vertices; O(wedges).
+
+    The pairs of a row are those with later rows, in no particular order.
+
+    Raises
+    ------
+    CapacityError
+        When there are more pairs than ``limit_bytes`` have room for.
+    """
+    rights = transpose_rows(lefts, n_right)
+    after, wedges = _places_after(lefts, rights)
+    n_left = wedges.size
+    most = np.minimum(wedges // least_common, np.arange(n_left)[::-1])
+    sizes = np.zeros(n_left + 1, np.int64)
+    found: dict[int, tuple[Ids32, Ids32]] = {}
+    n_found = 0
+
+    def make_counters() -> _Counters:
+        return _Counters(np.zeros(n_left, np.int32), np.empty(n_left + 1, np.int32))
+
+    def pair(counters: _Counters, begin: int, end: int) -> None:
+        nonlocal n_found
+        room = int(most[begin:end].sum())
+        others, common = np.empty(room, np.int32), np.empty(room, np.int32)
+        size = _pair_rows(lefts, rights, after, begin, end, least_common, counters, sizes[1:], others, common)
+        n_found += size
+        if n_found * PAIR_BYTES > limit_bytes:
+            raise CapacityError(
+                f"more than {n_found} pairs of vertices of the anchored layer share {least_common} neighbours; "
+                f"{limit_bytes} bytes have room for {limit_bytes // PAIR_BYTES} ({PAIR_BYTES} bytes each): "
+                "anchor the other layer, ask for larger p and q, or use a machine with more memory"
+            )
+        found[begin] = others[:size].copy(), common[:size].copy()
+
+    ChunkRunner(make_counters, threads).run(cut_by_cost(wedges, max(threads, 2)), pair)
+    chunks = [found[begin] for begin in sorted(found)]
+    others = np.concatenate([chunk[0] for chunk in chunks] or [np.empty(0, np.int32)])
+    common = np.concatenate([chunk[1] for chunk in chunks] or [np.empty(0, np.int32)])
+    return Pairs(np.cumsum(sizes), others, common)
+
+
+@compiled
+def count_partners(pairs: Pairs) -> Ints:
+    """Return how many pairs each vertex is in, earlier or later."""
+    partners = np.diff(pairs.indptr)
+    for at in range(pairs.others.size):
+        partners[pairs.others[at]] += 1
+    return partners
+
+
+@compiled
+def _by_later(pairs: Pairs, rank: Ints) -> Pairs:
+    """Return rows of the later vertex by rank, which hold the earlier one."""
+    n = pairs.indptr.size - 1
+    indptr = np.zeros(n + 1, np.int64)
+    for row in range(n):
+        for at in range(pairs.indptr[row], pairs.indptr[row + 1]):
+            indptr[max(rank[row], rank[pairs.others[at]]) + 1] += 1
+    for row in range(n):
+        indptr[row + 1] += indptr[row]
+    cursor = indptr[:-1].copy()
+    others, common = np.empty_like(pairs.others), np.empty_like(pairs.common)
+    for row in range(n):
+        for at in range(pairs.indptr[row], pairs.indptr[row + 1]):
+            one, two = rank[row], rank[pairs.others[at]]
+            to = cursor[max(one, two)]
+            cursor[max(one, two)] += 1
+            others[to] = min(one, two)
+            common[to] = pairs.common[at]
+    return Pairs(indptr, others, common)
+
+
+@compiled
+def _by_earlier(pairs: Pairs) -> Pairs:
+    """Transpose: rows of the earlier vertex, which hold the later ones, ascending."""
+    n = pairs.indptr.size - 1
+    indptr = np.zeros(n + 1, np.int64)
+    for at in range(pairs.others.size):
+        indptr[pairs.others[at] + 1] += 1
+    for row in range(n):
+        indptr[row + 1] += indptr[row]
+    cursor = indptr[:-1].copy()
+    others, common = np.empty_like(pairs.others), np.empty_like(pairs.common)
+    for row in range(n):
+        for at in range(pairs.indptr[row], pairs.indptr[row + 1]):
+            to = cursor[pairs.others[at]]
+            cursor[pairs.others[at]] += 1
+            others[to] = row
+            common[to] = pairs.common[at]
+    return Pairs(indptr, others, common)
+
+
+def lay_pairs(pairs: Pairs, order: NDArray[np.int64]) -> Pairs:
+    """Return the pairs under the numbering in which ``order[i]`` is vertex i: rows of later vertices, ascending."""
+    rank = np.empty(order.size, np.int64)
+    rank[order] = np.arange(order.size)
+    return _by_earlier(_by_later(pairs, rank))
