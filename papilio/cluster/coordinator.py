@@ -27,6 +27,7 @@ from distributed import Client, Scheduler, Status, Worker, get_worker, secede
 
 from papilio.cluster.events import Event, LeaseFinished, PhaseStarted, PlanMade
 from papilio.cluster.existing import ExistingExecutor
+from papilio.cluster.pool import find_workers
 from papilio.errors import (
     ClusterError,
     ExecutionError,
@@ -215,6 +216,7 @@ class _Coordinator:
                     return count(
                         source, job.motif, per=job.per, cluster=executor, engine=submission.engine,
                         output=submission.output, progress=self._listen, job=self._root,
+                        options=dict(job.options),
                     )  # fmt: skip
             except JobBusyError as error:
                 self._log.write(str(error))
@@ -341,8 +343,7 @@ class _Watch(threading.Thread):
 
     def live(self) -> dict[str, str]:
         """Return the workers that the scheduler knows, and their hosts, by address."""
-        known = self._client.scheduler_info(n_workers=-1).get("workers", {})
-        return {address: str(info.get("host")) for address, info in known.items()}
+        return {address: str(info.get("host")) for address, info in find_workers(self._client).items()}
 
     def run(self) -> None:
         """Look until the block ends."""

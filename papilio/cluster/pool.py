@@ -16,7 +16,7 @@ from papilio.errors import ClusterError
 from papilio.tasks.job import JobSpec
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["DaskPool"]
+__all__ = ["DaskPool", "find_workers"]
 
 JOIN_S = 60.0
 """How long to wait for the workers asked for; starting many processes on a slow disk takes some 20 s."""
@@ -128,12 +128,15 @@ class DaskPool(ABC):
             As :attr:`interrupt` raises.
         """
         self.interrupt()
+        lost = "the connection to the scheduler was lost; start it again, then count again"
+        if self.client.status != "running":
+            raise ClusterError(lost)
         try:
-            known = self.client.scheduler_info(n_workers=-1).get("workers")
+            known = find_workers(self.client)
         except (OSError, TimeoutError) as error:
-            raise ClusterError(f"the scheduler does not answer any more ({error}); start it again") from error
-        if self.client.status != "running" or known is None:
-            raise ClusterError("the connection to the scheduler was lost; start it again, then count again")
+            raise ClusterError(f"{lost} ({error})") from error
+        if self.client.status != "running":
+            raise ClusterError(lost)
         return {address: str(worker.get("status", "running")) for address, worker in known.items()}
 
     def ask(self, function: Callable[..., Any], *args: Any, address: str, patience_s: float) -> Any:
@@ -200,6 +203,16 @@ class DaskPool(ABC):
     ) -> Iterator[Result]:
         """Run tasks on the workers; see :class:`papilio.cluster.flow.TaskFlow`."""
         return iter(TaskFlow(self, function, source, workers, in_flight))
+
+
+def find_workers(client: Any) -> dict[str, dict[str, Any]]:
+    """Return what the scheduler knows of all its workers, by address; safe for several threads.
+
+    ``client.scheduler_info`` is not: the client asks for no workers every two seconds, and that answer may be
+    the one that it returns.
+    """
+    workers: dict[str, dict[str, Any]] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+    return workers
 
 
 def _go_on() -> None:
