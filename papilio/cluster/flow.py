@@ -40,6 +40,9 @@ LEAST_CUT_S = 0.1
 COLLECT_S = 5.0
 """How long to wait for the small result of a finished task: a worker that died since will not send it."""
 
+LEAST_RUN_S = 0.1
+"""A worker is only asked to cut when the first task that it holds has been with it for this long."""
+
 CUT_ANSWER_S = 3.0
 """How long a worker has to take a request to cut."""
 
@@ -242,7 +245,10 @@ class TaskFlow(Generic[AnyTask, Result]):
             if place.held and not place.is_cutting
         }
         for address in sorted(left, key=left.__getitem__, reverse=True)[:idle]:
-            if left[address] >= LEAST_CUT_S:
+            # A lease that is cut before it begins answers nothing: each must have run for a while, so that
+            # cutting again and again cannot keep a job from ending.
+            ran_s = monotonic() - self._places[address].began_at
+            if left[address] >= LEAST_CUT_S and ran_s >= LEAST_RUN_S:
                 self._cut(address)
 
     def _left_s(self, address: str, place: _Place[AnyTask]) -> float:
