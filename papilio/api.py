@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,25 +11,23 @@ from time import perf_counter
 from typing import Any
 
 from papilio.cluster.choose import make_executor
-from papilio.cluster.driver import JobOutcome, count_job, plan_job, run_directory
+from papilio.cluster.driver import JobOutcome, count_job, plan_job
 from papilio.cluster.events import Event, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.cluster.recount import Recount, recount_leases
 from papilio.errors import InputError
-from papilio.graph import BipartiteGraph
-from papilio.motifs import Granularity, Motif
-from papilio.storage.interop import LabelledGraph, label_any
-from papilio.storage.location import is_url, local_path
-from papilio.storage.results import write_edge_counts, write_vertex_counts
-from papilio.storage.store import GraphStore, open_store, write_store
-from papilio.tasks.job import EngineChoice, JobSpec
+from papilio.inputs import GraphInput, Question, check_output, enter_executor, shard_parent, write_counts
+from papilio.motifs import Granularity, Motif, choose_options
+from papilio.storage.location import local_path
+from papilio.storage.store import GraphStore, open_store
+from papilio.tasks.job import EngineChoice
 from papilio.tasks.jobcheck import JobCheck, check_job
 from papilio.tasks.jobcontrol import Priority
 from papilio.tasks.jobdir import JobDirectory, find_finished, list_jobs
 from papilio.tasks.jobsession import JobSession, settings_of
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, find_top
-from papilio.tasks.sources import held_graph, job_of_graph, job_of_store, require_kind
+from papilio.tasks.sources import job_of_store, require_kind
 
 __all__ = [
     "CountResult",
@@ -96,16 +93,18 @@ def plan(
     cluster: Any = None,
     engine: EngineChoice = "auto",
     workers: int | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> CountPlan:
     """Prepare a graph on one worker and plan the count of ``motif``, without running it.
 
     Parameters and errors are those of :func:`count`.
     """
     with ExitStack() as stack:
-        source = _Source(graph)
+        question = Question(motif, per, choose_options(motif, options or {}))
+        source = GraphInput(graph)
         require_kind(motif, source.kind, source.name)
-        executor = _enter_executor(stack, cluster, engine, workers)
-        job = source.enter(stack, executor, motif, per, None)
+        executor = enter_executor(stack, cluster, engine, workers)
+        job = source.enter(stack, executor, question, None)
         made, _, _ = plan_job(executor, job, engine, ignore_events)
     return made
 
@@ -121,6 +120,7 @@ def count(
     workers: int | None = None,
     progress: Progress | None = None,
     job: str | os.PathLike[str] | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> CountResult:
     """Count a motif exactly.
 
@@ -131,7 +131,7 @@ def count(
         (NetworkX, SciPy sparse, pandas, pyarrow, NumPy). Graphs in memory are counted where they are by the inline
         cluster and written to a temporary store for any other.
     motif : Motif
-        What to count, for example ``Butterfly()``.
+        What to count: ``Butterfly()``, ``Biclique(3, 4)``, or ``Biclique(3, None)`` for every q.
     per : {"total", "vertex", "edge"}
         Count in all, for every vertex, or for every edge.
     cluster : str, path-like, distributed.Client or Executor, optional
@@ -140,8 +140,8 @@ def count(
     engine : {"auto", "cpu", "gpu"}
         ``auto`` takes GPUs where the workers have them. ``gpu`` is never replaced by ``cpu``.
     output : path-like, optional
-        Parquet file for the counts per vertex or edge. Partial results pass through its directory, which all
-        workers must be able to write to.
+        Parquet file for the counts per vertex or edge, or for the table. Partial results pass through its
+        directory, which all workers must be able to write to.
     workers : int, optional
         As for :func:`open_cluster`.
     progress : callable, optional
@@ -149,6 +149,9 @@ def count(
     job : path-like, optional
         Job directory, which keeps every finished lease. Where it holds a part of this count already, on
         whatever cluster or engine, only the rest is counted; where it holds the answer, nothing is.
+    options : mapping of str to str, optional
+        How the engines compute it, where the motif leaves a choice: for bicliques ``algorithm`` (``auto``,
+        ``enumerate``, ``pivot``) and ``anchor`` (``auto``, ``u``, ``v``). The answer does not depend on it.
 
     Returns
     -------
@@ -162,33 +165,35 @@ def count(
     """
     started = perf_counter()
     listener = progress or ignore_events
-    target = _check_output(output, per)
+    question = Question(motif, per, choose_options(motif, options or {}))
+    target = check_output(output, motif, per)
     with ExitStack() as stack:
-        source = _Source(graph)
+        source = GraphInput(graph)
         require_kind(motif, source.kind, source.name)
         session = None
         if job is not None:
-            asked = source.job(motif, per, "memory:")
+            asked = source.job(question, "memory:")
             finished = find_finished(job, asked)
             if finished is not None:
                 return _reuse(finished, stack, source, target, started)
             settings = settings_of(cluster, engine, workers, target)
             session = stack.enter_context(JobSession(job, asked, source.path, settings))
         listener(PhaseStarted("start"))
-        executor = _enter_executor(stack, cluster, engine, workers)
-        spec = source.enter(stack, executor, motif, per, target)
+        executor = enter_executor(stack, cluster, engine, workers)
+        spec = source.enter(stack, executor, question, target)
         start_s = perf_counter() - started
-        shard_parent = None
+        shards = None
         if session is None and not executor.in_process:
-            shard_parent = _shard_parent(executor, spec, target)
-        outcome = count_job(executor, spec, engine, shard_parent, listener, session)
+            shards = shard_parent(executor, spec, target)
+        outcome = count_job(executor, spec, engine, shards, listener, session)
         listener(PhaseStarted("write"))
         write_started = perf_counter()
-        vectors = outcome.partial.vectors
+        vectors, table = outcome.partial.vectors, dict(sorted(outcome.partial.cells.items()))
         if target is not None:
-            _write_vectors(target, source.stored(stack, target.parent), motif, vectors)
+            write_counts(target, source.stored(stack, target.parent), motif, vectors, table)
         result = replace(
             _result_of(outcome, executor, source.describe(spec)),
+            table=table,
             output=None if target is None else str(target),
             top=find_top(vectors, source.store, TOP_ENTRIES),
             job_directory=None if session is None else str(session.root),
@@ -211,6 +216,7 @@ def submit(
     output: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     priority: Priority = "normal",
+    options: Mapping[str, str] | None = None,
 ) -> JobDirectory:
     """Give a count to a cluster and return once it has it; the cluster goes on when this process is gone.
 
@@ -235,12 +241,12 @@ def submit(
     """
     from papilio.cluster.submit import submit_job
 
-    target = _check_output(output, per)
-    source = _Source(graph)
+    target = check_output(output, motif, per)
+    source = GraphInput(graph)
     require_kind(motif, source.kind, source.name)
     if source.path is None:
         raise InputError("the graph is in memory, which ends with this process; write it to a store")
-    asked = job_of_store(open_store(source.path), motif, per)
+    asked = job_of_store(open_store(source.path), motif, per, choose_options(motif, options or {}))
     found = find_finished(job, asked)
     if found is not None:
         return found
@@ -328,6 +334,7 @@ def resume_job(
         workers=settings["workers"] if workers is None and cluster is None else workers,
         progress=progress,
         job=path,
+        options=dict(job.options),
     )
 
 
@@ -359,138 +366,13 @@ def verify_job(
 
 
 def _reuse(
-    finished: JobDirectory, stack: ExitStack, source: _Source, target: Path | None, started: float
+    finished: JobDirectory, stack: ExitStack, source: GraphInput, target: Path | None, started: float
 ) -> CountResult:
     """Return the answer of a finished job, and write its counts to ``target`` if one is given."""
     result = finished.result()
     write_started = perf_counter()
     if target is not None:
-        _write_vectors(target, source.stored(stack, target.parent), result.motif, result.vectors)
+        write_counts(target, source.stored(stack, target.parent), result.motif, result.vectors, result.table)
     seconds = {"write": perf_counter() - write_started, "total": perf_counter() - started}
     idle = dict.fromkeys(("start", "plan", "read", "prepare", "run", "fold"), 0.0)
     return replace(result, output=None if target is None else str(target), seconds=idle | seconds)
-
-
-class _Source:
-    """The graph of a call: a store, or a labelled graph in memory that becomes one when needed."""
-
-    def __init__(self, graph: Any) -> None:
-        self.store: GraphStore | None = None
-        self._memory: LabelledGraph | None = None
-        if isinstance(graph, GraphStore):
-            self.store = graph
-        elif isinstance(graph, str | os.PathLike):
-            self.store = open_store(graph)
-        else:
-            self._memory = label_any(graph)
-
-    @property
-    def kind(self) -> str:
-        """``bipartite`` or ``unipartite``."""
-        if self.store is not None:
-            return self.store.kind
-        assert self._memory is not None
-        return "bipartite" if isinstance(self._memory.graph, BipartiteGraph) else "unipartite"
-
-    @property
-    def path(self) -> str | None:
-        """Where the store is, from whatever directory; None for a graph in memory."""
-        if self.store is None or is_url(self.store.path):
-            return None if self.store is None else self.store.path
-        return os.path.abspath(self.store.path)
-
-    @property
-    def name(self) -> str:
-        """The graph in messages."""
-        return "the graph in memory" if self.store is None else self.store.path
-
-    def job(self, motif: Motif, per: Granularity, name: str) -> JobSpec:
-        """Return the job on the store, or on the graph in memory held under ``name``."""
-        if self.store is not None:
-            return job_of_store(self.store, motif, per)
-        assert self._memory is not None
-        return job_of_graph(self._memory.graph, name, motif, per)
-
-    def enter(
-        self, stack: ExitStack, executor: Executor, motif: Motif, per: Granularity, target: Path | None
-    ) -> JobSpec:
-        """Return the job with a source that the workers of ``executor`` can read until ``stack`` ends."""
-        if self.store is None and executor.in_process:
-            assert self._memory is not None
-            return self.job(motif, per, stack.enter_context(held_graph(self._memory.graph)))
-        shared = Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
-        return job_of_store(self.stored(stack, shared if target is None else target.parent), motif, per)
-
-    def stored(self, stack: ExitStack, parent: Path) -> GraphStore:
-        """Return the store; a graph in memory is written to a temporary one under ``parent``."""
-        if self.store is None:
-            assert self._memory is not None
-            directory = stack.enter_context(run_directory(parent))
-            self.store = write_store(
-                Path(directory) / "graph",
-                self._memory.graph,
-                provenance={"source": "memory"},
-                labels_u=self._memory.labels_u,
-                labels_v=self._memory.labels_v,
-            )
-        return self.store
-
-    def describe(self, job: JobSpec) -> dict[str, Any]:
-        """Return the identity and sizes of the graph."""
-        return {
-            "path": job.source if self._memory is None else None,
-            "hash": job.graph_hash,
-            "kind": job.kind,
-            "n_u": job.n_u,
-            "n_v": job.n_v,
-            "n_edges": job.n_edges,
-            "signed": job.signed,
-        }
-
-
-def _enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers: int | None) -> Executor:
-    """Return a started executor; one that is made here ends with ``stack``."""
-    if hasattr(cluster, "check_source"):
-        if workers is not None:
-            raise InputError("workers cannot be given with an executor, which has its workers already")
-        executor: Executor = cluster
-        return executor
-    return stack.enter_context(make_executor("inline" if cluster is None else cluster, engine, workers))
-
-
-def _check_output(output: str | os.PathLike[str] | None, per: Granularity) -> Path | None:
-    if output is None:
-        return None
-    if per == "total":
-        raise InputError(
-            f"output is {os.fspath(output)!r} and per is 'total'; a file holds counts per vertex or edge"
-        )
-    target = local_path(output)
-    if target.is_dir():
-        raise InputError(f"output {target} is a directory; give the name of a file")
-    if not os.access(target.parent, os.W_OK):
-        raise InputError(f"output {target} lies in a directory that this process cannot write to")
-    return target
-
-
-def _shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path | None:
-    """Return the directory for partial vectors, which all workers of ``executor`` can reach."""
-    if not job.vector_entries:
-        return None
-    if target is not None:
-        return target.parent
-    if executor.name != "existing":
-        return Path(tempfile.gettempdir())
-    if is_url(job.source):
-        raise InputError(
-            f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers "
-            "can write to; give an output file in one"
-        )
-    return Path(job.source).parent
-
-
-def _write_vectors(target: Path, store: GraphStore, motif: Motif, vectors: dict[str, Any]) -> None:
-    if "edge" in vectors:
-        write_edge_counts(target, store, vectors["edge"], motif=motif)
-    else:
-        write_vertex_counts(target, store, vectors["u"], vectors["v"], motif=motif)

@@ -47,6 +47,16 @@ class Motif:
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     @property
+    def title(self) -> str:
+        """Name and parameters, for people."""
+        return self.name
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What asks for it on the command line."""
+        return (self.name,)
+
+    @property
     def is_table(self) -> bool:
         """Whether the answer is a table of counts by (p, q), rather than one count."""
         return False
@@ -108,6 +118,24 @@ class Biclique(Motif):
                     f"a biclique has {size} {getattr(self, size)} and {largest} {getattr(self, largest)}; "
                     f"give {largest} only where every {size} is counted"
                 )
+
+    @property
+    def title(self) -> str:
+        """``biclique (3, 4)``; ``biclique (3, q), q up to 9``; ``biclique (p, q)``."""
+        sides = ", ".join(str(getattr(self, side) or side) for side in ("p", "q"))
+        bounds = "".join(
+            f", {side} up to {largest}" for side, largest in (("p", self.max_p), ("q", self.max_q)) if largest
+        )
+        return f"{self.name} ({sides}){bounds}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """``biclique -p 3 -q 4``; ``biclique -p 3 --all-q --max-q 9``."""
+        words = [self.name]
+        for side, size, largest in (("p", self.p, self.max_p), ("q", self.q, self.max_q)):
+            words += [f"--all-{side}"] if size is None else [f"-{side}", str(size)]
+            words += [] if largest is None else [f"--max-{side}", str(largest)]
+        return tuple(words)
 
     @property
     def is_table(self) -> bool:

@@ -118,6 +118,7 @@ def test_count_answers_people_on_two_streams(women: Path, run: Run) -> None:
 
 SCHEMA: dict[str, Any] = {
     "motif": str, "parameters": dict, "per": str, "count": int, "engine": str, "cluster": str, "workers": int,
+    "table": (list, type(None)),
     "worker_details": list, "items": int, "leases": int, "plan_key": str, "seconds": dict, "work": dict,
     "graph": dict, "peak_memory_bytes": int, "decisions": list, "output": (str, type(None)), "top": list,
     "job": (dict, type(None)),
@@ -167,7 +168,7 @@ def test_plan_shows_tasks_work_memory_and_decisions(women: Path, run: Run) -> No
 @pytest.mark.parametrize(
     ("args", "code", "text"),
     [
-        (["count", "moth", "STORE"], 4, "unknown motif 'moth'; known: butterfly"),
+        (["count", "moth", "STORE"], 4, "unknown motif 'moth'; known: biclique, butterfly"),
         (["count", "butterfly", "nowhere"], 3, "nowhere does not exist"),
         (["count", "butterfly", "STORE", "--output", "x.parquet"], 2, "a file holds counts per vertex or edge"),
         (["count", "butterfly", "STORE", "--per", "face"], 2, "Invalid value for '--per'"),

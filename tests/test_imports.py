@@ -22,6 +22,7 @@ LAYERS = [
     ("partitioning",),
     ("tasks",),
     ("cluster",),
+    ("inputs",),
     ("api",),
     ("reports",),
     ("cli",),

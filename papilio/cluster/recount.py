@@ -48,7 +48,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
     Raises
     ------
     ExecutionError
-        Naming the first lease whose total, work or vectors differ.
+        Naming the first lease whose total, work, cells or vectors differ.
     TilingError
         When the engine finds other work items.
     InputError
@@ -91,6 +91,13 @@ def _compare(lease: LeaseResult, again: LeaseResult) -> None:
             raise ExecutionError(
                 f"{name}: the ledger holds {what} {found} of engine {lease.engine}; "
                 f"engine {again.engine} counts {expected}"
+            )
+    for cell in sorted(lease.cells.keys() | again.cells.keys()):
+        held, counted = lease.cells.get(cell, 0), again.cells.get(cell, 0)
+        if held != counted:
+            raise ExecutionError(
+                f"{name}: the ledger holds {held} in cell {cell} of engine {lease.engine}; "
+                f"engine {again.engine} counts {counted}"
             )
     if lease.shard is None:
         return

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from math import log10
 from typing import Any, Literal
 
 import numpy as np
@@ -22,10 +23,20 @@ from papilio.motifs import Motif, motif_to_json
 from papilio.storage.location import atomic_file
 from papilio.storage.store import GraphStore
 
-__all__ = ["read_partial_shard", "write_edge_counts", "write_partial_shard", "write_vertex_counts"]
+__all__ = [
+    "read_partial_shard",
+    "write_edge_counts",
+    "write_partial_shard",
+    "write_table",
+    "write_vertex_counts",
+]
 
 _ROW_GROUP = 1 << 20
 """Rows of a row group of a result file; a bound of memory while writing."""
+
+
+_TABLE_ROWS = 1 << 14
+"""Rows of a row group of a table of big integers."""
 
 
 def _metadata(store: GraphStore, motif: Motif) -> dict[str, str]:
@@ -144,6 +155,50 @@ def write_edge_counts(
             arrays = [pa.array(u), pa.array(v), pa.array(counts[at : at + u.size])]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
             at += u.size
+
+
+def write_table(
+    path: str | os.PathLike[str], store: GraphStore, table: Mapping[tuple[int, int], int], *, motif: Motif
+) -> None:
+    """Write counts by (p, q): columns p, q (int32), count (string, all digits) and log10 (float64) of the count.
+
+    Parameters
+    ----------
+    path : path-like
+        A local file to write or replace.
+    store : GraphStore
+        The graph counted.
+    table : mapping of (int, int) to int
+        The counts, all above 0; rows are written by p, then q.
+    motif : Motif
+        What was counted; kept in the metadata.
+
+    Raises
+    ------
+    StoreError
+        When the file cannot be written.
+    """
+    schema = pa.schema(
+        [
+            pa.field("p", pa.int32(), nullable=False),
+            pa.field("q", pa.int32(), nullable=False),
+            pa.field("count", pa.string(), nullable=False),
+            pa.field("log10", pa.float64(), nullable=False),
+        ],
+        metadata=_metadata(store, motif),
+    )
+    with atomic_file(path) as scratch, pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+        writer.write_table(schema.empty_table())
+        rows = sorted(table.items())
+        for start in range(0, len(rows), _TABLE_ROWS):
+            cells = rows[start : start + _TABLE_ROWS]
+            columns = [
+                pa.array([p for (p, _), _ in cells], pa.int32()),
+                pa.array([q for (_, q), _ in cells], pa.int32()),
+                pa.array([str(count) for _, count in cells], pa.string()),
+                pa.array([log10(count) for _, count in cells], pa.float64()),
+            ]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 
 def _shard_checksum(vectors: Mapping[str, NDArray[np.uint64]]) -> str:

@@ -108,6 +108,16 @@ def _check_sums(directory: JobDirectory, plan: CountPlan, history: JobHistory) -
     for what, sum_, said in (("count", partial.total, result.count), ("work", partial.work, result.work)):
         if sum_ != said:
             raise ExecutionError(f"{directory.root}: the leases sum to {what} {sum_}; the answer says {said}")
+    if partial.cells != result.table:
+        cell = min(
+            key
+            for key in partial.cells.keys() | result.table.keys()
+            if partial.cells.get(key) != result.table.get(key)
+        )
+        raise ExecutionError(
+            f"{directory.root}: the leases sum to {partial.cells.get(cell, 0)} in cell {cell}; the answer says "
+            f"{result.table.get(cell, 0)}"
+        )
     for name, vector in partial.vectors.items():
         if not np.array_equal(vector, result.vectors.get(name, np.empty(0))):
             raise ExecutionError(

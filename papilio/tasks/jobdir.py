@@ -123,7 +123,7 @@ class JobDirectory:
         return (self.root / "result.json").is_file()
 
     def require_question(self, job: JobSpec) -> None:
-        """Refuse another graph, motif or granularity, and another version of Papilio.
+        """Refuse another graph, motif or granularity, and to finish with other options or another version.
 
         Raises
         ------
@@ -135,6 +135,11 @@ class JobDirectory:
             raise InputError(
                 f"job directory {self.root} holds job {digest(held.question)} ({_name(held)}); asked is job "
                 f"{digest(job.question)} ({_name(job)}): give another directory"
+            )
+        if held.options != job.options and not self.finished:
+            raise InputError(
+                f"job directory {self.root} was begun with {_options(held)}; asked is {_options(job)}, whose work "
+                "items may differ: finish it with the former, or give another directory"
             )
         if self.described["version"] != papilio.__version__ and not self.finished:
             raise InputError(
@@ -244,6 +249,10 @@ class JobDirectory:
 
 def _name(job: JobSpec) -> str:
     return f"{json.dumps(motif_to_json(job.motif))} per {job.per} in graph {job.graph_hash}"
+
+
+def _options(job: JobSpec) -> str:
+    return " and ".join(f"{name} {value}" for name, value in job.options) or "no options"
 
 
 def find_finished(path: str | os.PathLike[str], asked: JobSpec) -> JobDirectory | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from papilio.tasks.cells import cells_from_json
 from papilio.tasks.run import LeaseResult, ShardRef
 
 __all__ = ["JobHistory", "SessionInfo", "read_history"]
@@ -100,4 +101,5 @@ def read_history(root: Path, records: tuple[dict[str, Any], ...], tip: str) -> J
 def _read_lease(root: Path, fields: Mapping[str, Any]) -> LeaseResult:
     shard = fields["shard"]
     reference = None if shard is None else ShardRef(str(root / shard["path"]), shard["checksum"])
-    return LeaseResult(**{**fields, "total": int(fields["total"]), "shard": reference})
+    cells = cells_from_json(fields.get("cells", ()))
+    return LeaseResult(**{**fields, "total": int(fields["total"]), "shard": reference, "cells": cells})

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif, motif_from_json
 from papilio.storage.store import GraphStore
+from papilio.tasks.cells import cells_from_json, cells_to_json
 from papilio.tasks.plan import Decision
 from papilio.tasks.worker import WorkerInfo
 
@@ -82,6 +83,9 @@ class CountResult:
     vectors : dict of str to ndarray of uint64, host
         Per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), per edge ``edge`` of shape (n_edges,) in the
         order of the edges sorted by (u, v); empty for ``total``.
+    table : dict of (int, int) to int
+        Counts by (p, q) for a motif whose answer is a table, by p, then q, without those that are 0; ``count`` is
+        their sum. Empty for any other motif.
     job_directory : str or None
         Where the ledger of the count is kept.
     leases_before : int
@@ -109,6 +113,7 @@ class CountResult:
     output: str | None = None
     top: tuple[TopEntry, ...] = ()
     vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict, repr=False)
+    table: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)
     job_directory: str | None = None
     leases_before: int = 0
     reused: bool = False
@@ -126,6 +131,7 @@ class CountResult:
             "parameters": asdict(self.motif),
             "per": self.per,
             "count": self.count,
+            "table": cells_to_json(self.table) if self.motif.is_table else None,
             "engine": self.engine,
             "cluster": self.cluster,
             "workers": len(self.workers),
@@ -172,6 +178,7 @@ def result_from_json(data: dict[str, Any], vectors: dict[str, NDArray[np.uint64]
         decisions=tuple(Decision(**decision) for decision in data["decisions"]),
         top=tuple(TopEntry(e["place"], tuple(e["ids"]), tuple(e["labels"]), e["count"]) for e in data["top"]),
         vectors=vectors,
+        table=cells_from_json(data.get("table") or ()),
         job_directory=job["path"],
         leases_before=job["leases_before"],
         reused=job["reused"],

@@ -11,7 +11,7 @@ import resource
 import sys
 import threading
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter, time
@@ -28,6 +28,7 @@ from papilio.partitioning.rates import predict_speed
 from papilio.partitioning.root_ranges import CostTable, find_breakpoints
 from papilio.storage.results import write_partial_shard
 from papilio.tasks.cache import PreparedCache
+from papilio.tasks.cells import cells_from_json, cells_to_json
 from papilio.tasks.cutting import is_cut
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
 from papilio.tasks.memory import predict_memory
@@ -169,6 +170,8 @@ class LeaseResult:
         The vectors themselves, when they need not leave the process.
     began_at, ended_at : float
         By the clock of the worker, seconds since 1970.
+    cells : dict of (int, int) to int
+        Counts by (p, q), for a motif whose answer is a table.
     """
 
     partition: int
@@ -184,16 +187,20 @@ class LeaseResult:
     vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
     began_at: float = 0.0
     ended_at: float = 0.0
+    cells: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the vectors as a JSON object; the inverse of :meth:`from_json`."""
-        return {name: value for name, value in asdict(self).items() if name != "vectors"}
+        fields = asdict(replace(self, vectors={}, cells={}))
+        del fields["vectors"]
+        return {**fields, "cells": cells_to_json(self.cells)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> LeaseResult:
         """Rebuild a result from :meth:`to_json`'s form."""
         shard = data.get("shard")
-        return cls(**{**data, "shard": None if shard is None else ShardRef(**shard)})
+        cells = cells_from_json(data.get("cells", ()))
+        return cls(**{**data, "shard": None if shard is None else ShardRef(**shard), "cells": cells})
 
 
 def peak_memory_bytes() -> int:
@@ -318,6 +325,7 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
         vectors=vectors,
         began_at=began_at,
         ended_at=time(),
+        cells=partial.cells,
     )
 
 

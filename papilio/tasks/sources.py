@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from papilio.errors import StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import Granularity, Motif
+from papilio.motifs import EngineOptions, Granularity, Motif
 from papilio.storage.content import ContentHash
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import JobSpec
@@ -44,15 +44,28 @@ def held_graph(graph: BipartiteGraph | UnipartiteGraph) -> Iterator[str]:
             del _held[source]
 
 
-def job_of_store(store: GraphStore, motif: Motif, per: Granularity) -> JobSpec:
+def job_of_store(store: GraphStore, motif: Motif, per: Granularity, options: EngineOptions = ()) -> JobSpec:
     """Return the job that asks ``motif`` of a stored graph."""
     return JobSpec(
-        store.path, store.hash, store.kind, store.n_u, store.n_v, store.n_edges, store.signed, motif, per
+        store.path,
+        store.hash,
+        store.kind,
+        store.n_u,
+        store.n_v,
+        store.n_edges,
+        store.signed,
+        motif,
+        per,
+        options,
     )
 
 
 def job_of_graph(
-    graph: BipartiteGraph | UnipartiteGraph, source: str, motif: Motif, per: Granularity
+    graph: BipartiteGraph | UnipartiteGraph,
+    source: str,
+    motif: Motif,
+    per: Granularity,
+    options: EngineOptions = (),
 ) -> JobSpec:
     """Return the job that asks ``motif`` of a graph in memory, held under ``source``; hashes the edges."""
     kind, n_u, n_v = (
@@ -60,7 +73,9 @@ def job_of_graph(
         if isinstance(graph, BipartiteGraph)
         else ("unipartite", graph.n, graph.n)
     )
-    return JobSpec(source, hash_graph(graph), kind, n_u, n_v, graph.n_edges, graph.signed, motif, per)
+    return JobSpec(
+        source, hash_graph(graph), kind, n_u, n_v, graph.n_edges, graph.signed, motif, per, options
+    )
 
 
 def require_kind(motif: Motif, kind: str, source: str) -> None:

@@ -1,0 +1,167 @@
+"""What callers of the public functions give: a graph of any kind, an executor, a file for the counts."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from papilio.cluster.choose import make_executor
+from papilio.cluster.driver import run_directory
+from papilio.cluster.executor import Executor
+from papilio.errors import InputError
+from papilio.graph import BipartiteGraph
+from papilio.motifs import EngineOptions, Granularity, Motif
+from papilio.storage.interop import LabelledGraph, label_any
+from papilio.storage.location import is_url, local_path
+from papilio.storage.results import write_edge_counts, write_table, write_vertex_counts
+from papilio.storage.store import GraphStore, open_store, write_store
+from papilio.tasks.job import EngineChoice, JobSpec
+from papilio.tasks.sources import held_graph, job_of_graph, job_of_store
+
+__all__ = ["GraphInput", "Question", "check_output", "enter_executor", "shard_parent", "write_counts"]
+
+
+class Question(NamedTuple):
+    """What is asked of a graph, and what was asked for of the engines."""
+
+    motif: Motif
+    per: Granularity
+    options: EngineOptions = ()
+
+
+class GraphInput:
+    """The graph of a call: a store, or a labelled graph in memory that becomes one when needed."""
+
+    def __init__(self, graph: Any) -> None:
+        self.store: GraphStore | None = None
+        self._memory: LabelledGraph | None = None
+        if isinstance(graph, GraphStore):
+            self.store = graph
+        elif isinstance(graph, str | os.PathLike):
+            self.store = open_store(graph)
+        else:
+            self._memory = label_any(graph)
+
+    @property
+    def kind(self) -> str:
+        """``bipartite`` or ``unipartite``."""
+        if self.store is not None:
+            return self.store.kind
+        assert self._memory is not None
+        return "bipartite" if isinstance(self._memory.graph, BipartiteGraph) else "unipartite"
+
+    @property
+    def path(self) -> str | None:
+        """Where the store is, from whatever directory; None for a graph in memory."""
+        if self.store is None or is_url(self.store.path):
+            return None if self.store is None else self.store.path
+        return os.path.abspath(self.store.path)
+
+    @property
+    def name(self) -> str:
+        """The graph in messages."""
+        return "the graph in memory" if self.store is None else self.store.path
+
+    def job(self, question: Question, name: str) -> JobSpec:
+        """Return the job on the store, or on the graph in memory held under ``name``."""
+        if self.store is not None:
+            return job_of_store(self.store, *question)
+        assert self._memory is not None
+        return job_of_graph(self._memory.graph, name, *question)
+
+    def enter(self, stack: ExitStack, executor: Executor, question: Question, target: Path | None) -> JobSpec:
+        """Return the job with a source that the workers of ``executor`` can read until ``stack`` ends."""
+        if self.store is None and executor.in_process:
+            assert self._memory is not None
+            return self.job(question, stack.enter_context(held_graph(self._memory.graph)))
+        shared = Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
+        return job_of_store(self.stored(stack, shared if target is None else target.parent), *question)
+
+    def stored(self, stack: ExitStack, parent: Path) -> GraphStore:
+        """Return the store; a graph in memory is written to a temporary one under ``parent``."""
+        if self.store is None:
+            assert self._memory is not None
+            directory = stack.enter_context(run_directory(parent))
+            self.store = write_store(
+                Path(directory) / "graph",
+                self._memory.graph,
+                provenance={"source": "memory"},
+                labels_u=self._memory.labels_u,
+                labels_v=self._memory.labels_v,
+            )
+        return self.store
+
+    def describe(self, job: JobSpec) -> dict[str, Any]:
+        """Return the identity and sizes of the graph."""
+        return {
+            "path": job.source if self._memory is None else None,
+            "hash": job.graph_hash,
+            "kind": job.kind,
+            "n_u": job.n_u,
+            "n_v": job.n_v,
+            "n_edges": job.n_edges,
+            "signed": job.signed,
+        }
+
+
+def enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers: int | None) -> Executor:
+    """Return a started executor; one that is made here ends with ``stack``."""
+    if hasattr(cluster, "check_source"):
+        if workers is not None:
+            raise InputError("workers cannot be given with an executor, which has its workers already")
+        executor: Executor = cluster
+        return executor
+    return stack.enter_context(make_executor("inline" if cluster is None else cluster, engine, workers))
+
+
+def check_output(output: str | os.PathLike[str] | None, motif: Motif, per: Granularity) -> Path | None:
+    """Return the file for the counts, before anything is counted.
+
+    Raises
+    ------
+    InputError
+        When the answer is a single count, or the file cannot be written.
+    """
+    if output is None:
+        return None
+    if per == "total" and not motif.is_table:
+        raise InputError(
+            f"output is {os.fspath(output)!r} and per is 'total'; a file holds counts per vertex or edge, or a table"
+        )
+    target = local_path(output)
+    if target.is_dir():
+        raise InputError(f"output {target} is a directory; give the name of a file")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"output {target} lies in a directory that this process cannot write to")
+    return target
+
+
+def shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path | None:
+    """Return the directory for partial vectors, which all workers of ``executor`` can reach."""
+    if not job.vector_entries:
+        return None
+    if target is not None:
+        return target.parent
+    if executor.name != "existing":
+        return Path(tempfile.gettempdir())
+    if is_url(job.source):
+        raise InputError(
+            f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers "
+            "can write to; give an output file in one"
+        )
+    return Path(job.source).parent
+
+
+def write_counts(
+    target: Path, store: GraphStore, motif: Motif, vectors: dict[str, Any], table: dict[tuple[int, int], int]
+) -> None:
+    """Write the counts per vertex or edge, or the table, of an answer."""
+    if motif.is_table:
+        write_table(target, store, table, motif=motif)
+    elif "edge" in vectors:
+        write_edge_counts(target, store, vectors["edge"], motif=motif)
+    else:
+        write_vertex_counts(target, store, vectors["u"], vectors["v"], motif=motif)

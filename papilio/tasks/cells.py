@@ -1,0 +1,47 @@
+"""Tables of counts by (p, q): their JSON form, and the checks that every partial passes.
+
+Counts are strings in JSON: they may have more digits than readers of JSON numbers keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from papilio.motifs import Biclique, Motif
+
+__all__ = ["Cells", "cells_from_json", "cells_to_json", "find_wrong_cell"]
+
+Cells = Mapping[tuple[int, int], int]
+"""Counts by (p, q), without those that are 0."""
+
+
+def cells_to_json(cells: Cells) -> list[list[Any]]:
+    """Return ``[p, q, "count"]`` for each cell, by p, then q."""
+    return [[p, q, str(count)] for (p, q), count in sorted(cells.items())]
+
+
+def cells_from_json(rows: Iterable[Any]) -> dict[tuple[int, int], int]:
+    """Rebuild the cells from :func:`cells_to_json`'s form."""
+    return {(int(p), int(q)): int(count) for p, q, count in rows}
+
+
+def find_wrong_cell(motif: Motif, cells: Cells, total: int) -> str | None:
+    """Say what is wrong with the cells of a partial of ``motif``, or return None.
+
+    A motif that is no table has none; a table has cells that were asked for, above 0, whose sum is ``total``.
+    """
+    if not motif.is_table:
+        return f"{len(cells)} cells; the job needs none" if cells else None
+    assert isinstance(motif, Biclique)
+    for (p, q), count in cells.items():
+        if count < 1 or not (_asked(p, motif.p, motif.max_p) and _asked(q, motif.q, motif.max_q)):
+            return f"{count} in cell ({p}, {q}); the job needs {motif.title}"
+    sum_ = sum(cells.values())
+    return None if sum_ == total else f"cells that sum to {sum_}, and the total {total}"
+
+
+def _asked(size: int, given: int | None, largest: int | None) -> bool:
+    if given is not None:
+        return size == given
+    return size >= 1 and (largest is None or size <= largest)
