@@ -1,0 +1,17 @@
+"""What the tests of submitted jobs run on workers."""
+
+from __future__ import annotations
+
+from papilio.cluster.submit import find_folder_problem
+from papilio.kernels.engine import ENGINES
+from papilio.tasks.run import _prepared_cache
+
+
+def look_elsewhere(folder: str, probe: str) -> str | None:
+    """Look for a folder as a machine does that has not mounted it."""
+    return find_folder_problem(f"/nowhere{folder}", probe)
+
+
+def count_prepared(graph_hash: str) -> int:
+    """Return how many prepared forms of a graph this process keeps."""
+    return sum(key[0] == graph_hash for engine in ENGINES for key in _prepared_cache(engine)._entries)
