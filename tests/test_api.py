@@ -191,7 +191,7 @@ def test_auto_takes_the_gpus_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> 
     from papilio.cluster import choose, cuda
 
     monkeypatch.setattr(choose, "list_gpus", lambda: (discovery.GpuInfo("H", 1 << 37),))
-    monkeypatch.setattr(cuda, "list_gpus", lambda: (discovery.GpuInfo("H", 1 << 37),) * 2)
+    monkeypatch.setattr(cuda, "list_visible_ids", lambda: ("0", "1"))
     monkeypatch.setattr(cuda, "missing_for_cuda", lambda: None)
     assert papilio.open_cluster("auto").name == "cuda"
     assert papilio.open_cluster("auto", engine="cpu").name == "local"
