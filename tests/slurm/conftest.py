@@ -1,4 +1,4 @@
-"""A Slurm of two virtual nodes on this machine, and jobs in it."""
+"""A Slurm of three virtual nodes on this machine, and jobs in it."""
 
 from __future__ import annotations
 

@@ -25,8 +25,10 @@ PYTHON
 }
 
 write_configuration() {
-    local host controller first second third
+    local host processors controller first second third
     host=$(hostname -s)
+    # Not as many as OpenMP may have threads, which a test that ran before can have changed.
+    processors=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
     read -r controller first second third < <(free_ports 4)
     cat >"$SLURM_CONF" <<CONF
 ClusterName=papilio
@@ -56,7 +58,7 @@ ReturnToService=2
 MpiDefault=none
 NodeName=one NodeHostname=$host NodeAddr=127.0.0.1 Port=$first CPUs=4 RealMemory=8000 Gres=gpu:2
 NodeName=two NodeHostname=$host NodeAddr=127.0.0.1 Port=$second CPUs=4 RealMemory=8000 Gres=gpu:2
-NodeName=bound NodeHostname=$host NodeAddr=127.0.0.1 Port=$third CPUs=$(nproc) RealMemory=8000 Gres=gpu:test:2
+NodeName=bound NodeHostname=$host NodeAddr=127.0.0.1 Port=$third CPUs=$processors RealMemory=8000 Gres=gpu:test:2
 PartitionName=test Nodes=one,two Default=YES MaxTime=60 State=UP
 PartitionName=gpu Nodes=bound MaxTime=60 State=UP
 DebugFlags=NO_CONF_HASH

@@ -83,8 +83,8 @@ def hung(
     Slurm looks at time limits every half minute only, so the other tests run in between.
     """
     for slurm in run_slurm(tmp_path_factory.mktemp("hung")):
-        flags = ["--job", str(slurm.folder / "durable job"), "--requeue", "1", "--json", "--time", "1"]
-        job = slurm.submit(slurm.render(store, *flags, "--grace", "55", *MEMORY))
+        flags = ["--job", str(slurm.folder / "durable job"), "--requeue", "5", "--json", "--time", "2"]
+        job = slurm.submit(slurm.render(store, *flags, "--grace", "80", *MEMORY))
         wait_for_lease(slurm, job)
         for process in tasks_of(job, "one"):
             process.suspend()
@@ -112,7 +112,7 @@ def test_the_loss_of_a_node_costs_time_only(slurm: Slurm, store: str) -> None:
     assert_nothing_is_left(slurm)
 
 
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="two workers are bound to a processor each")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two workers are bound to a processor each")
 def test_each_gpu_worker_has_its_device_and_its_processor(
     slurm: Slurm, votes: GraphStore, tmp_path: Path
 ) -> None:
@@ -155,15 +155,18 @@ def test_a_job_that_reaches_its_time_limit_resumes_by_itself(hung: tuple[Slurm, 
     slurm, before = hung
     job, job_folder = slurm.jobs[0], slurm.folder / "durable job"
     assert 0 < before["items_done"] < before["items"]
-    slurm.wait(job, lambda fields: fields["Restarts"] == "1", 60)
-    end = slurm.wait_end(job, 90)
+    # On a busy machine the runs after the first may reach the limit too; each goes on where the one before ended.
+    slurm.wait(job, lambda fields: int(fields["Restarts"]) > 0, 90)
+    end = slurm.wait_end(job, 180)
     assert (end["JobState"], end["ExitCode"]) == ("COMPLETED", "0:0"), slurm.output()
     assert "the time limit is near; ending the count" in slurm.output()
     assert "queued again; the next run resumes from what is finished" in slurm.output()
     answer = answer_of(slurm, job)
     assert answer["count"] == BUTTERFLIES
-    assert answer["job"]["leases_before"] == before["leases"] > 0
-    sessions = status(job_folder)["sessions"]
+    assert answer["job"]["leases_before"] >= before["leases"] > 0
+    after = status(job_folder)
+    sessions = after["sessions"]
     assert sessions[-1]["outcome"] == "finished"
     assert sessions[0]["leases"] == before["leases"]
+    assert sum(session["leases"] for session in sessions) == after["leases"]
     assert_nothing_is_left(slurm)
