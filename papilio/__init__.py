@@ -8,6 +8,7 @@ Importing the package loads no engine, no Dask and no Arrow: the names below are
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from papilio.tasks.jobremote import cancel_job, read_job_log, wait_job
     from papilio.tasks.plan import CountPlan
     from papilio.tasks.result import CountResult
+
+if sys.get_int_max_str_digits() == sys.int_info.default_max_str_digits:
+    # Counts may have more digits; a limit that somebody chose stays.
+    sys.set_int_max_str_digits(0)
 
 __version__ = "0.1.0"
 

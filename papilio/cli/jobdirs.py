@@ -10,6 +10,7 @@ import click
 import papilio
 from papilio.cli.options import ENGINE_OPTION, JSON_FLAG
 from papilio.cli.report import print_json, report_count, say
+from papilio.motifs import motif_from_json
 
 if TYPE_CHECKING:
     from papilio.tasks.jobdir import JobStatus, SessionInfo
@@ -49,9 +50,7 @@ def jobs(root: str, as_json: bool) -> None:
         if isinstance(each, tuple):
             click.echo(f"damaged      {each[0]}: {each[1]}")
         else:
-            click.echo(
-                f"{each.state:11}  {_share(each):>6}  {each.motif['name']} per {each.per}  {each.path}"
-            )
+            click.echo(f"{each.state:11}  {_share(each):>6}  {_title(each)} per {each.per}  {each.path}")
 
 
 @click.command()
@@ -115,6 +114,10 @@ def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: 
         )
 
 
+def _title(found: JobStatus) -> str:
+    return motif_from_json(found.motif).title
+
+
 def _share(found: JobStatus) -> str:
     """Return the progress in percent; 100 only for a finished job."""
     return f"{100.0 if found.state == 'finished' else min(found.share * 100, 99.9):.1f}%"
@@ -135,7 +138,7 @@ def _status_lines(found: JobStatus) -> list[str]:
     lines = [
         f"job         {found.path}",
         f"state       {state}",
-        f"question    {found.motif['name']} per {found.per} in {found.source or 'a graph in memory'}",
+        f"question    {_title(found)} per {found.per} in {found.source or 'a graph in memory'}",
         f"graph       {found.graph_hash}",
         f"plan        {found.plan_key or 'not yet made'}",
         f"progress    {_share(found)}: {found.leases:,} leases, {found.items_done:,} of {found.items:,} items",

@@ -10,39 +10,46 @@ import papilio
 from papilio.cli.jobdirs import report_job_count
 from papilio.cli.options import job_options
 from papilio.cli.report import plan_lines, print_json
-from papilio.motifs import motif_from_json
+from papilio.motifs import Motif
 
 __all__ = ["count", "plan"]
 
 
 @click.command()
 @job_options
-@click.option("--output", type=click.Path(), help="Parquet file for the counts per vertex or edge.")
+@click.option(
+    "--output", type=click.Path(), help="Parquet file for the counts per vertex or edge, or the table."
+)
 @click.option(
     "--job",
     type=click.Path(),
     metavar="DIR",
     help="Job directory that keeps every finished lease; the same command again goes on where it ended.",
 )
-def count(motif: str, store: str, as_json: bool, **options: Any) -> None:
-    """Count MOTIF (butterfly) in the graph STORE.
+def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
+    """Count MOTIF (butterfly or biclique) in the graph STORE.
 
-    The count goes to standard output, and with --per but no --output the largest counts after it; everything
-    else goes to standard error.
+    The count goes to standard output, and with --per but no --output the largest counts after it; of several
+    sizes of bicliques a table. Everything else goes to standard error.
+
+    \b
+    papilio count butterfly STORE
+    papilio count biclique STORE -p 3 -q 4
+    papilio count biclique STORE -p 3 --all-q
+    papilio count biclique STORE --all --max-p 10 --output table.parquet
     """
     from papilio.cluster.progress import ProgressBar
 
-    asked = motif_from_json({"name": motif})
     with ProgressBar() as bar:
-        result = papilio.count(store, asked, progress=bar, **options)
+        result = papilio.count(store, motif, progress=bar, options=engine_options, **options)
     report_job_count(result, as_json)
 
 
 @click.command()
 @job_options
-def plan(motif: str, store: str, as_json: bool, **options: Any) -> None:
+def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Show how MOTIF would be counted in STORE: tasks, predicted work, memory, decisions."""
-    made = papilio.plan(store, motif_from_json({"name": motif}), **options)
+    made = papilio.plan(store, motif, options=engine_options, **options)
     if as_json:
         print_json(made.to_json())
     else:

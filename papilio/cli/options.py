@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from papilio.cli.asked import motif_options
 from papilio.motifs import GRANULARITIES
 
 __all__ = ["ENGINE_OPTION", "INTEGER", "JSON_FLAG", "SIZE", "job_options", "parse_numbers", "parse_size"]
@@ -100,9 +101,10 @@ def job_options(
     command: Callable[..., None], cluster_option: Callable[..., Any] = CLUSTER_OPTION
 ) -> Callable[..., None]:
     """Add the flags that ``plan``, ``count`` and ``submit count`` share."""
-    options = [
+    options: list[Callable[..., Any]] = [
         click.argument("motif"),
         click.argument("store", type=click.Path()),
+        motif_options,
         click.option(
             "--per", type=click.Choice(GRANULARITIES), default="total", show_default=True,
             help="Count in all, for every vertex of both layers, or for every edge.",

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from papilio.storage.store import GraphStore
     from papilio.tasks.plan import CountPlan
     from papilio.tasks.result import CountResult
 
-__all__ = ["info_lines", "plan_lines", "print_json", "report_count", "report_store", "say"]
+__all__ = ["info_lines", "plan_lines", "print_json", "report_count", "report_store", "say", "table_lines"]
+
+
+MATRIX_WIDTH = 120
+"""Columns of text up to which a table of counts is written as a matrix."""
 
 
 def say(text: str) -> None:
@@ -34,15 +40,18 @@ def _gib(n_bytes: int) -> str:
 
 
 def report_count(result: CountResult) -> None:
-    """Write the count, and the largest counts where no file took them; then the proof of work."""
-    click.echo(result.count)
+    """Write the count, or the table, and the largest counts where no file took them; then the proof of work."""
+    if not result.motif.is_table:
+        click.echo(result.count)
+    elif result.output is None:
+        click.echo("\n".join(table_lines(result.table)))
     if result.output is None:
         for entry in result.top:
             labels = "\t".join(str(label) for label in entry.labels)
             click.echo(f"{entry.place}\t{labels}\t{entry.count}")
     graph = result.graph
     say(
-        f"{result.motif.name}: {result.count:,} in {graph['n_u']:,} x {graph['n_v']:,} vertices, "
+        f"{result.motif.title}: {result.count:,} in {graph['n_u']:,} x {graph['n_v']:,} vertices, "
         f"{_n(graph['n_edges'], 'edge')}"
     )
     say(
@@ -52,7 +61,31 @@ def report_count(result: CountResult) -> None:
     say(f"{result.work:,} {result.work_unit}, {result.work_per_second:,.0f} per second")
     say("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in result.seconds.items()))
     if result.output is not None:
-        say(f"counts per {result.per}: {result.output}")
+        what = "table" if result.motif.is_table else f"counts per {result.per}"
+        say(f"{what}: {result.output}")
+
+
+def table_lines(table: Mapping[tuple[int, int], int]) -> list[str]:
+    """Return a table of counts by (p, q): a matrix where that fits a line, else a line for each cell.
+
+    All digits are written. Cells that are 0 are left out, in a matrix as ``0``.
+    """
+    rows, columns = sorted({p for p, _ in table}), sorted({q for _, q in table})
+    if len(rows) > 1 and 2 <= len(columns) <= MATRIX_WIDTH // 3:
+        lines = _align(
+            [["p \\ q", *map(str, columns)]]
+            + [[str(p), *(str(table.get((p, q), 0)) for q in columns)] for p in rows]
+        )
+        if len(lines[0]) <= MATRIX_WIDTH:
+            return lines
+    sides = _align([["p", "q"], *([str(p), str(q)] for p, q in sorted(table))])
+    counts = ["count", *(str(table[cell]) for cell in sorted(table))]
+    return [f"{side}  {count}" for side, count in zip(sides, counts, strict=True)]
+
+
+def _align(rows: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
 
 
 def plan_lines(made: CountPlan) -> list[str]:
@@ -61,6 +94,8 @@ def plan_lines(made: CountPlan) -> list[str]:
     work = [lease.work for lease in made.leases]
     return [
         f"plan        {made.key}",
+        f"question    {job.motif.title} per {job.per}"
+        + "".join(f", {name} {value}" for name, value in job.options),
         f"graph       {job.source}: {job.n_u:,} x {job.n_v:,} vertices, {_n(job.n_edges, 'edge')}",
         f"tasks       {_n(len(made.leases), 'lease')} for {_n(made.n_workers, 'worker')}, engine {made.engine}",
         f"work        {_n(made.n_items, 'item')}, {made.total_work:,} {made.work_unit}, "

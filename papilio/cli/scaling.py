@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from papilio.cli.asked import motif_options
 from papilio.cli.jobs import plan
 from papilio.cli.options import INTEGER, JSON_FLAG, parse_numbers
 from papilio.cli.report import print_json, say
 from papilio.cli.slurm import count as render_command
 from papilio.errors import ExecutionError, InputError, PapilioError
-from papilio.motifs import motif_from_json
+from papilio.motifs import Motif
 
 if TYPE_CHECKING:
     from papilio.reports.experiment import ExperimentDirectory
@@ -89,9 +90,10 @@ def scale() -> None:
 @_FIGURES_FLAG
 @JSON_FLAG
 @click.pass_context
+@motif_options
 def count(
-    context: click.Context, /, motif: str, stores: tuple[str, ...], output: str, slurm: bool, warm_up: bool,
-    figures: bool, as_json: bool, **options: Any,
+    context: click.Context, /, motif: Motif, stores: tuple[str, ...], output: str, slurm: bool, warm_up: bool,
+    figures: bool, as_json: bool, engine_options: dict[str, str], **options: Any,
 ) -> None:  # fmt: skip
     """Count MOTIF in STORES with several numbers of workers, several times each, and report.
 
@@ -121,7 +123,7 @@ def count(
             f"{given[0].removesuffix('_bytes')} describes the jobs of --slurm; give both or neither"
         )
     directory = begin_scaling(
-        output, motif_from_json({"name": motif}), stores, command=_command_line(context), **options
+        output, motif, stores, command=_command_line(context), options=engine_options, **options
     )
     if slurm:
         _submit(directory, motif, allocation, figures)
@@ -250,7 +252,7 @@ def _run(
         raise
 
 
-def _submit(directory: ExperimentDirectory, motif: str, allocation: dict[str, Any], figures: bool) -> None:
+def _submit(directory: ExperimentDirectory, motif: Motif, allocation: dict[str, Any], figures: bool) -> None:
     from papilio.cluster.sbatch import SbatchSpec
     from papilio.reports.submit import submit_points, unfinished_points
 
@@ -261,7 +263,7 @@ def _submit(directory: ExperimentDirectory, motif: str, allocation: dict[str, An
         return
     experiment = directory.experiment
     spec = SbatchSpec(
-        motif=motif,
+        motif=motif.name,
         store=experiment.graphs[0].path,
         per=experiment.per,
         engine=experiment.engine,

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from papilio.cli.asked import motif_options
 from papilio.cli.options import SIZE, parse_numbers
 from papilio.cli.report import say
 from papilio.errors import InputError, StoreError
-from papilio.motifs import GRANULARITIES, motif_from_json
+from papilio.motifs import GRANULARITIES, Motif
 
 __all__ = ["slurm"]
 
@@ -88,15 +89,17 @@ def _options(command: Any) -> Any:
 
 @render.command()
 @_options
-def count(output: str | None, **fields: Any) -> None:
+@motif_options
+def count(output: str | None, motif: Motif, engine_options: dict[str, str], **fields: Any) -> None:
     """Write the batch script that counts MOTIF in the graph STORE.
 
     STORE and --counts are paths as the nodes see them; relative ones start at the directory of sbatch.
     """
     from papilio.cluster.sbatch import SbatchSpec, render_count
 
-    motif_from_json({"name": fields["motif"]})
-    script = render_count(SbatchSpec(**fields))
+    name, *flags = motif.words
+    flags += [word for option, value in engine_options.items() for word in (f"--{option}", value)]
+    script = render_count(SbatchSpec(motif=name, motif_flags=tuple(flags), **fields))
     if output is None:
         click.echo(script, nl=False)
         return

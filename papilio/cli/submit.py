@@ -11,7 +11,7 @@ import papilio
 from papilio.cli.jobdirs import report_job_count
 from papilio.cli.options import JSON_FLAG, job_options
 from papilio.cli.report import print_json, say
-from papilio.motifs import motif_from_json
+from papilio.motifs import Motif
 
 if TYPE_CHECKING:
     from papilio.tasks.jobstatus import JobStatus
@@ -38,7 +38,9 @@ _SUBMIT_OPTIONS = partial(
 
 @submit.command()
 @_SUBMIT_OPTIONS
-@click.option("--output", type=click.Path(), help="Parquet file for the counts per vertex or edge.")
+@click.option(
+    "--output", type=click.Path(), help="Parquet file for the counts per vertex or edge, or the table."
+)
 @click.option(
     "--job",
     type=click.Path(),
@@ -53,9 +55,9 @@ _SUBMIT_OPTIONS = partial(
     show_default=True,
     help="Among the jobs that share the cluster; a low one waits at most ten minutes for each lease.",
 )
-def count(motif: str, store: str, as_json: bool, **options: Any) -> None:
-    """Count MOTIF (butterfly) in the graph STORE on a cluster, without waiting for the answer."""
-    job = papilio.submit(store, motif_from_json({"name": motif}), **options)
+def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
+    """Count MOTIF (butterfly or biclique) in the graph STORE on a cluster, without waiting for the answer."""
+    job = papilio.submit(store, motif, options=engine_options, **options)
     found = job.status()
     if as_json:
         print_json(found.to_json())

@@ -77,6 +77,8 @@ class SbatchSpec:
         Directory of a scaling experiment: each job of the array runs its point there, not a count of its own.
     figures : bool
         Whether the jobs of an experiment draw the figures of its report.
+    motif_flags : tuple of str
+        Words of the command line that belong to the motif, such as its sizes.
     """
 
     motif: str
@@ -102,6 +104,7 @@ class SbatchSpec:
     grace_s: int = 120
     experiment: str | None = None
     figures: bool = True
+    motif_flags: tuple[str, ...] = ()
 
     @property
     def tasks_per_node(self) -> int:
@@ -276,7 +279,7 @@ def _command(spec: SbatchSpec) -> str:
     """Return the arguments of papilio, but for the cluster and the number of workers."""
     if spec.experiment is not None:
         return shlex.join(["scale", "run", spec.experiment, *([] if spec.figures else ["--no-figures"])])
-    words = ["count", spec.motif, spec.store, "--per", spec.per]
+    words = ["count", spec.motif, spec.store, *spec.motif_flags, "--per", spec.per]
     words += ["--engine", "gpu" if spec.gpus_per_node is not None else spec.engine]
     if spec.as_json:
         words.append("--json")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from papilio.cluster.choose import resolve_auto
 from papilio.errors import InputError, StoreError
-from papilio.motifs import Granularity, Motif
+from papilio.motifs import Granularity, Motif, choose_options
 from papilio.reports.experiment import (
     Experiment,
     ExperimentDirectory,
@@ -41,6 +41,7 @@ def begin_scaling(
     engine: EngineChoice = "auto",
     threads: int | None = None,
     command: str = "",
+    options: Mapping[str, str] | None = None,
 ) -> ExperimentDirectory:
     """Create the directory of an experiment, or open it when it holds the same one; run nothing.
 
@@ -71,6 +72,8 @@ def begin_scaling(
         least 1, so that all points have the same.
     command : str
         The command line, for the report.
+    options : mapping of str to str, optional
+        As for :func:`papilio.count`.
 
     Raises
     ------
@@ -120,6 +123,7 @@ def begin_scaling(
         threads=threads,
         model=None if model is None else f"{model}, seed {seed}",
         command=command,
+        options=choose_options(motif, options or {}),
     )
     return begin_experiment(root, experiment)
 

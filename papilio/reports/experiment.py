@@ -21,7 +21,7 @@ from typing import Any
 
 import papilio
 from papilio.errors import InputError, StoreError
-from papilio.motifs import Granularity, Motif, motif_from_json, motif_to_json
+from papilio.motifs import EngineOptions, Granularity, Motif, motif_from_json, motif_to_json
 from papilio.reports.scaling import Mode
 from papilio.storage.ledger import read_ledger, write_durably
 from papilio.storage.location import local_path
@@ -88,6 +88,8 @@ class Experiment:
         The model that the graphs were generated from, for the smallest number of workers.
     command : str
         The command line that measures it.
+    options : tuple of (str, str)
+        How the engines compute the motif, as :func:`papilio.motifs.choose_options` returns it.
     """
 
     motif: Motif
@@ -100,6 +102,7 @@ class Experiment:
     threads: int | None
     model: str | None
     command: str
+    options: EngineOptions = ()
 
     @property
     def workers(self) -> tuple[int, ...]:
@@ -129,7 +132,9 @@ class Experiment:
     def from_json(cls, data: dict[str, Any]) -> Experiment:
         """Rebuild an experiment from :meth:`to_json`'s form."""
         graphs = tuple(PointGraph(**graph) for graph in data["graphs"])
-        return cls(**{**data, "motif": motif_from_json(data["motif"]), "graphs": graphs})
+        options = tuple((name, value) for name, value in data.get("options", ()))
+        motif = motif_from_json(data["motif"])
+        return cls(**{**data, "motif": motif, "graphs": graphs, "options": options})
 
     def extended_by(self, asked: Experiment) -> Experiment:
         """Return the union of this experiment and one that may have more points or repetitions.
@@ -139,7 +144,7 @@ class Experiment:
         ValueError
             Naming the first thing that differs.
         """
-        for name in ("motif", "per", "mode", "cluster", "engine", "threads", "model"):
+        for name in ("motif", "per", "mode", "cluster", "engine", "threads", "model", "options"):
             held, wanted = getattr(self, name), getattr(asked, name)
             if held != wanted:
                 raise ValueError(f"{name} {held}; asked is {wanted}")

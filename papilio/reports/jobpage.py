@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from papilio.motifs import motif_from_json
 from papilio.reports.figures import Figure, draw_timeline
 from papilio.reports.jobs import JobFacts, SessionTimeline
 from papilio.reports.page import (
@@ -164,7 +165,7 @@ def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
             note(f"This job is {status.state}: what follows is what its ledger holds so far.", warning=True),
         )
     job = None if plan is None else plan.job
-    pairs: list[tuple[str, object]] = [("motif", _motif_text(status.motif)), ("per", status.per)]
+    pairs: list[tuple[str, object]] = [("motif", motif_from_json(status.motif).title), ("per", status.per)]
     if job is not None:
         pairs += graph_pairs(status.source, job.n_u, job.n_v, job.n_edges, status.graph_hash)
     pairs += [("plan", status.plan_key or "not yet made"), ("directory", status.path)]
@@ -193,11 +194,6 @@ def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
     )
     subtitle = f"{status.source or 'a graph in memory'}, begun {at(status.created_at)}"
     return render_page(title, status.state, subtitle, sections)
-
-
-def _motif_text(motif: Mapping[str, Any]) -> str:
-    rest = ", ".join(f"{name} {value}" for name, value in motif.items() if name != "name")
-    return f"{motif['name']} ({rest})" if rest else str(motif["name"])
 
 
 def _summary(facts: JobFacts) -> Html:
@@ -265,7 +261,8 @@ def _failures(facts: JobFacts) -> list[Html]:
 def _command(facts: JobFacts) -> str:
     """Return the command that asks the same question."""
     status = facts.status
-    words = ["papilio", "count", status.motif["name"], status.source or "GRAPH", "--per", status.per]
+    motif, *flags = motif_from_json(status.motif).words
+    words = ["papilio", "count", motif, status.source or "GRAPH", *flags, "--per", status.per]
     if facts.timelines:
         session = facts.timelines[-1].session
         words += ["--engine", session.engine, "--workers", str(session.workers)]

@@ -146,6 +146,7 @@ def _count(
             engine=experiment.engine,
             progress=listener,
             job=job,
+            options=dict(experiment.options),
         )
 
 

@@ -1,0 +1,104 @@
+"""The flags that say which motif is counted, and how its engines compute it: one set for every command."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from papilio.errors import InputError
+from papilio.motifs import Biclique, Motif, motif_from_json
+
+__all__ = ["motif_options", "read_motif"]
+
+_SIZE = click.IntRange(min=1)
+
+_FLAGS = [
+    click.option("-p", type=_SIZE, metavar="P", help="Biclique: vertices of U."),
+    click.option("-q", type=_SIZE, metavar="Q", help="Biclique: vertices of V."),
+    click.option("--all-p", is_flag=True, help="Biclique: every p, in one run; the answer is a table."),
+    click.option("--all-q", is_flag=True, help="Biclique: every q, in one run; the answer is a table."),
+    click.option("--all", "all_sizes", is_flag=True, help="Biclique: every (p, q), in one run."),
+    click.option("--max-p", type=_SIZE, metavar="P", help="With --all-p or --all: the largest p counted."),
+    click.option("--max-q", type=_SIZE, metavar="Q", help="With --all-q or --all: the largest q counted."),
+    click.option(
+        "--algorithm", type=click.Choice(Biclique.choices["algorithm"]),
+        help="Biclique: enumerate grows one side vertex by vertex, pivot covers many sizes at once; auto, the "
+        "default, takes pivot for tables over both sizes and decides by cost otherwise.",
+    ),
+    click.option(
+        "--anchor", type=click.Choice(Biclique.choices["anchor"]),
+        help="Biclique: the layer whose vertices the search takes one after the other; auto by estimate.",
+    ),
+]  # fmt: skip
+
+_NAMES = ("p", "q", "all_p", "all_q", "all_sizes", "max_p", "max_q", "algorithm", "anchor")
+
+
+def motif_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags of motifs; the command gets ``motif`` as a Motif, and ``options`` for its engines.
+
+    The command has an argument MOTIF, the name.
+    """
+
+    @functools.wraps(command)
+    def call(*args: Any, motif: str, **given: Any) -> None:
+        flags = {name: given.pop(name) for name in _NAMES}
+        asked, options = read_motif(motif, **flags)
+        command(*args, motif=asked, engine_options=options, **given)
+
+    for flag in reversed(_FLAGS):
+        call = flag(call)
+    return call
+
+
+def read_motif(
+    name: str, *, algorithm: str | None, anchor: str | None, **sizes: Any
+) -> tuple[Motif, dict[str, str]]:
+    """Return the motif and the options of its engines that a command line asks for.
+
+    Raises
+    ------
+    UnsupportedError
+        For an unknown motif.
+    InputError
+        For flags that the motif does not take, and for sizes that are missing or contradict each other.
+    """
+    given = {"algorithm": algorithm, "anchor": anchor}
+    options = {option: value for option, value in given.items() if value is not None}
+    if name == Biclique.name:
+        return _read_biclique(**sizes), options
+    motif = motif_from_json({"name": name})
+    wrong = [_flag(size) for size, value in sizes.items() if value] + [f"--{option}" for option in options]
+    if wrong:
+        raise InputError(f"{name} does not take {wrong[0]}, which belongs to {Biclique.name}")
+    return motif, options
+
+
+def _read_biclique(
+    p: int | None,
+    q: int | None,
+    all_p: bool,
+    all_q: bool,
+    all_sizes: bool,
+    max_p: int | None,
+    max_q: int | None,
+) -> Biclique:
+    for side, size, every, largest in (("p", p, all_p, max_p), ("q", q, all_q, max_q)):
+        wanted = f"--all-{side}" if every else "--all"
+        if size is not None and (every or all_sizes):
+            raise InputError(f"-{side} {size} and {wanted} contradict each other; give one of them")
+        if size is None and not (every or all_sizes):
+            hint = f", not --max-{side} alone" if largest is not None else ""
+            raise InputError(
+                f"a biclique needs -{side} with a number, or --all-{side}{hint}; --all counts every (p, q)"
+            )
+    return Biclique(p, q, max_p, max_q)
+
+
+def _flag(name: str) -> str:
+    if name == "all_sizes":
+        return "--all"
+    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
