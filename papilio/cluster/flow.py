@@ -300,6 +300,7 @@ class TaskFlow(Generic[AnyTask, Result]):
     def _drop(self, address: str) -> None:
         """Forget a lost worker and put its tasks back; the first one is the one that it was running."""
         place = self._places.pop(address)
+        self._known.discard(address)
         for number, each in enumerate(place.held.values()):
             del self._worker_of[each.task.key]
             each.future.cancel()
