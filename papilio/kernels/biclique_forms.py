@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique
 
-__all__ = ["Cells", "closed_cells", "count_stars"]
+__all__ = ["Cells", "Leaf", "closed_cells", "count_stars", "expand_leaves", "expand_sizes", "turn"]
 
 Cells = dict[tuple[int, int], int]
 """Counts by (p, q), without those that are 0."""
@@ -51,3 +51,103 @@ def closed_cells(graph: BipartiteGraph, motif: Biclique) -> Cells:
         stars = count_stars(graph.degree_v, motif.p or 1, most)
         cells.update({(size, 1): count for size, count in stars.items()})
     return cells
+
+
+def expand_sizes(histogram: dict[int, int], left: int, rights: range) -> Cells:
+    """Return the bicliques, by (left, right) size, of left sets counted by the columns that they share.
+
+    Parameters
+    ----------
+    histogram : dict of int to int
+        Number of left sets of ``left`` vertices that share exactly so many right ones.
+    rights : range
+        Right sizes asked for; it may end beyond any size.
+    """
+    cells: Cells = {}
+    for shared, count in histogram.items():
+        ways = comb(shared, rights.start) * count
+        for size in range(rights.start, min(shared + 1, rights.stop)):
+            cells[left, size] = cells.get((left, size), 0) + ways
+            ways = ways * (shared - size) // (size + 1)
+    return cells
+
+
+Leaf = tuple[int, int, int, int]
+"""Held left, free left, held right and free right vertices of leaves of pivot trees."""
+
+
+def expand_leaves(leaves: dict[Leaf, int], lefts: range, rights: range) -> Cells:
+    """Return the bicliques, by (left, right) size, of leaves counted by key.
+
+    A leaf (h, f, i, g) stands for C(f, p - h) * C(g, q - i) bicliques of p left and q right vertices. With x for the
+    left and y for the right size they are the coefficients of x^h (1 + x)^f y^i (1 + y)^g. The powers of 1 + x are
+    applied by Horner's rule, from the leaves with most free left vertices on; a coefficient of x is a polynomial in y
+    packed into one integer, wide enough for the sum of all coefficients.
+    """
+    if not leaves:
+        return {}
+    if len(lefts) == 1:
+        return _expand_row(leaves, lefts.start, rights)
+    bound = sum(count << (free_left + free_right) for (_, free_left, _, free_right), count in leaves.items())
+    width = bound.bit_length() + 1
+    powers = _Powers(width)
+    by_free: dict[int, dict[int, int]] = {}
+    for (held_left, free_left, held_right, free_right), count in leaves.items():
+        row = by_free.setdefault(free_left, {})
+        row[held_left] = row.get(held_left, 0) + count * (powers.of(free_right) << width * held_right)
+    packed: list[int] = []
+    for free_left in range(max(by_free), -1, -1):
+        packed = [a + b for a, b in zip([*packed, 0], [0, *packed], strict=True)] if packed else []
+        row = by_free.get(free_left, {})
+        packed += [0] * (max(row, default=0) + 1 - len(packed))
+        for held_left, polynomial in row.items():
+            packed[held_left] += polynomial
+    cells: Cells = {}
+    for left in range(lefts.start, min(lefts.stop, len(packed))):
+        for right, count in enumerate(_unpack(packed[left], width)):
+            if count and right in rights:
+                cells[left, right] = count
+    return cells
+
+
+def _expand_row(leaves: dict[Leaf, int], left: int, rights: range) -> Cells:
+    """Return the cells of one left size, directly."""
+    ways: dict[tuple[int, int], int] = {}
+    for (held_left, free_left, held_right, free_right), count in leaves.items():
+        key = held_right, free_right
+        if held_left <= left <= held_left + free_left:
+            ways[key] = ways.get(key, 0) + count * comb(free_left, left - held_left)
+    cells: Cells = {}
+    for (held, free), count in ways.items():
+        for right in range(max(held, rights.start), min(held + free + 1, rights.stop)):
+            cells[left, right] = cells.get((left, right), 0) + count * comb(free, right - held)
+    return cells
+
+
+class _Powers:
+    """(1 + y)^n as packed integers, for any n, made one from the other."""
+
+    def __init__(self, width: int) -> None:
+        self._width, self._known = width, [1]
+
+    def of(self, n: int) -> int:
+        while len(self._known) <= n:
+            last = self._known[-1]
+            self._known.append(last + (last << self._width))
+        return self._known[n]
+
+
+def _unpack(packed: int, width: int) -> list[int]:
+    """Return the coefficients of a packed polynomial, by halving, so that the time is not quadratic."""
+    n = -(-packed.bit_length() // width)
+    if n <= 1:
+        return [packed]
+    half = n // 2
+    low = packed & ((1 << width * half) - 1)
+    first = _unpack(low, width)
+    return first + [0] * (half - len(first)) + _unpack(packed >> width * half, width)
+
+
+def turn(cells: Cells, swapped: bool) -> Cells:
+    """Return cells by (left, right) as cells by (p, q)."""
+    return {(right, left): count for (left, right), count in cells.items()} if swapped else cells

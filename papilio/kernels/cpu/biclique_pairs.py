@@ -18,7 +18,7 @@ from papilio.kernels.cpu.biclique_core import Ids32, Rows, transpose_rows
 from papilio.kernels.cpu.chunks import ChunkRunner, cut_by_cost
 from papilio.kernels.cpu.jit import Ints, compiled
 
-__all__ = ["Pairs", "available_bytes", "count_partners", "find_pairs", "lay_pairs"]
+__all__ = ["Pairs", "available_bytes", "count_partners", "find_pairs", "lay_pairs", "places_after"]
 
 PAIR_BYTES = 24
 """A pair while rows are laid: once as found, once by its later vertex, once in its row; two int32 each."""
@@ -49,7 +49,7 @@ def available_bytes() -> int:
 
 
 @compiled
-def _places_after(lefts: Rows, rights: Rows) -> tuple[Ints, Ints]:
+def places_after(lefts: Rows, rights: Rows) -> tuple[Ints, Ints]:
     """Return, per entry of the left rows, where the later vertices begin in the right row; wedges per left row."""
     cursor = rights.indptr[:-1].copy()
     after = np.empty(lefts.ids.size, np.int64)
@@ -111,7 +111,7 @@ def find_pairs(lefts: Rows, n_right: int, least_common: int, threads: int, limit
         When there are more pairs than ``limit_bytes`` have room for.
     """
     rights = transpose_rows(lefts, n_right)
-    after, wedges = _places_after(lefts, rights)
+    after, wedges = places_after(lefts, rights)
     n_left = wedges.size
     most = np.minimum(wedges // least_common, np.arange(n_left)[::-1])
     sizes = np.zeros(n_left + 1, np.int64)

@@ -1,0 +1,266 @@
+"""(p,q)-bicliques on the CPU: the policy around :mod:`papilio.kernels.cpu.biclique_search`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import InputError, UnsupportedError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique_forms import Cells, expand_leaves, expand_sizes, turn
+from papilio.kernels.cpu import biclique_search as search
+from papilio.kernels.cpu.biclique_core import Rows, transpose_rows
+from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
+from papilio.kernels.cpu.biclique_local import Around, LeftGraph, make_around
+from papilio.kernels.cpu.biclique_pairs import places_after
+from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
+from papilio.kernels.cpu.leaf_table import grow_leaves, list_leaves, make_leaves
+from papilio.kernels.cpu.pivot_matrix import MatrixStack, make_matrix_stack
+from papilio.kernels.cpu.subset_tree import Levels, make_levels
+from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
+from papilio.motifs import Biclique, Granularity, Motif
+
+__all__ = ["BicliqueCpu", "PreparedBicliqueCpu", "choose_algorithm"]
+
+JOB_SLOTS = 1 << 14
+"""Slots of a thread's leaf table at first."""
+
+CHILD_SLOTS = 1 << 9
+"""Slots of the table of one child at first: few enough to stay in the first-level cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedBicliqueCpu:
+    """A graph ready for :meth:`BicliqueCpu.run`.
+
+    Attributes
+    ----------
+    index : BicliqueIndex
+    graph : LeftGraph
+        The arrays of the index that a search reads, and the rows of the right layer.
+    motif : Biclique
+    per : {"total", "vertex"}
+    algorithm : {"enumerate", "pivot", "auto"}
+        What runs; ``auto`` here is the race of both, child by child.
+    rooms : tuple of int
+        Most room that a child needs, see :func:`~papilio.kernels.cpu.biclique_search.measure_rooms`.
+    """
+
+    index: BicliqueIndex
+    graph: LeftGraph
+    motif: Biclique
+    per: Granularity
+    algorithm: str
+    rooms: tuple[int, int, int, int]
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        return self.index.n_items
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of host memory held."""
+        extra = (*self.graph.rights, self.graph.after)
+        return self.index.nbytes + sum(array.nbytes for array in extra)
+
+
+def choose_algorithm(index: BicliqueIndex, asked: str) -> str:
+    """Return ``enumerate``, ``pivot`` or ``auto`` (both race): what counts the children of this index.
+
+    1. Where left sides of several sizes are counted: ``pivot``.
+    2. Where at most two levels lie below a child: ``enumerate``; its work is at most the square of the candidates.
+    3. Else both race.
+
+    Raises
+    ------
+    UnsupportedError
+        When ``enumerate`` is asked for and the anchored layer has no given size.
+    """
+    sizes = index.sizes
+    fixed = sizes.least_left == sizes.most_left or sizes.is_empty
+    if asked == "enumerate" and not fixed:
+        raise UnsupportedError(
+            "algorithm 'enumerate' needs one given size of the anchored layer "
+            f"({'q, as V is anchored' if index.swapped else 'p, as U is anchored'}); "
+            "use 'pivot', give that size or anchor the other layer"
+        )
+    if asked != "auto":
+        return asked
+    if not fixed:
+        return "pivot"
+    return "enumerate" if sizes.most_left <= 4 else "auto"
+
+
+@dataclass(eq=False)
+class _Worker:
+    """What one thread has of its own."""
+
+    around: Around
+    stack: MatrixStack
+    levels: Levels
+    counts: search.Counts
+
+
+_CODES = {"enumerate": search.ENUMERATE, "pivot": search.PIVOT, "auto": search.RACE}
+
+
+class BicliqueCpu:
+    """The CPU engine of :class:`~papilio.motifs.Biclique`; holds no graph, safe to share between threads.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Threads of one run; by default the processors that this process may use.
+    algorithm : {"auto", "enumerate", "pivot"}
+        See :func:`choose_algorithm`.
+    anchor : {"auto", "u", "v"}
+        See :func:`~papilio.kernels.cpu.biclique_index.build_biclique_index`.
+
+    Raises
+    ------
+    InputError
+        For a number of threads below 1, or an unknown algorithm.
+    """
+
+    name: EngineName = "cpu"
+
+    def __init__(self, threads: int | None = None, algorithm: str = "auto", anchor: str = "auto") -> None:
+        if threads is not None and threads < 1:
+            raise InputError(f"threads is {threads}; at least 1 is needed")
+        if algorithm not in _CODES:
+            raise InputError(f"algorithm is {algorithm!r}; known: auto, enumerate, pivot")
+        self.threads = threads if threads is not None else available_threads()
+        self.algorithm, self.anchor = algorithm, anchor
+
+    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedBicliqueCpu:
+        """Build the index; see :func:`~papilio.kernels.cpu.biclique_index.build_biclique_index`.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity, and where ``enumerate`` cannot count what is asked.
+        CapacityError
+            When the pairs of left vertices do not fit the memory.
+        """
+        require_request("biclique", Biclique, graph, motif, per)
+        assert isinstance(motif, Biclique)
+        index = build_biclique_index(graph, motif, self.threads, self.anchor)
+        algorithm = choose_algorithm(index, self.algorithm)
+        lefts = Rows(index.indptr, index.columns)
+        rights = transpose_rows(lefts, index.n_right)
+        after, _ = places_after(lefts, rights)
+        left_graph = LeftGraph(lefts, rights, after, index.hop_indptr, index.hop, index.hop_common)
+        take = 1 if algorithm == "pivot" else index.sizes.most_left - 2
+        rooms = search.measure_rooms(index.hop_indptr, index.hop_common, take)
+        return PreparedBicliqueCpu(index, left_graph, motif, per, algorithm, rooms)
+
+    def work(self, prepared: PreparedBicliqueCpu) -> NDArray[np.int64]:
+        """Return the estimated set operations of each item, shape (n_items,), heaviest first."""
+        return prepared.index.costs
+
+    def slice_work(self, prepared: PreparedBicliqueCpu) -> int:
+        """Slices cost nothing."""
+        return 1
+
+    def run(
+        self,
+        prepared: PreparedBicliqueCpu,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+    ) -> Partial:
+        """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
+
+        Raises
+        ------
+        InputError
+            When the interval is not within ``[0, n_items]``.
+        """
+        require_interval(start, stop, prepared.n_items)
+        index = prepared.index
+        items = search.Items(
+            index.item_root[start:stop], index.item_first[start:stop], index.item_last[start:stop]
+        )
+        sizes = index.sizes
+        limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
+        code = _CODES[prepared.algorithm]
+
+        def count(worker: _Worker, begin: int, end: int) -> None:
+            status, item, child = search.JOB_TABLE_FULL, begin, 0
+            while status != search.DONE:
+                status, item, child = search.search_items(
+                    prepared.graph, worker.around, worker.stack, worker.levels, worker.counts,
+                    items, item, end, child, limits, code,
+                )  # fmt: skip
+                worker.counts = _with_room(worker.counts, status)
+
+        runner = ChunkRunner(lambda: _make_worker(prepared), self.threads)
+        chunks = cut_by_cost(index.costs[start:stop], self.threads, len(bounds) + 1)
+        n_chunks = runner.run(chunks, count, cut)
+        n_items = chunks[n_chunks - 1][1] if n_chunks else 0
+        counts = [worker.counts for worker in runner.states]
+        cells = _expand(index, counts)
+        if start == 0 and n_items:
+            cells = _add(cells, index.closed_cells)
+        work = sum(int(one.work[0]) for one in counts)
+        return Partial(n_items, sum(cells.values()), work, {}, cells if prepared.motif.is_table else {})
+
+
+def _make_worker(prepared: PreparedBicliqueCpu) -> _Worker:
+    levels, columns, words, frames = prepared.rooms
+    shared = int(prepared.index.hop_common.max(initial=0)) + 1
+    pivots = prepared.algorithm != "enumerate"
+    counts = search.Counts(
+        histogram=np.zeros(shared, np.int64),
+        child_histogram=np.zeros(shared, np.int64),
+        leaves=make_leaves(JOB_SLOTS if pivots else 2),
+        child_leaves=make_leaves(CHILD_SLOTS if pivots else 2),
+        work=np.zeros(1, np.int64),
+    )
+    enumerates = prepared.algorithm != "pivot"
+    return _Worker(
+        make_around(prepared.graph),
+        make_matrix_stack(columns, words, frames) if pivots else make_matrix_stack(0, 0, 0),
+        make_levels(levels, prepared.index.sizes.most_left if enumerates else 1),
+        counts,
+    )
+
+
+def _with_room(counts: search.Counts, status: int) -> search.Counts:
+    """Return the counts with the table that was full doubled."""
+    if status == search.JOB_TABLE_FULL:
+        return counts._replace(leaves=grow_leaves(counts.leaves))
+    if status == search.CHILD_TABLE_FULL:
+        return counts._replace(child_leaves=grow_leaves(counts.child_leaves))
+    return counts
+
+
+def _expand(index: BicliqueIndex, counts: list[search.Counts]) -> Cells:
+    """Turn what the threads counted into bicliques by (p, q)."""
+    sizes = index.sizes
+    if sizes.is_empty or not counts:
+        return {}
+    lefts = range(sizes.least_left, sizes.most_left + 1)
+    rights = range(sizes.least_right, sizes.most_right + 1)
+    histogram = sum((one.histogram for one in counts), np.zeros_like(counts[0].histogram))
+    shared = np.flatnonzero(histogram).tolist()
+    cells = expand_sizes({size: int(histogram[size]) for size in shared}, lefts.start, rights)
+    leaves: dict[tuple[int, int, int, int], int] = {}
+    for one in counts:
+        for left, right, count in list_leaves(one.leaves):
+            key = left >> 32, left & 0xFFFFFFFF, right >> 32, right & 0xFFFFFFFF
+            leaves[key] = leaves.get(key, 0) + count
+    return turn(_add(cells, expand_leaves(leaves, lefts, rights)), index.swapped)
+
+
+def _add(cells: Cells, more: Cells) -> Cells:
+    """Return the sums by (p, q)."""
+    sums = dict(cells)
+    for cell, count in more.items():
+        sums[cell] = sums.get(cell, 0) + count
+    return sums

@@ -1,0 +1,164 @@
+"""The graph around one root, and the bit rows around one child: where every (p,q)-biclique search begins.
+
+Around a root: its children by place, and for each of its columns (right vertices) the children there, ascending.
+Around a child: its own columns, numbered anew from 0 (few enough for one or two words, mostly), and its
+*candidates*: the later children that share at least the least right size with it and the root. They are found by
+walking the columns of the child, which counts what each later child shares; only those that share enough get bits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from papilio.kernels.cpu.biclique_core import Ids32, Rows
+from papilio.kernels.cpu.bit_rows import ONE, Words
+from papilio.kernels.cpu.jit import Ints, compiled
+
+__all__ = ["Around", "LeftGraph", "make_around", "open_root", "seek_candidates", "set_bits"]
+
+
+class LeftGraph(NamedTuple):
+    """The arrays of :class:`~papilio.kernels.cpu.biclique_index.BicliqueIndex` that a search reads.
+
+    ``rights`` are the rows of the other layer; ``after`` says, per entry of ``lefts``, where the later left
+    vertices begin in the right row.
+    """
+
+    lefts: Rows
+    rights: Rows
+    after: Ints
+    hop_indptr: Ints
+    hop: Ids32
+    hop_common: Ids32
+
+
+class Around(NamedTuple):
+    """What one thread knows around its root; sizes are the largest of any root.
+
+    Attributes
+    ----------
+    place : ndarray of int32, shape (n_left,)
+        1 + number of each child of the root, 0 for other vertices; all 0 between roots.
+    column_ptr, cursor : ndarray of int64, shape (largest degree + 1,)
+        Column c holds the children ``column_kids[column_ptr[c]:column_ptr[c + 1]]``; those from ``cursor[c]`` on are
+        not before the child at hand.
+    column_kids : ndarray of int32, shape (largest sum of shared columns,)
+    kid_ptr : ndarray of int64, shape (most children + 1,)
+        Child i has the columns ``kid_columns[kid_ptr[i]:kid_ptr[i + 1]]``, ascending.
+    kid_columns : ndarray of int32, shape (largest sum of shared columns,)
+    shared : ndarray of int32, shape (most children,)
+        Columns that a later child shares with the child at hand; all 0 between children.
+    met, slot : ndarray of int32, shape (most children,)
+        Children met; and 1 + number of each among the candidates, 0 for others.
+    """
+
+    place: Ids32
+    column_ptr: Ints
+    cursor: Ints
+    column_kids: Ids32
+    kid_ptr: Ints
+    kid_columns: Ids32
+    shared: Ids32
+    met: Ids32
+    slot: Ids32
+
+
+def make_around(graph: LeftGraph) -> Around:
+    """Return the arrays of one thread."""
+    n_left = graph.hop_indptr.size - 1
+    degree = int(np.diff(graph.lefts.indptr).max(initial=0))
+    kids = int(np.diff(graph.hop_indptr).max(initial=0))
+    sums = np.concatenate(([0], np.cumsum(graph.hop_common, dtype=np.int64)))
+    entries = int(np.diff(sums[graph.hop_indptr]).max(initial=0))
+    return Around(
+        np.zeros(n_left, np.int32),
+        np.zeros(degree + 1, np.int64),
+        np.zeros(degree + 1, np.int64),
+        np.empty(entries, np.int32),
+        np.zeros(kids + 1, np.int64),
+        np.empty(entries, np.int32),
+        np.zeros(kids, np.int32),
+        np.empty(kids + 1, np.int32),
+        np.zeros(kids, np.int32),
+    )
+
+
+@compiled
+def open_root(graph: LeftGraph, around: Around, root: int, first: int) -> None:
+    """Lay out the children from place ``first`` of the root on, by number and by column; O(wedges of the root)."""
+    begin, end = graph.hop_indptr[root], graph.hop_indptr[root + 1]
+    around.kid_ptr[first - begin] = 0
+    for at in range(first, end):
+        around.place[graph.hop[at]] = at - begin + 1
+        around.kid_ptr[at - begin + 1] = around.kid_ptr[at - begin] + graph.hop_common[at]
+    to = 0
+    top = graph.lefts.indptr[root]
+    for at in range(top, graph.lefts.indptr[root + 1]):
+        around.column_ptr[at - top] = to
+        for place in range(graph.after[at], graph.rights.indptr[graph.lefts.ids[at] + 1]):
+            kid = around.place[graph.rights.ids[place]]
+            if kid:
+                around.column_kids[to] = kid - 1
+                to += 1
+                around.kid_columns[around.kid_ptr[kid - 1]] = at - top
+                around.kid_ptr[kid - 1] += 1
+        around.cursor[at - top] = around.column_ptr[at - top]
+        around.column_ptr[at - top + 1] = to
+    for at in range(end - 1, first - 1, -1):
+        around.place[graph.hop[at]] = 0
+        around.kid_ptr[at - begin] -= graph.hop_common[at]
+
+
+@compiled
+def seek_candidates(around: Around, kid: int, least: int) -> tuple[int, int]:
+    """Count what later children share with ``kid``; children must be sought in order, each once.
+
+    Returns
+    -------
+    n : int
+        Candidates: later children that share at least ``least`` columns; ``met[:n]`` lists them.
+    walked : int
+        Entries walked.
+    """
+    n_met, walked = 0, 0
+    for at in range(around.kid_ptr[kid], around.kid_ptr[kid + 1]):
+        column = around.kid_columns[at]
+        begin, end = around.cursor[column] + 1, around.column_ptr[column + 1]
+        around.cursor[column] = begin
+        walked += end - begin
+        for place in range(begin, end):
+            other = around.column_kids[place]
+            count = around.shared[other]
+            around.met[n_met] = other
+            n_met += count == 0
+            around.shared[other] = count + 1
+    n = 0
+    for i in range(n_met):
+        other = around.met[i]
+        if around.shared[other] >= least:
+            around.met[n] = other
+            n += 1
+        else:
+            around.shared[other] = 0
+    return n, walked
+
+
+@compiled
+def set_bits(around: Around, kid: int, n: int, n_words: int, rows: Words) -> None:
+    """Write the row of each candidate: bit j for the j-th column of ``kid``; the counts go back to 0."""
+    for i in range(n):
+        around.slot[around.met[i]] = i + 1
+        around.shared[around.met[i]] = 0
+    rows[: n * n_words] = 0
+    first = around.kid_ptr[kid]
+    for at in range(first, around.kid_ptr[kid + 1]):
+        column = around.kid_columns[at]
+        word, bit = (at - first) >> 6, ONE << np.uint64((at - first) & 63)
+        for place in range(around.cursor[column], around.column_ptr[column + 1]):
+            slot = around.slot[around.column_kids[place]]
+            if slot:
+                rows[(slot - 1) * n_words + word] |= bit
+    for i in range(n):
+        around.slot[around.met[i]] = 0

@@ -1,0 +1,199 @@
+"""The loops of the CPU (p,q)-biclique engine: one call per chunk of work items, without the interpreter lock.
+
+Input: the arrays of :class:`~papilio.kernels.cpu.biclique_index.BicliqueIndex` and what is said in
+:mod:`papilio.kernels.cpu.biclique_local`. Every biclique is counted once: its first two left vertices in the order
+are the root and the child, the others are candidates of that child.
+
+``enumerate`` takes left vertices one after the other (:mod:`papilio.kernels.cpu.subset_tree`) and counts a histogram of
+shared columns. ``pivot`` counts leaves by key (:mod:`papilio.kernels.cpu.pivot_matrix`). ``race`` tries each in turn,
+child by child, under a work budget that grows until one of them ends within it; what the loser counted is dropped.
+Both are exact, so that the choice never shows in the answer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from papilio.kernels.cpu.biclique_core import Ids32
+from papilio.kernels.cpu.biclique_local import Around, LeftGraph, open_root, seek_candidates, set_bits
+from papilio.kernels.cpu.bit_rows import words_of
+from papilio.kernels.cpu.jit import Ints, compiled
+from papilio.kernels.cpu.leaf_table import LeafTable, clear_leaves, merge_leaves
+from papilio.kernels.cpu.pivot_matrix import MatrixStack, frame_words, pivot_matrix
+from papilio.kernels.cpu.pivot_tree import TABLE_FULL, Limits
+from papilio.kernels.cpu.subset_tree import NO_BUDGET, Levels, count_subsets
+
+__all__ = [
+    "CHILD_TABLE_FULL",
+    "DONE",
+    "ENUMERATE",
+    "JOB_TABLE_FULL",
+    "PIVOT",
+    "RACE",
+    "Counts",
+    "Items",
+    "measure_rooms",
+    "search_items",
+]
+
+ENUMERATE, PIVOT, RACE = 0, 1, 2
+
+DONE, CHILD_TABLE_FULL, JOB_TABLE_FULL = 0, 1, 2
+
+_FIRST_BUDGET = 4096
+_BUDGET_GROWTH = 8
+
+
+class Items(NamedTuple):
+    """Root, first and end of the children of each work item."""
+
+    roots: Ids32
+    firsts: Ints
+    lasts: Ints
+
+
+class Counts(NamedTuple):
+    """What one thread counts.
+
+    Attributes
+    ----------
+    histogram, child_histogram : ndarray of int64, shape (most shared columns + 1,)
+        Left sets of the size asked for by the columns that they share: in all, and of the child at hand.
+    leaves, child_leaves : LeafTable
+        Leaves of pivot trees likewise.
+    work : ndarray of int64, shape (1,)
+        Set operations: words intersected and entries walked.
+    """
+
+    histogram: Ints
+    child_histogram: Ints
+    leaves: LeafTable
+    child_leaves: LeafTable
+    work: Ints
+
+
+@compiled
+def measure_rooms(hop_indptr: Ints, hop_common: Ids32, take: int) -> tuple[int, int, int, int]:
+    """Return the most room that a child needs: words of levels, of columns and of frames, and frames."""
+    levels, columns, words, frames = 0, 0, 0, 0
+    for root in range(hop_indptr.size - 1):
+        for at in range(hop_indptr[root], hop_indptr[root + 1]):
+            n, common = int(hop_indptr[root + 1] - at - 1), int(hop_common[at])
+            levels = max(levels, n * words_of(common) * max(1, min(take - 1, n)) + words_of(common))
+            columns = max(columns, common * words_of(n))
+            words = max(words, frame_words(n, common))
+            frames = max(frames, min(n, common) + 1)
+    return levels, columns, words, frames
+
+
+@compiled
+def _race(stack: MatrixStack, levels: Levels, counts: Counts, n: int, common: int, limits: Limits) -> int:
+    """Count below one child by whichever algorithm ends first; return the work, or TABLE_FULL and nothing counted."""
+    n_words = words_of(common)
+    budget = _FIRST_BUDGET + n * n * n_words
+    histogram = counts.child_histogram
+    spent = 0
+    while True:
+        histogram[: common + 1] = 0
+        work = count_subsets(levels, n_words, n, limits[0] - 2, limits[2], histogram, budget)
+        if work >= 0:
+            for size in range(limits[2], common + 1):
+                counts.histogram[size] += histogram[size]
+            return spent + work
+        work = pivot_matrix(stack, levels.rows, n, common, (2, 0, 0, 0), limits, counts.child_leaves, budget)
+        if work >= 0 or work == TABLE_FULL:
+            return spent + budget + work if work >= 0 else work
+        clear_leaves(counts.child_leaves)
+        spent += 2 * budget
+        budget *= _BUDGET_GROWTH
+
+
+@compiled
+def _count_shared(around: Around, n: int, histogram: Ints) -> None:
+    """Count the candidates by what they share with the child: the last level of three."""
+    for i in range(n):
+        histogram[around.shared[around.met[i]]] += 1
+        around.shared[around.met[i]] = 0
+
+
+@compiled
+def _search_child(
+    around: Around,
+    stack: MatrixStack,
+    levels: Levels,
+    counts: Counts,
+    kid: int,
+    common: int,
+    limits: Limits,
+    algorithm: int,
+) -> int:
+    """Count below one child; return the work, or TABLE_FULL with the rows kept in ``levels``."""
+    n, walked = seek_candidates(around, kid, limits[2])
+    take = limits[0] - 2
+    if algorithm != PIVOT and take == 1:
+        _count_shared(around, n, counts.histogram)
+        return walked
+    if n < take:
+        for i in range(n):
+            around.shared[around.met[i]] = 0
+        return walked
+    n_words = words_of(common)
+    set_bits(around, kid, n, n_words, levels.rows)
+    if algorithm == ENUMERATE or (algorithm == RACE and take == 2):
+        return walked + count_subsets(levels, n_words, n, take, limits[2], counts.histogram, NO_BUDGET)
+    if algorithm == RACE:
+        work = _race(stack, levels, counts, n, common, limits)
+    else:
+        work = pivot_matrix(
+            stack, levels.rows, n, common, (2, 0, 0, 0), limits, counts.child_leaves, NO_BUDGET
+        )
+    return walked + work if work >= 0 else work
+
+
+@compiled
+def search_items(
+    graph: LeftGraph,
+    around: Around,
+    stack: MatrixStack,
+    levels: Levels,
+    counts: Counts,
+    items: Items,
+    begin: int,
+    end: int,
+    child: int,
+    limits: Limits,
+    algorithm: int,
+) -> tuple[int, int, int]:
+    """Count the items ``[begin, end)``, the first from the place ``child`` of its children on.
+
+    Returns
+    -------
+    status : int
+        ``DONE``; or which table is full: grow it and call again with the item and the child returned.
+    item, child : int
+        All children before this one are counted, nothing of this one.
+    """
+    roots, firsts, lasts = items
+    for item in range(begin, end):
+        root, first = roots[item], max(child, firsts[item])
+        child = 0
+        if root < 0:
+            continue
+        if algorithm != PIVOT and limits[0] == 2:
+            for at in range(first, lasts[item]):
+                counts.histogram[graph.hop_common[at]] += 1
+            counts.work[0] += lasts[item] - first
+            continue
+        open_root(graph, around, root, first)
+        top = graph.hop_indptr[root]
+        for at in range(first, lasts[item]):
+            common = int(graph.hop_common[at])
+            work = _search_child(around, stack, levels, counts, at - top, common, limits, algorithm)
+            status = CHILD_TABLE_FULL if work == TABLE_FULL else DONE
+            if status == DONE and not merge_leaves(counts.leaves, counts.child_leaves):
+                status = JOB_TABLE_FULL
+            clear_leaves(counts.child_leaves)
+            if status != DONE:
+                return status, item, at
+            counts.work[0] += work
+    return DONE, end, 0

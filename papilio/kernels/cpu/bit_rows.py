@@ -1,0 +1,77 @@
+"""Words and rows of words: the sets of every search on bit matrices; knows of no motif.
+
+A set of local numbers below n is a row of ``words_of(n)`` words of 64 bits: number i is bit ``i % 64`` of word
+``i // 64``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from papilio.kernels.cpu.jit import Ints, compiled
+
+__all__ = ["ONE", "Words", "add_sizes", "lowest_bit", "popcount", "span_mask", "words_of"]
+
+Words = NDArray[np.uint64]
+
+ONE = np.uint64(1)
+_ALL = np.uint64(2**64 - 1)
+
+
+def _popcount(context: Any, word: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), generate
+
+
+popcount = cast(Callable[[np.uint64], int], intrinsic(_popcount))
+"""Number of bits set in a word (uint64), as int64: one instruction."""
+
+
+@compiled
+def lowest_bit(word: np.uint64) -> int:
+    """Return the number of the lowest bit set, or 64 when there is none; one instruction once compiled."""
+    return popcount(~word & (word - ONE))
+
+
+@compiled
+def words_of(n: int) -> int:
+    """Return the number of words of a set of numbers below n."""
+    return (n + 63) >> 6
+
+
+@compiled
+def span_mask(n: int) -> np.uint64:
+    """Return the word whose lowest n bits are set; n is 0 to 64."""
+    return _ALL if n >= 64 else (ONE << np.uint64(n)) - ONE
+
+
+@compiled
+def add_sizes(row: Words, rows: Words, n_words: int, begin: int, end: int, histogram: Ints) -> None:
+    """Count, by size, what ``row`` shares with each of the rows ``[begin, end)``.
+
+    Parameters
+    ----------
+    row : ndarray of uint64, shape (at least n_words,)
+    rows : ndarray of uint64, shape (at least end * n_words,)
+        Row i begins at word ``i * n_words``.
+    histogram : ndarray of int64, shape (more than the size of row,)
+        The number of shared sets of each size goes up.
+    """
+    if n_words == 1:
+        word = row[0]
+        for i in range(begin, end):
+            histogram[popcount(word & rows[i])] += 1
+        return
+    for i in range(begin, end):
+        size = 0
+        for w in range(n_words):
+            size += popcount(row[w] & rows[i * n_words + w])
+        histogram[size] += 1
