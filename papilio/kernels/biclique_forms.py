@@ -14,7 +14,18 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique
 
-__all__ = ["Cells", "Leaf", "closed_cells", "count_stars", "expand_leaves", "expand_sizes", "turn"]
+__all__ = [
+    "Cells",
+    "Leaf",
+    "add_cells",
+    "choose_modulo",
+    "closed_cells",
+    "count_stars",
+    "expand_leaves",
+    "expand_sizes",
+    "star_vectors",
+    "turn",
+]
 
 Cells = dict[tuple[int, int], int]
 """Counts by (p, q), without those that are 0."""
@@ -151,3 +162,43 @@ def _unpack(packed: int, width: int) -> list[int]:
 def turn(cells: Cells, swapped: bool) -> Cells:
     """Return cells by (left, right) as cells by (p, q)."""
     return {(right, left): count for (left, right), count in cells.items()} if swapped else cells
+
+
+def wrap(count: int) -> int:
+    """Return the count modulo 2^64."""
+    return count & (2**64 - 1)
+
+
+def choose_modulo(most: int, size: int) -> NDArray[np.uint64]:
+    """Return C(n, size) modulo 2^64 for n up to ``most``, shape (most + 1,)."""
+    ways = np.zeros(most + 1, np.uint64)
+    exact = 1
+    for n in range(size, most + 1):
+        ways[n] = wrap(exact)
+        exact = exact * (n + 1) // (n + 1 - size)
+    return ways
+
+
+def star_vectors(graph: BipartiteGraph, motif: Biclique) -> dict[str, NDArray[np.uint64]]:
+    """Return how many (p,q)-bicliques each vertex is in, modulo 2^64, where p or q is 1.
+
+    A centre of degree d has C(d, size) stars; each of its neighbours is in C(d - 1, size - 1) of them.
+    """
+    swapped = motif.p != 1
+    centres, ends = ("v", "u") if swapped else ("u", "v")
+    size = (motif.p if swapped else motif.q) or 1
+    degree = graph.degree_v if swapped else graph.degree_u
+    most = int(degree.max(initial=0))
+    own, of_others = choose_modulo(most, size), choose_modulo(most, size - 1)
+    edges_centre, edges_end = (graph.v, graph.u) if swapped else (graph.u, graph.v)
+    at_ends = np.zeros(graph.n_u if swapped else graph.n_v, np.uint64)
+    np.add.at(at_ends, edges_end, of_others[degree[edges_centre] - 1])
+    return {centres: own[degree], ends: at_ends}
+
+
+def add_cells(cells: Cells, more: Cells) -> Cells:
+    """Return the sums by (p, q)."""
+    sums = dict(cells)
+    for cell, count in more.items():
+        sums[cell] = sums.get(cell, 0) + count
+    return sums

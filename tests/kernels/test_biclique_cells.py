@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from papilio.errors import UnsupportedError
 from papilio.kernels.engine import fold_partials, load_engine
 from papilio.motifs import Biclique
-from tests.oracle_biclique import count_all, count_bicliques
+from tests.oracle_biclique import count_all, count_bicliques, count_vertices
 from tests.strategies import graph_of
 
 ALGORITHMS = ("auto", "enumerate", "pivot")
@@ -45,3 +46,25 @@ def test_the_table_of_all_sizes_equals_the_definition_and_any_split_folds_to_it(
     middle = prepared.n_items // 2
     parts = [engine.run(prepared, 0, middle), engine.run(prepared, middle, prepared.n_items)]
     assert fold_partials(*parts).cells == expected
+
+
+@pytest.mark.parametrize("anchor", ["u", "v"])
+@pytest.mark.parametrize("seed", range(8))
+def test_every_vertex_equals_the_definition(seed: int, anchor: str) -> None:
+    edges, n_u, n_v = random_edges(200 + seed)
+    graph = graph_of(edges, n_u, n_v)
+    engine: Any = load_engine(Biclique(2, 2), "cpu", 2, anchor=anchor)
+    for p in range(1, 5):
+        for q in range(1, 5):
+            prepared = engine.prepare(graph, Biclique(p, q), "vertex")
+            partial = engine.run(prepared, 0, prepared.n_items)
+            of_u, of_v = count_vertices(edges, p, q)
+            assert partial.total == count_bicliques(edges, p, q)
+            assert partial.vectors["u"].tolist() == [of_u[u] for u in range(n_u)]
+            assert partial.vectors["v"].tolist() == [of_v[v] for v in range(n_v)]
+
+
+def test_pivoting_cannot_tell_vertices_and_says_so() -> None:
+    engine: Any = load_engine(Biclique(2, 2), "cpu", 1, algorithm="pivot")
+    with pytest.raises(UnsupportedError, match="use 'enumerate' or 'auto'"):
+        engine.prepare(graph_of({(0, 0)}, 1, 1), Biclique(2, 2), "vertex")

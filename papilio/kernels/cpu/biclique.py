@@ -10,12 +10,21 @@ from numpy.typing import NDArray
 
 from papilio.errors import InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_forms import Cells, expand_leaves, expand_sizes, turn
+from papilio.kernels.biclique_forms import (
+    Cells,
+    add_cells,
+    choose_modulo,
+    expand_leaves,
+    expand_sizes,
+    star_vectors,
+    turn,
+)
 from papilio.kernels.cpu import biclique_search as search
 from papilio.kernels.cpu.biclique_core import Rows, transpose_rows
 from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
 from papilio.kernels.cpu.biclique_local import Around, LeftGraph, make_around
 from papilio.kernels.cpu.biclique_pairs import places_after
+from papilio.kernels.cpu.biclique_vertices import VertexCounts, make_vertex_counts, search_item_vertices
 from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
 from papilio.kernels.cpu.leaf_table import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.cpu.pivot_matrix import MatrixStack, make_matrix_stack
@@ -47,6 +56,10 @@ class PreparedBicliqueCpu:
         What runs; ``auto`` here is the race of both, child by child.
     rooms : tuple of int
         Most room that a child needs, see :func:`~papilio.kernels.cpu.biclique_search.measure_rooms`.
+    layers : tuple of int
+        Sizes of U and V.
+    stars : dict of str to ndarray of uint64
+        The answer for every vertex where p or q is 1; else empty.
     """
 
     index: BicliqueIndex
@@ -55,6 +68,8 @@ class PreparedBicliqueCpu:
     per: Granularity
     algorithm: str
     rooms: tuple[int, int, int, int]
+    layers: tuple[int, int]
+    stars: dict[str, NDArray[np.uint64]]
 
     @property
     def n_items(self) -> int:
@@ -68,9 +83,10 @@ class PreparedBicliqueCpu:
         return self.index.nbytes + sum(array.nbytes for array in extra)
 
 
-def choose_algorithm(index: BicliqueIndex, asked: str) -> str:
+def choose_algorithm(index: BicliqueIndex, asked: str, per: Granularity = "total") -> str:
     """Return ``enumerate``, ``pivot`` or ``auto`` (both race): what counts the children of this index.
 
+    0. For every vertex: ``enumerate``, which knows the vertices of its leaves.
     1. Where left sides of several sizes are counted: ``pivot``.
     2. Where at most two levels lie below a child: ``enumerate``; its work is at most the square of the candidates.
     3. Else both race.
@@ -78,8 +94,14 @@ def choose_algorithm(index: BicliqueIndex, asked: str) -> str:
     Raises
     ------
     UnsupportedError
-        When ``enumerate`` is asked for and the anchored layer has no given size.
+        When ``enumerate`` is asked for and the anchored layer has no given size, or ``pivot`` for every vertex.
     """
+    if per == "vertex":
+        if asked == "pivot":
+            raise UnsupportedError(
+                "algorithm 'pivot' counts totals; for every vertex use 'enumerate' or 'auto'"
+            )
+        return "enumerate"
     sizes = index.sizes
     fixed = sizes.least_left == sizes.most_left or sizes.is_empty
     if asked == "enumerate" and not fixed:
@@ -149,14 +171,18 @@ class BicliqueCpu:
         require_request("biclique", Biclique, graph, motif, per)
         assert isinstance(motif, Biclique)
         index = build_biclique_index(graph, motif, self.threads, self.anchor)
-        algorithm = choose_algorithm(index, self.algorithm)
+        algorithm = choose_algorithm(index, self.algorithm, per)
         lefts = Rows(index.indptr, index.columns)
         rights = transpose_rows(lefts, index.n_right)
         after, _ = places_after(lefts, rights)
         left_graph = LeftGraph(lefts, rights, after, index.hop_indptr, index.hop, index.hop_common)
-        take = 1 if algorithm == "pivot" else index.sizes.most_left - 2
-        rooms = search.measure_rooms(index.hop_indptr, index.hop_common, take)
-        return PreparedBicliqueCpu(index, left_graph, motif, per, algorithm, rooms)
+        levels = 1 if algorithm == "pivot" else index.sizes.most_left - (1 if per == "vertex" else 2)
+        rooms = search.measure_rooms(index.hop_indptr, index.hop_common, levels)
+        stars = {}
+        if per == "vertex" and index.closed_cells:
+            stars = star_vectors(graph, motif)
+        layers = graph.n_u, graph.n_v
+        return PreparedBicliqueCpu(index, left_graph, motif, per, algorithm, rooms, layers, stars)
 
     def work(self, prepared: PreparedBicliqueCpu) -> NDArray[np.int64]:
         """Return the estimated set operations of each item, shape (n_items,), heaviest first."""
@@ -183,9 +209,12 @@ class BicliqueCpu:
         """
         require_interval(start, stop, prepared.n_items)
         index = prepared.index
+        chunks = cut_by_cost(index.costs[start:stop], self.threads, len(bounds) + 1)
         items = search.Items(
             index.item_root[start:stop], index.item_first[start:stop], index.item_last[start:stop]
         )
+        if prepared.per == "vertex":
+            return self._run_vertices(prepared, start, items, chunks, cut)
         sizes = index.sizes
         limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
         code = _CODES[prepared.algorithm]
@@ -200,15 +229,67 @@ class BicliqueCpu:
                 worker.counts = _with_room(worker.counts, status)
 
         runner = ChunkRunner(lambda: _make_worker(prepared), self.threads)
-        chunks = cut_by_cost(index.costs[start:stop], self.threads, len(bounds) + 1)
         n_chunks = runner.run(chunks, count, cut)
         n_items = chunks[n_chunks - 1][1] if n_chunks else 0
         counts = [worker.counts for worker in runner.states]
         cells = _expand(index, counts)
         if start == 0 and n_items:
-            cells = _add(cells, index.closed_cells)
+            cells = add_cells(cells, index.closed_cells)
         work = sum(int(one.work[0]) for one in counts)
         return Partial(n_items, sum(cells.values()), work, {}, cells if prepared.motif.is_table else {})
+
+    def _run_vertices(
+        self,
+        prepared: PreparedBicliqueCpu,
+        start: int,
+        items: search.Items,
+        chunks: Sequence[tuple[int, int]],
+        cut: Cut,
+    ) -> Partial:
+        index = prepared.index
+        least_left, least_right = index.sizes.least_left, index.sizes.least_right
+        most = int(index.hop_common.max(initial=0))
+        sets = choose_modulo(most, least_right)
+        members = np.zeros_like(sets)
+        members[1:] = choose_modulo(most, least_right - 1)[:-1]
+        kids = int(np.diff(index.hop_indptr).max(initial=0))
+        words = prepared.rooms[0]
+
+        def make_worker() -> tuple[Around, Levels, VertexCounts]:
+            counts = make_vertex_counts(
+                (index.n_left, index.n_right), sets, members, (words, least_left, kids)
+            )
+            return make_around(prepared.graph), make_levels(words, least_left), counts
+
+        def count(worker: tuple[Around, Levels, VertexCounts], begin: int, end: int) -> None:
+            search_item_vertices(prepared.graph, *worker, items, begin, end, least_left - 2, least_right)
+
+        runner = ChunkRunner(make_worker, self.threads)
+        n_chunks = runner.run(chunks, count, cut)
+        n_items = chunks[n_chunks - 1][1] if n_chunks else 0
+        closed = start == 0 and n_items > 0 and bool(index.closed_cells)
+        vectors = _vertex_vectors(prepared, [counts for _, _, counts in runner.states], closed)
+        total = index.closed_total if closed else 0
+        for _, _, counts in runner.states:
+            shared = {int(n): int(counts.histogram[n]) for n in np.flatnonzero(counts.histogram)}
+            total += sum(expand_sizes(shared, least_left, range(least_right, least_right + 1)).values())
+        work = sum(int(counts.work[0]) for _, _, counts in runner.states)
+        return Partial(n_items, total, work, vectors)
+
+
+def _vertex_vectors(
+    prepared: PreparedBicliqueCpu, counts: list[VertexCounts], closed: bool
+) -> dict[str, NDArray[np.uint64]]:
+    """Add up what the threads counted, by original id; with the stars when ``closed``."""
+    index, (n_u, n_v) = prepared.index, prepared.layers
+    if closed:
+        return {layer: vector.copy() for layer, vector in prepared.stars.items()}
+    left, right = ("v", "u") if index.swapped else ("u", "v")
+    vectors = {"u": np.zeros(n_u, np.uint64), "v": np.zeros(n_v, np.uint64)}
+    for one in counts:
+        vectors[left][index.left_ids] += one.left
+        vectors[right][index.right_ids] += one.right
+    return vectors
 
 
 def _make_worker(prepared: PreparedBicliqueCpu) -> _Worker:
@@ -255,12 +336,4 @@ def _expand(index: BicliqueIndex, counts: list[search.Counts]) -> Cells:
         for left, right, count in list_leaves(one.leaves):
             key = left >> 32, left & 0xFFFFFFFF, right >> 32, right & 0xFFFFFFFF
             leaves[key] = leaves.get(key, 0) + count
-    return turn(_add(cells, expand_leaves(leaves, lefts, rights)), index.swapped)
-
-
-def _add(cells: Cells, more: Cells) -> Cells:
-    """Return the sums by (p, q)."""
-    sums = dict(cells)
-    for cell, count in more.items():
-        sums[cell] = sums.get(cell, 0) + count
-    return sums
+    return turn(add_cells(cells, expand_leaves(leaves, lefts, rights)), index.swapped)
