@@ -39,12 +39,14 @@ class Motif:
 
     ``name`` is the stem of the motif's files in every folder, ``graph_kind`` the kind of graph (``bipartite`` or
     ``unipartite``) that it is defined on. ``choices`` are the options of its engines, which are no part of the
-    question: what each may be, the default first.
+    question: what each may be, the default first. ``same_work`` says whether every engine does the same units of
+    work for the same items, so that they can be compared.
     """
 
     name: ClassVar[str]
     graph_kind: ClassVar[str]
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    same_work: ClassVar[bool] = True
 
     @property
     def title(self) -> str:
@@ -99,6 +101,7 @@ class Biclique(Motif):
         "algorithm": ("auto", "enumerate", "pivot"),
         "anchor": ("auto", "u", "v"),
     }
+    same_work: ClassVar[bool] = False
 
     p: int | None = None
     q: int | None = None

@@ -222,6 +222,21 @@ def test_a_recount_compares_cells(
         papilio.verify_job(job, sample=1)
 
 
+def test_a_recount_does_not_compare_the_work_of_engines_that_need_not_do_the_same(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: FakeBicliqueEngine
+) -> None:
+    job = tmp_path / "job"
+    papilio.count(store, papilio.Biclique(), job=job)
+    right = fake.run
+    monkeypatch.setattr(fake, "run", lambda *args: replace(right(*args), work=12345))
+    _, recount = papilio.verify_job(job, sample=1)
+    assert recount is not None
+    assert recount.leases == 1
+    monkeypatch.setattr(papilio.Biclique, "same_work", True)
+    with pytest.raises(ExecutionError, match=r"holds work .* counts 12345"):
+        papilio.verify_job(job, sample=1)
+
+
 HERE = ("--cluster", "inline", "--engine", "cpu")
 
 

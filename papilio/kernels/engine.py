@@ -63,7 +63,8 @@ class Partial:
     total : int
         Number of motifs that these items answer for; a Python integer of any size.
     work : int
-        Units of work done, exactly (wedges, for the wedge engine).
+        Units of work done: for the wedge engine wedges, exactly as predicted; for the others what was measured,
+        which need not be what another engine does.
     vectors : dict of str to ndarray of uint64, host
         Empty for granularity ``total``; ``{"u": shape (n_u,), "v": shape (n_v,)}`` for ``vertex``;
         ``{"edge": shape (n_edges,)}``, in edge-id order, for ``edge``. Original dense ids throughout.
