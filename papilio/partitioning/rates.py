@@ -41,9 +41,15 @@ _GPU_SHARE = {"total": 1.0, "vertex": 0.15, "edge": 0.15}
 _RATES: dict[tuple[str, str], WorkRate] = {
     ("butterfly", "cpu"): WorkRate("wedges", 5.0e8, _CPU_SHARE),
     ("butterfly", "gpu"): WorkRate("wedges", 5.0e11, _GPU_SHARE),
+    ("biclique", "cpu"): WorkRate("set operations", 1.0e7, _CPU_SHARE),
+    ("biclique", "gpu"): WorkRate("set operations", 2.0e9, _GPU_SHARE),
 }
 """CPU, on the same graphs: 2.5e8 (sparse) to 1.4e9 (dense) wedges per second and thread. One H200: 4.8e11 on
-MovieLens-1M, 5.5e11 on R-MAT."""
+MovieLens-1M, 5.5e11 on R-MAT.
+
+Bicliques: predicted set operations, which leave out how deep the search goes. CPU: 1.3e6 (all sizes of marvel) to 6e7
+(three by any of youtube-groupmemberships) per second and thread. GPU: the CPU's rate by the ratio of set
+operations per second of both, not measured as a whole."""
 
 _FALLBACK = {"cpu": WorkRate("units", 1.0e8, _CPU_SHARE), "gpu": WorkRate("units", 5.0e10, _GPU_SHARE)}
 

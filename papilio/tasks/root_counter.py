@@ -107,7 +107,8 @@ class RootCounter:
         if result.stop < task.stop:
             self._pool.put_back(Piece(task.partition, result.stop, task.stop, task.attempt))
         work, seconds = self._measured.get(result.worker, (0, 0.0))
-        self._measured[result.worker] = (work + result.work, seconds + result.seconds.get("run", 0.0))
+        predicted = self._plan.partitions[result.partition].table.work_between(result.start, result.stop)
+        self._measured[result.worker] = (work + predicted, seconds + result.seconds.get("run", 0.0))
 
     def lose(self, task: LeaseTask, worker: str, *, was_running: bool) -> None:
         """Put a lease back whose worker is gone; if it was running there, it may be the cause.

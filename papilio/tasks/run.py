@@ -74,7 +74,7 @@ class ReadyGraph:
     items, work : ndarray of int64, host
         Breakpoints of the items and the cost of all items before each.
     speed : float
-        Work units per second: predicted, later that of the last lease.
+        Predicted work units per second: by the rate of the engine, later by the time of the last lease.
     """
 
     prepared: Any
@@ -86,6 +86,11 @@ class ReadyGraph:
     def nbytes(self) -> int:
         """Bytes that the prepared graph holds."""
         return int(self.prepared.nbytes)
+
+    def work_between(self, start: int, stop: int) -> float:
+        """Return the predicted work units of the items [start, stop)."""
+        before, after = np.interp((start, stop), self.items, self.work)
+        return float(after - before)
 
     def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
         """Return breakpoints inside (start, stop) about ``slice_work`` units apart, rising."""
@@ -300,8 +305,8 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
             started = perf_counter()
             partial = _run_items(task, engine, ready)
             seconds["run"] = perf_counter() - started
-            if seconds["run"] >= LEAST_TIMED_S and partial.work:
-                ready.speed = partial.work / seconds["run"]
+            if seconds["run"] >= LEAST_TIMED_S and partial.n_items:
+                ready.speed = ready.work_between(task.start, task.start + partial.n_items) / seconds["run"]
         finally:
             _engine_lock.release()
     stop = task.start + partial.n_items

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -157,3 +158,18 @@ def test_measured_speeds_size_leases_and_predict_them() -> None:
         return min(works)
 
     assert least(slow) < least(fast) / 5
+
+
+def test_speeds_are_in_predicted_work_whatever_an_engine_reports() -> None:
+    """Engines whose work is only estimated may report other units of it."""
+    item = int(SPEED * 0.001)
+    plain, odd = counter_of([item] * 100_000), counter_of([item] * 100_000)
+    for counter, reported in ((plain, 1), (odd, 1000)):
+        first = counter.take(2)
+        assert first is not None
+        answer = replace(result_of(first, seconds=3.0), work=first.work * reported)
+        counter.answer(first, answer)
+    one, other = plain.take(2), odd.take(2)
+    assert one is not None
+    assert one == other
+    assert plain.predict_s(one, "w0") == odd.predict_s(one, "w0") > 0

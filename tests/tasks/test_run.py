@@ -93,6 +93,19 @@ def test_lease_results_survive_json(engine: FakeEngine, job: JobSpec, tmp_path: 
     assert LeaseResult.from_json(json.loads(json.dumps(result.to_json()))) == result
 
 
+def test_slices_are_sized_by_predicted_work_whatever_an_engine_reports(
+    engine: FakeEngine, job: JobSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.slice_s = run.LEAST_TIMED_S
+    right = engine.run
+    monkeypatch.setattr(engine, "run", lambda *args: replace(right(*args), work=10**15))
+    run_lease(lease(job, 3, 9), SEAT)
+    ready = run._prepare(job, engine, SEAT, {})
+    costs = np.sort(GRAPH.degree_u)[::-1]
+    assert ready.work_between(3, 9) == costs[3:9].sum()
+    assert 0 < ready.speed <= costs[3:9].sum() / run.LEAST_TIMED_S
+
+
 def test_vectors_stay_in_the_process_or_go_to_a_shard(
     engine: FakeEngine, job: JobSpec, tmp_path: Path
 ) -> None:
