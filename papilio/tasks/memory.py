@@ -13,6 +13,7 @@ from typing import Any
 
 from papilio.errors import CapacityError
 from papilio.kernels.engine import EngineName
+from papilio.motifs import Biclique
 from papilio.tasks.job import JobSpec
 from papilio.tasks.worker import WorkerInfo
 
@@ -23,6 +24,15 @@ _PROCESS_BYTES = {"cpu": 350 << 20, "gpu": 900 << 20}
 
 _CONTEXT_BYTES = 600 << 20
 """Device memory of a CUDA context with its modules."""
+
+_PAIRS_PER_EDGE = 16
+"""Pairs of vertices with enough common neighbours that a count of bicliques is assumed to have."""
+
+_SEARCH_BYTES = 32 << 20
+"""What one thread searches bicliques in."""
+
+_DEVICE_SEARCH_BYTES = 2 << 30
+"""What a device searches bicliques in: local matrices, stacks and tables of all its blocks."""
 
 _ID = 4
 _OFFSET = 8
@@ -68,6 +78,10 @@ def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> Memory
 
     The gpu engine holds on the device what the cpu engine holds on the host, and the keys of a sort.
 
+    Bicliques have another index, of which the pairs of vertices with enough common neighbours are the part that no
+    size of the graph tells: 16 for each edge are assumed (measured: 0.5 to 15), and the engine refuses more than
+    memory has room for as it finds them.
+
     Parameters
     ----------
     job : JobSpec
@@ -75,6 +89,8 @@ def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> Memory
     threads : int
         Threads of the cpu engine.
     """
+    if isinstance(job.motif, Biclique):
+        return _predict_biclique(job, engine, threads)
     vertices, edges = job.n_u + job.n_v, job.n_edges
     graph = edges * (2 * _ID + (1 if job.signed else 0))
     entry = 2 * _ID + (_ID if job.per == "edge" else 0)
@@ -90,6 +106,26 @@ def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> Memory
     kept = 2 * edges * _ID if job.per == "edge" else 0
     host = _PROCESS_BYTES["cpu"] + graph + prepared + counters + per_thread + vectors + kept
     return MemoryForecast(host, 0, client)
+
+
+def _predict_biclique(job: JobSpec, engine: EngineName, threads: int) -> MemoryForecast:
+    """Predict the peaks of a count of bicliques.
+
+    index      both directions, and a place in the other row per entry, twice while the core is cut out; an order, an
+               offset and a count for each vertex; the pairs twice while they are laid out
+    search     tables and a stack for each thread, or once on a device
+    """
+    vertices, edges = job.n_u + job.n_v, job.n_edges
+    graph = edges * (2 * _ID + (1 if job.signed else 0))
+    index = 2 * edges * (2 * _ID + _OFFSET) + vertices * 2 * (2 * _OFFSET + 2 * _ID + _COUNT)
+    pairs = 2 * _PAIRS_PER_EDGE * edges * 2 * _ID
+    vectors = job.vector_entries * _COUNT
+    client = _PROCESS_BYTES["cpu"] + 3 * vectors
+    host = _PROCESS_BYTES[engine] + graph + index + pairs
+    if engine == "gpu":
+        device = _CONTEXT_BYTES + graph + index + pairs // 2 + _DEVICE_SEARCH_BYTES + 2 * vectors
+        return MemoryForecast(host + 2 * vectors, device, client)
+    return MemoryForecast(host + threads * (_SEARCH_BYTES + vectors) + vectors, 0, client)
 
 
 def require_memory(job: JobSpec, engine: EngineName, workers: tuple[WorkerInfo, ...]) -> MemoryForecast:
