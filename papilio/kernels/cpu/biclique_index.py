@@ -24,7 +24,14 @@ from papilio.kernels.cpu.biclique_pairs import Pairs, available_bytes, count_par
 from papilio.kernels.cpu.jit import Ints, compiled
 from papilio.motifs import Biclique
 
-__all__ = ["BicliqueIndex", "SizeRange", "build_biclique_index"]
+__all__ = [
+    "ITEMS_PER_JOB",
+    "LEAST_ITEM_COST",
+    "BicliqueIndex",
+    "SizeRange",
+    "build_biclique_index",
+    "cut_items",
+]
 
 ANCHORS = ("auto", "u", "v")
 
@@ -158,7 +165,7 @@ def _child_costs(pairs: Pairs, deep: bool) -> Ints:
 
 
 @compiled
-def _cut_items(indptr: Ints, child_costs: Ints, most: int) -> tuple[Ids32, Ints, Ints, Ints]:
+def cut_items(indptr: Ints, child_costs: Ints, most: int) -> tuple[Ids32, Ints, Ints, Ints]:
     """Cut the children of every root into items of cost ``most`` or of one child; no child, no item."""
     n_items = 0
     for pass_ in range(2):
@@ -226,7 +233,7 @@ def build_biclique_index(
     rows = order_rows(rows, order)
     child_costs = _child_costs(pairs, sizes.most_left > 2)
     most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
-    roots, firsts, lasts, costs = _cut_items(pairs.indptr, child_costs, most)
+    roots, firsts, lasts, costs = cut_items(pairs.indptr, child_costs, most)
     if closed and not roots.size:
         roots, costs = np.array([-1], np.int32), np.ones(1, np.int64)
         firsts = lasts = np.zeros(1, np.int64)

@@ -19,7 +19,7 @@ from papilio.kernels.cpu.bit_rows import ONE, Words, lowest_bit, popcount, words
 from papilio.kernels.cpu.jit import Ints, compiled
 from papilio.kernels.cpu.subset_tree import Levels
 
-__all__ = ["VertexCounts", "make_vertex_counts", "search_item_vertices"]
+__all__ = ["VertexCounts", "make_vertex_counts", "search_item_vertices", "take_row"]
 
 
 class VertexCounts(NamedTuple):
@@ -91,7 +91,7 @@ def _count_row(rows: Words, begin: int, n_words: int, counts: VertexCounts) -> i
 
 
 @compiled
-def _take_row(levels: Levels, ids: Ids32, depth: int, i: int, n_words: int, least: int) -> int:
+def take_row(levels: Levels, ids: Ids32, depth: int, i: int, n_words: int, least: int) -> int:
     """Write the next level: what row i shares with the later rows of its level; return how many are kept."""
     rows, begin, n = levels.rows, levels.begin[depth], levels.size[depth]
     to = begin + n * n_words
@@ -123,7 +123,7 @@ def _count_subsets(levels: Levels, n_words: int, n: int, take: int, least: int, 
         if more > 1 and size - i >= more:
             levels.next[depth] = i + 1
             counts.work[0] += (size - i - 1) * n_words
-            if _take_row(levels, ids, depth, i, n_words, least) >= more - 1:
+            if take_row(levels, ids, depth, i, n_words, least) >= more - 1:
                 depth += 1
                 sums[depth] = 0
             continue

@@ -1,0 +1,415 @@
+"""Listing (p,q)-bicliques on the CPU: what to search for, the work items, and threads that hand out blocks of rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import ExecutionError, InputError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu.biclique_core import Ids32, Rows, reduce_to_core, transpose_rows
+from papilio.kernels.cpu.biclique_index import ITEMS_PER_JOB, LEAST_ITEM_COST, build_biclique_index, cut_items
+from papilio.kernels.cpu.biclique_local import Around, LeftGraph, make_around
+from papilio.kernels.cpu.biclique_pairs import places_after
+from papilio.kernels.cpu.biclique_restrict import Restricted, restrict_graph
+from papilio.kernels.cpu.biclique_rows import (
+    Block,
+    Cursor,
+    Positions,
+    list_items,
+    list_stars,
+    make_block,
+    make_cursor,
+    start_items,
+)
+from papilio.kernels.cpu.biclique_search import Items, measure_rooms
+from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
+from papilio.kernels.cpu.jit import Ints, compiled
+from papilio.kernels.cpu.subset_tree import Levels, make_levels
+from papilio.kernels.engine import Cut, EngineName, never_cut, require_interval, require_request
+from papilio.motifs import Biclique, Granularity, Motif
+
+__all__ = ["BicliqueLister", "Listed", "PreparedListing", "RowSink"]
+
+BLOCK_VALUES = 1 << 20
+"""Vertices in a block of rows: 4 MiB, and a row group of a file."""
+
+MOST_ROWS = 1 << 31
+"""Rows below one child or entry that its cost tells: sums of costs stay below 2^63."""
+
+RowSink = Callable[[NDArray[np.int32], NDArray[np.int32]], None]
+"""Takes rows, one biclique in each: positions of the vertices of U, shape (k, p), and of V, shape (k, q), rising in
+each row. The arrays are used again after the call."""
+
+
+class Listed(NamedTuple):
+    """What a run listed.
+
+    Attributes
+    ----------
+    n_items : int
+        Items, from the first on, all of whose bicliques were listed; all of the run when it was capped.
+    rows : int
+    work : int
+        Set operations, and rows.
+    capped : bool
+        Whether the run ended because it had listed as many as were asked for.
+    """
+
+    n_items: int
+    rows: int
+    work: int
+    capped: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedListing:
+    """A graph ready for :meth:`BicliqueLister.run`.
+
+    Attributes
+    ----------
+    graph : LeftGraph or Rows
+        As the search needs it; rows alone where the left side is a single vertex.
+    items : Items
+    costs : ndarray of int64, shape (n_items,)
+        Estimated set operations and rows of each item, falling.
+    sizes : tuple of int
+        Left and right vertices that are searched for.
+    swapped : bool
+        Left is V.
+    positions : Positions
+    held_right : ndarray of int32
+        Positions that are added to each right side.
+    ids_u, ids_v : ndarray of int32
+        Ids of all vertices that can be in a row, rising: a position is a place in these.
+    n_words : int
+        Room for the levels of the search.
+    """
+
+    graph: LeftGraph | Rows
+    items: Items
+    costs: NDArray[np.int64]
+    sizes: tuple[int, int]
+    swapped: bool
+    positions: Positions
+    held_right: Ids32
+    ids_u: NDArray[np.int32]
+    ids_v: NDArray[np.int32]
+    n_words: int
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        return int(self.costs.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of host memory held."""
+        arrays: list[NDArray[Any]] = [*self.items, self.costs, *self.positions, self.ids_u, self.ids_v]
+        if isinstance(self.graph, Rows):
+            arrays += self.graph
+        else:
+            graph = self.graph
+            arrays += [*graph.lefts, *graph.rights, graph.after]
+            arrays += [graph.hop_indptr, graph.hop, graph.hop_common]
+        return sum(array.nbytes for array in arrays)
+
+
+def _choose(most: int, size: int) -> NDArray[np.int64]:
+    """Return C(n, size) for n up to ``most``, at most ``MOST_ROWS``; shape (most + 1,)."""
+    ways = np.zeros(most + 1, np.int64)
+    exact = 1
+    for n in range(size, most + 1):
+        if exact > MOST_ROWS:
+            ways[n:] = MOST_ROWS
+            break
+        ways[n] = exact
+        exact = exact * (n + 1) // (n + 1 - size)
+    return ways
+
+
+@compiled
+def _child_costs(indptr: Ints, common: Ids32, ways: Ints, deep: bool) -> Ints:
+    """Estimate what is below each child: the search among the later children, and the rows of one left set."""
+    costs = np.empty(common.size, np.int64)
+    for root in range(indptr.size - 1):
+        end = indptr[root + 1]
+        for at in range(indptr[root], end):
+            words = (common[at] + 63) // 64
+            costs[at] = ways[common[at]] + (words * (end - at) + common[at] if deep else 1)
+    return costs
+
+
+@compiled
+def _entry_costs(indptr: Ints, ways: Ints) -> Ints:
+    """Return the stars of each entry of the rows, as the first right vertex; and one for looking at it."""
+    costs = np.empty(indptr[-1], np.int64)
+    for root in range(indptr.size - 1):
+        end = indptr[root + 1]
+        for at in range(indptr[root], end):
+            costs[at] = 1 + ways[end - at - 1]
+    return costs
+
+
+def _make_items(indptr: Ints, child_costs: Ints) -> tuple[Items, NDArray[np.int64]]:
+    """Cut the children of all roots into items; return them with their costs, heaviest first."""
+    most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
+    roots, firsts, lasts, costs = cut_items(indptr, child_costs, most)
+    order = np.argsort(-costs, kind="stable")
+    return Items(roots[order], firsts[order], lasts[order]), costs[order]
+
+
+def _cut_out(items: Items, start: int, stop: int) -> Items:
+    return Items(items.roots[start:stop], items.firsts[start:stop], items.lasts[start:stop])
+
+
+class _Worker(NamedTuple):
+    """What one thread has of its own; ``around`` and ``levels`` are None for stars."""
+
+    around: Around | None
+    levels: Levels | None
+    cursor: Cursor
+    block: Block
+
+
+class _Outlet:
+    """Where the threads of one run leave their blocks; at most ``limit`` rows pass."""
+
+    def __init__(self, prepared: PreparedListing, sink: RowSink, limit: int | None) -> None:
+        self.rows, self.full = 0, False
+        self._prepared, self._sink, self._limit = prepared, sink, limit
+        self._lock = threading.Lock()
+
+    def take(self, block: Block) -> None:
+        """Pass the rows of a block on and empty it."""
+        n = int(block.size[0])
+        block.size[0] = 0
+        held = self._prepared.held_right
+        with self._lock:
+            if self._limit is not None:
+                n = min(n, self._limit - self.rows)
+            if n == 0:
+                return
+            lefts, rights = block.lefts[:n], block.rights[:n]
+            if held.size:
+                rights = np.sort(np.hstack((rights, np.broadcast_to(held, (n, held.size)))), axis=1)
+            self._sink(*((rights, lefts) if self._prepared.swapped else (lefts, rights)))
+            self.rows += n
+            self.full = self.rows == self._limit
+
+
+class BicliqueLister:
+    """Lists the bicliques of one size; holds no graph, safe to share between threads.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Threads of one run; by default the processors that this process may use.
+    anchor : {"auto", "u", "v"}
+        See :func:`~papilio.kernels.cpu.biclique_index.build_biclique_index`; where p or q is 1 it changes nothing.
+    with_u, with_v : collection of int
+        Ids of vertices that each biclique must hold.
+    limit : int, optional
+        Most rows of one run.
+
+    Raises
+    ------
+    InputError
+        For a number of threads below 1.
+    """
+
+    name: EngineName = "cpu"
+
+    def __init__(
+        self,
+        threads: int | None = None,
+        anchor: str = "auto",
+        with_u: Collection[int] = (),
+        with_v: Collection[int] = (),
+        limit: int | None = None,
+    ) -> None:
+        if threads is not None and threads < 1:
+            raise InputError(f"threads is {threads}; at least 1 is needed")
+        self.threads = threads if threads is not None else available_threads()
+        self.anchor, self.limit = anchor, limit
+        self._with_u = np.array(sorted(with_u), np.int32)
+        self._with_v = np.array(sorted(with_v), np.int32)
+
+    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedListing:
+        """Set aside what must be held, reduce to the core, order and cut; see :class:`PreparedListing`.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity.
+        CapacityError
+            When the pairs of left vertices do not fit the memory.
+        """
+        require_request("listing", Biclique, graph, motif, per)
+        assert isinstance(motif, Biclique)
+        assert motif.p is not None
+        assert motif.q is not None
+        search = restrict_graph(graph, motif.p, motif.q, self._with_u, self._with_v)
+        return _prepare_stars(search) if 1 in (search.p, search.q) else self._prepare_pairs(search)
+
+    def _prepare_pairs(self, search: Restricted) -> PreparedListing:
+        index = build_biclique_index(search.graph, Biclique(search.p, search.q), self.threads, self.anchor)
+        lefts = Rows(index.indptr, index.columns)
+        rights = transpose_rows(lefts, index.n_right)
+        after, _ = places_after(lefts, rights)
+        graph = LeftGraph(lefts, rights, after, index.hop_indptr, index.hop, index.hop_common)
+        sizes = (search.q, search.p) if index.swapped else (search.p, search.q)
+        ways = _choose(int(index.hop_common.max(initial=0)), sizes[1])
+        costs = _child_costs(index.hop_indptr, index.hop_common, ways, sizes[0] > 2)
+        n_words, *_ = measure_rooms(index.hop_indptr, index.hop_common, sizes[0] - 1)
+        items = _make_items(index.hop_indptr, costs)
+        ids = index.left_ids, index.right_ids
+        return _finish_prepared(search, graph, items, sizes, index.swapped, ids, n_words)
+
+    def work(self, prepared: PreparedListing) -> NDArray[np.int64]:
+        """Return the estimated set operations and rows of each item, shape (n_items,), heaviest first."""
+        return prepared.costs
+
+    def slice_work(self, prepared: PreparedListing) -> int:
+        """Slices cost nothing."""
+        return 1
+
+    def run(
+        self,
+        prepared: PreparedListing,
+        start: int,
+        stop: int,
+        sink: RowSink,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+    ) -> Listed:
+        """List exactly the items of ``[start, stop)``, or the first of them if the run is cut.
+
+        Parameters
+        ----------
+        prepared : PreparedListing
+        start, stop : int
+            The interval.
+        sink : callable
+            Gets every row once, in blocks; never called by two threads at once. What it raises ends the run.
+        bounds, cut
+            As for :meth:`papilio.kernels.engine.Engine.run`.
+
+        Raises
+        ------
+        InputError
+            When the interval is not within ``[0, n_items]``.
+        ExecutionError
+            When the rows are not as many as the leaves of the search stand for.
+        """
+        require_interval(start, stop, prepared.n_items)
+        items = _cut_out(prepared.items, start, stop)
+        chunks = cut_by_cost(prepared.costs[start:stop], self.threads, len(bounds) + 1)
+        outlet = _Outlet(prepared, sink, self.limit)
+
+        def list_chunk(worker: _Worker, begin: int, end: int) -> None:
+            start_items(worker.cursor, begin)
+            while not outlet.full and not _list_some(prepared, worker, items, end):
+                outlet.take(worker.block)
+
+        runner = ChunkRunner(lambda: _make_worker(prepared, self.limit), self.threads)
+        n_chunks = runner.run(chunks, list_chunk, lambda: outlet.full or cut())
+        for worker in runner.states:
+            outlet.take(worker.block)
+        n_items = chunks[n_chunks - 1][1] if n_chunks else 0
+        work = outlet.rows + sum(int(worker.cursor.work[0]) for worker in runner.states)
+        if outlet.full:
+            return Listed(stop - start, outlet.rows, work, capped=True)
+        cursors = [worker.cursor for worker in runner.states]
+        expected = _expect_rows(prepared, _cut_out(items, 0, n_items), cursors)
+        if outlet.rows != expected:
+            raise ExecutionError(
+                f"{outlet.rows} bicliques of the items [{start}, {start + n_items}) were listed; there are {expected}"
+            )
+        return Listed(n_items, outlet.rows, work, capped=False)
+
+
+def _prepare_stars(search: Restricted) -> PreparedListing:
+    """Prepare bicliques with a single vertex on one side: that side is left, its rows are what is searched."""
+    swapped = search.p != 1
+    sizes = (search.q, search.p) if swapped else (search.p, search.q)
+    core = reduce_to_core(search.graph, swapped, 1, sizes[1])
+    degrees = np.diff(core.rows.indptr)
+    costs = _entry_costs(core.rows.indptr, _choose(int(degrees.max(initial=0)), sizes[1] - 1))
+    items = _make_items(core.rows.indptr, costs)
+    return _finish_prepared(search, core.rows, items, sizes, swapped, (core.left_ids, core.right_ids), 0)
+
+
+def _finish_prepared(
+    search: Restricted,
+    graph: LeftGraph | Rows,
+    items: tuple[Items, NDArray[np.int64]],
+    sizes: tuple[int, int],
+    swapped: bool,
+    ids: tuple[Ids32, Ids32],
+    n_words: int,
+) -> PreparedListing:
+    """Number the vertices that can be in a row by rising id."""
+    helds = (search.held_v, search.held_u) if swapped else (search.held_u, search.held_v)
+    kept = [np.union1d(own, held).astype(np.int32) for own, held in zip(ids, helds, strict=True)]
+    places = [np.searchsorted(all_, own).astype(np.int32) for all_, own in zip(kept, ids, strict=True)]
+    held = [np.searchsorted(all_, own).astype(np.int32) for all_, own in zip(kept, helds, strict=True)]
+    return PreparedListing(
+        graph=graph,
+        items=items[0],
+        costs=items[1],
+        sizes=sizes,
+        swapped=swapped,
+        positions=Positions(places[0], places[1], held[0]),
+        held_right=held[1],
+        ids_u=kept[1 if swapped else 0],
+        ids_v=kept[0 if swapped else 1],
+        n_words=n_words,
+    )
+
+
+def _make_worker(prepared: PreparedListing, limit: int | None) -> _Worker:
+    (left, right), held = prepared.sizes, prepared.positions.held.size
+    n_rows = max(1, BLOCK_VALUES // (left + held + right))
+    if limit is not None:
+        n_rows = min(n_rows, max(limit, 1))
+    block = make_block(n_rows, left + held, right)
+    graph = prepared.graph
+    if isinstance(graph, Rows):
+        most = int(np.diff(graph.indptr).max(initial=0))
+        return _Worker(None, None, make_cursor(prepared.sizes, held, most, 0), block)
+    most = int(graph.hop_common.max(initial=0))
+    cursor = make_cursor(prepared.sizes, held, most, prepared.n_words)
+    return _Worker(make_around(graph), make_levels(prepared.n_words, left), cursor, block)
+
+
+def _list_some(prepared: PreparedListing, worker: _Worker, items: Items, end: int) -> bool:
+    """Fill the block of a thread; return whether its items are all listed."""
+    around, levels, cursor, block = worker
+    if isinstance(prepared.graph, Rows):
+        return list_stars(prepared.graph, prepared.positions, cursor, block, items, end)
+    assert around is not None
+    assert levels is not None
+    return list_items(prepared.graph, around, levels, prepared.positions, cursor, block, items, end)
+
+
+def _expect_rows(prepared: PreparedListing, items: Items, cursors: list[Cursor]) -> int:
+    """Return the bicliques of finished items, from the leaves of the search or the lengths of the rows."""
+    right = prepared.sizes[1]
+    if not isinstance(prepared.graph, Rows):
+        leaves = sum((cursor.leaves for cursor in cursors[1:]), cursors[0].leaves) if cursors else np.zeros(1)
+        return sum(int(leaves[n]) * comb(int(n), right) for n in np.flatnonzero(leaves))
+    # The stars of a row whose first right vertex is at a place of [first, last) are C(n - first, right) less
+    # C(n - last, right), where n is the end of the row.
+    ends = prepared.graph.indptr[items.roots + 1]
+    below: dict[int, int] = {}
+    for places, sign in ((ends - items.firsts, 1), (ends - items.lasts, -1)):
+        for n, times in zip(*np.unique(places, return_counts=True), strict=True):
+            below[int(n)] = below.get(int(n), 0) + sign * int(times)
+    return sum(times * comb(n, right) for n, times in below.items())
