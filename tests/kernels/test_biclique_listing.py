@@ -105,7 +105,7 @@ def test_a_limit_cuts_exactly(p: int, q: int) -> None:
 
 
 def test_a_run_that_is_cut_lists_its_first_items_alone() -> None:
-    graph = BipartiteGraph.from_edges(np.repeat(np.arange(40), 20), np.tile(np.arange(20), 40))
+    graph = BipartiteGraph.from_edges(np.repeat(np.arange(60), 40), np.tile(np.arange(40), 60))
     lister = BicliqueLister(2)
     prepared = lister.prepare(graph, Biclique(2, 2), "total")
     assert prepared.n_items > 4
@@ -123,7 +123,7 @@ def test_a_run_that_is_cut_lists_its_first_items_alone() -> None:
     assert 0 < first.n_items < prepared.n_items
     rest = lister.run(prepared, first.n_items, prepared.n_items, lambda u, v: found.append(np.hstack((u, v))))
     rows = np.concatenate(found)
-    assert len(rows) == first.rows + rest.rows == comb(40, 2) * comb(20, 2)
+    assert len(rows) == first.rows + rest.rows == comb(60, 2) * comb(40, 2)
     assert len(np.unique(rows, axis=0)) == len(rows)
 
 
