@@ -279,6 +279,10 @@ class EmulatorDevice:
         names = tuple(kernel for source in sources for kernel in source.kernels)
         return EmulatorModule(self, build_kernels(sources, defines, self.arch, self.runtime), names)
 
+    def to_device(self, array: NDArray[Any]) -> Any:
+        """A copy on the device, which is here."""
+        return self.xp.asarray(array)
+
     def to_host(self, array: NDArray[Any]) -> NDArray[Any]:
         """A copy on the host, which is here."""
         return np.array(array)

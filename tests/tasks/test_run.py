@@ -41,6 +41,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     fake = FakeEngine()
     run._engine_of.cache_clear()
     monkeypatch.setattr(run, "load_engine", lambda motif, name, threads: fake)
+    monkeypatch.setattr(run, "_warm_up", lambda *key: None)
     run.forget_graphs()
     yield fake
     run.forget_graphs()
@@ -67,6 +68,20 @@ def test_prepare_reports_items_and_costs_once(engine: FakeEngine, job: JobSpec) 
     assert engine.prepared == 1
     assert first.seconds["read"] > 0
     assert second.seconds == {"read": 0.0, "prepare": 0.0}
+
+
+def test_kernels_are_loaded_by_a_few_edges_once(
+    engine: FakeEngine, job: JobSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    run._warm_up.cache_clear()
+    monkeypatch.setattr(run, "load_engine", lambda motif, name, threads: engine)
+    for slot in range(2):
+        assert run_prepare(PrepareTask(job, "cpu", "run", slot), SEAT).n_items == GRAPH.n_u
+        run.forget_graphs()
+    assert engine.prepared == 3, "a few edges, and the graph twice"
+    assert engine.intervals == [(0, 4)]
+    run._warm_up.cache_clear()
 
 
 def test_threads_of_one_process_prepare_once_and_run_one_at_a_time(engine: FakeEngine, job: JobSpec) -> None:

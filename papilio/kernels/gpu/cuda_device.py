@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import DeviceLostError, EngineUnavailableError
 from papilio.kernels.gpu.device import N_STREAMS, Kernel, Module, read_source
+from papilio.kernels.gpu.staging import copy_to_device
 
 __all__ = ["CudaDevice"]
 
@@ -66,6 +67,9 @@ class CudaDevice:
             options = ("-std=c++17", *(f"-D{name}={value}" for name, value in sorted(defines.items())))
             self._modules[key] = _CudaModule(cupy.RawModule(code=read_source(f"{stem}.cu"), options=options))
         return self._modules[key]
+
+    def to_device(self, array: NDArray[Any]) -> Any:
+        return copy_to_device(array)
 
     def to_host(self, array: Any) -> NDArray[Any]:
         host: NDArray[Any] = cupy.asnumpy(array)

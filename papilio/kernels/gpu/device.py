@@ -59,6 +59,10 @@ class Device(Protocol):
         """Compile ``<stem>.cu`` with ``-D`` defines; cached."""
         ...
 
+    def to_device(self, array: NDArray[Any]) -> Any:
+        """Copy a host array to the device."""
+        ...
+
     def to_host(self, array: Any) -> NDArray[Any]:
         """Copy a device array to the host."""
         ...

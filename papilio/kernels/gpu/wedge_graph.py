@@ -109,7 +109,7 @@ def build_wedge_graph(device: Device, graph: BipartiteGraph, tuning: WedgeTuning
     check_fits("the number of vertices of both layers", n_u + n_v, _MAX_ROWS, "vertices")
     xp = device.xp
     module = device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words})
-    u, v = xp.asarray(graph.u), xp.asarray(graph.v)
+    u, v = device.to_device(graph.u), device.to_device(graph.v)
     grid, block = _grid(device, n), (_THREADS,)
     count = np.int64(n)
 
@@ -217,8 +217,8 @@ def gather_edges(
         _grid(device, graph.n_edges),
         (_THREADS,),
         (
-            xp.asarray(source.u),
-            xp.asarray(source.v),
+            device.to_device(source.u),
+            device.to_device(source.v),
             np.int64(graph.n_edges),
             graph.rank_u,
             graph.rank_v,
