@@ -19,7 +19,8 @@ from papilio.tasks.worker import WorkerInfo
 __all__ = ["DaskPool", "find_workers"]
 
 JOIN_S = 60.0
-"""How long to wait for the workers asked for; starting many processes on a slow disk takes some 20 s."""
+"""How long to wait for another of the workers asked for; starting many processes on a slow disk takes some 20 s, on
+a file system that many nodes share minutes for all of them."""
 
 ANSWER_S = 5.0
 """How long a worker has to answer what takes it milliseconds."""
@@ -104,14 +105,18 @@ class DaskPool(ABC):
         self._stack.close()
 
     def _wait_for_workers(self, n_workers: int) -> None:
-        try:
-            self._client.wait_for_workers(n_workers, timeout=JOIN_S)
-        except TimeoutError as error:
-            found = len(self.live_workers())
-            raise ClusterError(
-                f"{found} of {n_workers} workers joined the {self.name} cluster within {JOIN_S:.0f} s; "
-                "start workers, or ask for fewer"
-            ) from error
+        joined = 0
+        while True:
+            try:
+                self._client.wait_for_workers(n_workers, timeout=JOIN_S)
+                return
+            except TimeoutError as error:
+                before, joined = joined, len(self.live_workers())
+                if joined <= before:
+                    raise ClusterError(
+                        f"{joined} of {n_workers} workers joined the {self.name} cluster, none of them in the last "
+                        f"{JOIN_S:.0f} s; start workers, or ask for fewer"
+                    ) from error
 
     def task_priority(self) -> int:
         """Return the priority in Dask of a lease that is handed out now; larger goes first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -67,10 +67,20 @@ def dask_processes(
                 time.sleep(0.05)
             yield path, processes[0]
         finally:
-            for process in reversed(processes):
-                process.terminate()
-            for process in processes:
-                process.wait(30)
+            end_processes(reversed(processes))
+
+
+def end_processes(processes: Iterable[subprocess.Popen[bytes]]) -> None:
+    """Ask processes to end; those that a test left cut off or busy are killed after 30 s."""
+    asked = list(processes)
+    for process in asked:
+        process.terminate()
+    for process in asked:
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(30)
 
 
 @pytest.fixture(scope="session")

@@ -264,6 +264,7 @@ def test_a_submission_that_the_scheduler_lost_can_be_repeated(scheduler: Path, t
     assert papilio.wait_job(job, timeout_s=TIMEOUT_S).count == comb(20, 2) * comb(30, 2)
 
 
+@pytest.mark.slow
 def test_two_coordinators_of_one_job_count_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
