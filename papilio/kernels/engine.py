@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import EngineUnavailableError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.motifs import GRANULARITIES, Granularity, Motif, choose_options
+from papilio.motifs import Granularity, Motif, choose_options
 
 __all__ = [
     "ENGINES",
@@ -133,8 +133,10 @@ def require_request(engine: str, motif_type: type[Motif], graph: object, motif: 
         raise UnsupportedError(f"the {engine} engine cannot count {motif.name!r}")
     if not isinstance(graph, BipartiteGraph):
         raise UnsupportedError(f"{engine} counts need a bipartite graph, not a {type(graph).__name__}")
-    if per not in GRANULARITIES:
-        raise UnsupportedError(f"unknown granularity {per!r}; known: {', '.join(GRANULARITIES)}")
+    if per not in motif.granularities:
+        raise UnsupportedError(
+            f"{motif.title} cannot be counted per {per!r}; known: {', '.join(motif.granularities)}"
+        )
 
 
 class Prepared(Protocol):
