@@ -18,6 +18,7 @@ __all__ = [
     "Butterfly",
     "EngineOptions",
     "Granularity",
+    "Listing",
     "Motif",
     "choose_options",
     "motif_from_json",
@@ -149,6 +150,51 @@ class Biclique(Motif):
     def granularities(self) -> tuple[Granularity, ...]:
         """In all, and for one (p, q) also for every vertex."""
         return ("total",) if self.is_table else ("total", "vertex")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """That the motifs themselves are asked for, one by one, and which of them.
+
+    Attributes
+    ----------
+    limit : int or None
+        Most of them that are listed; None for all.
+    with_u, with_v : tuple of int
+        Ids of vertices of U and of V, rising, that each must hold.
+    labels : str
+        Identity of the labels that the vertices are written with.
+
+    Raises
+    ------
+    InputError
+        For a limit below 1.
+    """
+
+    limit: int | None = None
+    with_u: tuple[int, ...] = ()
+    with_v: tuple[int, ...] = ()
+    labels: str = ""
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise InputError(f"limit is {self.limit}; at least 1, or None for no limit")
+
+    @property
+    def title(self) -> str:
+        """``all``; ``up to 1,000``; ``all with vertices u 3, 4``."""
+        held = "".join(
+            f" {layer} {', '.join(map(str, ids))}"
+            for layer, ids in (("u", self.with_u), ("v", self.with_v))
+            if ids
+        )
+        number = "all" if self.limit is None else f"up to {self.limit:,}"
+        return f"{number}{f' with vertices{held}' if held else ''}"
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Listing:
+        """Rebuild from the form that :func:`dataclasses.asdict` gives."""
+        return cls(data["limit"], tuple(data["with_u"]), tuple(data["with_v"]), data["labels"])
 
 
 _MOTIFS: dict[str, type[Motif]] = {Biclique.name: Biclique, Butterfly.name: Butterfly}

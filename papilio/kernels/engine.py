@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import EngineUnavailableError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.motifs import Granularity, Motif, choose_options
+from papilio.motifs import Granularity, Listing, Motif, choose_options
 
 __all__ = [
     "ENGINES",
@@ -35,6 +35,7 @@ __all__ = [
     "Prepared",
     "fold_partials",
     "load_engine",
+    "load_lister",
     "never_cut",
     "require_interval",
     "require_request",
@@ -71,6 +72,8 @@ class Partial:
     cells : dict of (int, int) to int
         For a motif whose answer is a table: its counts by (p, q), in terms of U and V, Python integers of any size,
         without those that are 0; ``total`` is their sum. Empty for any other motif.
+    capped : bool
+        Whether a run that lists ended because it had listed as many as were asked for: its items then have more.
     """
 
     n_items: int
@@ -78,6 +81,7 @@ class Partial:
     work: int
     vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
     cells: dict[tuple[int, int], int] = field(default_factory=dict)
+    capped: bool = False
 
 
 def fold_partials(a: Partial, b: Partial) -> Partial:
@@ -247,3 +251,41 @@ def load_engine(motif: Motif, name: EngineName, threads: int | None = None, **op
         ) from error
     gpu_engine: Engine = gpu_class(CudaDevice(), **chosen)
     return gpu_engine
+
+
+def load_lister(
+    motif: Motif,
+    listing: Listing,
+    name: EngineName,
+    threads: int | None = None,
+    algorithm: str = "auto",
+    anchor: str = "auto",
+) -> Engine:
+    """Return the engine that lists ``motif``: its ``run`` takes a ``sink`` for the rows, beside what all take.
+
+    Parameters
+    ----------
+    motif : Motif
+    listing : Listing
+        Which of them.
+    name, threads
+        As for :func:`load_engine`.
+    algorithm, anchor : str
+        Options of the motif.
+
+    Raises
+    ------
+    UnsupportedError
+        For another engine than ``cpu``, another motif than bicliques, and an algorithm that only counts.
+    """
+    if name != "cpu":
+        raise UnsupportedError(f"bicliques are listed on CPUs; the {name} engine only counts them")
+    if motif.name != "biclique":
+        raise UnsupportedError(f"{motif.name!r} cannot be listed; bicliques of one p and one q can")
+    if algorithm == "pivot":
+        raise UnsupportedError(
+            "algorithm 'pivot' counts without visiting every biclique; list with 'enumerate'"
+        )
+    lister = import_module("papilio.kernels.cpu.biclique_listing").BicliqueLister
+    engine: Engine = lister(threads, anchor, listing.with_u, listing.with_v, listing.limit)
+    return engine

@@ -42,6 +42,7 @@ _RATES: dict[tuple[str, str], WorkRate] = {
     ("butterfly", "cpu"): WorkRate("wedges", 5.0e8, _CPU_SHARE),
     ("butterfly", "gpu"): WorkRate("wedges", 5.0e11, _GPU_SHARE),
     ("biclique", "cpu"): WorkRate("set operations", 1.0e7, _CPU_SHARE),
+    ("biclique listing", "cpu"): WorkRate("steps", 5.0e6, _CPU_SHARE),
     ("biclique", "gpu"): WorkRate("set operations", 2.0e9, _GPU_SHARE),
 }
 """CPU, on the same graphs: 2.5e8 (sparse) to 1.4e9 (dense) wedges per second and thread. One H200: 4.8e11 on

@@ -15,7 +15,7 @@ from pyarrow import fs as arrow_fs
 from papilio.errors import CapacityError, GraphError, StoreError
 from papilio.graph import MAX_VERTICES
 
-__all__ = ["label_file", "label_type", "read_label", "read_labels", "write_labels"]
+__all__ = ["label_file", "label_type", "read_label", "read_label_column", "read_labels", "write_labels"]
 
 _ROW_GROUP_LABELS = 1 << 20
 """Labels of a row group; a bound of memory while writing."""
@@ -79,8 +79,8 @@ def read_label(path: Path, vertex: int) -> Any:
     return pq.read_table(path, columns=["label"], filters=[("id", "=", vertex)]).column(0)[0].as_py()
 
 
-def read_labels(filesystem: arrow_fs.FileSystem, root: str, layer: str, size: int) -> NDArray[Any]:
-    """Read the labels of a layer of ``size`` vertices, in id order: int64, or str objects; shape (size,).
+def read_label_column(filesystem: arrow_fs.FileSystem, root: str, layer: str, size: int) -> pa.ChunkedArray:
+    """Read the labels of a layer of ``size`` vertices, in id order: int64 or string.
 
     Raises
     ------
@@ -100,5 +100,10 @@ def read_labels(filesystem: arrow_fs.FileSystem, root: str, layer: str, size: in
             f"{name} has columns {', '.join(table.column_names)} and {table.num_rows} rows; "
             f"expected id, label and {size} rows: write the store again"
         )
-    labels: NDArray[Any] = table.column("label").to_numpy()
+    return table.column("label")
+
+
+def read_labels(filesystem: arrow_fs.FileSystem, root: str, layer: str, size: int) -> NDArray[Any]:
+    """Read labels as :func:`read_label_column` does, as int64 or str objects; shape (size,)."""
+    labels: NDArray[Any] = read_label_column(filesystem, root, layer, size).to_numpy()
     return labels

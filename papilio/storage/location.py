@@ -72,8 +72,10 @@ def _sibling(target: Path, role: str) -> Path:
     return target.with_name(f".{target.name}.{role}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
-def check_replaceable(target: Path, overwrite: bool) -> None:
-    """Check that a directory may appear at ``target``: nothing is there, or a store that may be overwritten.
+def check_replaceable(target: Path, overwrite: bool, marker: str = MANIFEST_NAME) -> None:
+    """Check that a directory may appear at ``target``: nothing is there, or one that may be overwritten.
+
+    That is a directory of its kind, which holds a file ``marker``: by default a graph store.
 
     Raises
     ------
@@ -86,22 +88,27 @@ def check_replaceable(target: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise StoreError(f"{target} exists already; choose another path or ask to overwrite it")
-    if not (target / MANIFEST_NAME).is_file():
-        raise StoreError(f"{target} is not a graph store (no {MANIFEST_NAME}): not overwritten; remove it")
+    if not (target / marker).is_file():
+        kind = "a graph store" if marker == MANIFEST_NAME else "of the same kind"
+        raise StoreError(f"{target} is not {kind} (no {marker}): not overwritten; remove it")
 
 
 @contextmanager
-def atomic_directory(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[Path]:
+def atomic_directory(
+    path: str | os.PathLike[str], overwrite: bool = False, marker: str = MANIFEST_NAME
+) -> Iterator[Path]:
     """Give a temporary sibling directory that becomes ``path`` when the block ends well, or is removed.
+
+    What may be overwritten is said by ``marker``, see :func:`check_replaceable`.
 
     Raises
     ------
     StoreError
-        When ``path`` cannot be created, exists already, or is something other than a graph store
-        while ``overwrite`` is set.
+        When ``path`` cannot be created, exists already, or is something of another kind while ``overwrite`` is
+        set.
     """
     target = local_path(path)
-    check_replaceable(target, overwrite)
+    check_replaceable(target, overwrite, marker)
     scratch = _sibling(target, "new")
     try:
         scratch.mkdir()
@@ -109,7 +116,7 @@ def atomic_directory(path: str | os.PathLike[str], overwrite: bool = False) -> I
         raise StoreError(f"{target.parent}: cannot create a directory there ({error.strerror})") from error
     try:
         yield scratch
-        check_replaceable(target, overwrite)
+        check_replaceable(target, overwrite, marker)
         _replace_directory(scratch, target)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from pyarrow import fs as arrow_fs
 
@@ -28,7 +29,7 @@ from papilio.errors import CapacityError, GraphError, StoreError
 from papilio.graph import MAX_VERTICES, BipartiteGraph, UnipartiteGraph
 from papilio.storage.content import ContentHash, edge_problem
 from papilio.storage.edges import EdgeBatch, EdgeFilesWriter, RowGroup, list_row_groups, read_row_groups
-from papilio.storage.labels import label_file, label_type, read_labels, write_labels
+from papilio.storage.labels import label_file, label_type, read_label_column, read_labels, write_labels
 from papilio.storage.location import MANIFEST_NAME, atomic_directory, filesystem_of
 from papilio.storage.manifest import GraphKind, Manifest
 
@@ -158,6 +159,15 @@ class GraphStore:
         if name not in self.manifest.labels:
             return None
         return read_labels(*self._filesystem(), name, self.n_u if name == "u" else self.n_v)
+
+    def label_column(self, layer: Literal["u", "v"]) -> pa.ChunkedArray | None:
+        """Return the labels of a layer of a bipartite graph in id order, or None where the ids are the labels.
+
+        A pyarrow column of int64 or string, for what never becomes Python objects.
+        """
+        if layer not in self.manifest.labels:
+            return None
+        return read_label_column(*self._filesystem(), layer, self.n_u if layer == "u" else self.n_v)
 
     def stored_bytes(self) -> int:
         """Return the size of the manifest, the edge files and the label files, in bytes."""

@@ -11,12 +11,14 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from papilio.errors import UnsupportedError
+from papilio.errors import InputError, UnsupportedError
 from papilio.kernels.engine import EngineName
 from papilio.motifs import (
     GRANULARITIES,
+    Biclique,
     EngineOptions,
     Granularity,
+    Listing,
     Motif,
     choose_options,
     motif_from_json,
@@ -59,6 +61,8 @@ class JobSpec:
         ``total``, ``vertex`` or ``edge``.
     options : tuple of (str, str)
         How its engines compute it, as :func:`papilio.motifs.choose_options` returns it; no part of the question.
+    listing : Listing or None
+        That the motifs are listed, and which; None when they are counted.
     """
 
     source: str
@@ -71,6 +75,7 @@ class JobSpec:
     motif: Motif
     per: Granularity
     options: EngineOptions = ()
+    listing: Listing | None = None
 
     def __post_init__(self) -> None:
         if self.per not in GRANULARITIES:
@@ -80,20 +85,50 @@ class JobSpec:
             raise UnsupportedError(
                 f"{asked} cannot be counted per {self.per}; it can per {' or '.join(self.motif.granularities)}"
             )
+        if self.listing is not None:
+            self._require_listable(self.listing)
         if self.options != choose_options(self.motif, dict(self.options)):
             raise UnsupportedError(
                 f"options {self.options!r} are not sorted, or hold a default or a name twice"
             )
 
+    def _require_listable(self, listing: Listing) -> None:
+        motif = self.motif
+        if not isinstance(motif, Biclique) or motif.p is None or motif.q is None:
+            raise UnsupportedError(f"{motif.title} cannot be listed; bicliques of one p and one q can")
+        for layer, size, ids in (("U", motif.p, listing.with_u), ("V", motif.q, listing.with_v)):
+            if len(ids) > size:
+                raise InputError(
+                    f"{len(ids)} vertices of {layer} are asked for in each {motif.title}, which has {size} of them"
+                )
+
     @property
     def question(self) -> dict[str, Any]:
-        """What alone determines the answer: graph content, motif with its parameters, granularity."""
-        return {"graph": self.graph_hash, "motif": motif_to_json(self.motif), "per": self.per}
+        """What alone determines the answer: graph content, motif with its parameters, granularity, what is listed."""
+        question = {"graph": self.graph_hash, "motif": motif_to_json(self.motif), "per": self.per}
+        return question if self.listing is None else {**question, "listing": asdict(self.listing)}
+
+    @property
+    def title(self) -> str:
+        """What is asked, for people."""
+        if self.listing is None:
+            return f"{self.motif.title} per {self.per}"
+        return f"listing of {self.motif.title}, {self.listing.title}"
+
+    @property
+    def rate_name(self) -> str:
+        """Name of its row in the table of speeds."""
+        return self.motif.name if self.listing is None else f"{self.motif.name} listing"
 
     @property
     def vector_entries(self) -> int:
         """Entries of the vectors of one partial: 0, the vertices of both layers, or the edges."""
         return {"total": 0, "vertex": self.n_u + self.n_v, "edge": self.n_edges}[self.per]
+
+    @property
+    def has_shards(self) -> bool:
+        """Whether its leases answer with files."""
+        return self.vector_entries > 0 or self.listing is not None
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object; the inverse of :meth:`from_json`."""
@@ -103,7 +138,14 @@ class JobSpec:
     def from_json(cls, data: dict[str, Any]) -> JobSpec:
         """Rebuild a job from :meth:`to_json`'s form."""
         options = tuple((name, value) for name, value in data.get("options", ()))
-        return cls(**{**data, "motif": motif_from_json(data["motif"]), "options": options})
+        listing = data.get("listing")
+        fields = {
+            **data,
+            "motif": motif_from_json(data["motif"]),
+            "options": options,
+            "listing": None if listing is None else Listing.from_json(listing),
+        }
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -166,7 +208,8 @@ class LeaseTask:
     work : int
         Predicted work units of the interval.
     shard_dir : str or None
-        Directory for a partial's vectors; None when they come back in memory (same process only).
+        Directory for a partial's vectors, or for what is listed; without it vectors come back in memory (same
+        process only), and motifs are only counted as they are found.
     attempt : int
         How many times workers failed with the interval before.
     sequence : int

@@ -262,8 +262,8 @@ def make_plan(
 
     table, n_workers = report.table, len(workers)
     threads = min(worker.threads for worker in workers)
-    unit = work_rate(job.motif.name, engine).unit
-    speed = predict_speed(job.motif.name, engine, job.per, threads)
+    unit = work_rate(job.rate_name, engine).unit
+    speed = predict_speed(job.rate_name, engine, job.per, threads)
     decide(f"engine {engine}", engine_reason)
     decide(
         f"{_counted(n_workers, 'worker')} of {_counted(threads, 'thread')}",

@@ -23,12 +23,15 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError, StoreError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import ENGINES, Engine, EngineName, Partial, load_engine
+from papilio.kernels.engine import ENGINES, Engine, EngineName, Partial, load_engine, load_lister
 from papilio.kernels.gpu.discovery import list_gpus
-from papilio.motifs import EngineOptions, Granularity
+from papilio.motifs import Biclique, EngineOptions, Granularity, Listing
 from papilio.partitioning.rates import predict_speed
 from papilio.partitioning.root_ranges import CostTable, find_breakpoints
+from papilio.storage.listings import ListingWriter
+from papilio.storage.names import LayerNames, read_names
 from papilio.storage.results import write_partial_shard
+from papilio.storage.store import open_store
 from papilio.tasks.cache import PreparedCache
 from papilio.tasks.cells import cells_from_json, cells_to_json
 from papilio.tasks.cutting import is_cut
@@ -77,17 +80,21 @@ class ReadyGraph:
         Breakpoints of the items and the cost of all items before each.
     speed : float
         Predicted work units per second: by the rate of the engine, later by the time of the last lease.
+    names : LayerNames or None
+        What a listing calls the vertices.
     """
 
     prepared: Any
     items: NDArray[np.int64]
     work: NDArray[np.int64]
     speed: float
+    names: LayerNames | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes that the prepared graph holds."""
-        return int(self.prepared.nbytes)
+        named = 0 if self.names is None else self.names.u.nbytes + self.names.v.nbytes
+        return int(self.prepared.nbytes) + named
 
     def work_between(self, start: int, stop: int) -> float:
         """Return the predicted work units of the items [start, stop)."""
@@ -105,13 +112,13 @@ class ReadyGraph:
 
 @dataclass(frozen=True)
 class ShardRef:
-    """The vectors of one partial, in a file.
+    """The vectors of one partial, or what a lease listed, in a file.
 
     Attributes
     ----------
     path : str
     checksum : str
-        As :func:`papilio.storage.results.write_partial_shard` returned it.
+        As :func:`papilio.storage.results.write_partial_shard` returned it, or of a ``ListingShard``.
     """
 
     path: str
@@ -179,6 +186,8 @@ class LeaseResult:
         By the clock of the worker, seconds since 1970.
     cells : dict of (int, int) to int
         Counts by (p, q), for a motif whose answer is a table.
+    capped : bool
+        Whether a listing ended with this lease, which listed as many as were asked for and left the rest.
     """
 
     partition: int
@@ -195,6 +204,7 @@ class LeaseResult:
     began_at: float = 0.0
     ended_at: float = 0.0
     cells: dict[tuple[int, int], int] = field(default_factory=dict)
+    capped: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the vectors as a JSON object; the inverse of :meth:`from_json`."""
@@ -222,7 +232,11 @@ def _prepared_cache(engine: EngineName) -> PreparedCache:
 
 
 @cache
-def _engine_of(motif: Any, options: EngineOptions, name: EngineName, threads: int) -> Engine:
+def _engine_of(
+    motif: Any, options: EngineOptions, listing: Listing | None, name: EngineName, threads: int
+) -> Engine:
+    if listing is not None:
+        return load_lister(motif, listing, name, threads, **dict(options))
     return load_engine(motif, name, threads, **dict(options))
 
 
@@ -233,10 +247,17 @@ def forget_graphs(graph_hashes: Collection[str] | None = None) -> None:
 
 
 @cache
-def _warm_up(motif: Any, options: EngineOptions, name: EngineName, threads: int, per: Granularity) -> None:
-    """Load the kernels of an engine by counting in a graph of a few edges, once, while the real one is read."""
+def _warm_up(
+    motif: Any,
+    options: EngineOptions,
+    listing: Listing | None,
+    name: EngineName,
+    threads: int,
+    per: Granularity,
+) -> None:
+    """Load the kernels of an engine by running it on a graph of a few edges, once, while the real one is read."""
     if motif.graph_kind == "bipartite":
-        engine = _engine_of(motif, options, name, threads)
+        engine = _engine_of(motif, options, listing, name, threads)
         few = BipartiteGraph.from_edges(*np.indices((4, 4), np.int64).reshape(2, -1))
         prepared = engine.prepare(few, motif, per)
         engine.run(prepared, 0, prepared.n_items)
@@ -248,16 +269,20 @@ def _prepare(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, float]
     def make() -> ReadyGraph:
         started = perf_counter()
         with ThreadPoolExecutor(1) as pool:
-            warm = pool.submit(_warm_up, job.motif, job.options, engine.name, seat.threads, job.per)
+            listing = None if job.listing is None else Listing()
+            warm = pool.submit(_warm_up, job.motif, job.options, listing, engine.name, seat.threads, job.per)
             graph: Any = read_job_graph(job)
             seconds["read"] = perf_counter() - started
             started = perf_counter()
         warm.result()
         prepared = engine.prepare(graph, job.motif, job.per)
         steps = find_breakpoints(np.ascontiguousarray(engine.work(prepared), dtype=np.int64), MAX_STEPS)
-        speed = predict_speed(job.motif.name, engine.name, job.per, seat.threads)
+        speed = predict_speed(job.rate_name, engine.name, job.per, seat.threads)
         seconds["prepare"] = perf_counter() - started
-        return ReadyGraph(prepared, *steps, speed)
+        names = None
+        if job.listing is not None:
+            names = read_names(open_store(job.source), prepared.ids_u, prepared.ids_v)
+        return ReadyGraph(prepared, *steps, speed, names)
 
     forecast = predict_memory(job, engine.name, seat.threads)
     needed, limit = forecast.host_bytes, seat.memory_bytes
@@ -280,7 +305,7 @@ def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
     """
     seconds = {"read": 0.0, "prepare": 0.0}
     with _engine_lock:
-        engine = _engine_of(task.job.motif, task.job.options, task.engine, seat.threads)
+        engine = _engine_of(task.job.motif, task.job.options, task.job.listing, task.engine, seat.threads)
         prepared = _prepare(task.job, engine, seat, seconds).prepared
         costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
     table = CostTable.from_costs(costs)
@@ -311,14 +336,14 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
         When the shard cannot be written.
     """
     seconds = {"read": 0.0, "prepare": 0.0, "run": 0.0}
-    began_at, partial = time(), Partial(0, 0, 0)
+    began_at, partial, shard = time(), Partial(0, 0, 0), None
     if _await_turn(task.key):
         try:
             began_at = time()
-            engine = _engine_of(task.job.motif, task.job.options, task.engine, seat.threads)
+            engine = _engine_of(task.job.motif, task.job.options, task.job.listing, task.engine, seat.threads)
             ready = _prepare(task.job, engine, seat, seconds)
             started = perf_counter()
-            partial = _run_items(task, engine, ready)
+            partial, shard = _run_items(task, engine, ready)
             seconds["run"] = perf_counter() - started
             if seconds["run"] >= LEAST_TIMED_S and partial.n_items:
                 ready.speed = ready.work_between(task.start, task.start + partial.n_items) / seconds["run"]
@@ -326,7 +351,7 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
             _engine_lock.release()
     stop = task.start + partial.n_items
     started = perf_counter()
-    shard, vectors = None, partial.vectors if partial.n_items else {}
+    vectors = partial.vectors if partial.n_items else {}
     if vectors and task.shard_dir is not None:
         name = f"{task.partition}-{task.start}-{stop}-{task.sequence}.parquet"
         shard, vectors = _write_shard(str(Path(task.shard_dir) / name), vectors), {}
@@ -346,6 +371,7 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
         began_at=began_at,
         ended_at=time(),
         cells=partial.cells,
+        capped=partial.capped,
     )
 
 
@@ -360,12 +386,15 @@ def _await_turn(key: str) -> bool:
     return True
 
 
-def _run_items(task: LeaseTask, engine: Engine, ready: ReadyGraph) -> Partial:
+def _run_items(task: LeaseTask, engine: Engine, ready: ReadyGraph) -> tuple[Partial, ShardRef | None]:
     slice_work = max(int(SLICE_S * ready.speed), engine.slice_work(ready.prepared))
     bounds = ready.bounds(task.start, task.stop, slice_work)
 
-    def run() -> Partial:
-        return engine.run(ready.prepared, task.start, task.stop, bounds, lambda: is_cut(task.key))
+    def run() -> tuple[Partial, ShardRef | None]:
+        arguments = ready.prepared, task.start, task.stop, bounds, lambda: is_cut(task.key)
+        if task.job.listing is None or task.shard_dir is None:
+            return engine.run(*arguments), None
+        return _write_listing(task, engine, ready, arguments)
 
     try:
         return run()
@@ -381,7 +410,7 @@ def _run_items(task: LeaseTask, engine: Engine, ready: ReadyGraph) -> Partial:
 
 
 def _cache_key(job: JobSpec) -> tuple[Any, ...]:
-    return (job.graph_hash, job.motif, job.per, job.options)
+    return (job.graph_hash, job.motif, job.per, job.options, job.listing)
 
 
 def _write_shard(path: str, vectors: dict[str, NDArray[np.uint64]]) -> ShardRef:
@@ -391,3 +420,19 @@ def _write_shard(path: str, vectors: dict[str, NDArray[np.uint64]]) -> ShardRef:
         raise StoreError(
             f"{path}: cannot write the vectors of a lease ({error.strerror or error}); make room there"
         ) from error
+
+
+def _write_listing(
+    task: LeaseTask, engine: Any, ready: ReadyGraph, arguments: tuple[Any, ...]
+) -> tuple[Partial, ShardRef | None]:
+    """Run a lease of a listing, and write what it lists as it comes."""
+    motif = task.job.motif
+    assert isinstance(motif, Biclique)
+    assert motif.p is not None
+    assert motif.q is not None
+    assert ready.names is not None
+    path = Path(str(task.shard_dir)) / f"{task.partition}-{task.start}-{task.sequence}.parquet"
+    with ListingWriter(path, ready.names, (motif.p, motif.q), task.job.question) as writer:
+        partial = engine.run(*arguments, writer.write)
+    shard = writer.shard
+    return partial, None if shard is None else ShardRef(shard.path, shard.checksum)

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from papilio.errors import StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import EngineOptions, Granularity, Motif
+from papilio.motifs import EngineOptions, Granularity, Listing, Motif
 from papilio.storage.content import ContentHash
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import JobSpec
@@ -44,7 +44,13 @@ def held_graph(graph: BipartiteGraph | UnipartiteGraph) -> Iterator[str]:
             del _held[source]
 
 
-def job_of_store(store: GraphStore, motif: Motif, per: Granularity, options: EngineOptions = ()) -> JobSpec:
+def job_of_store(
+    store: GraphStore,
+    motif: Motif,
+    per: Granularity,
+    options: EngineOptions = (),
+    listing: Listing | None = None,
+) -> JobSpec:
     """Return the job that asks ``motif`` of a stored graph."""
     return JobSpec(
         store.path,
@@ -57,6 +63,7 @@ def job_of_store(store: GraphStore, motif: Motif, per: Granularity, options: Eng
         motif,
         per,
         options,
+        listing,
     )
 
 

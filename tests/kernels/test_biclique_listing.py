@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from papilio.errors import ExecutionError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu import biclique_listing
-from papilio.kernels.cpu.biclique_listing import BicliqueLister, Listed
+from papilio.kernels.cpu.biclique_listing import BicliqueLister
+from papilio.kernels.engine import Partial
 from papilio.motifs import Biclique, Butterfly
 from tests.strategies import bipartite_graphs
 
@@ -35,7 +36,7 @@ def bicliques_by_definition(graph: BipartiteGraph, p: int, q: int) -> set[Row]:
 
 def list_rows(
     lister: BicliqueLister, graph: BipartiteGraph, p: int, q: int, cuts: Collection[int] = ()
-) -> tuple[list[Row], list[Listed]]:
+) -> tuple[list[Row], list[Partial]]:
     """List all items, in intervals that end at the cuts."""
     prepared = lister.prepare(graph, Biclique(p, q), "total")
     rows: list[Row] = []
@@ -48,7 +49,7 @@ def list_rows(
 
     ends = sorted({min(cut, prepared.n_items) for cut in cuts} | {prepared.n_items})
     starts = [0, *ends[:-1]]
-    runs = [lister.run(prepared, start, stop, sink) for start, stop in zip(starts, ends, strict=True)]
+    runs = [lister.run(prepared, start, stop, sink=sink) for start, stop in zip(starts, ends, strict=True)]
     return rows, runs
 
 
@@ -84,7 +85,7 @@ def test_every_biclique_is_listed_once() -> None:
         }
         lister = BicliqueLister(threads, anchor, with_u, with_v)
         rows, runs = list_rows(lister, graph, p, q, cuts)
-        assert sum(run.rows for run in runs) == len(rows) == len(set(rows))
+        assert sum(run.total for run in runs) == len(rows) == len(set(rows))
         assert set(rows) == expected
         assert not any(run.capped for run in runs)
 
@@ -99,7 +100,7 @@ def test_a_limit_cuts_exactly(p: int, q: int) -> None:
     everything = bicliques_by_definition(graph, p, q)
     for limit in (1, 7, there_are - 1, there_are, there_are + 1):
         rows, (run,) = list_rows(BicliqueLister(2, limit=limit), graph, p, q)
-        assert len(rows) == len(set(rows)) == run.rows == min(limit, there_are)
+        assert len(rows) == len(set(rows)) == run.total == min(limit, there_are)
         assert set(rows) <= everything
         assert run.capped == (limit <= there_are)
 
@@ -111,19 +112,16 @@ def test_a_run_that_is_cut_lists_its_first_items_alone() -> None:
     assert prepared.n_items > 4
     found: list[NDArray[np.int32]] = []
     answers = iter([False, False] + [True] * 1000)
+
+    def sink(u: NDArray[np.int32], v: NDArray[np.int32]) -> None:
+        found.append(np.hstack((u, v)))
+
     bounds = range(1, prepared.n_items)
-    first = lister.run(
-        prepared,
-        0,
-        prepared.n_items,
-        lambda u, v: found.append(np.hstack((u, v))),
-        bounds,
-        lambda: next(answers),
-    )
+    first = lister.run(prepared, 0, prepared.n_items, bounds, lambda: next(answers), sink)
     assert 0 < first.n_items < prepared.n_items
-    rest = lister.run(prepared, first.n_items, prepared.n_items, lambda u, v: found.append(np.hstack((u, v))))
+    rest = lister.run(prepared, first.n_items, prepared.n_items, sink=sink)
     rows = np.concatenate(found)
-    assert len(rows) == first.rows + rest.rows == comb(60, 2) * comb(40, 2)
+    assert len(rows) == first.total + rest.total == comb(60, 2) * comb(40, 2)
     assert len(np.unique(rows, axis=0)) == len(rows)
 
 
@@ -150,8 +148,8 @@ def test_what_cannot_be_listed_is_refused() -> None:
         BicliqueLister(0)
     with pytest.raises(UnsupportedError, match="cannot count 'butterfly'"):
         BicliqueLister().prepare(graph, Butterfly(), "total")
-    assert list_rows(BicliqueLister(), graph, 2, 2) == ([], [Listed(0, 0, 0, False)])
+    assert list_rows(BicliqueLister(), graph, 2, 2) == ([], [Partial(0, 0, 0)])
     lister = BicliqueLister()
     prepared = lister.prepare(graph, Biclique(1, 1), "total")
     with pytest.raises(InputError, match="not within"):
-        lister.run(prepared, 0, 5, lambda u, v: None)
+        lister.run(prepared, 0, 5)

@@ -32,10 +32,10 @@ from papilio.kernels.cpu.biclique_search import Items, measure_rooms
 from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
 from papilio.kernels.cpu.jit import Ints, compiled
 from papilio.kernels.cpu.subset_tree import Levels, make_levels
-from papilio.kernels.engine import Cut, EngineName, never_cut, require_interval, require_request
+from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
 from papilio.motifs import Biclique, Granularity, Motif
 
-__all__ = ["BicliqueLister", "Listed", "PreparedListing", "RowSink"]
+__all__ = ["BicliqueLister", "PreparedListing", "RowSink", "drop_rows"]
 
 BLOCK_VALUES = 1 << 20
 """Vertices in a block of rows: 4 MiB, and a row group of a file."""
@@ -48,24 +48,8 @@ RowSink = Callable[[NDArray[np.int32], NDArray[np.int32]], None]
 each row. The arrays are used again after the call."""
 
 
-class Listed(NamedTuple):
-    """What a run listed.
-
-    Attributes
-    ----------
-    n_items : int
-        Items, from the first on, all of whose bicliques were listed; all of the run when it was capped.
-    rows : int
-    work : int
-        Set operations, and rows.
-    capped : bool
-        Whether the run ended because it had listed as many as were asked for.
-    """
-
-    n_items: int
-    rows: int
-    work: int
-    capped: bool
+def drop_rows(u: NDArray[np.int32], v: NDArray[np.int32]) -> None:
+    """Take rows and keep none of them: whoever runs only wants to know how many there are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,10 +269,10 @@ class BicliqueLister:
         prepared: PreparedListing,
         start: int,
         stop: int,
-        sink: RowSink,
         bounds: Sequence[int] = (),
         cut: Cut = never_cut,
-    ) -> Listed:
+        sink: RowSink = drop_rows,
+    ) -> Partial:
         """List exactly the items of ``[start, stop)``, or the first of them if the run is cut.
 
         Parameters
@@ -296,10 +280,16 @@ class BicliqueLister:
         prepared : PreparedListing
         start, stop : int
             The interval.
-        sink : callable
-            Gets every row once, in blocks; never called by two threads at once. What it raises ends the run.
         bounds, cut
             As for :meth:`papilio.kernels.engine.Engine.run`.
+        sink : callable
+            Gets every row once, in blocks; never called by two threads at once. What it raises ends the run.
+
+        Returns
+        -------
+        Partial
+            ``total`` is the number of rows. One that is capped has as many as the limit, and all items of the run,
+            which may have more.
 
         Raises
         ------
@@ -325,14 +315,14 @@ class BicliqueLister:
         n_items = chunks[n_chunks - 1][1] if n_chunks else 0
         work = outlet.rows + sum(int(worker.cursor.work[0]) for worker in runner.states)
         if outlet.full:
-            return Listed(stop - start, outlet.rows, work, capped=True)
+            return Partial(stop - start, outlet.rows, work, capped=True)
         cursors = [worker.cursor for worker in runner.states]
         expected = _expect_rows(prepared, _cut_out(items, 0, n_items), cursors)
         if outlet.rows != expected:
             raise ExecutionError(
                 f"{outlet.rows} bicliques of the items [{start}, {start + n_items}) were listed; there are {expected}"
             )
-        return Listed(n_items, outlet.rows, work, capped=False)
+        return Partial(n_items, outlet.rows, work)
 
 
 def _prepare_stars(search: Restricted) -> PreparedListing:

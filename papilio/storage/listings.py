@@ -1,0 +1,324 @@
+"""Listings: directories of Parquet files whose rows are motifs, and the shards that single leases write.
+
+    _listing.json         what is listed, how many rows there are, the files with their checksums; makes it a listing
+    part-00000.parquet    columns u and v: lists of fixed length, the names of the vertices of one motif in each row
+
+A listing is written into a temporary sibling and renamed into place: it is whole or absent. The Parquet metadata of
+every file holds the content hash of the graph (``papilio.graph_hash``), the motif (``papilio.motif``, JSON) and
+what limits the listing (``papilio.listing``, JSON).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+import papilio
+from papilio.errors import StoreError
+from papilio.storage.location import atomic_directory, atomic_file
+from papilio.storage.names import LayerNames
+
+__all__ = [
+    "LISTING_NAME",
+    "ListingShard",
+    "ListingWriter",
+    "check_listing_shard",
+    "read_listing",
+    "write_listing",
+]
+
+LISTING_NAME = "_listing.json"
+
+FORMAT, FORMAT_VERSION = "papilio-listing", 1
+
+_HASH_BYTES = 1 << 22
+
+
+@dataclass(frozen=True)
+class ListingShard:
+    """A file of rows.
+
+    Attributes
+    ----------
+    path : str
+    checksum : str
+        Of its bytes, 32 hexadecimal digits.
+    rows : int
+    """
+
+    path: str
+    checksum: str
+    rows: int
+
+
+def _schema(names: LayerNames, sizes: tuple[int, int], question: Mapping[str, Any]) -> pa.Schema:
+    fields = [
+        pa.field(layer, pa.list_(pa.field("item", each.type, nullable=False), size), nullable=False)
+        for layer, each, size in zip(("u", "v"), names, sizes, strict=True)
+    ]
+    metadata = {
+        "papilio.graph_hash": question["graph"],
+        "papilio.motif": json.dumps(question["motif"], sort_keys=True),
+        "papilio.listing": json.dumps(question["listing"], sort_keys=True),
+    }
+    return pa.schema(fields, metadata=metadata)
+
+
+def _hash_file(path: Path) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while part := file.read(_HASH_BYTES):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+class ListingWriter:
+    """Writes rows to one file, a row group for each block; a context manager.
+
+    The file appears when the block ends well and any row was written; else nothing is left. Not safe for several
+    threads at once.
+
+    Parameters
+    ----------
+    path : path-like
+        A local file in an existing directory.
+    names : LayerNames
+        What the positions of a row stand for.
+    sizes : (int, int)
+        Vertices of U and of V in each row.
+    question : mapping
+        ``graph``, ``motif`` and ``listing``, see ``JobSpec.question``.
+
+    Attributes
+    ----------
+    rows : int
+        Written so far.
+    shard : ListingShard or None
+        The file, once the block has ended; None without a row.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        names: LayerNames,
+        sizes: tuple[int, int],
+        question: Mapping[str, Any],
+    ) -> None:
+        self.rows = 0
+        self.shard: ListingShard | None = None
+        self._path, self._names = Path(path), names
+        self._schema = _schema(names, sizes, question)
+        self._stack = ExitStack()
+        self._scratch: Path | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, u: NDArray[np.int32], v: NDArray[np.int32]) -> None:
+        """Add rows.
+
+        Parameters
+        ----------
+        u, v : ndarray of int32, shapes (k, p) and (k, q)
+            Places in the names.
+
+        Raises
+        ------
+        StoreError
+            When they cannot be written, or the directory is gone: whoever wanted the rows has left.
+        """
+        try:
+            if self._writer is None:
+                self._scratch = self._stack.enter_context(atomic_file(self._path))
+                self._writer = pq.ParquetWriter(self._scratch, self._schema, compression="zstd")
+            if not self._path.parent.is_dir():
+                raise StoreError(
+                    f"{self._path.parent} was removed; the listing that it belonged to has ended"
+                )
+            columns = [
+                pa.FixedSizeListArray.from_arrays(names.take(pa.array(ids.ravel())), type=field.type)
+                for names, ids, field in zip(self._names, (u, v), self._schema, strict=True)
+            ]
+            self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
+        except OSError as error:
+            raise StoreError(_cannot_write(self._path, error)) from error
+        self.rows += len(u)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._writer is not None:
+                if error is None:
+                    self._writer.close()
+                    assert self._scratch is not None
+                    self.shard = ListingShard(str(self._path), _hash_file(self._scratch), self.rows)
+                else:
+                    with suppress(OSError, pa.ArrowException):
+                        self._writer.close()
+        except OSError as problem:
+            self._stack.__exit__(type(problem), problem, problem.__traceback__)
+            raise StoreError(_cannot_write(self._path, problem)) from problem
+        self._stack.__exit__(kind, error, trace)
+
+
+def _cannot_write(path: Path, error: OSError) -> str:
+    return f"{path}: rows cannot be written ({error.strerror or error}); make room there"
+
+
+def check_listing_shard(shard: ListingShard) -> None:
+    """Refuse a file that is not the one that was written, or does not have its rows; reads it once.
+
+    Raises
+    ------
+    StoreError
+        When the file is missing, unreadable, or its checksum or number of rows differ.
+    """
+    path = Path(shard.path)
+    try:
+        found = _hash_file(path)
+        rows = pq.read_metadata(path).num_rows if found == shard.checksum else 0
+    except FileNotFoundError as error:
+        raise StoreError(f"{path} does not exist; run the lease again") from error
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{path} is not a readable shard ({error!r}); run the lease again") from error
+    if found != shard.checksum:
+        raise StoreError(f"{path} has checksum {found}; expected {shard.checksum}: run the lease again")
+    if rows != shard.rows:
+        raise StoreError(f"{path} has {rows} rows; expected {shard.rows}: run the lease again")
+
+
+def read_listing(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Return ``_listing.json`` of a listing, or None when there is no listing at ``path``.
+
+    Raises
+    ------
+    StoreError
+        When it cannot be read, or is of a newer version.
+    """
+    name = Path(path) / LISTING_NAME
+    try:
+        data = json.loads(name.read_text(encoding="utf-8"))
+        version = data["format_version"]
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{name} cannot be read ({error!r})") from error
+    if version != FORMAT_VERSION:
+        raise StoreError(
+            f"{name} has format_version {version!r}; this version of Papilio reads {FORMAT_VERSION}"
+        )
+    listing: dict[str, Any] = data
+    return listing
+
+
+def write_listing(
+    path: str | os.PathLike[str],
+    shards: Sequence[ListingShard],
+    *,
+    question: Mapping[str, Any],
+    names: LayerNames,
+    sizes: tuple[int, int],
+    limit: int | None,
+    limit_reached: bool,
+    keep_shards: bool,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Make a listing of the rows of shards, the first ``limit`` of them; return its ``_listing.json``.
+
+    Parameters
+    ----------
+    path : path-like
+        A local directory that does not exist, or is empty; or a listing, with ``overwrite``.
+    shards : sequence of ListingShard
+        They become the files of the listing, moved, or linked (copied, from another file system) where
+        ``keep_shards``. The file that holds the last row is written anew where the limit cuts it.
+    question, names, sizes
+        As for :class:`ListingWriter`; of ``names`` only the types count.
+    limit : int or None
+    limit_reached : bool
+        Kept in ``_listing.json``.
+
+    Raises
+    ------
+    StoreError
+        When it cannot be written or something is there; nothing is left then, but shards may have been moved.
+    """
+    rows = 0
+    files: list[dict[str, Any]] = []
+    with atomic_directory(path, overwrite, LISTING_NAME) as scratch:
+        try:
+            for shard in shards:
+                wanted = shard.rows if limit is None else min(shard.rows, limit - rows)
+                if wanted == 0:
+                    break
+                part = scratch / f"part-{len(files):05d}.parquet"
+                checksum = shard.checksum
+                if wanted < shard.rows:
+                    checksum = _copy_rows(Path(shard.path), part, wanted)
+                else:
+                    _place(Path(shard.path), part, keep_shards)
+                files.append(_describe(part, wanted, checksum))
+                rows += wanted
+            if not files:
+                part = scratch / "part-00000.parquet"
+                pq.write_table(_schema(names, sizes, question).empty_table(), part)
+                files.append(_describe(part, 0, _hash_file(part)))
+            listing = {
+                "format": FORMAT,
+                "format_version": FORMAT_VERSION,
+                "version": papilio.__version__,
+                **question,
+                "rows": rows,
+                "limit_reached": limit_reached,
+                "files": files,
+            }
+            (scratch / LISTING_NAME).write_text(json.dumps(listing, indent=2) + "\n", encoding="utf-8")
+        except (OSError, pa.ArrowException) as error:
+            raise StoreError(
+                f"{os.fspath(path)}: the listing cannot be written ({error}); make room there"
+            ) from error
+    return listing
+
+
+def _describe(part: Path, rows: int, checksum: str) -> dict[str, Any]:
+    return {"name": part.name, "rows": rows, "bytes": part.stat().st_size, "checksum": checksum}
+
+
+def _place(shard: Path, part: Path, keep: bool) -> None:
+    if not keep:
+        shard.rename(part)
+        return
+    try:
+        part.hardlink_to(shard)
+    except OSError:
+        shutil.copyfile(shard, part)
+
+
+def _copy_rows(shard: Path, part: Path, wanted: int) -> str:
+    """Write the first rows of a shard to another file, one row group in memory; return its checksum."""
+    with (
+        pq.ParquetFile(shard) as file,
+        pq.ParquetWriter(part, file.schema_arrow, compression="zstd") as writer,
+    ):
+        group = 0
+        while wanted:
+            table = file.read_row_group(group).slice(0, wanted)
+            writer.write_table(table)
+            wanted -= table.num_rows
+            group += 1
+    return _hash_file(part)
