@@ -170,7 +170,9 @@ class BicliqueCpu:
         """
         require_request("biclique", Biclique, graph, motif, per)
         assert isinstance(motif, Biclique)
-        index = build_biclique_index(graph, motif, self.threads, self.anchor)
+        index = build_biclique_index(
+            graph, motif, self.threads, self.anchor, keep_pairs=per == "vertex" or self.algorithm == "pivot"
+        )
         algorithm = choose_algorithm(index, self.algorithm, per)
         lefts = Rows(index.indptr, index.columns)
         rights = transpose_rows(lefts, index.n_right)

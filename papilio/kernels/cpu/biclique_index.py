@@ -5,6 +5,11 @@ after the other, in a fixed order. A work item is a *root*, the first left verte
 the second: later left vertices that share enough right ones with it. Every biclique with two left vertices or
 more belongs to the item of its first two. Stars (p = 1 or q = 1) have closed forms and belong to the first item.
 
+Where two left vertices are all that is asked for, finding the pairs is all the work, and nothing is left to search.
+Then the pass over the wedges counts instead of keeping: for totals of (2, q), (p, 2) and tables with such a bound, the
+index holds no pairs, and the counts are among its closed forms. On yelp2018 and two threads that takes 0.24 s for
+(2, 3), as long as its butterflies take; with 9.4 million pairs kept, laid out and counted it was 0.9 s and 230 MB.
+
 Left vertices come by rising number of pairs that they are in (the number of 2-hop neighbours that share enough),
 so that the many pairs of a hub stand in the rows of the others, and the rows that are left stay short.
 """
@@ -18,9 +23,16 @@ from numpy.typing import NDArray
 
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_forms import Cells, closed_cells
+from papilio.kernels.biclique_forms import Cells, add_cells, closed_cells, expand_sizes, turn
 from papilio.kernels.cpu.biclique_core import Core, Ids32, Rows, order_rows, reduce_to_core
-from papilio.kernels.cpu.biclique_pairs import Pairs, available_bytes, count_partners, find_pairs, lay_pairs
+from papilio.kernels.cpu.biclique_pairs import (
+    Pairs,
+    available_bytes,
+    count_pairs,
+    count_partners,
+    find_pairs,
+    lay_pairs,
+)
 from papilio.kernels.cpu.jit import Ints, compiled
 from papilio.motifs import Biclique
 
@@ -89,7 +101,7 @@ class BicliqueIndex:
     costs : ndarray of int64, shape (n_items,)
         Estimated set operations of each item, falling; ties by root, then by first child.
     closed_cells : dict of (int, int) to int
-        Counts with p = 1 or q = 1 that the motif asks for, by (p, q) of U and V; they belong to item 0.
+        Counts that need no search, by (p, q) of U and V; they belong to item 0.
     """
 
     swapped: bool
@@ -144,9 +156,15 @@ def _wedges(degrees: NDArray[np.int64]) -> int:
 
 
 def _choose_anchor(graph: BipartiteGraph, motif: Biclique) -> bool:
-    """Return whether V is anchored: the side that is searched to fewer levels, else the one with fewer wedges."""
-    if motif.p is not None and motif.q is not None and 2 in (motif.p, motif.q) and motif.p != motif.q:
-        return motif.q == 2
+    """Return whether V is anchored.
+
+    1. The layer of which only two vertices are taken.
+    2. The one of a given size, where the other has none.
+    3. The one whose pairs have fewer wedges.
+    """
+    two_u, two_v = (_sizes(graph, motif, swapped).most_left == 2 for swapped in (False, True))
+    if two_u != two_v:
+        return two_v
     if (motif.p is None) != (motif.q is None):
         return motif.p is None
     return _wedges(graph.degree_u) < _wedges(graph.degree_v)
@@ -193,6 +211,7 @@ def build_biclique_index(
     threads: int,
     anchor: str = "auto",
     limit_bytes: int | None = None,
+    keep_pairs: bool = True,
 ) -> BicliqueIndex:
     """Reduce, order, pair and cut; O(edges + wedges of the core whose middles are right).
 
@@ -206,6 +225,8 @@ def build_biclique_index(
         The layer whose vertices are searched one after the other.
     limit_bytes : int, optional
         What the pairs may take; by default half of this machine's memory.
+    keep_pairs : bool
+        Whether pairs are wanted where nothing is searched below them; else they are counted as closed forms.
 
     Raises
     ------
@@ -226,8 +247,14 @@ def build_biclique_index(
         core = reduce_to_core(graph, swapped, sizes.least_left, sizes.least_right)
     by_degree = _sort_rising(np.diff(core.rows.indptr))
     rows = order_rows(core.rows, by_degree)
-    limit = available_bytes() if limit_bytes is None else limit_bytes
-    found = find_pairs(rows, core.right_ids.size, sizes.least_right, threads, limit)
+    if sizes.most_left == 2 and not keep_pairs:
+        shared = count_pairs(rows, core.right_ids.size, threads)
+        pairs_of = expand_sizes(shared, 2, range(sizes.least_right, sizes.most_right + 1))
+        closed = add_cells(closed, turn(pairs_of, swapped))
+        found = Pairs(np.zeros(rows.indptr.size, np.int64), nothing, nothing)
+    else:
+        limit = available_bytes() if limit_bytes is None else limit_bytes
+        found = find_pairs(rows, core.right_ids.size, sizes.least_right, threads, limit)
     order = _sort_rising(count_partners(found))
     pairs = lay_pairs(found, order)
     rows = order_rows(rows, order)

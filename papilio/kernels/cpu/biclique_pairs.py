@@ -3,6 +3,9 @@
 A biclique with two left vertices or more has all of its left vertices pairwise in these pairs. They are found in
 one pass over the wedges, under a provisional numbering, and laid into rows once the final one is known: row x
 holds the later vertices that share enough with x, ascending.
+
+Where two left vertices are all that is asked for, the pass itself is the count: a pair that shares c stands for C(c, q)
+bicliques, and only how many pairs share how much is kept (:func:`count_pairs`).
 """
 
 from __future__ import annotations
@@ -18,7 +21,15 @@ from papilio.kernels.cpu.biclique_core import Ids32, Rows, transpose_rows
 from papilio.kernels.cpu.chunks import ChunkRunner, cut_by_cost
 from papilio.kernels.cpu.jit import Ints, compiled
 
-__all__ = ["Pairs", "available_bytes", "count_partners", "find_pairs", "lay_pairs", "places_after"]
+__all__ = [
+    "Pairs",
+    "available_bytes",
+    "count_pairs",
+    "count_partners",
+    "find_pairs",
+    "lay_pairs",
+    "places_after",
+]
 
 PAIR_BYTES = 24
 """A pair while rows are laid: once as found, once by its later vertex, once in its row; two int32 each."""
@@ -64,6 +75,21 @@ def places_after(lefts: Rows, rights: Rows) -> tuple[Ints, Ints]:
 
 
 @compiled
+def _meet(lefts: Rows, rights: Rows, after: Ints, left: int, counters: _Counters) -> int:
+    """Count what one left vertex shares with each later one; return how many it meets."""
+    counts, met = counters
+    n_met = 0
+    for at in range(lefts.indptr[left], lefts.indptr[left + 1]):
+        for place in range(after[at], rights.indptr[lefts.ids[at] + 1]):
+            other = rights.ids[place]
+            count = counts[other]
+            met[n_met] = other
+            n_met += count == 0
+            counts[other] = count + 1
+    return n_met
+
+
+@compiled
 def _pair_rows(
     lefts: Rows,
     rights: Rows,
@@ -80,16 +106,8 @@ def _pair_rows(
     counts, met = counters
     to = 0
     for left in range(begin, end):
-        n_met = 0
-        for at in range(lefts.indptr[left], lefts.indptr[left + 1]):
-            for place in range(after[at], rights.indptr[lefts.ids[at] + 1]):
-                other = rights.ids[place]
-                count = counts[other]
-                met[n_met] = other
-                n_met += count == 0
-                counts[other] = count + 1
         first = to
-        for i in range(n_met):
+        for i in range(_meet(lefts, rights, after, left, counters)):
             count = counts[met[i]]
             counts[met[i]] = 0
             if count >= least_common:
@@ -98,6 +116,40 @@ def _pair_rows(
                 to += 1
         sizes[left] = to - first
     return to
+
+
+@compiled
+def _count_rows(
+    lefts: Rows, rights: Rows, after: Ints, begin: int, end: int, counters: _Counters, histogram: Ints
+) -> None:
+    """Count the pairs of the left rows ``[begin, end)`` by what they share."""
+    counts, met = counters
+    for left in range(begin, end):
+        for i in range(_meet(lefts, rights, after, left, counters)):
+            histogram[counts[met[i]]] += 1
+            counts[met[i]] = 0
+
+
+def _make_counters(n_left: int) -> _Counters:
+    return _Counters(np.zeros(n_left, np.int32), np.empty(n_left + 1, np.int32))
+
+
+def count_pairs(lefts: Rows, n_right: int, threads: int) -> dict[int, int]:
+    """Return how many pairs of left vertices share exactly so many right ones, from 1 on; O(wedges), none is kept."""
+    rights = transpose_rows(lefts, n_right)
+    after, wedges = places_after(lefts, rights)
+    most = int(np.diff(lefts.indptr).max(initial=0))
+
+    def make_state() -> tuple[_Counters, Ints]:
+        return _make_counters(wedges.size), np.zeros(most + 1, np.int64)
+
+    def count(state: tuple[_Counters, Ints], begin: int, end: int) -> None:
+        _count_rows(lefts, rights, after, begin, end, *state)
+
+    runner = ChunkRunner(make_state, threads)
+    runner.run(cut_by_cost(wedges, threads), count)
+    histogram = sum((counted for _, counted in runner.states), np.zeros(most + 1, np.int64))
+    return {int(shared): int(histogram[shared]) for shared in np.flatnonzero(histogram)}
 
 
 def find_pairs(lefts: Rows, n_right: int, least_common: int, threads: int, limit_bytes: int) -> Pairs:
@@ -118,9 +170,6 @@ def find_pairs(lefts: Rows, n_right: int, least_common: int, threads: int, limit
     found: dict[int, tuple[Ids32, Ids32]] = {}
     n_found = 0
 
-    def make_counters() -> _Counters:
-        return _Counters(np.zeros(n_left, np.int32), np.empty(n_left + 1, np.int32))
-
     def pair(counters: _Counters, begin: int, end: int) -> None:
         nonlocal n_found
         room = int(most[begin:end].sum())
@@ -135,7 +184,7 @@ def find_pairs(lefts: Rows, n_right: int, least_common: int, threads: int, limit
             )
         found[begin] = others[:size].copy(), common[:size].copy()
 
-    ChunkRunner(make_counters, threads).run(cut_by_cost(wedges, max(threads, 2)), pair)
+    ChunkRunner(lambda: _make_counters(n_left), threads).run(cut_by_cost(wedges, max(threads, 2)), pair)
     chunks = [found[begin] for begin in sorted(found)]
     others = np.concatenate([chunk[0] for chunk in chunks] or [np.empty(0, np.int32)])
     common = np.concatenate([chunk[1] for chunk in chunks] or [np.empty(0, np.int32)])

@@ -4,10 +4,11 @@ Input: the arrays of :class:`~papilio.kernels.cpu.biclique_index.BicliqueIndex` 
 :mod:`papilio.kernels.cpu.biclique_local`. Every biclique is counted once: its first two left vertices in the order
 are the root and the child, the others are candidates of that child.
 
-``enumerate`` takes left vertices one after the other (:mod:`papilio.kernels.cpu.subset_tree`) and counts a histogram of
-shared columns. ``pivot`` counts leaves by key (:mod:`papilio.kernels.cpu.pivot_matrix`). ``race`` tries each in turn,
-child by child, under a work budget that grows until one of them ends within it; what the loser counted is dropped.
-Both are exact, so that the choice never shows in the answer.
+Left sides have three vertices or more, except where pivoting counts several sizes at once; pairs alone are counted as
+the index is made. ``enumerate`` takes left vertices one after the other (:mod:`papilio.kernels.cpu.subset_tree`) and
+counts a histogram of shared columns. ``pivot`` counts leaves by key (:mod:`papilio.kernels.cpu.pivot_matrix`). ``race``
+tries each in turn, child by child, under a work budget that grows until one of them ends within it; what the loser
+counted is dropped. Both are exact, so that the choice never shows in the answer.
 """
 
 from __future__ import annotations
@@ -178,11 +179,6 @@ def search_items(
         root, first = roots[item], max(child, firsts[item])
         child = 0
         if root < 0:
-            continue
-        if algorithm != PIVOT and limits[0] == 2:
-            for at in range(first, lasts[item]):
-                counts.histogram[graph.hop_common[at]] += 1
-            counts.work[0] += lasts[item] - first
             continue
         open_root(graph, around, root, first)
         top = graph.hop_indptr[root]
