@@ -1,0 +1,64 @@
+"""What the kernels count becomes numbers of bicliques: closed forms against sums over all subsets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import comb
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from papilio.kernels.biclique_forms import choose_modulo, count_stars, expand_leaves, expand_sizes, turn
+
+sizes = st.integers(0, 9)
+leaf = st.tuples(sizes, sizes, sizes, sizes)
+ranges = st.tuples(st.integers(1, 6), st.integers(0, 25)).map(lambda pair: range(pair[0], sum(pair)))
+counts = st.integers(1, 2**70)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@given(st.dictionaries(leaf, counts, max_size=12), ranges, ranges)
+def test_leaves_stand_for_every_choice_of_their_free_vertices(
+    leaves: dict[tuple[int, int, int, int], int], lefts: range, rights: range
+) -> None:
+    wanted: Counter[tuple[int, int]] = Counter()
+    for (held_left, free_left, held_right, free_right), count in leaves.items():
+        for more_left in range(free_left + 1):
+            for more_right in range(free_right + 1):
+                cell = held_left + more_left, held_right + more_right
+                if cell[0] in lefts and cell[1] in rights:
+                    wanted[cell] += count * comb(free_left, more_left) * comb(free_right, more_right)
+    assert expand_leaves(leaves, lefts, rights) == wanted
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(st.dictionaries(st.integers(0, 40), counts, max_size=10), st.integers(1, 5), ranges)
+def test_left_sets_stand_for_every_choice_of_what_they_share(
+    histogram: dict[int, int], left: int, rights: range
+) -> None:
+    wanted = {
+        (left, size): ways
+        for size in rights
+        if (ways := sum(count * comb(shared, size) for shared, count in histogram.items()))
+    }
+    got = expand_sizes(histogram, left, rights)
+    assert {cell: count for cell, count in got.items() if count} == wanted
+    assert turn(turn(got, True), True) == turn(got, False) == got
+
+
+@given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 8), st.integers(1, 40))
+def test_stars_are_sets_of_neighbours(degrees: list[int], least: int, most: int) -> None:
+    wanted = {
+        size: ways
+        for size in range(least, most + 1)
+        if (ways := sum(comb(degree, size) for degree in degrees))
+    }
+    assert count_stars(np.array(degrees, np.int64), least, most) == wanted
+
+
+@given(st.integers(0, 200), st.integers(0, 120))
+def test_binomials_modulo_two_to_the_64th(most: int, size: int) -> None:
+    got = choose_modulo(most, size)
+    assert got.dtype == np.uint64
+    assert got.tolist() == [comb(n, size) % 2**64 for n in range(most + 1)]

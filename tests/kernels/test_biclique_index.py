@@ -1,0 +1,151 @@
+"""The index on which both engines search (p,q)-bicliques: what it keeps, in which order, cut into which items."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from papilio.errors import CapacityError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu import biclique
+from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
+from papilio.kernels.engine import load_engine
+from papilio.motifs import Biclique
+from tests.oracle_biclique import count_all
+from tests.strategies import (
+    bipartite_graphs,
+    complete_graph,
+    edge_list,
+    graph_of,
+    planted_graph,
+    skewed_graph,
+)
+
+MOTIFS = [
+    Biclique(2, 2),
+    Biclique(3, 2),
+    Biclique(1, 3),
+    Biclique(None, 2),
+    Biclique(3),
+    Biclique(),
+    Biclique(4, 3),
+]
+
+
+def rows_of(index: BicliqueIndex) -> list[set[int]]:
+    """Return the right ids of every left vertex of the index, as original ids."""
+    ends = [index.columns[a:b] for a, b in pairwise(index.indptr.tolist())]
+    return [set(index.right_ids[row].tolist()) for row in ends]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(bipartite_graphs(12), st.sampled_from(MOTIFS), st.sampled_from(["auto", "u", "v"]))
+def test_the_index_follows_its_description(graph: BipartiteGraph, motif: Biclique, anchor: str) -> None:
+    index = build_biclique_index(graph, motif, 1, anchor)
+    if anchor != "auto":
+        assert index.swapped == (anchor == "v")
+    neighbours: dict[int, set[int]] = {}
+    for u, v in edge_list(graph):
+        left, right = (v, u) if index.swapped else (u, v)
+        neighbours.setdefault(left, set()).add(right)
+    rows = rows_of(index)
+    for x, row in enumerate(rows):
+        assert row <= neighbours[int(index.left_ids[x])]
+        assert len(row) >= index.sizes.least_right
+    degrees = np.bincount(index.columns, minlength=index.n_right)
+    assert all(degree >= index.sizes.least_left for degree in degrees.tolist())
+    found = {
+        (x, int(index.hop[at])): int(index.hop_common[at])
+        for x, (a, b) in enumerate(pairwise(index.hop_indptr.tolist()))
+        for at in range(a, b)
+    }
+    assert found == {
+        (x, y): len(rows[x] & rows[y])
+        for x, y in combinations(range(index.n_left), 2)
+        if len(rows[x] & rows[y]) >= index.sizes.least_right
+    }
+    for a, b in pairwise(index.hop_indptr.tolist()):
+        assert index.hop[a:b].tolist() == sorted(index.hop[a:b].tolist())
+    if index.n_items and index.item_root[0] >= 0:
+        spans = sorted(zip(index.item_first.tolist(), index.item_last.tolist(), strict=True))
+        assert spans[0][0] == 0
+        assert spans[-1][1] == index.hop.size
+        assert all(a[1] == b[0] for a, b in pairwise(spans))
+        for root, first, last in zip(index.item_root, index.item_first, index.item_last, strict=True):
+            assert index.hop_indptr[root] <= first < last <= index.hop_indptr[root + 1]
+    assert (np.diff(index.costs) <= 0).all()
+    assert (index.costs >= 1).all()
+
+
+def test_threads_change_nothing() -> None:
+    graph = planted_graph(3, 1500, 1200, blocks=40, block_side=14, noise_edges=9000, missing=0.1)
+    one, four = (build_biclique_index(graph, Biclique(3, 3), threads) for threads in (1, 4))
+    for name in ("indptr", "columns", "hop_indptr", "hop", "hop_common", "item_root", "item_first", "costs"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(four, name))
+
+
+def test_the_layer_of_which_fewer_are_taken_is_anchored() -> None:
+    wide, tall = complete_graph(9, 30), complete_graph(30, 9)
+    for graph in (wide, tall):
+        assert not build_biclique_index(graph, Biclique(2, 5), 1).swapped
+        assert build_biclique_index(graph, Biclique(5, 2), 1).swapped
+        assert not build_biclique_index(graph, Biclique(3), 1).swapped
+        assert build_biclique_index(graph, Biclique(None, 3), 1).swapped
+        assert build_biclique_index(graph, Biclique(max_q=2), 1).swapped
+    assert not build_biclique_index(wide, Biclique(3, 3), 1).swapped
+    assert build_biclique_index(tall, Biclique(3, 3), 1).swapped
+
+
+def test_a_heavy_root_is_cut_into_items() -> None:
+    """One vertex has all of the others' neighbours: alone it holds more than a thousandth part of the work."""
+    random = np.random.default_rng(4)
+    edges = {(u, int(v)) for u in range(1, 700) for v in random.choice(400, 40, replace=False)}
+    edges |= {(0, v) for v in range(400)}
+    index = build_biclique_index(graph_of(edges, 700, 400), Biclique(4, 3), 1, "u")
+    roots, times = np.unique(index.item_root, return_counts=True)
+    assert times.max() > 1
+    assert index.costs[0] < index.costs.sum() / 100
+    assert roots.size > 1
+
+
+@pytest.mark.parametrize(
+    "motif", [Biclique(2, 3), Biclique(3, 2), Biclique(2), Biclique(max_p=2), Biclique(2, 2)]
+)
+def test_pairs_that_are_all_the_answer_are_counted_and_not_kept(motif: Biclique) -> None:
+    graph = skewed_graph(5, 12, 60, 260)
+    kept = build_biclique_index(graph, motif, 2)
+    counted = build_biclique_index(graph, motif, 2, keep_pairs=False)
+    assert kept.hop.size > 0 == counted.hop.size
+    assert (counted.n_items, counted.item_root[0]) == (1, -1)
+    wanted = {
+        (p, q): count
+        for (p, q), count in count_all(edge_list(graph)).items()
+        if motif.p in (None, p) and motif.q in (None, q) and p <= (motif.max_p or p)
+    }
+    assert counted.closed_cells == wanted
+    assert kept.closed_cells == {cell: count for cell, count in wanted.items() if 1 in cell}
+
+
+def test_more_pairs_than_memory_are_refused_with_what_to_do() -> None:
+    graph = complete_graph(50, 50)
+    with pytest.raises(
+        CapacityError, match=r"share 3 neighbours; 12000 bytes have room for 500 \(24 bytes each\)"
+    ):
+        build_biclique_index(graph, Biclique(3, 3), 2, limit_bytes=12_000)
+    assert build_biclique_index(graph, Biclique(2, 3), 2, limit_bytes=0, keep_pairs=False).closed_total > 0
+
+
+def test_tables_of_leaves_grow_and_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = planted_graph(7, 60, 50, blocks=3, block_side=8, noise_edges=200, missing=0.15)
+    engine: Any = load_engine(Biclique(), "cpu", 2)
+    prepared = engine.prepare(graph, Biclique(), "total")
+    wanted = engine.run(prepared, 0, prepared.n_items)
+    monkeypatch.setattr(biclique, "JOB_SLOTS", 4)
+    monkeypatch.setattr(biclique, "CHILD_SLOTS", 4)
+    assert engine.run(prepared, 0, prepared.n_items) == wanted
+    assert len(wanted.cells) > 40
