@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         submit,
         verify_job,
     )
+    from papilio.enumeration import enumerate_motifs, plan_listing
     from papilio.graph import BipartiteGraph, UnipartiteGraph
     from papilio.storage.convert import convert
     from papilio.storage.generate import generate
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from papilio.tasks.jobdir import JobDirectory
     from papilio.tasks.jobremote import cancel_job, read_job_log, wait_job
     from papilio.tasks.plan import CountPlan
-    from papilio.tasks.result import CountResult
+    from papilio.tasks.result import CountResult, ListingResult
 
 if sys.get_int_max_str_digits() == sys.int_info.default_max_str_digits:
     # Counts may have more digits; a limit that somebody chose stays.
@@ -50,18 +51,21 @@ __all__ = [
     "CountResult",
     "GraphStore",
     "JobDirectory",
+    "ListingResult",
     "PapilioError",
     "UnipartiteGraph",
     "__version__",
     "cancel_job",
     "convert",
     "count",
+    "enumerate_motifs",
     "generate",
     "list_jobs",
     "open_cluster",
     "open_graph",
     "open_job",
     "plan",
+    "plan_listing",
     "read_job_log",
     "resume_job",
     "submit",
@@ -75,16 +79,19 @@ _HOMES = {
     "CountResult": "papilio.tasks.result",
     "GraphStore": "papilio.storage.store",
     "JobDirectory": "papilio.tasks.jobdir",
+    "ListingResult": "papilio.tasks.result",
     "UnipartiteGraph": "papilio.graph",
     "cancel_job": "papilio.tasks.jobremote",
     "convert": "papilio.storage.convert",
     "count": "papilio.api",
+    "enumerate_motifs": "papilio.enumeration",
     "generate": "papilio.storage.generate",
     "list_jobs": "papilio.api",
     "open_cluster": "papilio.api",
     "open_graph": "papilio.api",
     "open_job": "papilio.api",
     "plan": "papilio.api",
+    "plan_listing": "papilio.enumeration",
     "read_job_log": "papilio.tasks.jobremote",
     "resume_job": "papilio.api",
     "submit": "papilio.api",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +11,22 @@ from time import perf_counter
 from typing import Any
 
 from papilio.cluster.choose import make_executor
-from papilio.cluster.driver import JobOutcome, count_job, plan_job
-from papilio.cluster.events import Event, PhaseStarted, ignore_events
+from papilio.cluster.driver import count_job, plan_job
+from papilio.cluster.events import PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.cluster.recount import Recount, recount_leases
-from papilio.errors import InputError
-from papilio.inputs import GraphInput, Question, check_output, enter_executor, shard_parent, write_counts
+from papilio.enumeration import resume_listing
+from papilio.errors import InputError, UnsupportedError
+from papilio.inputs import (
+    GraphInput,
+    Progress,
+    Question,
+    check_output,
+    enter_executor,
+    result_of,
+    shard_parent,
+    write_counts,
+)
 from papilio.motifs import Granularity, Motif, choose_options
 from papilio.storage.location import local_path
 from papilio.storage.store import GraphStore, open_store
@@ -44,8 +54,6 @@ __all__ = [
 
 TOP_ENTRIES = 10
 """Largest counts listed in a result, per layer."""
-
-Progress = Callable[[Event], None]
 
 
 def open_graph(path: str | os.PathLike[str]) -> GraphStore:
@@ -192,7 +200,7 @@ def count(
         if target is not None:
             write_counts(target, source.stored(stack, target.parent), motif, vectors, table)
         result = replace(
-            _result_of(outcome, executor, source.describe(spec)),
+            result_of(outcome, executor, source.describe(spec)),
             table=table,
             output=None if target is None else str(target),
             top=find_top(vectors, source.store, TOP_ENTRIES),
@@ -257,31 +265,6 @@ def submit(
     return JobDirectory(job)
 
 
-def _result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) -> CountResult:
-    """Return the result of a run, before its counts are written."""
-    plan = outcome.plan
-    return CountResult(
-        motif=plan.job.motif,
-        per=plan.job.per,
-        count=outcome.partial.total,
-        engine=plan.engine,
-        cluster=executor.name,
-        workers=outcome.workers,
-        leases_by_worker=outcome.n_leases_by_worker,
-        items=plan.n_items,
-        leases=sum(outcome.n_leases_by_worker.values()) + outcome.n_leases_before,
-        plan_key=plan.key,
-        seconds=outcome.seconds,
-        work=outcome.partial.work,
-        work_unit=plan.work_unit,
-        graph=graph,
-        peak_memory_bytes=outcome.worker_peak_bytes,
-        decisions=plan.decisions,
-        vectors=outcome.partial.vectors,
-        leases_before=outcome.n_leases_before,
-    )
-
-
 def open_job(path: str | os.PathLike[str]) -> JobDirectory:
     """Open a job directory, to read its status or its result; works while another process runs the job.
 
@@ -324,6 +307,17 @@ def resume_job(
             f"the graph of {directory.root} was in memory; count it again with this job directory"
         )
     settings, job = directory.settings, directory.job
+    if job.listing is not None:
+        if engine == "gpu":
+            raise UnsupportedError(
+                f"{directory.root} lists bicliques, which are listed on CPUs; give no engine"
+            )
+        return resume_listing(
+            directory,
+            cluster=settings["cluster"] if cluster is None else cluster,
+            workers=settings["workers"] if workers is None and cluster is None else workers,
+            progress=progress,
+        )
     return count(
         directory.source,
         job.motif,

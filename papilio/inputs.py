@@ -1,15 +1,17 @@
-"""What callers of the public functions give: a graph of any kind, an executor, a file for the counts."""
+"""What callers of the public functions give and get: a graph, an executor, a file for the counts; the result."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from papilio.cluster.choose import make_executor
-from papilio.cluster.driver import run_directory
+from papilio.cluster.driver import JobOutcome, run_directory
+from papilio.cluster.events import Event
 from papilio.cluster.executor import Executor
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
@@ -19,9 +21,22 @@ from papilio.storage.location import is_url, local_path
 from papilio.storage.results import write_edge_counts, write_table, write_vertex_counts
 from papilio.storage.store import GraphStore, open_store, write_store
 from papilio.tasks.job import EngineChoice, JobSpec
+from papilio.tasks.result import CountResult
 from papilio.tasks.sources import held_graph, job_of_graph, job_of_store
 
-__all__ = ["GraphInput", "Question", "check_output", "enter_executor", "shard_parent", "write_counts"]
+__all__ = [
+    "GraphInput",
+    "Progress",
+    "Question",
+    "check_output",
+    "enter_executor",
+    "result_of",
+    "shard_parent",
+    "write_counts",
+]
+
+Progress = Callable[[Event], None]
+"""Called with every event of a run."""
 
 
 class Question(NamedTuple):
@@ -165,3 +180,28 @@ def write_counts(
         write_edge_counts(target, store, vectors["edge"], motif=motif)
     else:
         write_vertex_counts(target, store, vectors["u"], vectors["v"], motif=motif)
+
+
+def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) -> CountResult:
+    """Return the result of a run, before its counts are written."""
+    plan = outcome.plan
+    return CountResult(
+        motif=plan.job.motif,
+        per=plan.job.per,
+        count=outcome.partial.total,
+        engine=plan.engine,
+        cluster=executor.name,
+        workers=outcome.workers,
+        leases_by_worker=outcome.n_leases_by_worker,
+        items=plan.n_items,
+        leases=sum(outcome.n_leases_by_worker.values()) + outcome.n_leases_before,
+        plan_key=plan.key,
+        seconds=outcome.seconds,
+        work=outcome.partial.work,
+        work_unit=plan.work_unit,
+        graph=graph,
+        peak_memory_bytes=outcome.worker_peak_bytes,
+        decisions=plan.decisions,
+        vectors=outcome.partial.vectors,
+        leases_before=outcome.n_leases_before,
+    )

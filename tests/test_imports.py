@@ -23,6 +23,7 @@ LAYERS = [
     ("tasks",),
     ("cluster",),
     ("inputs",),
+    ("enumeration",),
     ("api",),
     ("reports",),
     ("cli",),

@@ -10,6 +10,7 @@ import click
 
 import papilio
 from papilio.cli.doctor import doctor
+from papilio.cli.enumerate import enumerate_
 from papilio.cli.jobdirs import jobs, resume, status, verify
 from papilio.cli.jobs import count, plan
 from papilio.cli.report import say
@@ -66,7 +67,7 @@ def cli() -> None:
 
 
 _COMMANDS = (
-    *(convert, info, generate, plan, count, jobs, status, resume, verify),
+    *(convert, info, generate, plan, count, enumerate_, jobs, status, resume, verify),
     *(submit, wait, cancel, logs, scale, report, slurm, doctor),
 )
 for _command in _COMMANDS:

@@ -8,33 +8,58 @@ from typing import Any
 
 import click
 
-from papilio.errors import InputError
+from papilio.errors import InputError, UnsupportedError
 from papilio.motifs import Biclique, Motif, motif_from_json
 
-__all__ = ["motif_options", "read_motif"]
+__all__ = ["listed_motif_options", "motif_options", "read_motif"]
 
 _SIZE = click.IntRange(min=1)
 
-_FLAGS = [
-    click.option("-p", type=_SIZE, metavar="P", help="Biclique: vertices of U."),
-    click.option("-q", type=_SIZE, metavar="Q", help="Biclique: vertices of V."),
-    click.option("--all-p", is_flag=True, help="Biclique: every p, in one run; the answer is a table."),
-    click.option("--all-q", is_flag=True, help="Biclique: every q, in one run; the answer is a table."),
-    click.option("--all", "all_sizes", is_flag=True, help="Biclique: every (p, q), in one run."),
-    click.option("--max-p", type=_SIZE, metavar="P", help="With --all-p or --all: the largest p counted."),
-    click.option("--max-q", type=_SIZE, metavar="Q", help="With --all-q or --all: the largest q counted."),
-    click.option(
+_FLAGS: dict[str, Callable[..., Any]] = {
+    "p": click.option("-p", type=_SIZE, metavar="P", help="Biclique: vertices of U."),
+    "q": click.option("-q", type=_SIZE, metavar="Q", help="Biclique: vertices of V."),
+    "all_p": click.option(
+        "--all-p", is_flag=True, help="Biclique: every p, in one run; the answer is a table."
+    ),
+    "all_q": click.option(
+        "--all-q", is_flag=True, help="Biclique: every q, in one run; the answer is a table."
+    ),
+    "all_sizes": click.option(
+        "--all", "all_sizes", is_flag=True, help="Biclique: every (p, q), in one run."
+    ),
+    "max_p": click.option(
+        "--max-p", type=_SIZE, metavar="P", help="With --all-p or --all: the largest p counted."
+    ),
+    "max_q": click.option(
+        "--max-q", type=_SIZE, metavar="Q", help="With --all-q or --all: the largest q counted."
+    ),
+    "algorithm": click.option(
         "--algorithm", type=click.Choice(Biclique.choices["algorithm"]),
         help="Biclique: enumerate grows one side vertex by vertex, pivot covers many sizes at once; auto, the "
         "default, takes pivot for tables over both sizes and decides by cost otherwise.",
     ),
-    click.option(
+    "anchor": click.option(
         "--anchor", type=click.Choice(Biclique.choices["anchor"]),
         help="Biclique: the layer whose vertices the search takes one after the other; auto by estimate.",
     ),
-]  # fmt: skip
+}  # fmt: skip
 
-_NAMES = ("p", "q", "all_p", "all_q", "all_sizes", "max_p", "max_q", "algorithm", "anchor")
+_LISTED = ("p", "q", "anchor")
+"""The flags of what can be listed: one p and one q."""
+
+
+def _add_flags(
+    command: Callable[..., None], names: tuple[str, ...], read: Callable[..., tuple[Motif, dict[str, str]]]
+) -> Callable[..., None]:
+    @functools.wraps(command)
+    def call(*args: Any, motif: str, **given: Any) -> None:
+        flags = {name: given.pop(name) for name in names}
+        asked, options = read(motif, **flags)
+        command(*args, motif=asked, engine_options=options, **given)
+
+    for name in reversed(names):
+        call = _FLAGS[name](call)
+    return call
 
 
 def motif_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -42,16 +67,31 @@ def motif_options(command: Callable[..., None]) -> Callable[..., None]:
 
     The command has an argument MOTIF, the name.
     """
+    return _add_flags(command, tuple(_FLAGS), read_motif)
 
-    @functools.wraps(command)
-    def call(*args: Any, motif: str, **given: Any) -> None:
-        flags = {name: given.pop(name) for name in _NAMES}
-        asked, options = read_motif(motif, **flags)
-        command(*args, motif=asked, engine_options=options, **given)
 
-    for flag in reversed(_FLAGS):
-        call = flag(call)
-    return call
+def listed_motif_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags of motifs that are listed, as :func:`motif_options` does."""
+    return _add_flags(command, _LISTED, _read_listed)
+
+
+def _read_listed(name: str, p: int | None, q: int | None, anchor: str | None) -> tuple[Motif, dict[str, str]]:
+    """Return the motif and the options of its engine.
+
+    Raises
+    ------
+    UnsupportedError
+        For a motif that cannot be listed.
+    InputError
+        When a size is missing.
+    """
+    if name != Biclique.name:
+        motif = motif_from_json({"name": name})
+        raise UnsupportedError(f"{motif.title} cannot be listed; biclique with -p and -q can")
+    if p is None or q is None:
+        missing = " and ".join(f"-{side}" for side, size in (("p", p), ("q", q)) if size is None)
+        raise InputError(f"a listing needs {missing} with a number: it has bicliques of one size")
+    return Biclique(p, q), {} if anchor is None else {"anchor": anchor}
 
 
 def read_motif(

@@ -9,8 +9,7 @@ import click
 
 import papilio
 from papilio.cli.options import ENGINE_OPTION, JSON_FLAG
-from papilio.cli.report import print_json, report_count, say
-from papilio.motifs import motif_from_json
+from papilio.cli.report import print_json, report_count, report_listing, say
 
 if TYPE_CHECKING:
     from papilio.tasks.jobdir import JobStatus, SessionInfo
@@ -24,11 +23,18 @@ def report_job_count(result: CountResult, as_json: bool) -> None:
     if as_json:
         print_json(result.to_json())
         return
-    report_count(result)
+    from papilio.tasks.result import ListingResult
+
+    done = "counted"
+    if isinstance(result, ListingResult):
+        report_listing(result)
+        done = "listed"
+    else:
+        report_count(result)
     if result.reused:
-        say(f"job {result.job_directory}: finished before; nothing was counted now")
+        say(f"job {result.job_directory}: finished before; nothing was {done} now")
     elif result.leases_before:
-        say(f"job {result.job_directory}: resumed, {result.leases_before} leases were counted before")
+        say(f"job {result.job_directory}: resumed, {result.leases_before} leases were {done} before")
     elif result.job_directory is not None:
         say(f"job {result.job_directory}: finished")
 
@@ -50,7 +56,7 @@ def jobs(root: str, as_json: bool) -> None:
         if isinstance(each, tuple):
             click.echo(f"damaged      {each[0]}: {each[1]}")
         else:
-            click.echo(f"{each.state:11}  {_share(each):>6}  {_title(each)} per {each.per}  {each.path}")
+            click.echo(f"{each.state:11}  {_share(each):>6}  {each.title}  {each.path}")
 
 
 @click.command()
@@ -114,10 +120,6 @@ def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: 
         )
 
 
-def _title(found: JobStatus) -> str:
-    return motif_from_json(found.motif).title
-
-
 def _share(found: JobStatus) -> str:
     """Return the progress in percent; 100 only for a finished job."""
     return f"{100.0 if found.state == 'finished' else min(found.share * 100, 99.9):.1f}%"
@@ -138,7 +140,7 @@ def _status_lines(found: JobStatus) -> list[str]:
     lines = [
         f"job         {found.path}",
         f"state       {state}",
-        f"question    {_title(found)} per {found.per} in {found.source or 'a graph in memory'}",
+        f"question    {found.title} in {found.source or 'a graph in memory'}",
         f"graph       {found.graph_hash}",
         f"plan        {found.plan_key or 'not yet made'}",
         f"progress    {_share(found)}: {found.leases:,} leases, {found.items_done:,} of {found.items:,} items",

@@ -8,7 +8,7 @@ import click
 
 import papilio
 from papilio.cli.jobdirs import report_job_count
-from papilio.cli.options import job_options
+from papilio.cli.options import JOB_OPTION, job_options
 from papilio.cli.report import plan_lines, print_json
 from papilio.motifs import Motif
 
@@ -20,12 +20,7 @@ __all__ = ["count", "plan"]
 @click.option(
     "--output", type=click.Path(), help="Parquet file for the counts per vertex or edge, or the table."
 )
-@click.option(
-    "--job",
-    type=click.Path(),
-    metavar="DIR",
-    help="Job directory that keeps every finished lease; the same command again goes on where it ended.",
-)
+@JOB_OPTION
 def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Count MOTIF (butterfly or biclique) in the graph STORE.
 

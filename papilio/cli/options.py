@@ -11,7 +11,17 @@ import click
 from papilio.cli.asked import motif_options
 from papilio.motifs import GRANULARITIES
 
-__all__ = ["ENGINE_OPTION", "INTEGER", "JSON_FLAG", "SIZE", "job_options", "parse_numbers", "parse_size"]
+__all__ = [
+    "ENGINE_OPTION",
+    "INTEGER",
+    "JOB_OPTION",
+    "JSON_FLAG",
+    "SIZE",
+    "job_options",
+    "parse_numbers",
+    "parse_size",
+    "run_options",
+]
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -97,18 +107,19 @@ CLUSTER_OPTION = click.option(
 )  # fmt: skip
 
 
-def job_options(
+JOB_OPTION = click.option(
+    "--job",
+    type=click.Path(),
+    metavar="DIR",
+    help="Job directory that keeps every finished lease; the same command again goes on where it ended.",
+)
+
+
+def run_options(
     command: Callable[..., None], cluster_option: Callable[..., Any] = CLUSTER_OPTION
 ) -> Callable[..., None]:
-    """Add the flags that ``plan``, ``count`` and ``submit count`` share."""
+    """Add the flags that say where a job runs, and ``--json``."""
     options: list[Callable[..., Any]] = [
-        click.argument("motif"),
-        click.argument("store", type=click.Path()),
-        motif_options,
-        click.option(
-            "--per", type=click.Choice(GRANULARITIES), default="total", show_default=True,
-            help="Count in all, for every vertex of both layers, or for every edge.",
-        ),
         cluster_option,
         click.option(
             "--engine", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
@@ -119,6 +130,25 @@ def job_options(
             help="Worker processes (local), GPUs (cuda), or workers to wait for (an existing cluster).",
         ),
         JSON_FLAG,
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def job_options(
+    command: Callable[..., None], cluster_option: Callable[..., Any] = CLUSTER_OPTION
+) -> Callable[..., None]:
+    """Add the flags that ``plan``, ``count`` and ``submit count`` share."""
+    command = run_options(command, cluster_option)
+    options: list[Callable[..., Any]] = [
+        click.argument("motif"),
+        click.argument("store", type=click.Path()),
+        motif_options,
+        click.option(
+            "--per", type=click.Choice(GRANULARITIES), default="total", show_default=True,
+            help="Count in all, for every vertex of both layers, or for every edge.",
+        ),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)

@@ -12,9 +12,18 @@ if TYPE_CHECKING:
 
     from papilio.storage.store import GraphStore
     from papilio.tasks.plan import CountPlan
-    from papilio.tasks.result import CountResult
+    from papilio.tasks.result import CountResult, ListingResult
 
-__all__ = ["info_lines", "plan_lines", "print_json", "report_count", "report_store", "say", "table_lines"]
+__all__ = [
+    "info_lines",
+    "plan_lines",
+    "print_json",
+    "report_count",
+    "report_listing",
+    "report_store",
+    "say",
+    "table_lines",
+]
 
 
 MATRIX_WIDTH = 120
@@ -54,15 +63,32 @@ def report_count(result: CountResult) -> None:
         f"{result.motif.title}: {result.count:,} in {graph['n_u']:,} x {graph['n_v']:,} vertices, "
         f"{_n(graph['n_edges'], 'edge')}"
     )
-    say(
-        f"engine {result.engine}, {_n(len(result.workers), 'worker')} ({result.cluster}), "
-        f"{_n(result.items, 'work item')} in {_n(result.leases, 'lease')}, each counted once"
-    )
-    say(f"{result.work:,} {result.work_unit}, {result.work_per_second:,.0f} per second")
-    say("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in result.seconds.items()))
+    _say_run(result, "counted")
     if result.output is not None:
         what = "table" if result.motif.is_table else f"counts per {result.per}"
         say(f"{what}: {result.output}")
+
+
+def report_listing(result: ListingResult) -> None:
+    """Write the directory of a listing; then how many rows it has, and the proof of work."""
+    click.echo(result.output)
+    say(f"{result.motif.title}: {result.rows:,} listed in {_n(result.files, 'file')}")
+    if result.limit_reached:
+        name, *flags = result.motif.words
+        say(
+            f"the limit of {result.listing.limit:,} was reached, there may be more: "
+            f"papilio count {name} {result.graph['path'] or 'STORE'} {' '.join(flags)} says how many"
+        )
+    _say_run(result, "listed")
+
+
+def _say_run(result: CountResult, done: str) -> None:
+    say(
+        f"engine {result.engine}, {_n(len(result.workers), 'worker')} ({result.cluster}), "
+        f"{_n(result.items, 'work item')} in {_n(result.leases, 'lease')}, each {done} once"
+    )
+    say(f"{result.work:,} {result.work_unit}, {result.work_per_second:,.0f} per second")
+    say("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in result.seconds.items()))
 
 
 def table_lines(table: Mapping[tuple[int, int], int]) -> list[str]:
@@ -94,8 +120,7 @@ def plan_lines(made: CountPlan) -> list[str]:
     work = [lease.work for lease in made.leases]
     return [
         f"plan        {made.key}",
-        f"question    {job.motif.title} per {job.per}"
-        + "".join(f", {name} {value}" for name, value in job.options),
+        f"question    {job.title}" + "".join(f", {name} {value}" for name, value in job.options),
         f"graph       {job.source}: {job.n_u:,} x {job.n_v:,} vertices, {_n(job.n_edges, 'edge')}",
         f"tasks       {_n(len(made.leases), 'lease')} for {_n(made.n_workers, 'worker')}, engine {made.engine}",
         f"work        {_n(made.n_items, 'item')}, {made.total_work:,} {made.work_unit}, "

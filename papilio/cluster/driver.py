@@ -15,9 +15,10 @@ from papilio.cluster.executor import Executor, choose_engine
 from papilio.cluster.task_source import TaskList
 from papilio.errors import ClusterError, ExecutionError, StoreError
 from papilio.kernels.engine import Partial
-from papilio.tasks.fold import PartialFold
+from papilio.storage.listings import ListingShard
 from papilio.tasks.job import EngineChoice, JobSpec, PrepareTask
 from papilio.tasks.jobsession import JobSession
+from papilio.tasks.listing import ListingFold, make_fold
 from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import CountPlan, make_plan
 from papilio.tasks.root_counter import RootCounter
@@ -52,6 +53,8 @@ class JobOutcome:
         Leases that each worker answered now.
     n_leases_before : int
         Leases that earlier sessions of the job had finished.
+    listed : tuple of ListingShard
+        What the leases of a listing wrote, in the order of the items.
     """
 
     plan: CountPlan
@@ -61,6 +64,7 @@ class JobOutcome:
     worker_peak_bytes: int
     n_leases_by_worker: dict[str, int]
     n_leases_before: int = 0
+    listed: tuple[ListingShard, ...] = ()
 
 
 @contextmanager
@@ -118,6 +122,8 @@ def plan_job(
     """
     executor.refresh()
     name, reason, workers = choose_engine(executor, engine)
+    if job.listing is not None:
+        reason = "bicliques are listed on CPUs"
     memory = require_memory(job, name, workers)
     listener(PhaseStarted("plan"))
     executor.check_source(job, workers)
@@ -144,7 +150,7 @@ def count_job(
     listener: Listener,
     session: JobSession | None = None,
 ) -> JobOutcome:
-    """Plan a job and run it to its answer.
+    """Plan a job and run it to its answer; a listing only until it has as many rows as are asked for.
 
     Parameters
     ----------
@@ -153,7 +159,8 @@ def count_job(
     job : JobSpec
     engine : {"auto", "cpu", "gpu"}
     shard_parent : Path or None
-        Where the vectors of partials pass through; None when the executor runs in this process.
+        Where the vectors of partials pass through; None when the executor runs in this process. For a listing
+        without a session: where its leases write, which is left to the caller.
     listener : callable
         Told of every event.
     session : JobSession, optional
@@ -182,14 +189,15 @@ def count_job(
     listener(PlanMade(plan))
     peak_bytes = max(report.peak_bytes for report in reports)
     by_worker = dict.fromkeys((worker.name for worker in workers), 0)
-    fold, fold_s, started = PartialFold(plan, keep_shards=session is not None), 0.0, perf_counter()
+    fold, fold_s, started = make_fold(plan, keep_shards=session is not None), 0.0, perf_counter()
     with _shard_directory(executor, plan, shard_parent, session) as directory:
         if session is not None:
             for result in session.finished_leases:
                 fold.add(result)
         listener(PhaseStarted("run"))
         counter = RootCounter(plan, run_id, directory, finish_others=session is not None)
-        for result in executor.run(run_lease, counter, workers, LEASES_IN_FLIGHT):
+        results = iter(()) if fold.is_full else executor.run(run_lease, counter, workers, LEASES_IN_FLIGHT)
+        for result in results:
             if result.start == result.stop:
                 continue
             fold_started = perf_counter()
@@ -201,10 +209,15 @@ def count_job(
             by_worker[result.worker] = by_worker.get(result.worker, 0) + 1
             table = plan.partitions[result.partition].table
             listener(LeaseFinished(result, table.work_between(result.start, result.stop)))
-        counter.require_all()
+            if fold.is_full:
+                break
+        del results
+        if not fold.is_full:
+            counter.require_all()
     partial = fold.finish()
     seconds |= {"run": perf_counter() - started - fold_s, "fold": fold_s}
-    return JobOutcome(plan, workers, partial, seconds, peak_bytes, by_worker, len(before))
+    listed = fold.shards if isinstance(fold, ListingFold) else ()
+    return JobOutcome(plan, workers, partial, seconds, peak_bytes, by_worker, len(before), listed)
 
 
 def _shard_directory(
@@ -213,6 +226,8 @@ def _shard_directory(
     """Give the directory for the vectors of leases: the job's, one of this run alone, or none."""
     if session is not None:
         return nullcontext(session.begin(plan, executor.name))
+    if plan.job.listing is not None:
+        return nullcontext(str(shard_parent))
     if executor.in_process or not plan.job.vector_entries:
         return nullcontext()
     if shard_parent is None:

@@ -51,6 +51,7 @@ class ProgressBar:
             speed_estimate_period=_SPEED_PERIOD_S,
         )
         self._task = self._bar.add_task(_PHASES["start"], total=None)
+        self._lists = False
 
     def __enter__(self) -> Self:
         if self._shown:
@@ -67,8 +68,10 @@ class ProgressBar:
         """Draw what an event changes."""
         match event:
             case PhaseStarted(name):
-                self._bar.update(self._task, description=_PHASES[name])
+                lists = self._lists and name == "run"
+                self._bar.update(self._task, description="listing" if lists else _PHASES[name])
             case PlanMade(plan):
+                self._lists = plan.job.listing is not None
                 self._bar.reset(self._task, total=max(plan.total_work, 1), completed=plan.work_finished)
             case LeaseFinished(_, work):
                 self._bar.update(self._task, advance=work)

@@ -66,7 +66,7 @@ class ListingShard:
 
 def _schema(names: LayerNames, sizes: tuple[int, int], question: Mapping[str, Any]) -> pa.Schema:
     fields = [
-        pa.field(layer, pa.list_(pa.field("item", each.type, nullable=False), size), nullable=False)
+        pa.field(layer, pa.list_(pa.field("element", each.type, nullable=False), size), nullable=False)
         for layer, each, size in zip(("u", "v"), names, sizes, strict=True)
     ]
     metadata = {

@@ -44,6 +44,11 @@ class PartialFold:
         self._book = LeaseBook([partition.n_items for partition in plan.partitions])
         self._partial = Partial(0, 0, 0, _zero_vectors(plan.job))
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no further lease is needed: a count needs all of them."""
+        return False
+
     def add(self, result: LeaseResult) -> None:
         """Add one result.
 

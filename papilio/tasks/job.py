@@ -25,7 +25,7 @@ from papilio.motifs import (
     motif_to_json,
 )
 
-__all__ = ["ENGINE_CHOICES", "EngineChoice", "JobSpec", "LeaseTask", "PrepareTask", "digest"]
+__all__ = ["ENGINE_CHOICES", "EngineChoice", "JobSpec", "LeaseTask", "PrepareTask", "digest", "name_question"]
 
 EngineChoice = Literal["auto", "cpu", "gpu"]
 """``auto`` takes the GPUs where the workers have them; the others are taken at their word or refused."""
@@ -37,6 +37,11 @@ def digest(data: Any) -> str:
     """Return 32 hexadecimal digits that identify a JSON value."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def name_question(motif: Motif, per: str, listing: Listing | None) -> str:
+    """Return what a job asks, for people."""
+    return f"{motif.title} per {per}" if listing is None else f"listing of {motif.title}, {listing.title}"
 
 
 @dataclass(frozen=True)
@@ -111,9 +116,7 @@ class JobSpec:
     @property
     def title(self) -> str:
         """What is asked, for people."""
-        if self.listing is None:
-            return f"{self.motif.title} per {self.per}"
-        return f"listing of {self.motif.title}, {self.listing.title}"
+        return name_question(self.motif, self.per, self.listing)
 
     @property
     def rate_name(self) -> str:

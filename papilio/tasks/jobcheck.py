@@ -10,10 +10,11 @@ import numpy as np
 
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.storage.store import open_store
-from papilio.tasks.fold import PartialFold
 from papilio.tasks.jobdir import JobDirectory
 from papilio.tasks.jobhistory import JobHistory
+from papilio.tasks.listing import make_fold
 from papilio.tasks.plan import CountPlan
+from papilio.tasks.result import ListingResult
 
 __all__ = ["JobCheck", "check_job"]
 
@@ -66,8 +67,10 @@ def check_job(directory: JobDirectory) -> JobCheck:
         raise InputError(f"the job of {directory.root} is not finished; run papilio resume {directory.root}")
     answer, history, plan = directory.answer(), directory.history(), directory.plan()
     _check_end(directory, answer, history)
-    directory.book(plan, history).require_complete()
     result = directory.result()
+    book = directory.book(plan, history)
+    if not (isinstance(result, ListingResult) and result.limit_reached):
+        book.require_complete()
     if result.plan_key != plan.key:
         raise ExecutionError(f"{directory.root}: the answer is of plan {result.plan_key}, not {plan.key}")
     n_shards = _check_sums(directory, plan, history)
@@ -101,7 +104,7 @@ def _check_sums(directory: JobDirectory, plan: CountPlan, history: JobHistory) -
             if size != n_bytes:
                 raise StoreError(f"{lease.shard.path} has {size} bytes; the ledger says {n_bytes}")
     finished = tuple((lease.partition, lease.start, lease.stop) for lease in history.leases)
-    fold = PartialFold(replace(plan, leases=(), finished=finished), keep_shards=True)
+    fold = make_fold(replace(plan, leases=(), finished=finished), keep_shards=True)
     for lease in history.leases:
         fold.add(lease)
     partial, result = fold.finish(), directory.result()

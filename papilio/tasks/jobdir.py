@@ -3,7 +3,7 @@
     job.json          what is asked, by which version of Papilio, with which settings
     plan.json         the plan of the first session; its key identifies the items
     ledger.jsonl      sessions and finished leases, see :mod:`papilio.storage.ledger`
-    shards/N/         vectors of the leases that session N finished
+    shards/N/         vectors of the leases that session N finished, or what they listed
     vectors.parquet   their sum, once the job is finished
     result.json       the answer; its presence makes the job finished
     control/          of a job that was given to a cluster, see :mod:`papilio.tasks.jobcontrol`
@@ -207,6 +207,7 @@ class JobDirectory:
             ),
             motif=motif_to_json(job.motif),
             per=job.per,
+            listing=None if job.listing is None else job.question["listing"],
             graph_hash=job.graph_hash,
             source=self.source,
             plan_key=self.plan_key,
@@ -248,7 +249,8 @@ class JobDirectory:
 
 
 def _name(job: JobSpec) -> str:
-    return f"{json.dumps(motif_to_json(job.motif))} per {job.per} in graph {job.graph_hash}"
+    asked = f"{json.dumps(motif_to_json(job.motif))} per {job.per} in graph {job.graph_hash}"
+    return asked if job.listing is None else f"listing {json.dumps(job.question['listing'])} of {asked}"
 
 
 def _options(job: JobSpec) -> str:

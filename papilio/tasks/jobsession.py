@@ -26,7 +26,7 @@ from papilio.tasks.jobhistory import JobHistory
 from papilio.tasks.jobstatus import CANCELLED
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.result import CountResult
+from papilio.tasks.result import CountResult, ListingResult
 from papilio.tasks.run import LeaseResult
 
 __all__ = ["JobSession", "settings_of"]
@@ -157,7 +157,7 @@ class JobSession:
         return [(lease.partition, lease.start, lease.stop) for lease in self._history.leases]
 
     def begin(self, plan: CountPlan, cluster: str) -> str | None:
-        """Note that leases are about to run; return the directory for their shards, if the job has vectors.
+        """Note that leases are about to run; return the directory for their shards, if it has any.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class JobSession:
             }
         )
         self._open = True
-        if not self._job.vector_entries:
+        if not self._job.has_shards:
             return None
         shards = self.root / "shards" / str(self._number)
         try:
@@ -238,7 +238,7 @@ class JobSession:
                 "path": str(path.relative_to(self.root)),
                 "checksum": result.shard.checksum,
                 "n_bytes": n_bytes,
-                "n_values": self._job.vector_entries,
+                "n_values": self._job.vector_entries if self._job.listing is None else result.total,
             }
         self._ledger.append({"type": "lease", "session": self._number, **fields})
         if JobControl(self.root).is_cancelled(holder=self._ledger.token):
@@ -252,12 +252,13 @@ class JobSession:
         Raises
         ------
         TilingError
-            Unless the registered leases tile every partition.
+            Unless the registered leases tile every partition, or a listing has reached its limit.
         StoreError
             When it cannot be written; the ledger stays, and the next session only has to finish.
         """
         assert self._book is not None, "begin comes first"
-        self._book.require_complete()
+        if not (isinstance(result, ListingResult) and result.limit_reached):
+            self._book.require_complete()
         checksum = None
         if vectors:
             path = self.root / "vectors.parquet"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from papilio.motifs import Listing, motif_from_json
 from papilio.storage.ledger import Holder
+from papilio.tasks.job import name_question
 from papilio.tasks.jobcontrol import Coordinator, JobControl, Submission
 from papilio.tasks.jobhistory import JobHistory, SessionInfo
 
@@ -38,6 +40,8 @@ class JobStatus:
     motif : dict
         Name and parameters.
     per : str
+    listing : dict or None
+        Which motifs are listed; None for a count.
     graph_hash : str
     source : str or None
         The store; None for a graph in memory.
@@ -52,7 +56,7 @@ class JobStatus:
     work_done, work : int
         Their predicted work units.
     count : int or None
-        The answer, once there is one.
+        The answer, once there is one; of a listing the number of its rows.
     holder : Holder or None
         The process that runs the job now.
     sessions : tuple of SessionInfo
@@ -82,6 +86,13 @@ class JobStatus:
     sessions: tuple[SessionInfo, ...]
     submission: Submission | None = None
     coordinator: Coordinator | None = None
+    listing: dict[str, Any] | None = None
+
+    @property
+    def title(self) -> str:
+        """What is asked, for people; as :attr:`papilio.tasks.job.JobSpec.title`."""
+        listing = None if self.listing is None else Listing.from_json(self.listing)
+        return name_question(motif_from_json(self.motif), self.per, listing)
 
     @property
     def share(self) -> float:

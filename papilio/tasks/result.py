@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Granularity, Motif, motif_from_json
+from papilio.motifs import Granularity, Listing, Motif, motif_from_json
 from papilio.storage.store import GraphStore
 from papilio.tasks.cells import cells_from_json, cells_to_json
 from papilio.tasks.plan import Decision
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["CountResult", "TopEntry", "find_top", "result_from_json"]
+__all__ = ["CountResult", "ListingResult", "TopEntry", "find_top", "result_from_json"]
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,37 @@ class CountResult:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class ListingResult(CountResult):
+    """A listing; ``count`` is the number of its rows and ``output`` its directory.
+
+    Attributes
+    ----------
+    listing : Listing
+        What limits it.
+    limit_reached : bool
+        Whether it ended at its limit, so that there may be more.
+    files : int
+        Parquet files in the directory.
+    """
+
+    listing: Listing = field(default_factory=Listing)
+    limit_reached: bool = False
+    files: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Number of motifs listed."""
+        return self.count
+
+    def to_json(self) -> dict[str, Any]:
+        """Return one JSON object: that of a count, and ``listing``, ``limit_reached`` and ``files``."""
+        own = {"listing": asdict(self.listing), "limit_reached": self.limit_reached, "files": self.files}
+        return {**super().to_json(), **own}
+
+
 def result_from_json(data: dict[str, Any], vectors: dict[str, NDArray[np.uint64]]) -> CountResult:
-    """Rebuild a result from :meth:`CountResult.to_json`'s form and the vectors that it leaves out."""
+    """Rebuild a result from the JSON form of a count or a listing, and the vectors that it leaves out."""
     details = data["worker_details"]
     kept = [{name: value for name, value in worker.items() if name != "leases"} for worker in details]
     unit = next(name for name in data["work"] if not name.endswith("_per_second"))
@@ -168,7 +197,16 @@ def result_from_json(data: dict[str, Any], vectors: dict[str, NDArray[np.uint64]
         "peak_memory_bytes", "output",
     )  # fmt: skip
     job = data["job"] or {"path": None, "leases_before": 0, "reused": False}
-    return CountResult(
+    kind: Any = CountResult
+    extra: dict[str, Any] = {}
+    if "listing" in data:
+        kind = ListingResult
+        extra = {
+            "listing": Listing.from_json(data["listing"]),
+            "limit_reached": data["limit_reached"],
+            "files": data["files"],
+        }
+    result: CountResult = kind(
         **{name: data[name] for name in same},
         motif=motif_from_json({"name": data["motif"], **data["parameters"]}),
         workers=tuple(WorkerInfo.from_json(worker) for worker in kept),
@@ -182,7 +220,9 @@ def result_from_json(data: dict[str, Any], vectors: dict[str, NDArray[np.uint64]
         job_directory=job["path"],
         leases_before=job["leases_before"],
         reused=job["reused"],
+        **extra,
     )
+    return result
 
 
 def find_top(

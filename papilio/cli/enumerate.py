@@ -1,0 +1,79 @@
+"""The command that lists motifs one by one: enumerate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+import papilio
+from papilio.cli.asked import listed_motif_options
+from papilio.cli.jobdirs import report_job_count
+from papilio.cli.options import INTEGER, JOB_OPTION, run_options
+from papilio.cli.report import plan_lines, print_json
+from papilio.errors import InputError
+from papilio.motifs import Motif
+
+__all__ = ["enumerate_"]
+
+
+@click.command("enumerate")
+@click.argument("motif")
+@click.argument("store", type=click.Path())
+@listed_motif_options
+@click.option("--output", type=click.Path(), metavar="DIR", help="Directory to make, of Parquet files.")
+@click.option("--limit", type=INTEGER, metavar="N", help="Most bicliques that are listed.")
+@click.option("--no-limit", is_flag=True, help="List all of them, however many they are.")
+@click.option(
+    "--with-u", multiple=True, metavar="LABEL", help="Only those that hold this vertex of U; may be repeated."
+)
+@click.option(
+    "--with-v", multiple=True, metavar="LABEL", help="Only those that hold this vertex of V; may be repeated."
+)
+@JOB_OPTION
+@click.option("--dry-run", is_flag=True, help="Show how they would be listed; list nothing.")
+@run_options
+def enumerate_(
+    motif: Motif,
+    store: str,
+    as_json: bool,
+    engine_options: dict[str, str],
+    output: str | None,
+    limit: int | None,
+    no_limit: bool,
+    job: str | None,
+    dry_run: bool,
+    **options: Any,
+) -> None:
+    """List the bicliques of one size in the graph STORE: each is a row of Parquet files.
+
+    The rows have the columns u and v, lists of the labels of its vertices. The path of the directory goes to standard
+    output, everything else to standard error. papilio count says how many there are, without listing them.
+
+    \b
+    papilio enumerate biclique STORE -p 3 -q 4 --limit 1000 --output bicliques
+    papilio enumerate biclique STORE -p 3 -q 4 --no-limit --with-u Evelyn --output bicliques
+    """
+    if limit is not None and no_limit:
+        raise InputError(f"--limit {limit} and --no-limit contradict each other; give one of them")
+    if dry_run:
+        made = papilio.plan_listing(store, motif, limit=limit, options=engine_options, **options)
+        if as_json:
+            print_json(made.to_json())
+        else:
+            click.echo("\n".join(plan_lines(made)))
+        return
+    if limit is None and not no_limit:
+        raise InputError(
+            "how many? give --limit N, or --no-limit for all of them: there may be very many; "
+            f"papilio count {' '.join(motif.words)} {store} says how many"
+        )
+    if output is None:
+        raise InputError("where to? give --output DIR, a directory to make")
+    from papilio.cluster.progress import ProgressBar
+
+    with ProgressBar() as bar:
+        result = papilio.enumerate_motifs(
+            store, motif, output=output, limit=limit, job=job, progress=bar, options=engine_options, **options
+        )
+    report_job_count(result, as_json)
