@@ -7,6 +7,7 @@ trees by how many vertices are held and how many are free on either side. Here t
 from __future__ import annotations
 
 from math import comb
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from papilio.motifs import Biclique
 
 __all__ = [
     "Cells",
+    "Layers",
     "Leaf",
     "add_cells",
     "choose_modulo",
@@ -29,6 +31,22 @@ __all__ = [
 
 Cells = dict[tuple[int, int], int]
 """Counts by (p, q), without those that are 0."""
+
+
+class Layers(Protocol):
+    """What stars depend on: sizes and degrees of the layers, as a graph has them, on the host."""
+
+    @property
+    def n_u(self) -> int: ...
+
+    @property
+    def n_v(self) -> int: ...
+
+    @property
+    def degree_u(self) -> NDArray[np.int64]: ...
+
+    @property
+    def degree_v(self) -> NDArray[np.int64]: ...
 
 
 def count_stars(degrees: NDArray[np.int64], least: int, most: int) -> dict[int, int]:
@@ -50,7 +68,7 @@ def count_stars(degrees: NDArray[np.int64], least: int, most: int) -> dict[int, 
     return stars
 
 
-def closed_cells(graph: BipartiteGraph, motif: Biclique) -> Cells:
+def closed_cells(graph: Layers, motif: Biclique) -> Cells:
     """Return the counts that ``motif`` asks for with p = 1 or q = 1: stars, by (p, q)."""
     cells: Cells = {}
     if motif.p in (None, 1):

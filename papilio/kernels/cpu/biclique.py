@@ -21,7 +21,7 @@ from papilio.kernels.biclique_forms import (
 )
 from papilio.kernels.cpu import biclique_search as search
 from papilio.kernels.cpu.biclique_core import Rows, transpose_rows
-from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
+from papilio.kernels.cpu.biclique_index import BicliqueIndex, BicliqueItems, build_biclique_index
 from papilio.kernels.cpu.biclique_local import Around, LeftGraph, make_around
 from papilio.kernels.cpu.biclique_pairs import places_after
 from papilio.kernels.cpu.biclique_vertices import VertexCounts, make_vertex_counts, search_item_vertices
@@ -83,7 +83,7 @@ class PreparedBicliqueCpu:
         return self.index.nbytes + sum(array.nbytes for array in extra)
 
 
-def choose_algorithm(index: BicliqueIndex, asked: str, per: Granularity = "total") -> str:
+def choose_algorithm(index: BicliqueItems, asked: str, per: Granularity = "total") -> str:
     """Return ``enumerate``, ``pivot`` or ``auto`` (both race): what counts the children of this index.
 
     0. For every vertex: ``enumerate``, which knows the vertices of its leaves.

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_forms import Cells, add_cells, closed_cells, expand_sizes, turn
+from papilio.kernels.biclique_forms import Cells, Layers, add_cells, closed_cells, expand_sizes, turn
 from papilio.kernels.cpu.biclique_core import Core, Ids32, Rows, order_rows, reduce_to_core
 from papilio.kernels.cpu.biclique_pairs import (
     Pairs,
@@ -40,9 +40,14 @@ __all__ = [
     "ITEMS_PER_JOB",
     "LEAST_ITEM_COST",
     "BicliqueIndex",
+    "BicliqueItems",
     "SizeRange",
+    "add_pairs",
     "build_biclique_index",
+    "choose_anchor",
+    "choose_sizes",
     "cut_items",
+    "make_star_item",
 ]
 
 ANCHORS = ("auto", "u", "v")
@@ -72,9 +77,9 @@ class SizeRange:
         return self.most_left < self.least_left or self.most_right < self.least_right
 
 
-@dataclass(frozen=True, eq=False)
-class BicliqueIndex:
-    """A graph ready for both algorithms of both engines. All arrays are C-contiguous, on the host.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BicliqueItems:
+    """What an index knows of its work items, wherever its rows are. All arrays are C-contiguous, on the host.
 
     Attributes
     ----------
@@ -84,16 +89,6 @@ class BicliqueIndex:
         What the search counts, by left and right.
     n_left, n_right : int
         Vertices in the core.
-    indptr : ndarray of int64, shape (n_left + 1,)
-        Row x of ``columns`` is ``[indptr[x], indptr[x + 1])``.
-    columns : ndarray of int32, shape (n_edges of the core,)
-        Right ids of each left vertex, ascending.
-    left_ids, right_ids : ndarray of int32, shape (n_left,) and (n_right,)
-        Original ids within their layers.
-    hop_indptr : ndarray of int64, shape (n_left + 1,)
-        Row x of the next two is ``[hop_indptr[x], hop_indptr[x + 1])``.
-    hop, hop_common : ndarray of int32, shape (n_pairs,)
-        The later left vertices that share at least ``sizes.least_right`` right ones, ascending; how many they share.
     item_root : ndarray of int32, shape (n_items,)
         First left vertex; -1 for the item of a job that is all closed forms.
     item_first, item_last : ndarray of int64, shape (n_items,)
@@ -108,13 +103,6 @@ class BicliqueIndex:
     sizes: SizeRange
     n_left: int
     n_right: int
-    indptr: NDArray[np.int64]
-    columns: NDArray[np.int32]
-    left_ids: NDArray[np.int32]
-    right_ids: NDArray[np.int32]
-    hop_indptr: NDArray[np.int64]
-    hop: NDArray[np.int32]
-    hop_common: NDArray[np.int32]
     item_root: NDArray[np.int32]
     item_first: NDArray[np.int64]
     item_last: NDArray[np.int64]
@@ -138,7 +126,34 @@ class BicliqueIndex:
         return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
 
 
-def _sizes(graph: BipartiteGraph, motif: Biclique, swapped: bool) -> SizeRange:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BicliqueIndex(BicliqueItems):
+    """A graph ready for both algorithms. All arrays are C-contiguous, on the host.
+
+    Attributes
+    ----------
+    indptr : ndarray of int64, shape (n_left + 1,)
+        Row x of ``columns`` is ``[indptr[x], indptr[x + 1])``.
+    columns : ndarray of int32, shape (n_edges of the core,)
+        Right ids of each left vertex, ascending.
+    left_ids, right_ids : ndarray of int32, shape (n_left,) and (n_right,)
+        Original ids within their layers.
+    hop_indptr : ndarray of int64, shape (n_left + 1,)
+        Row x of the next two is ``[hop_indptr[x], hop_indptr[x + 1])``.
+    hop, hop_common : ndarray of int32, shape (n_pairs,)
+        The later left vertices that share at least ``sizes.least_right`` right ones, ascending; how many they share.
+    """
+
+    indptr: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    left_ids: NDArray[np.int32]
+    right_ids: NDArray[np.int32]
+    hop_indptr: NDArray[np.int64]
+    hop: NDArray[np.int32]
+    hop_common: NDArray[np.int32]
+
+
+def choose_sizes(graph: Layers, motif: Biclique, swapped: bool) -> SizeRange:
     """Return what is left to search for: sizes 1 have closed forms."""
 
     def bounds(size: int | None, most: int | None, n: int) -> tuple[int, int]:
@@ -155,14 +170,23 @@ def _wedges(degrees: NDArray[np.int64]) -> int:
     return int((degrees * (degrees - 1) // 2).sum())
 
 
-def _choose_anchor(graph: BipartiteGraph, motif: Biclique) -> bool:
-    """Return whether V is anchored.
+def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
+    """Return whether V is anchored: as asked for, or for ``auto`` by the first of these that decides:
 
-    1. The layer of which only two vertices are taken.
-    2. The one of a given size, where the other has none.
-    3. The one whose pairs have fewer wedges.
+    1. the layer of which only two vertices are taken,
+    2. the one of a given size, where the other has none,
+    3. the one whose pairs have fewer wedges.
+
+    Raises
+    ------
+    InputError
+        For an unknown anchor.
     """
-    two_u, two_v = (_sizes(graph, motif, swapped).most_left == 2 for swapped in (False, True))
+    if anchor not in ANCHORS:
+        raise InputError(f"anchor is {anchor!r}; known: {', '.join(ANCHORS)}")
+    if anchor != "auto":
+        return anchor == "v"
+    two_u, two_v = (choose_sizes(graph, motif, swapped).most_left == 2 for swapped in (False, True))
     if two_u != two_v:
         return two_v
     if (motif.p is None) != (motif.q is None):
@@ -205,6 +229,17 @@ def cut_items(indptr: Ints, child_costs: Ints, most: int) -> tuple[Ids32, Ints, 
     return roots, firsts, lasts, costs
 
 
+def make_star_item() -> tuple[Ids32, Ints, Ints, Ints]:
+    """Return root, first and last child, and cost of the one item of a job that is all closed forms."""
+    return np.array([-1], np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64)
+
+
+def add_pairs(closed: Cells, shared: dict[int, int], sizes: SizeRange, swapped: bool) -> Cells:
+    """Return ``closed`` with the bicliques of two left vertices, from how many pairs share how many right ones."""
+    cells = expand_sizes(shared, 2, range(sizes.least_right, sizes.most_right + 1))
+    return add_cells(closed, turn(cells, swapped))
+
+
 def build_biclique_index(
     graph: BipartiteGraph,
     motif: Biclique,
@@ -235,10 +270,8 @@ def build_biclique_index(
     CapacityError
         When there are more pairs than the memory has room for.
     """
-    if anchor not in ANCHORS:
-        raise InputError(f"anchor is {anchor!r}; known: {', '.join(ANCHORS)}")
-    swapped = _choose_anchor(graph, motif) if anchor == "auto" else anchor == "v"
-    sizes = _sizes(graph, motif, swapped)
+    swapped = choose_anchor(graph, motif, anchor)
+    sizes = choose_sizes(graph, motif, swapped)
     closed = closed_cells(graph, motif)
     nothing = np.empty(0, np.int32)
     if sizes.is_empty:
@@ -248,9 +281,7 @@ def build_biclique_index(
     by_degree = _sort_rising(np.diff(core.rows.indptr))
     rows = order_rows(core.rows, by_degree)
     if sizes.most_left == 2 and not keep_pairs:
-        shared = count_pairs(rows, core.right_ids.size, threads)
-        pairs_of = expand_sizes(shared, 2, range(sizes.least_right, sizes.most_right + 1))
-        closed = add_cells(closed, turn(pairs_of, swapped))
+        closed = add_pairs(closed, count_pairs(rows, core.right_ids.size, threads), sizes, swapped)
         found = Pairs(np.zeros(rows.indptr.size, np.int64), nothing, nothing)
     else:
         limit = available_bytes() if limit_bytes is None else limit_bytes
@@ -262,8 +293,7 @@ def build_biclique_index(
     most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
     roots, firsts, lasts, costs = cut_items(pairs.indptr, child_costs, most)
     if closed and not roots.size:
-        roots, costs = np.array([-1], np.int32), np.ones(1, np.int64)
-        firsts = lasts = np.zeros(1, np.int64)
+        roots, firsts, lasts, costs = make_star_item()
     by_cost = _sort_rising(-costs)
     return BicliqueIndex(
         swapped=swapped,
