@@ -43,6 +43,10 @@ COLLECT_S = 5.0
 LEAST_RUN_S = 0.1
 """A worker is only asked to cut when the first task that it holds has been with it for this long."""
 
+MOST_CUTS = 16
+"""Workers that are asked at the same time, at most: the rest of each is handed out in many leases, and a client that
+is busy with these leaves more workers idle than it helps. It matters on hundreds of workers."""
+
 CUT_ANSWER_S = 3.0
 """How long a worker has to take a request to cut."""
 
@@ -234,17 +238,18 @@ class TaskFlow(Generic[AnyTask, Result]):
         return error
 
     def _cut_tail(self) -> None:
-        """Ask as many busy workers to cut as there are idle ones, the one with most left first."""
+        """Ask as many busy workers to cut as there are idle ones, up to a bound, the one with most left first."""
         idle = sum(not place.held for place in self._places.values())
-        idle -= sum(place.is_cutting for place in self._places.values())
-        if idle <= 0:
+        cutting = sum(place.is_cutting for place in self._places.values())
+        most = min(idle, MOST_CUTS) - cutting
+        if most <= 0:
             return
         left = {
             address: self._left_s(address, place)
             for address, place in self._places.items()
             if place.held and not place.is_cutting
         }
-        for address in sorted(left, key=left.__getitem__, reverse=True)[:idle]:
+        for address in sorted(left, key=left.__getitem__, reverse=True)[:most]:
             # A lease that is cut before it begins answers nothing: each must have run for a while, so that
             # cutting again and again cannot keep a job from ending.
             ran_s = monotonic() - self._places[address].began_at

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
-from papilio.partitioning.lease_policy import MAX_LEASE_S, MIN_LEASE_S, SHORTEST_LEASE_S, choose_lengths
+from papilio.partitioning.lease_policy import (
+    FAIR_PARTS,
+    MAX_LEASE_S,
+    MIN_LEASE_S,
+    SHORTEST_LEASE_S,
+    choose_lengths,
+)
 from papilio.partitioning.rates import work_rate
 from papilio.partitioning.root_ranges import CostTable
 from papilio.partitioning.work_pool import Piece, WorkPool, split_guided
@@ -148,7 +154,7 @@ def test_gaps_are_split_one_by_one() -> None:
 
 def test_lengths_follow_the_job_and_its_vectors() -> None:
     assert choose_lengths(3600, 0).min_s == MIN_LEASE_S
-    assert choose_lengths(10, 0).min_s == 10 / 64
+    assert choose_lengths(50, 0).min_s == 50 / FAIR_PARTS
     assert choose_lengths(0.1, 0).min_s == SHORTEST_LEASE_S
     assert choose_lengths(3600, 2).min_s == 20
     assert choose_lengths(3600, 6).max_s == 60

@@ -140,7 +140,7 @@ def counter_of_same(task: LeaseTask) -> RootCounter:
 
 def test_measured_speeds_size_leases_and_predict_them() -> None:
     """Ten times slower than predicted: leases hold a tenth of the work."""
-    item = int(SPEED * 0.001)
+    item = int(SPEED * 0.004)
     fast, slow = counter_of([item] * 100_000), counter_of([item] * 100_000)
     first = slow.take(2)
     assert first is not None
@@ -162,7 +162,7 @@ def test_measured_speeds_size_leases_and_predict_them() -> None:
 
 def test_speeds_are_in_predicted_work_whatever_an_engine_reports() -> None:
     """Engines whose work is only estimated may report other units of it."""
-    item = int(SPEED * 0.001)
+    item = int(SPEED * 0.004)
     plain, odd = counter_of([item] * 100_000), counter_of([item] * 100_000)
     for counter, reported in ((plain, 1), (odd, 1000)):
         first = counter.take(2)
