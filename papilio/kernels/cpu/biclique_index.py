@@ -229,6 +229,11 @@ def cut_items(indptr: Ints, child_costs: Ints, most: int) -> tuple[Ids32, Ints, 
     return roots, firsts, lasts, costs
 
 
+def order_left(rows: Rows, pairs: Pairs) -> NDArray[np.int64]:
+    """Return the left vertices in the order of the search: by rising number of pairs, ties as they come."""
+    return _sort_rising(count_partners(pairs))
+
+
 def make_star_item() -> tuple[Ids32, Ints, Ints, Ints]:
     """Return root, first and last child, and cost of the one item of a job that is all closed forms."""
     return np.array([-1], np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64)
@@ -286,7 +291,7 @@ def build_biclique_index(
     else:
         limit = available_bytes() if limit_bytes is None else limit_bytes
         found = find_pairs(rows, core.right_ids.size, sizes.least_right, threads, limit)
-    order = _sort_rising(count_partners(found))
+    order = order_left(rows, found)
     pairs = lay_pairs(found, order)
     rows = order_rows(rows, order)
     child_costs = _child_costs(pairs, sizes.most_left > 2)

@@ -118,6 +118,40 @@ def _count_shared(around: Around, n: int, histogram: Ints) -> None:
 
 
 @compiled
+def _forget(around: Around, n: int) -> None:
+    """Leave out the candidates: too few to be counted."""
+    for i in range(n):
+        around.shared[around.met[i]] = 0
+
+
+@compiled
+def _enumerate_children(
+    around: Around,
+    levels: Levels,
+    histogram: Ints,
+    hop_common: Ids32,
+    span: tuple[int, int, int],
+    limits: Limits,
+) -> int:
+    """Count below the children ``[first, last)`` of a root whose children begin at ``top``; return the work."""
+    top, first, last = span
+    take, least = limits[0] - 2, limits[2]
+    work = 0
+    for at in range(first, last):
+        n, walked = seek_candidates(around, at - top, least)
+        work += walked
+        if take == 1:
+            _count_shared(around, n, histogram)
+        elif n < take:
+            _forget(around, n)
+        else:
+            n_words = words_of(hop_common[at])
+            set_bits(around, at - top, n, n_words, levels.rows)
+            work += count_subsets(levels, n_words, n, take, least, histogram, NO_BUDGET)
+    return work
+
+
+@compiled
 def _search_child(
     around: Around,
     stack: MatrixStack,
@@ -128,20 +162,12 @@ def _search_child(
     limits: Limits,
     algorithm: int,
 ) -> int:
-    """Count below one child; return the work, or TABLE_FULL with the rows kept in ``levels``."""
+    """Count below one child; return the work, or TABLE_FULL with nothing counted."""
     n, walked = seek_candidates(around, kid, limits[2])
-    take = limits[0] - 2
-    if algorithm != PIVOT and take == 1:
-        _count_shared(around, n, counts.histogram)
+    if n < limits[0] - 2:
+        _forget(around, n)
         return walked
-    if n < take:
-        for i in range(n):
-            around.shared[around.met[i]] = 0
-        return walked
-    n_words = words_of(common)
-    set_bits(around, kid, n, n_words, levels.rows)
-    if algorithm == ENUMERATE or (algorithm == RACE and take == 2):
-        return walked + count_subsets(levels, n_words, n, take, limits[2], counts.histogram, NO_BUDGET)
+    set_bits(around, kid, n, words_of(common), levels.rows)
     if algorithm == RACE:
         work = _race(stack, levels, counts, n, common, limits)
     else:
@@ -182,6 +208,12 @@ def search_items(
             continue
         open_root(graph, around, root, first)
         top = graph.hop_indptr[root]
+        if algorithm == ENUMERATE:
+            span = top, first, lasts[item]
+            counts.work[0] += _enumerate_children(
+                around, levels, counts.histogram, graph.hop_common, span, limits
+            )
+            continue
         for at in range(first, lasts[item]):
             common = int(graph.hop_common[at])
             work = _search_child(around, stack, levels, counts, at - top, common, limits, algorithm)

@@ -1,0 +1,253 @@
+"""(p,q)-bicliques: one size or all sizes, by each algorithm, anchored layer and order of its vertices.
+
+python -m benchmarks.biclique --engine cpu --threads 1 --data ../shared/data
+python -m benchmarks.biclique --cases marvel:4,4 --algorithms enumerate,pivot --anchors u,v --orders all
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.cases import Case, load_case
+from benchmarks.harness import describe_machine
+from papilio.errors import UnsupportedError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu import biclique_index
+from papilio.kernels.cpu.biclique_core import Rows
+from papilio.kernels.cpu.biclique_pairs import Pairs, count_partners
+from papilio.kernels.engine import EngineName, load_engine
+from papilio.motifs import Biclique
+
+__all__ = ["CASES", "BicliqueCase", "Row", "measure"]
+
+
+@dataclass(frozen=True)
+class BicliqueCase:
+    """A question about one graph, with answers that other programs gave.
+
+    Attributes
+    ----------
+    graph : str
+        Its name in :mod:`benchmarks.cases`.
+    motif : Biclique
+    answers : dict of (int, int) to int
+        By (p, q): all for one size, some of a table.
+    peers_s : dict of str to float
+        What other systems needed on one CPU thread.
+    """
+
+    graph: str
+    motif: Biclique
+    answers: dict[tuple[int, int], int] = field(default_factory=dict)
+    peers_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """``marvel:3,3``; ``marvel:all``."""
+        sizes = "all" if self.motif.p is None else f"{self.motif.p},{self.motif.q}"
+        return f"{self.graph}:{sizes}"
+
+
+def _one(graph: str, p: int, q: int, answer: int, peer_s: float | None = None) -> BicliqueCase:
+    return BicliqueCase(graph, Biclique(p, q), {(p, q): answer}, {"BCList++": peer_s} if peer_s else {})
+
+
+MARVEL, YOUTUBE = "marvel", "youtube-groupmemberships"
+CASES: tuple[BicliqueCase, ...] = (
+    _one(MARVEL, 2, 3, 896_875_631),
+    _one(MARVEL, 3, 3, 462_550_547, 0.16),
+    _one(MARVEL, 4, 4, 8_634_112_357, 0.62),
+    _one(MARVEL, 8, 8, 4_316_588_655, 15.7),
+    BicliqueCase(
+        MARVEL,
+        Biclique(),
+        {(2, 2): 10_709_594, (3, 3): 462_550_547, (8, 8): 4_316_588_655},
+        {"EPivoter": 18.6},
+    ),
+    _one(YOUTUBE, 2, 3, 29_386_656),
+    _one(YOUTUBE, 3, 3, 146_517_782, 1.4),
+    _one(YOUTUBE, 4, 4, 626_892_852, 4.5),
+    _one(YOUTUBE, 6, 6, 1_309_342_703),
+    _one(YOUTUBE, 8, 8, 205_411_586, 21.8),
+    BicliqueCase(
+        YOUTUBE,
+        Biclique(),
+        {(2, 2): 12_540_261, (3, 3): 146_517_782, (8, 8): 205_411_586},
+        {"EPivoter": 23.4},
+    ),
+    _one("senate", 4, 5, 17_445_456_680_663),
+    _one("movielens-100k", 3, 3, 94_084_647_182),
+    _one("yelp2018", 2, 3, 1_633_657_016),
+    _one("yelp2018", 3, 3, 1_338_627_800, 600.0),
+    _one("yelp2018", 4, 4, 2_902_288_106, 600.0),
+    _one("yelp2018", 8, 8, 108_309_892, 515.0),
+)
+"""BCList++ was stopped after 600 s where that is its time; those two answers are Papilio's own, by both algorithms."""
+
+Order = Callable[[Rows, Pairs], NDArray[np.int64]]
+
+
+def _sorted_by(keys: Callable[[Rows, Pairs], NDArray[np.int64]]) -> Order:
+    return lambda rows, pairs: np.argsort(keys(rows, pairs), kind="stable")
+
+
+ORDERS: dict[str, Order] = {
+    "pairs": _sorted_by(lambda rows, pairs: count_partners(pairs)),
+    "pairs-falling": _sorted_by(lambda rows, pairs: -count_partners(pairs)),
+    "degree": _sorted_by(lambda rows, pairs: np.diff(rows.indptr)),
+    "degree-falling": _sorted_by(lambda rows, pairs: -np.diff(rows.indptr)),
+    "random": lambda rows, pairs: np.random.default_rng(1).permutation(rows.indptr.size - 1),
+}
+"""Orders of the anchored layer; Papilio's is the first."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case by one way; times are medians in seconds, ``cpu_s`` of all threads, prepare and run together.
+
+    ``algorithm`` is what ran: ``auto`` there is the race of both.
+    """
+
+    case: str
+    algorithm: str
+    anchored: str
+    order: str
+    threads: int
+    prepare_s: float
+    run_s: float
+    cpu_s: float
+    work: int
+    correct: bool
+    peers_s: dict[str, float]
+
+    @property
+    def compared_s(self) -> float:
+        """What is compared with others: on one thread the time of the processor, whatever else runs."""
+        return self.cpu_s if self.threads == 1 else self.prepare_s + self.run_s
+
+
+def measure(
+    case: BicliqueCase, graph: BipartiteGraph, engine_name: EngineName, options: dict[str, str], order: str,
+    threads: int, repeats: int,
+) -> Row:  # fmt: skip
+    """Time one way; a first, untimed round on a small graph compiles.
+
+    Raises
+    ------
+    UnsupportedError
+        When the algorithm cannot count the case.
+    """
+    engine: Any = load_engine(case.motif, engine_name, threads if engine_name == "cpu" else None, **options)
+    times = []
+    with patch.object(biclique_index, "order_left", ORDERS[order]):
+        small = _small_graph()
+        engine.run(engine.prepare(small, case.motif, "total"), 0, 0)
+        for _ in range(repeats):
+            cpu, started = process_time(), perf_counter()
+            prepared = engine.prepare(graph, case.motif, "total")
+            ready = perf_counter()
+            partial = engine.run(prepared, 0, prepared.n_items)
+            ended = perf_counter()
+            times.append((ready - started, ended - ready, process_time() - cpu))
+    cells = partial.cells if case.motif.is_table else {(case.motif.p, case.motif.q): partial.total}
+    return Row(
+        case=case.name,
+        algorithm=prepared.algorithm,
+        anchored="V" if prepared.index.swapped else "U",
+        order=order,
+        threads=threads,
+        prepare_s=median(one[0] for one in times),
+        run_s=median(one[1] for one in times),
+        cpu_s=median(one[2] for one in times),
+        work=partial.work,
+        correct=all(cells.get(cell) == answer for cell, answer in case.answers.items()),
+        peers_s=case.peers_s,
+    )
+
+
+def _small_graph() -> BipartiteGraph:
+    u, v = np.divmod(np.arange(0, 900, 2), 30)
+    return BipartiteGraph.from_edges(u, v, 30, 30)
+
+
+def print_rows(facts: dict[str, str], rows: list[Row]) -> None:
+    """Print the rows as a Markdown table; times in seconds."""
+    print("\n".join(f"- {name}: {value}" for name, value in facts.items()) + "\n")
+    head = ["case", "algorithm", "anchored", "order", "threads", "prepare", "run", "together", "CPU time"]
+    head += ["set operations", "correct", "others", "times faster"]
+    print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head))
+    for row in rows:
+        together = row.prepare_s + row.run_s
+        cells = [row.case, row.algorithm, row.anchored, row.order, str(row.threads)]
+        cells += [f"{seconds:.3f}" for seconds in (row.prepare_s, row.run_s, together, row.cpu_s)]
+        cells += [f"{row.work:.3g}", "yes" if row.correct else "NO"]
+        cells.append(", ".join(f"{peer} {_bound(seconds)}" for peer, seconds in row.peers_s.items()))
+        cells.append(", ".join(f"{seconds / row.compared_s:.1f}" for seconds in row.peers_s.values()))
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def _bound(seconds: float) -> str:
+    return f"more than {seconds:.0f}" if seconds == 600 else f"{seconds:g}"
+
+
+def main() -> int:
+    """Run the cases asked for; the exit status is 1 when a count is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--engine", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
+    parser.add_argument("--cases", help="names with spaces between, as marvel:3,3 or marvel:all; default all")
+    parser.add_argument("--algorithms", default="auto", help="comma-separated: auto, enumerate, pivot")
+    parser.add_argument("--anchors", default="auto", help="comma-separated: auto, u, v")
+    parser.add_argument("--orders", default="pairs", help=f"comma-separated: {', '.join(ORDERS)}; or all")
+    parser.add_argument("--threads", default="1", help="comma-separated numbers (cpu)")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--output", type=Path, help="JSON file for the measurements")
+    options = parser.parse_args()
+    wanted = options.cases.split() if options.cases else [case.name for case in CASES]
+    orders = list(ORDERS) if options.orders == "all" else options.orders.split(",")
+    graphs: dict[str, BipartiteGraph | None] = {}
+    rows: list[Row] = []
+    for case in (case for case in CASES if case.name in wanted):
+        if case.graph not in graphs:
+            graphs[case.graph] = load_case(Case(case.graph, 0), options.data)
+        graph = graphs[case.graph]
+        if graph is None:
+            print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
+            continue
+        for threads in options.threads.split(","):
+            for algorithm in options.algorithms.split(","):
+                for anchor in options.anchors.split(","):
+                    chosen = {"algorithm": algorithm, "anchor": anchor}
+                    for order in orders:
+                        try:
+                            rows.append(
+                                measure(
+                                    case, graph, options.engine, chosen, order, int(threads), options.repeats
+                                )
+                            )
+                        except UnsupportedError as error:
+                            print(f"{case.name}: {error}", file=sys.stderr)
+    facts = describe_machine(options.engine)
+    print_rows(facts, rows)
+    if options.output is not None:
+        document = {"machine": facts, "measurements": [asdict(row) for row in rows]}
+        options.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(row.correct for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
