@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DENSE_BITS", "TableClass", "WedgeTuning", "wedge_tuning"]
+__all__ = ["DENSE_BITS", "TableClass", "TreeTuning", "WedgeTuning", "tree_tuning", "wedge_tuning"]
 
 DENSE_BITS = ((1 << 8, 8), (1 << 16, 16), (1 << 31, 32))
 """Counter width of the dense schedule by the degree of the start: (degree below, bits); as in butterfly.cu."""
@@ -105,3 +105,57 @@ def wedge_tuning(max_shared_bytes: int) -> WedgeTuning:
         on sm_75.
     """
     return _HOPPER if max_shared_bytes >= 160 << 10 else _GENERIC
+
+
+@dataclass(frozen=True)
+class TreeTuning:
+    """Constants of the bitmap-tree engine on one architecture.
+
+    Attributes
+    ----------
+    threads : int
+        Threads per block; a warp owns a work item.
+    blocks_per_sm : tuple of int
+        Blocks that a multiprocessor has registers for when it enumerates, pivots, does both.
+    near_words : int
+        Words of shared memory that a warp has for its matrix and lists; what does not fit lies in device memory.
+    far_words : tuple of int
+        Words of device memory per warp that divide the work items into classes, rising.
+    slots : int
+        Sub-trees that the queue of a launch holds, a power of two from 2 on; 0: sub-trees are never left to others.
+    slot_words : int
+        Largest sub-tree that is left to others, in words.
+    check_steps : int
+        Steps of about 32 words between two looks for warps that wait.
+    slab_fraction : float
+        Largest share of free device memory for what does not fit into shared memory.
+    share_cost : int
+        Estimated set operations that are worth a warp: a launch has no more warps, nor fewer than for its items.
+    leaf_slots : int
+        Slots of the table of leaves at first, a power of two; it grows by itself.
+    race_factor, race_words : float, int
+        Enumeration of a list stops, and pivots take over, when it has cost ``race_words`` and ``race_factor`` times the
+        words of all pairs of its rows.
+    """
+
+    threads: int = 128
+    blocks_per_sm: tuple[int, int, int] = (4, 4, 3)
+    near_words: int = 2304
+    far_words: tuple[int, ...] = (1 << 14, 1 << 17, 1 << 20)
+    slots: int = 512
+    slot_words: int = 1 << 14
+    check_steps: int = 256
+    slab_fraction: float = 0.25
+    share_cost: int = 1 << 12
+    leaf_slots: int = 1 << 18
+    race_factor: float = 16.0
+    race_words: int = 1 << 16
+
+
+def tree_tuning(max_shared_bytes: int) -> TreeTuning:
+    """Return the row for a device by the shared memory that one block can have, in bytes."""
+    return (
+        TreeTuning()
+        if max_shared_bytes >= 160 << 10
+        else TreeTuning(blocks_per_sm=(2, 2, 1), near_words=1024)
+    )

@@ -27,6 +27,37 @@ __device__ __forceinline__ unsigned long long warp_sum(unsigned long long value)
     return value;
 }
 
+/// Sum over the lanes, in every lane; the caller bounds the sum below 2^32.
+__device__ __forceinline__ unsigned warp_total(unsigned value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(kFullMask, value);
+#else
+    for (int step = kWarpSize / 2; step > 0; step >>= 1) value += __shfl_xor_sync(kFullMask, value, step);
+    return value;
+#endif
+}
+
+/// Least value of the lanes, in every lane.
+__device__ __forceinline__ unsigned warp_least(unsigned value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_min_sync(kFullMask, value);
+#else
+    for (int step = kWarpSize / 2; step > 0; step >>= 1)
+        value = min(value, __shfl_xor_sync(kFullMask, value, step));
+    return value;
+#endif
+}
+
+/// A word that other blocks change by atomics, as it is now. Any lane alone.
+template <class T>
+__device__ __forceinline__ T peek(T* at) {
+#ifdef PAPILIO_EMULATED
+    return atomicAdd(at, (T)0);
+#else
+    return *(volatile T*)at;
+#endif
+}
+
 /// Sum over the lanes of one segment, where the lanes of a segment are consecutive and `first` is the first
 /// lane of the caller's segment; the result is right in the last lane of each segment.
 __device__ __forceinline__ unsigned long long warp_segment_sum(unsigned long long value, int first) {

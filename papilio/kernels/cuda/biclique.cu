@@ -1,0 +1,275 @@
+// (p,q)-bicliques on the bitmap-tree engine: by enumeration for one left size and every right size, or by pivoting.
+//
+// Requires: the index of kernels/cpu/biclique_index.py: left rows with ascending right ids; for each left vertex the
+// later left vertices that share at least `least_right` right ones (its children, ascending) and how many they share.
+// Counted once: the left side of a biclique is taken in ascending order; its first two vertices name a work item's
+// root and child, and the rest of it is a sub-matrix of the candidates of that child.
+// A warp owns an item: the root u and a range of its children. It fills the matrix of the children over N(u) by
+// columns. For each child u' the columns are those of N(u) & N(u'), and the rows, its candidates, are the later children
+// that hold enough of them, gathered over these columns alone: mostly one word each. Below that,
+// ALGORITHM 0  takes all sets of left_size - 2 rows (subset_tree.cuh), counted by n, the right vertices that they share:
+//              the host adds C(n, q);
+// ALGORITHM 1  counts leaves of pivot trees by key (pivot_tree.cuh);
+// ALGORITHM 2  does the first until a child has cost race_words + race_factor times the words of all pairs of its
+//              candidates, and from then on pivots each list that is still to be searched: both count the same sets.
+// Sub-trees go to warps that wait, through the queue of tree_queue.cuh.
+// State per warp: kLeafWords words of counters (not where only pivots count) and `near_words` words of the arena in
+// shared memory; what does not fit lies in `far_words` words of a slab.
+// sums[n]: sets of size n; keys, counts: leaves by key; block_words: words intersected, of 32 bits, by block.
+// Sources: Yang et al., PVLDB 15(2), 2021 (BCList); Ye et al., ICDE 2024 (GBC); Ye et al., SIGMOD 2023 (EPivoter).
+#include "pivot_tree.cuh"
+#include "schedule.cuh"
+#include "subset_tree.cuh"
+
+#ifndef ALGORITHM
+#define ALGORITHM 0
+#endif
+/// Blocks that a multiprocessor must have registers for.
+#ifndef MIN_BLOCKS
+#define MIN_BLOCKS 1
+#endif
+
+constexpr bool kEnumerates = ALGORITHM != 1;
+constexpr bool kPivots = ALGORITHM != 0;
+
+/// What a slot of the queue begins with that holds children of a root; the others are those of the trees.
+constexpr unsigned kChildrenSlot = 2;
+
+/// The children [first, last) of a root, as places in `hop`.
+struct Children {
+    int root;
+    long long first;
+    long long last;
+};
+
+/// What is to be searched next: sets of `levels` rows whose first is in [0, end), or a node of a pivot tree, or children.
+struct Task {
+    unsigned kind;  // as slots of the queue begin
+    Children children;
+    RowList list;
+    int n_columns;
+    int levels;
+    int end;
+    unsigned* left;
+    unsigned* right;
+    Taken taken;
+};
+
+__device__ __forceinline__ unsigned first_bits(int n) { return n >= 32 ? kFullMask : (1u << n) - 1u; }
+
+/// Make a list of rows a node of which everything may be taken, below `held` left vertices.
+__device__ __forceinline__ void open_node(Arena& arena, Task& task, int held) {
+    const int n_left = words_for(task.list.n), n_right = words_for(task.n_columns);
+    task.left = arena.take(n_left);
+    task.right = arena.take(n_right);
+    task.taken = Taken{(unsigned)held << 16, 0};
+    for (int k = lane_id(); k < n_left; k += kWarpSize) task.left[k] = first_bits(task.list.n - 32 * k);
+    for (int k = lane_id(); k < n_right; k += kWarpSize) task.right[k] = first_bits(task.n_columns - 32 * k);
+    __syncwarp();
+}
+
+__device__ __forceinline__ unsigned* copy_words(Arena& arena, const unsigned* from, int n) {
+    unsigned* to = arena.take(n);
+    for (int i = lane_id(); i < n; i += kWarpSize) to[i] = from[i];
+    return to;
+}
+
+/// The task in a slot of the queue.
+__device__ __forceinline__ void read_slot(Arena& arena, const unsigned* slot, Task& task) {
+    task.kind = slot[0];
+    const int n = (int)slot[1];
+    if (task.kind == kChildrenSlot) {
+        const unsigned long long first = (unsigned long long)slot[3] << 32 | slot[2];
+        task.children = Children{n, (long long)first, (long long)first + (int)slot[4]};
+    } else if (kEnumerates && task.kind == kSubsetSlot) {
+        const int n_words = (int)slot[2];
+        task.n_columns = 32 * n_words;
+        task.levels = (int)slot[3];
+        task.end = (int)slot[4];
+        task.list = RowList{copy_words(arena, slot + kSubsetHead, n * n_words), n, n, n_words};
+    } else if (kPivots) {
+        task.n_columns = (int)slot[2];
+        task.taken = Taken{slot[3], slot[4]};
+        const int n_left = words_for(n), n_right = words_for(task.n_columns);
+        task.left = copy_words(arena, slot + kPivotHead, n_left);
+        task.right = copy_words(arena, slot + kPivotHead + n_left, n_right);
+        task.list = RowList{copy_words(arena, slot + kPivotHead + n_left + n_right, n * n_right), n, n, n_right};
+    }
+    __syncwarp();
+}
+
+/// The sets of two and one more left vertices: the candidates themselves are the leaves.
+__device__ __forceinline__ void count_rows(SubsetTree& subsets, const BitColumns& matrix, const int* rows, int n,
+                                           const int* columns, int n_columns) {
+    const int n_words = words_for(n_columns);
+    for (int first = 0; first < n; first += kWarpSize) {
+        const int at = first + lane_id();
+        subsets.leaves.reserve(1);
+        if (at >= n) continue;
+        int size = 0;
+        for (int k = 0; k < n_words; ++k) size += __popc(gather_word(matrix, rows[at], columns, n_columns, k));
+        subsets.leaves.add(size);
+    }
+    subsets.spend((long long)n * n_words);
+}
+
+/// The task of one child of a root: its candidates. False: it is done already.
+__device__ __forceinline__ bool open_child(Arena& arena, SubsetTree& subsets, PivotTree& pivots, const BitColumns& matrix,
+                                           int child, Task& task) {
+    const int levels = pivots.limits.least_left - 2;
+    int* columns = reinterpret_cast<int*>(arena.take(matrix.n_columns));
+    const int n_columns = list_columns(matrix, child, columns);
+    int* rows = reinterpret_cast<int*>(arena.take(matrix.n_rows - child));
+    const int n = list_dense_rows(matrix, child, columns, n_columns, pivots.limits.least_right, rows);
+    if (n < levels) return false;
+    if (!kEnumerates && n == 0) {
+        pivots.add_leaf(Taken{2u << 16, (unsigned)n_columns});
+        return false;
+    }
+    if (kEnumerates && levels == 1) {
+        count_rows(subsets, matrix, rows, n, columns, n_columns);
+        return false;
+    }
+    const int n_words = words_for(n_columns);
+    task.list = RowList{arena.take((long long)n * n_words), n, n, n_words};
+    for (int i = lane_id(); i < n; i += kWarpSize)
+        for (int k = 0; k < n_words; ++k) task.list.at(k, i) = gather_word(matrix, rows[i], columns, n_columns, k);
+    __syncwarp();
+    task.n_columns = n_columns;
+    task.levels = levels;
+    task.end = n;
+    task.kind = kEnumerates ? kSubsetSlot : kPivotSlot;
+    if (!kEnumerates) open_node(arena, task, 2);
+    return true;
+}
+
+/// Leave children to others.
+__device__ __forceinline__ bool offer_children(const TreeQueue& queue, const Children& children) {
+    return queue.offer([&](unsigned* slot) {
+        if (lane_id() != 0) return;
+        slot[0] = kChildrenSlot;
+        slot[1] = (unsigned)children.root;
+        slot[2] = (unsigned)children.first;
+        slot[3] = (unsigned)((unsigned long long)children.first >> 32);
+        slot[4] = (unsigned)(children.last - children.first);
+    });
+}
+
+/// Where the left side has two vertices, the children themselves are the leaves.
+__device__ __forceinline__ void count_children(SubsetTree& subsets, const int* hop_common, const Children& children) {
+    for (long long begin = children.first; begin < children.last; begin += kWarpSize) {
+        subsets.leaves.reserve(1);
+        if (begin + lane_id() < children.last) subsets.leaves.add(hop_common[begin + lane_id()]);
+    }
+    subsets.spend(children.last - children.first);
+}
+
+/// Search what a task holds, by enumeration until `race_words` and `race_factor` say that pivots take over.
+__device__ __forceinline__ void work_on(Arena& arena, SubsetTree& subsets, PivotTree& pivots, Task& task,
+                                        float race_factor, long long race_words) {
+    const bool is_stopped = kEnumerates && task.kind == kSubsetSlot;
+    if (is_stopped) {
+        unsigned long long most = ~0ull;
+        if (kPivots) {
+            const float pairs = 0.5f * (float)task.list.n * (float)task.list.n * (float)task.list.n_words;
+            most = subsets.words + (unsigned long long)race_words + (unsigned long long)(race_factor * pairs);
+        }
+        subsets.open(task.list, task.levels, task.end);
+        if (subsets.count(most)) return;
+    }
+    if (!kPivots) return;
+    Arena::Mark before = arena.mark();
+    for (;;) {
+        if (is_stopped) {
+            if (!subsets.next_list(task.list, task.levels, before)) return;
+            open_node(arena, task, pivots.limits.least_left - task.levels);
+        }
+        pivots.count(task.list, task.n_columns, task.left, task.right, task.taken);
+        if (!is_stopped) return;
+        __syncwarp();
+        arena.release(before);
+    }
+}
+
+/// Blocks of any number of warps; dynamic shared memory per warp: kLeafWords (ALGORITHM 0, 2) + near_words words.
+extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
+biclique_search(const long long* __restrict__ indptr, const int* __restrict__ columns,
+                const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
+                const int* __restrict__ hop_common, const int* __restrict__ item_root,
+                const long long* __restrict__ item_first, const long long* __restrict__ item_last,
+                const int* __restrict__ items, const int n_items, const int least_left, const int most_left,
+                const int least_right, const int most_right, const int near_words, unsigned* slab,
+                const long long far_words, int* state, unsigned* ends, unsigned* tickets, unsigned* slots,
+                const unsigned n_slots, const int slot_words, const int check_steps, const float race_factor,
+                const long long race_words, unsigned long long* sums, unsigned long long* keys,
+                unsigned long long* counts, const unsigned n_keys, int* full, unsigned long long* block_words) {
+    extern __shared__ uint4 shared_quads[];
+    constexpr int kFixedWords = kEnumerates ? kLeafWords : 0;
+    const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
+    unsigned* shared = reinterpret_cast<unsigned*>(shared_quads) + warp * (kFixedWords + near_words);
+    const long long number = (long long)blockIdx.x * n_warps + warp;
+    Arena arena{shared + kFixedWords, slab + number * far_words, near_words, 0, far_words, 0};
+    TreeQueue queue{state, ends, tickets, slots, n_slots, slot_words, check_steps, 0};
+    SubsetTree subsets{arena, queue, LeafHistogram(kEnumerates ? shared : nullptr, sums, least_right), nullptr, 0,
+                       RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
+    PivotTree pivots{arena, queue, LeafTable(keys, counts, n_keys, full),
+                     PivotLimits{least_left, most_left, least_right, most_right}, 0};
+    if (kEnumerates)
+        subsets.frames = reinterpret_cast<SubsetFrame*>(arena.take((long long)max(0, least_left - 4) * kSubsetFrameWords));
+    const Arena::Mark empty = arena.mark();
+    Arena::Mark opened = empty;
+    Task task{};
+    BitColumns matrix{nullptr, 0, 0, 0};
+    int child = 0, n_children = 0;
+    bool works = false;
+    for (;;) {
+        if (child < n_children) {
+            arena.release(opened);
+            if (n_children - child > 1 && queue.is_wanted()) {
+                const int from = child + 1 + (n_children - child - 1) / 2;
+                const Children& all = task.children;
+                if (offer_children(queue, Children{all.root, all.first + from, all.last})) {
+                    n_children = from;
+                    task.children.last = all.first + from;
+                }
+            }
+            if (!open_child(arena, subsets, pivots, matrix, child++, task)) {
+                __syncwarp();
+                continue;
+            }
+        } else {
+            if (works && n_slots != 0) queue.finish();
+            __syncwarp();
+            arena.release(empty);
+            const int at = next_for_warp(&state[kQueueNextItem], 1);
+            works = at < n_items;
+            if (works) {
+                const int item = items[at];
+                task.kind = kChildrenSlot;
+                task.children = Children{item_root[item], item_first[item], item_last[item]};
+            } else {
+                works = queue.wait([&](const unsigned* slot) { read_slot(arena, slot, task); });
+                if (!works) break;
+            }
+            if (task.kind == kChildrenSlot) {
+                const Children& all = task.children;
+                child = n_children = 0;
+                if (kEnumerates && least_left == 2) {
+                    count_children(subsets, hop_common, all);
+                } else if (!kPivots || !pivots.leaves.is_full()) {
+                    const long long begin = indptr[all.root];
+                    matrix = fill_columns(arena, columns + begin, (int)(indptr[all.root + 1] - begin), hop + all.first,
+                                          (int)(hop_indptr[all.root + 1] - all.first), indptr, columns);
+                    n_children = (int)(all.last - all.first);
+                    opened = arena.mark();
+                }
+                continue;
+            }
+        }
+        work_on(arena, subsets, pivots, task, race_factor, race_words);
+        __syncwarp();
+    }
+    if (kEnumerates) subsets.leaves.flush();
+    if (kPivots) pivots.leaves.flush();
+    if (lane_id() == 0) atomicAdd(&block_words[blockIdx.x], subsets.words + pivots.words);
+}

@@ -1,0 +1,238 @@
+// Local bit matrices: sets of a vertex's neighbourhood, numbered from 0, in 32-bit words.
+//
+// A warp builds a matrix by columns from two adjacency rows (`fill_columns`), picks the rows that hold enough of some
+// columns by counting 1024 rows at a time in bit planes (`DenseRows`), gathers those rows over these columns alone,
+// so that most rows are one or two words (`gather_word`), and narrows lists of rows to those that share enough with
+// one of them (`narrow_rows`). Lists are word-major: word k of row i is `words[k * stride + i]`, so that lanes with
+// consecutive rows read consecutive words. `kWords` is the number of words where it is known, 0 where it is not.
+// Functions are called by all lanes of a warp together unless they say otherwise, and end with what they wrote ordered.
+#pragma once
+
+#include "arena.cuh"
+
+/// Planes of the row counters: a threshold is at most 2^12.
+constexpr int kMaxPlanes = 12;
+
+__device__ __forceinline__ int words_for(int bits) { return (bits + 31) / 32; }
+
+/// A matrix by columns: bit i of column j is bit `i % 32` of `words[j * stride + i / 32]`.
+struct BitColumns {
+    unsigned* words;
+    int n_columns;
+    int n_rows;
+    int stride;
+
+    __device__ __forceinline__ unsigned bit(int row, int column) const {
+        return words[(long long)column * stride + row / 32] >> (row & 31) & 1u;
+    }
+};
+
+/// A list of n rows of `n_words` words.
+struct RowList {
+    unsigned* words;
+    int n;
+    int stride;
+    int n_words;
+
+    __device__ __forceinline__ unsigned& at(int word, int row) const {
+        return words[(long long)word * stride + row];
+    }
+};
+
+/// Place of `value` in the ascending ids, or -1. Any lane alone.
+__device__ __forceinline__ int find_id(const int* ids, int n, int value) {
+    int low = 0, high = n;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (ids[middle] < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n && ids[low] == value ? low : -1;
+}
+
+/// The matrix of the vertices `members` (rows) over the ascending `ids` (columns), by the warp.
+///
+/// Member m has the neighbours `adjacency[indptr[m], indptr[m + 1])`; eight lanes share a member.
+__device__ __forceinline__ BitColumns fill_columns(Arena& arena, const int* ids, int n_ids, const int* members,
+                                                   int n_members, const long long* indptr, const int* adjacency) {
+    constexpr int kLanes = 8;
+    const int stride = words_for(n_members);
+    const long long size = (long long)n_ids * stride;
+    BitColumns matrix{arena.take(size), n_ids, n_members, stride};
+    for (long long i = lane_id(); i < size; i += kWarpSize) matrix.words[i] = 0;
+    __syncwarp();
+    for (int row = lane_id() / kLanes; row < n_members; row += kWarpSize / kLanes) {
+        const int member = members[row];
+        const long long end = indptr[member + 1];
+        for (long long at = indptr[member] + lane_id() % kLanes; at < end; at += kLanes) {
+            const int column = find_id(ids, n_ids, adjacency[at]);
+            if (column >= 0) atomicOr(&matrix.words[(long long)column * stride + row / 32], 1u << (row & 31));
+        }
+    }
+    __syncwarp();
+    return matrix;
+}
+
+/// The columns that hold a row, ascending, to `columns`; returns how many. The warp.
+__device__ __forceinline__ int list_columns(const BitColumns& matrix, int row, int* columns) {
+    const int lane = lane_id();
+    int n = 0;
+    for (int first = 0; first < matrix.n_columns; first += kWarpSize) {
+        const int column = first + lane;
+        const bool held = column < matrix.n_columns && matrix.bit(row, column) != 0;
+        const unsigned all = __ballot_sync(kFullMask, held);
+        if (held) columns[n + __popc(all & lanes_before(lane))] = column;
+        n += __popc(all);
+    }
+    __syncwarp();
+    return n;
+}
+
+/// Counts of up to 32 rows in bit planes; `reached` are the rows with at least `least` of the columns added.
+struct DenseRows {
+    unsigned plane[kMaxPlanes];
+    unsigned reached;
+    int n_planes;
+
+    __device__ __forceinline__ explicit DenseRows(int least) : reached(0), n_planes(32 - __clz(least - 1)) {
+        // The planes start at 2^n_planes - least: the count runs over when it comes to `least`.
+        const unsigned start = (1u << n_planes) - (unsigned)least;
+#pragma unroll
+        for (int k = 0; k < kMaxPlanes; ++k) plane[k] = start >> k & 1u ? kFullMask : 0u;
+    }
+    __device__ __forceinline__ void add(unsigned carry) {
+#pragma unroll
+        for (int k = 0; k < kMaxPlanes; ++k) {
+            if (k >= n_planes) break;
+            const unsigned sum = plane[k] ^ carry;
+            carry &= plane[k];
+            plane[k] = sum;
+        }
+        reached |= carry;
+    }
+};
+
+/// The rows after `row` with at least `least` (2 or more) of the columns, ascending, to `rows`; returns how many.
+__device__ __forceinline__ int list_dense_rows(const BitColumns& matrix, int row, const int* columns, int n_columns,
+                                               int least, int* rows) {
+    int n = 0;
+    for (int first = (row + 1) / 32; first < matrix.stride; first += kWarpSize) {
+        const int group = first + lane_id();
+        unsigned reached = 0;
+        if (group < matrix.stride) {
+            DenseRows counted(least);
+            for (int j = 0; j < n_columns; ++j)
+                counted.add(matrix.words[(long long)columns[j] * matrix.stride + group]);
+            reached = counted.reached;
+            if (group == (row + 1) / 32) reached &= kFullMask << ((row + 1) & 31);
+        }
+        const unsigned found = __popc(reached);
+        const unsigned until = warp_inclusive_sum(found);
+        int place = n + (int)(until - found);
+        for (; reached != 0; reached &= reached - 1) rows[place++] = group * 32 + __ffs((int)reached) - 1;
+        n += (int)__shfl_sync(kFullMask, until, kWarpSize - 1);
+    }
+    __syncwarp();
+    return n;
+}
+
+/// Word `word` of a row over the columns listed. Any lane alone.
+__device__ __forceinline__ unsigned gather_word(const BitColumns& matrix, int row, const int* columns, int n_columns,
+                                                int word) {
+    unsigned bits = 0;
+    const int here = min(32, n_columns - 32 * word);
+    for (int j = 0; j < here; ++j) bits |= matrix.bit(row, columns[32 * word + j]) << j;
+    return bits;
+}
+
+/// Size of the intersection of two rows.
+template <int kWords>
+__device__ __forceinline__ int count_shared(const RowList& list, int a, int b) {
+    const int n_words = kWords > 0 ? kWords : list.n_words;
+    int size = 0;
+#pragma unroll
+    for (int k = 0; k < n_words; ++k) size += __popc(list.at(k, a) & list.at(k, b));
+    return size;
+}
+
+/// The later rows of a list that share at least `least` columns with `row`, cut to those.
+template <int kWords>
+__device__ __forceinline__ RowList narrow_rows(Arena& arena, const RowList& list, int row, int least) {
+    const int lane = lane_id();
+    const int n_words = kWords > 0 ? kWords : list.n_words;
+    const int stride = list.n - row - 1;
+    RowList narrow{arena.take((long long)stride * n_words), 0, stride, n_words};
+    for (int first = row + 1; first < list.n; first += kWarpSize) {
+        const int other = first + lane;
+        const bool kept = other < list.n && count_shared<kWords>(list, row, other) >= least;
+        const unsigned all = __ballot_sync(kFullMask, kept);
+        if (kept) {
+            const int place = narrow.n + __popc(all & lanes_before(lane));
+            for (int k = 0; k < n_words; ++k) narrow.at(k, place) = list.at(k, row) & list.at(k, other);
+        }
+        narrow.n += __popc(all);
+    }
+    __syncwarp();
+    return narrow;
+}
+
+/// A 32 x 32 matrix whose rows the lanes hold, by columns: lane j gets column j, of `n_columns` up to 32.
+__device__ __forceinline__ unsigned transpose_word(unsigned row, int n_columns) {
+    unsigned column = 0;
+    for (int j = 0; j < n_columns; ++j) {
+        const unsigned members = __ballot_sync(kFullMask, row >> j & 1u);
+        if (lane_id() == j) column = members;
+    }
+    return column;
+}
+
+/// The columns of a list of rows, as a list.
+__device__ __forceinline__ RowList transpose_rows(Arena& arena, const RowList& rows, int n_columns) {
+    const int lane = lane_id();
+    const int n_words = words_for(rows.n);
+    const RowList columns{arena.take((long long)n_columns * n_words), n_columns, n_columns, n_words};
+    for (int k = 0; k < n_words; ++k) {
+        const int row = 32 * k + lane;
+        for (int w = 0; w < rows.n_words; ++w) {
+            const int here = min(32, n_columns - 32 * w);
+            const unsigned column = transpose_word(row < rows.n ? rows.at(w, row) : 0u, here);
+            if (lane < here) columns.at(k, 32 * w + lane) = column;
+        }
+    }
+    __syncwarp();
+    return columns;
+}
+
+/// Number of members of a set.
+__device__ __forceinline__ int set_size(const unsigned* set, int n_words) {
+    unsigned size = 0;
+    for (int k = lane_id(); k < n_words; k += kWarpSize) size += (unsigned)__popc(set[k]);
+    return (int)warp_total(size);
+}
+
+/// Least member of a set, or -1.
+__device__ __forceinline__ int first_member(const unsigned* set, int n_words) {
+    const int lane = lane_id();
+    for (int first = 0; first < n_words; first += kWarpSize) {
+        const unsigned word = first + lane < n_words ? set[first + lane] : 0u;
+        const unsigned held = __ballot_sync(kFullMask, word != 0);
+        if (held == 0) continue;
+        const int at = __ffs((int)held) - 1;
+        return 32 * (first + at) + __ffs((int)__shfl_sync(kFullMask, word, at)) - 1;
+    }
+    return -1;
+}
+
+/// The members of a set, ascending, to `members`.
+__device__ __forceinline__ void list_members(const unsigned* set, int n_words, int* members) {
+    const int lane = lane_id();
+    int n = 0;
+    for (int k = 0; k < n_words; ++k) {
+        const unsigned word = set[k];
+        if (word >> lane & 1u) members[n + __popc(word & lanes_before(lane))] = 32 * k + lane;
+        n += __popc(word);
+    }
+    __syncwarp();
+}

@@ -1,0 +1,58 @@
+// Leaves of a search counted by size, without products: the host works out what they stand for.
+//
+// A warp counts the sizes `least` to `least + kLeafBins - 1` in 16-bit counters of its own in shared memory, one per
+// lane and size, so that no two lanes meet; larger sizes go to device memory at once. The counters are emptied into
+// 64-bit sums in device memory before one of them could run over. A sum could not pass 2^64 in 50 days: a leaf costs
+// at least one AND and popcount of a word, of which a GPU does 4e12 a second.
+#pragma once
+
+#include "warp.cuh"
+
+constexpr int kLeafBins = 32;
+constexpr int kLeafWords = kLeafBins * kWarpSize / 2;
+
+struct LeafHistogram {
+    unsigned short* bins;
+    unsigned long long* sums;
+    int least;
+    int room;  // leaves that a lane can still count before the next flush
+
+    /// `words`: kLeafWords words of shared memory, or null where nothing is ever counted; `sums`: by size, in device
+    /// memory.
+    __device__ __forceinline__ LeafHistogram(unsigned* words, unsigned long long* sums, int least)
+        : bins(reinterpret_cast<unsigned short*>(words)), sums(sums), least(least), room(65535) {
+        for (int i = lane_id(); words != nullptr && i < kLeafWords; i += kWarpSize) words[i] = 0;
+        __syncwarp();
+    }
+
+    /// Before at most `leaves` (below 2^16) calls of `add` per lane; the warp.
+    __device__ __forceinline__ void reserve(int leaves) {
+        if (room < leaves) flush();
+        room -= leaves;
+    }
+
+    /// One leaf of a size; any lane alone. Sizes below `least` are no leaves.
+    __device__ __forceinline__ void add(int size) {
+        const unsigned bin = (unsigned)(size - least);
+        if (bin < (unsigned)kLeafBins)
+            ++bins[bin * kWarpSize + lane_id()];
+        else if (size >= least)
+            atomicAdd(&sums[size], 1ull);
+    }
+
+    /// Empty the counters; the warp.
+    __device__ __forceinline__ void flush() {
+        __syncwarp();
+        for (int bin = lane_id(); bin < kLeafBins; bin += kWarpSize) {
+            unsigned sum = 0;
+            for (int i = 0; i < kWarpSize; ++i) {
+                const int at = bin * kWarpSize + ((i + lane_id()) & 31);
+                sum += bins[at];
+                bins[at] = 0;
+            }
+            if (sum != 0) atomicAdd(&sums[least + bin], (unsigned long long)sum);
+        }
+        __syncwarp();
+        room = 65535;
+    }
+};

@@ -1,0 +1,398 @@
+// All complete sub-matrices of a bit matrix, by pivoting: leaves of which each stands for many.
+//
+// A node is a set of rows (left) and a set of columns (right) that may still be taken, and how many of either side are
+// *held* (in every sub-matrix below) or *free* (in it or not, at will). Rows that have all the columns become free, and
+// columns that have all the rows. Else the row or column with the fewest gaps is the pivot: one branch takes only what
+// the pivot has, and the pivot is free in it; then one branch for each of its gaps, which holds that one and leaves out
+// the gaps before it. Every complete sub-matrix is in exactly one branch; where nothing is left to take is a leaf,
+// counted by (held rows, free rows, held columns, free columns), 16 bits each: all sizes are below 2^16.
+// A warp searches a tree depth first. Nodes of at most 32 rows and 32 columns are numbered anew: lane i holds row i and
+// column i as words, and frame i of the stack, since a branch takes rows and columns away from both sides. Larger nodes
+// are sets in the arena, over the matrix by rows and by columns.
+// A sub-tree that can be left to others (tree_queue.cuh) is a matrix and a node: the next gap of the highest frame.
+// Source: Ye et al., SIGMOD 2023 (EPivoter).
+#pragma once
+
+#include "bit_matrix.cuh"
+#include "leaf_table.cuh"
+#include "tree_queue.cuh"
+
+/// What a slot of the queue begins with, to tell sub-trees apart.
+constexpr unsigned kPivotSlot = 1;
+constexpr int kPivotHead = 8;
+
+/// Sizes of the sub-matrices that matter; leaves that hold none of them may be left out.
+struct PivotLimits {
+    int least_left;
+    int most_left;
+    int least_right;
+    int most_right;
+};
+
+/// What was taken: held << 16 | free, of rows and of columns.
+struct Taken {
+    unsigned lefts;
+    unsigned rights;
+
+    __device__ __forceinline__ int held_left() const { return (int)(lefts >> 16); }
+    __device__ __forceinline__ int held_right() const { return (int)(rights >> 16); }
+
+    __device__ __forceinline__ bool is_wanted(const PivotLimits& limits, int n_left, int n_right) const {
+        return held_left() <= limits.most_left && held_right() <= limits.most_right &&
+               held_left() + (int)(lefts & 0xffffu) + n_left >= limits.least_left &&
+               held_right() + (int)(rights & 0xffffu) + n_right >= limits.least_right;
+    }
+};
+
+struct PivotTree {
+    static constexpr unsigned kHold = 1u << 16;
+    static constexpr unsigned kNone = 0xffffffffu;
+    /// Words of a frame beside its sets: the side of the pivot (0: a row), and what was taken before it.
+    static constexpr int kFrameHead = 4;
+    /// Steps, in those of the queue, of a node of single words.
+    static constexpr int kNodeSteps = 4;
+    /// Rows and columns from which a node of single words is worth leaving to others.
+    static constexpr int kSharedSize = 12;
+
+    Arena& arena;
+    TreeQueue& queue;
+    LeafTable leaves;
+    PivotLimits limits;
+    unsigned long long words;  // intersected so far
+
+    /// A leaf. Where as many as matter are held of a side, none of its free ones is ever taken.
+    __device__ __forceinline__ void add_leaf(Taken taken) {
+        if (taken.held_left() == limits.most_left) taken.lefts &= ~0xffffu;
+        if (taken.held_right() == limits.most_right) taken.rights &= ~0xffffu;
+        leaves.add((unsigned long long)taken.lefts << 32 | taken.rights);
+    }
+
+    /// A slot for a node of a matrix of n rows; `fill(left, right, rows)` writes its sets and the rows.
+    template <class Fill>
+    __device__ __forceinline__ bool offer(int n, int n_columns, Taken taken, const Fill& fill) const {
+        const int n_left = words_for(n), n_right = words_for(n_columns);
+        if ((long long)n * n_right + n_left + n_right + kPivotHead > queue.slot_words) return false;
+        return queue.offer([&](unsigned* slot) {
+            if (lane_id() == 0) {
+                slot[0] = kPivotSlot;
+                slot[1] = (unsigned)n;
+                slot[2] = (unsigned)n_columns;
+                slot[3] = taken.lefts;
+                slot[4] = taken.rights;
+            }
+            fill(slot + kPivotHead, slot + kPivotHead + n_left, slot + kPivotHead + n_left + n_right);
+        });
+    }
+
+    /// Count below a node of at most 32 rows and columns; lane i holds row i and column i.
+    __device__ __forceinline__ void count_words(unsigned row, unsigned column, unsigned left, unsigned right, Taken taken) {
+        const int lane = lane_id();
+        unsigned kept_left = 0, kept_right = 0, gaps = 0, is_column = 0;  // the frame of this lane
+        Taken before{0, 0};
+        int depth = 0;
+        for (;;) {
+            const int n_left = __popc(left), n_right = __popc(right);
+            if (taken.is_wanted(limits, n_left, n_right)) {
+                words += (unsigned)(n_left + n_right);
+                if (taken.held_left() == limits.most_left) left = 0;
+                if (taken.held_right() == limits.most_right) right = 0;
+                const int row_gaps = left >> lane & 1u ? __popc(right & ~row) : 64;
+                const int column_gaps = right >> lane & 1u ? __popc(left & ~column) : 64;
+                left &= ~__ballot_sync(kFullMask, row_gaps == 0);
+                right &= ~__ballot_sync(kFullMask, column_gaps == 0);
+                taken.lefts += (unsigned)(n_left - __popc(left));
+                taken.rights += (unsigned)(n_right - __popc(right));
+                if (left != 0) {
+                    // Every row and column that is left has a gap; a row goes before a column, a lower before a higher.
+                    const unsigned key = min((row_gaps == 0 ? 64 : row_gaps) << 6 | lane,
+                                             (column_gaps == 0 ? 64 : column_gaps) << 6 | 32 | lane);
+                    const unsigned best = warp_least(key);
+                    const int pivot = (int)(best & 31u);
+                    const unsigned line = __shfl_sync(kFullMask, best & 32u ? column : row, pivot);
+                    const Taken now = taken;
+                    unsigned gap;
+                    if (best & 32u) {
+                        right ^= 1u << pivot;
+                        gap = left & ~line;
+                        left ^= gap;
+                        ++taken.rights;
+                    } else {
+                        left ^= 1u << pivot;
+                        gap = right & ~line;
+                        right ^= gap;
+                        ++taken.lefts;
+                    }
+                    if (lane == depth) {
+                        kept_left = left;
+                        kept_right = right;
+                        gaps = gap;
+                        is_column = best & 32u;
+                        before = now;
+                    }
+                    ++depth;
+                    continue;
+                }
+                add_leaf(taken);
+            }
+            queue.spend(kNodeSteps);
+            unsigned open = __ballot_sync(kFullMask, lane < depth && gaps != 0);
+            if (open != 0 && queue.is_wanted()) {
+                const int at = __ffs((int)open) - 1;
+                const Branch top = branch(at, kept_left, kept_right, gaps, is_column, before, row, column);
+                const bool more = (open & (open - 1)) != 0 || (top.rest != 0);
+                if (more && __popc(top.left) + __popc(top.right) >= kSharedSize &&
+                    offer(32, 32, top.taken, [&](unsigned* lefts, unsigned* rights, unsigned* rows) {
+                        if (lane == 0) *lefts = top.left;
+                        if (lane == 0) *rights = top.right;
+                        rows[lane] = row;
+                    })) {
+                    if (lane == at) gaps = top.rest;
+                    open = __ballot_sync(kFullMask, lane < depth && gaps != 0);
+                }
+            }
+            if (open == 0) return;
+            depth = kWarpSize - __clz((int)open);
+            const Branch next = branch(depth - 1, kept_left, kept_right, gaps, is_column, before, row, column);
+            left = next.left;
+            right = next.right;
+            taken = next.taken;
+            if (lane == depth - 1) gaps = next.rest;
+        }
+    }
+
+    /// Count below a node of a matrix; the sets are words of the arena and are used up.
+    __device__ __forceinline__ void count(const RowList& rows, int n_columns, unsigned* left, unsigned* right, Taken taken) {
+        const Arena::Mark entered = arena.mark();
+        const int lane = lane_id();
+        if (rows.n <= kWarpSize && n_columns <= kWarpSize) {
+            const unsigned row = lane < rows.n ? rows.at(0, lane) : 0u;
+            count_words(row, transpose_word(row, n_columns), left[0], right[0], taken);
+            return;
+        }
+        Large node{rows, transpose_rows(arena, rows, n_columns), left, right, nullptr, 0, taken, 0};
+        const int n_left = node.columns.n_words, n_right = rows.n_words;
+        node.step = 2 * (n_left + n_right) + kFrameHead;
+        node.frames = arena.take((long long)node.step * (min(rows.n, n_columns) + 1));
+        int* members = reinterpret_cast<int*>(arena.take(2 * kWarpSize));
+        for (;;)
+            if (enter(node, members) && !leave(node)) break;
+        __syncwarp();
+        arena.release(entered);
+    }
+
+  private:
+    struct Branch {
+        unsigned left;
+        unsigned right;
+        unsigned rest;
+        Taken taken;
+    };
+
+    /// A node of a large matrix, and the frames above it.
+    struct Large {
+        RowList rows;
+        RowList columns;
+        unsigned* left;
+        unsigned* right;
+        unsigned* frames;
+        int step;
+        Taken taken;
+        int depth;
+    };
+
+    /// The branch that holds the next gap of the frame of lane `at`; `rest` are the gaps after it.
+    __device__ __forceinline__ Branch branch(int at, unsigned kept_left, unsigned kept_right, unsigned gaps,
+                                             unsigned is_column, Taken before, unsigned row, unsigned column) const {
+        const unsigned left = __shfl_sync(kFullMask, kept_left, at), right = __shfl_sync(kFullMask, kept_right, at);
+        const unsigned gap = __shfl_sync(kFullMask, gaps, at), rest = gap & (gap - 1);
+        const unsigned by_column = __shfl_sync(kFullMask, is_column, at);
+        Taken taken{__shfl_sync(kFullMask, before.lefts, at), __shfl_sync(kFullMask, before.rights, at)};
+        const unsigned line = __shfl_sync(kFullMask, by_column ? row : column, gap != 0 ? __ffs((int)gap) - 1 : 0);
+        if (by_column) {
+            taken.lefts += kHold;
+            return Branch{left | rest, right & line, rest, taken};
+        }
+        taken.rights += kHold;
+        return Branch{left & line, right | rest, rest, taken};
+    }
+
+    /// Take out of `own` the lines that have all of `other`; returns the fewest gaps of the rest << 16 | whose.
+    __device__ __forceinline__ unsigned scan(const RowList& lines, unsigned* own, const unsigned* other) const {
+        const int lane = lane_id(), n_words = words_for(lines.n);
+        unsigned best = kNone, taken_out = 0;
+        for (int k = 0; k < n_words; ++k) {
+            const int i = 32 * k + lane;
+            const bool is_in = own[k] >> lane & 1u;
+            unsigned gaps = 0;
+            if (is_in)
+                for (int w = 0; w < lines.n_words; ++w) gaps += (unsigned)__popc(other[w] & ~lines.at(w, i));
+            if (is_in && gaps != 0) best = min(best, gaps << 16 | (unsigned)i);
+            const unsigned full = __ballot_sync(kFullMask, is_in && gaps == 0);
+            if (lane == (k & 31)) taken_out = full;
+            if ((k & 31) == 31 || k + 1 == n_words) {
+                __syncwarp();
+                const int word = (k & ~31) + lane;
+                if (word <= k) own[word] &= ~taken_out;
+                __syncwarp();
+            }
+        }
+        return warp_least(best);
+    }
+
+    /// Work on the node at hand; true: it is done. False: it is now the branch of its pivot.
+    __device__ __forceinline__ bool enter(Large& node, int* members) {
+        const int n_left = node.columns.n_words, n_right = node.rows.n_words;
+        const int lefts = set_size(node.left, n_left), rights = set_size(node.right, n_right);
+        if (!node.taken.is_wanted(limits, lefts, rights)) return true;
+        if (node.taken.held_left() == limits.most_left || node.taken.held_right() == limits.most_right) {
+            add_leaf(Taken{node.taken.lefts + (unsigned)lefts, node.taken.rights + (unsigned)rights});
+            return true;
+        }
+        if (lefts <= kWarpSize && rights <= kWarpSize) {
+            count_few(node, members, lefts, rights);
+            return true;
+        }
+        words += (unsigned long long)lefts * n_right + (unsigned long long)rights * n_left;
+        queue.spend(2 + (int)(((long long)lefts * n_right + (long long)rights * n_left) / kWarpSize));
+        const unsigned row = scan(node.rows, node.left, node.right);
+        const unsigned column = scan(node.columns, node.right, node.left);
+        node.taken.lefts += (unsigned)(lefts - set_size(node.left, n_left));
+        node.taken.rights += (unsigned)(rights - set_size(node.right, n_right));
+        if (row == kNone) {
+            add_leaf(node.taken);
+            return true;
+        }
+        unsigned* frame = node.frames + (long long)node.depth * node.step;
+        ++node.depth;
+        if (lane_id() == 0) {
+            unsigned* head = frame + node.step - kFrameHead;
+            head[0] = row >> 16 <= column >> 16 ? 0u : 1u;
+            head[1] = node.taken.lefts;
+            head[2] = node.taken.rights;
+        }
+        if (row >> 16 <= column >> 16) {
+            cut(node.rows, node.left, node.right, (int)(row & 0xffffu), frame, frame + n_left, frame + n_left + n_right);
+            ++node.taken.lefts;
+        } else {
+            cut(node.columns, node.right, node.left, (int)(column & 0xffffu), frame + n_left, frame,
+                frame + n_left + n_right);
+            ++node.taken.rights;
+        }
+        return false;
+    }
+
+    /// Take line `pivot` out of `own` and its gaps out of `other`; the frame keeps both, and the gaps.
+    __device__ __forceinline__ void cut(const RowList& lines, unsigned* own, unsigned* other, int pivot, unsigned* kept_own,
+                                        unsigned* kept_other, unsigned* gaps) const {
+        const int n_own = words_for(lines.n);
+        for (int k = lane_id(); k < n_own; k += kWarpSize) {
+            const unsigned word = own[k] & ~(pivot / 32 == k ? 1u << (pivot & 31) : 0u);
+            own[k] = word;
+            kept_own[k] = word;
+        }
+        for (int k = lane_id(); k < lines.n_words; k += kWarpSize) {
+            const unsigned gap = other[k] & ~lines.at(k, pivot), word = other[k] ^ gap;
+            other[k] = word;
+            kept_other[k] = word;
+            gaps[k] = gap;
+        }
+        __syncwarp();
+    }
+
+    /// Go on with the next gap of the deepest frame that has one; false: none has.
+    __device__ __forceinline__ bool leave(Large& node) {
+        if (node.depth > 0 && queue.is_wanted()) share(node);
+        for (; node.depth > 0; --node.depth) {
+            unsigned* frame = node.frames + (long long)(node.depth - 1) * node.step;
+            const int gap = next_gap(node, frame);
+            if (gap < 0) continue;
+            node.taken = hold_gap(node, frame, gap, node.left, node.right);
+            drop_gap(node, frame, gap);
+            return true;
+        }
+        return false;
+    }
+
+    __device__ __forceinline__ bool is_of_column(const Large& node, const unsigned* frame) const {
+        return frame[node.step - kFrameHead] != 0;
+    }
+
+    __device__ __forceinline__ int next_gap(const Large& node, const unsigned* frame) const {
+        const int n_left = node.columns.n_words, n_right = node.rows.n_words;
+        return first_member(frame + n_left + n_right, is_of_column(node, frame) ? n_left : n_right);
+    }
+
+    /// The branch of the next gap of a frame to `left` and `right`; returns what is taken in it.
+    __device__ __forceinline__ Taken hold_gap(const Large& node, const unsigned* frame, int gap, unsigned* left,
+                                              unsigned* right) const {
+        const int n_left = node.columns.n_words, n_right = node.rows.n_words;
+        const unsigned* kept_right = frame + n_left;
+        const unsigned* gaps = kept_right + n_right;
+        const unsigned* head = frame + node.step - kFrameHead;
+        Taken taken{head[1], head[2]};
+        const bool by_column = is_of_column(node, frame);
+        if (by_column)
+            taken.lefts += kHold;
+        else
+            taken.rights += kHold;
+        for (int k = lane_id(); k < n_left; k += kWarpSize)
+            left[k] = by_column ? frame[k] | without(gaps[k], k, gap) : frame[k] & node.columns.at(k, gap);
+        for (int k = lane_id(); k < n_right; k += kWarpSize)
+            right[k] = by_column ? kept_right[k] & node.rows.at(k, gap) : kept_right[k] | without(gaps[k], k, gap);
+        __syncwarp();
+        return taken;
+    }
+
+    __device__ __forceinline__ static unsigned without(unsigned word, int k, int member) {
+        return k == member / 32 ? word & ~(1u << (member & 31)) : word;
+    }
+
+    __device__ __forceinline__ void drop_gap(const Large& node, unsigned* frame, int gap) const {
+        __syncwarp();
+        unsigned* word = frame + node.columns.n_words + node.rows.n_words + gap / 32;
+        if (lane_id() == 0) *word &= ~(1u << (gap & 31));
+        __syncwarp();
+    }
+
+    /// Offer the next gap of the highest frame, unless it is the last of all.
+    __device__ __forceinline__ void share(const Large& node) const {
+        const int n_left = node.columns.n_words, n_right = node.rows.n_words;
+        for (int at = 0; at < node.depth; ++at) {
+            unsigned* frame = node.frames + (long long)at * node.step;
+            const int gap = next_gap(node, frame);
+            if (gap < 0) continue;
+            const int n_gaps = set_size(frame + n_left + n_right, is_of_column(node, frame) ? n_left : n_right);
+            if (at + 1 == node.depth && n_gaps == 1) return;
+            const unsigned* head = frame + node.step - kFrameHead;
+            const Taken taken = is_of_column(node, frame) ? Taken{head[1] + kHold, head[2]}
+                                                          : Taken{head[1], head[2] + kHold};
+            const bool offered =
+                offer(node.rows.n, node.columns.n, taken, [&](unsigned* left, unsigned* right, unsigned* rows) {
+                    hold_gap(node, frame, gap, left, right);
+                    for (int k = 0; k < n_right; ++k)
+                        for (int i = lane_id(); i < node.rows.n; i += kWarpSize)
+                            rows[k * node.rows.n + i] = node.rows.at(k, i);
+                });
+            if (offered) drop_gap(node, frame, gap);
+            return;
+        }
+    }
+
+    /// Count below a node of at most 32 rows and 32 columns of a large matrix: they are numbered anew.
+    __device__ __forceinline__ void count_few(const Large& node, int* members, int lefts, int rights) {
+        const int lane = lane_id();
+        list_members(node.left, node.columns.n_words, members);
+        list_members(node.right, node.rows.n_words, members + kWarpSize);
+        unsigned row = 0;
+        if (lane < lefts) {
+            for (int j = 0; j < rights; ++j) {
+                const int column = members[kWarpSize + j];
+                row |= (node.rows.at(column / 32, members[lane]) >> (column & 31) & 1u) << j;
+            }
+        }
+        __syncwarp();
+        const unsigned all_left = lefts == 32 ? kFullMask : (1u << lefts) - 1u;
+        const unsigned all_right = rights == 32 ? kFullMask : (1u << rights) - 1u;
+        count_words(row, transpose_word(row, rights), all_left, all_right, node.taken);
+    }
+};

@@ -1,0 +1,261 @@
+// All sets of a given number of rows of a list that share enough columns, counted by what they share.
+//
+// Depth first by one warp with an explicit stack. A level is a list of the rows that may still be taken, already cut to
+// what the rows taken before share; taking row i cuts the later rows by it and keeps those that are large enough.
+// Every set is reached along one path, in ascending order. The last two rows are not taken: all pairs of a list are
+// intersected, their sizes counted, and nothing is stored.
+// A search can be stopped when it has cost enough; what is left of it is then given out list by list.
+// A sub-tree that can be left to others (tree_queue.cuh) is a list and a range of it from which the first row is
+// taken: about half of the work that is left of the highest level where some is.
+#pragma once
+
+#include "bit_matrix.cuh"
+#include "leaf_histogram.cuh"
+#include "tree_queue.cuh"
+
+/// What a slot of the queue begins with, to tell sub-trees apart.
+constexpr unsigned kSubsetSlot = 0;
+constexpr int kSubsetHead = 8;
+
+struct SubsetFrame {
+    unsigned* words;
+    Arena::Mark mark;
+    int n;
+    int stride;
+    int next;
+    int end;
+};
+constexpr int kSubsetFrameWords = sizeof(SubsetFrame) / sizeof(unsigned);
+
+struct SubsetTree {
+    /// Rows from which the pairs of a list are shared with others.
+    static constexpr int kSharedPairs = 256;
+    /// Rows to take from which a search can be stopped.
+    static constexpr int kStoppable = 4;
+
+    Arena& arena;
+    TreeQueue& queue;
+    LeafHistogram leaves;
+    SubsetFrame* frames;  // as many as rows are taken before the last two
+    unsigned long long words;  // intersected so far
+    // Where a search begins, or was stopped: `levels` rows are to be taken from `list`, the first from [next, end).
+    RowList list;
+    int levels;
+    int next;
+    int end;
+    int depth;
+    Arena::Mark entered;
+
+    /// Where to cut a range of first rows, of `take` to be taken, so that about half of the sets lie on either side.
+    __device__ __forceinline__ static int cut_range(int begin, int until, int take) {
+        return begin + (until - begin) * 2 / (3 * take);
+    }
+
+    __device__ __forceinline__ void spend(long long intersected) {
+        words += (unsigned long long)intersected;
+        queue.spend((int)(intersected / kWarpSize) + 1);
+    }
+
+    /// Leave to others the sets whose first row is in [from, end) of a list; false: nobody takes them.
+    __device__ __forceinline__ bool offer(const unsigned* rows, int n, int stride, int n_words, int levels, int from,
+                                          int end) const {
+        if ((long long)(n - from) * n_words + kSubsetHead > queue.slot_words) return false;
+        return queue.offer([&](unsigned* slot) {
+            const int size = n - from;
+            if (lane_id() == 0) {
+                slot[0] = kSubsetSlot;
+                slot[1] = (unsigned)size;
+                slot[2] = (unsigned)n_words;
+                slot[3] = (unsigned)levels;
+                slot[4] = (unsigned)(end - from);
+            }
+            for (int k = 0; k < n_words; ++k)
+                for (int i = lane_id(); i < size; i += kWarpSize)
+                    slot[kSubsetHead + k * size + i] = rows[(long long)k * stride + from + i];
+        });
+    }
+
+    /// Offer half of the work that is left of the highest level where some is.
+    __device__ __forceinline__ void share() {
+        const int lane = lane_id();
+        // Lane i looks at the frame i, the lane after them at the level at hand, from which one row is kept.
+        SubsetFrame frame{list.words, entered, list.n, list.stride, next + 1, end};
+        if (lane < depth) frame = frames[lane];
+        const int from = cut_range(frame.next, max(frame.next, frame.end), levels + max(0, depth - lane));
+        const bool shared = lane <= depth && from < frame.end && frame.n - from >= levels + depth - lane &&
+                            (long long)(frame.n - from) * list.n_words + kSubsetHead <= queue.slot_words;
+        const unsigned all = __ballot_sync(kFullMask, shared);
+        if (all == 0) return;
+        const int at = __ffs((int)all) - 1;
+        const int begin = __shfl_sync(kFullMask, from, at);
+        __syncwarp();
+        SubsetFrame top{list.words, entered, list.n, list.stride, next, end};
+        if (at < depth) top = frames[at];
+        const bool offered = offer(top.words, top.n, top.stride, list.n_words, levels + depth - at, begin, top.end);
+        __syncwarp();
+        if (offered && at == depth)
+            end = begin;
+        else if (offered && lane == 0)
+            frames[at].end = begin;
+        __syncwarp();
+    }
+
+    /// All pairs of up to 32 rows that the lanes hold: row i with the rows i + 1 to i + n / 2, round about.
+    template <int kWords>
+    __device__ __forceinline__ void count_among(const unsigned (&rows)[kWords], int n) {
+        const int lane = lane_id();
+        const int n_groups = kWarpSize / n, group = lane / n, i = lane - group * n;
+        unsigned mine[kWords];
+#pragma unroll
+        for (int k = 0; k < kWords; ++k) mine[k] = __shfl_sync(kFullMask, rows[k], i);
+        for (int first = 1; first <= n / 2; first += n_groups) {
+            const int step = first + group;
+            int j = i + step;
+            if (j >= n) j -= n;
+            int size = 0;
+#pragma unroll
+            for (int k = 0; k < kWords; ++k) size += __popc(mine[k] & __shfl_sync(kFullMask, rows[k], j & 31));
+            if (group < n_groups && (2 * step < n || (2 * step == n && i < step))) leaves.add(size);
+        }
+    }
+
+    /// All pairs of a list whose first row is in [begin, end); both are multiples of 32, or `end` is all.
+    template <int kWords>
+    __device__ __forceinline__ void count_pairs(const RowList& list, int begin, int end) {
+        const int lane = lane_id();
+        for (int first = begin; first < end; first += kWarpSize) {
+            if (end - first >= kSharedPairs && queue.is_wanted()) {
+                const int from = first + (cut_range(0, end - first, 2) & -kWarpSize);
+                if (offer(list.words, list.n, list.stride, kWords, 2, from, end)) end = from;
+            }
+            const int here = min(kWarpSize, list.n - first);
+            spend((long long)kWords * (here * (list.n - 1ll - first) - here * (here - 1) / 2));
+            unsigned mine[kWords];
+#pragma unroll
+            for (int k = 0; k < kWords; ++k) mine[k] = lane < here ? list.at(k, first + lane) : 0u;
+            leaves.reserve(kWarpSize);
+            if (here > 1) count_among<kWords>(mine, here);
+            for (int block = first + kWarpSize; block < list.n; block += kWarpSize) {
+                unsigned theirs[kWords];
+#pragma unroll
+                for (int k = 0; k < kWords; ++k)
+                    theirs[k] = block + lane < list.n ? list.at(k, block + lane) : 0u;
+                leaves.reserve(kWarpSize);
+                const int rows = min(kWarpSize, list.n - block);
+#pragma unroll 4
+                for (int j = 0; j < rows; ++j) {
+                    int size = 0;
+#pragma unroll
+                    for (int k = 0; k < kWords; ++k) size += __popc(mine[k] & __shfl_sync(kFullMask, theirs[k], j));
+                    leaves.add(size);
+                }
+            }
+        }
+    }
+
+    /// The same for rows of any number of words.
+    __device__ __forceinline__ void count_wide_pairs(const RowList& list, int begin, int end) {
+        const int lane = lane_id();
+        for (int first = begin; first < end; first += kWarpSize) {
+            if (end - first >= kSharedPairs && queue.is_wanted()) {
+                const int from = first + (cut_range(0, end - first, 2) & -kWarpSize);
+                if (offer(list.words, list.n, list.stride, list.n_words, 2, from, end)) end = from;
+            }
+            const int i = first + lane, here = min(kWarpSize, list.n - first);
+            spend(list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2));
+            for (int block = first; block < list.n; block += kWarpSize) {
+                leaves.reserve(kWarpSize);
+                const int until = min(block + kWarpSize, list.n);
+                for (int j = max(block, first + 1); j < until; ++j)
+                    if (i < j && i < list.n) leaves.add(count_shared<0>(list, i, j));
+            }
+        }
+    }
+
+    /// Begin to count the sets of `take` (2 or more) rows whose first is in [0, until) of a list.
+    __device__ __forceinline__ void open(const RowList& rows, int take, int until) {
+        entered = arena.mark();
+        list = rows;
+        levels = take;
+        next = 0;
+        end = until;
+        depth = 0;
+    }
+
+    /// Go up to the next level where something may be left; false: there is none, all is counted.
+    __device__ __forceinline__ bool go_up() {
+        __syncwarp();
+        if (depth == 0) {
+            arena.release(entered);
+            return false;
+        }
+        --depth;
+        ++levels;
+        const SubsetFrame frame = frames[depth];
+        list.words = frame.words;
+        list.n = frame.n;
+        list.stride = frame.stride;
+        next = frame.next;
+        end = frame.end;
+        arena.release(frame.mark);
+        __syncwarp();
+        return true;
+    }
+
+    /// Go on until all is counted (true) or `words` comes to `most` (false).
+    template <int kWords>
+    __device__ __forceinline__ bool count_in(unsigned long long most) {
+        for (;;) {
+            if (levels == 2) {
+                if (kWords > 0)
+                    count_pairs<(kWords > 0 ? kWords : 1)>(list, next, end);
+                else
+                    count_wide_pairs(list, next, end);
+            } else if (next < end && list.n - next >= levels) {
+                if (words >= most && levels >= kStoppable) return false;
+                if (queue.is_wanted()) share();
+                const Arena::Mark mark = arena.mark();
+                const RowList below = narrow_rows<kWords>(arena, list, next, leaves.least);
+                ++next;
+                spend((long long)(list.n - next) * list.n_words);
+                if (below.n < levels - 1) {
+                    arena.release(mark);
+                    continue;
+                }
+                if (lane_id() == 0) frames[depth] = SubsetFrame{list.words, mark, list.n, list.stride, next, end};
+                __syncwarp();
+                ++depth;
+                --levels;
+                list = below;
+                next = 0;
+                end = below.n;
+                continue;
+            }
+            if (!go_up()) return true;
+        }
+    }
+
+    __device__ __forceinline__ bool count(unsigned long long most) {
+        if (list.n_words == 1) return count_in<1>(most);
+        if (list.n_words == 2) return count_in<2>(most);
+        return count_in<0>(most);
+    }
+
+    /// Of a search that was stopped, the next list of which all sets of `take` rows are still to be counted; the caller
+    /// releases `before` when it is done with it.
+    __device__ __forceinline__ bool next_list(RowList& below, int& take, Arena::Mark& before) {
+        do {
+            while (next < end && list.n - next >= levels) {
+                if (queue.is_wanted()) share();
+                before = arena.mark();
+                below = narrow_rows<0>(arena, list, next, leaves.least);
+                ++next;
+                spend((long long)(list.n - next) * list.n_words);
+                take = levels - 1;
+                if (below.n >= take) return true;
+                arena.release(before);
+            }
+        } while (go_up());
+        return false;
+    }
+};

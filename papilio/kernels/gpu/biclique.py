@@ -1,0 +1,312 @@
+"""(p,q)-bicliques on the GPU: the index goes to the device, ``biclique.cu`` searches it, the host multiplies.
+
+The index (core, order, pairs of left vertices, work items) is the CPU engine's, made on the host, so that items and
+their order are the same on both. The kernels count leaves, by size or by key; what they stand for is worked out on
+the host in Python integers. A count of leaves fits 64 bits: a leaf costs at least one AND and popcount of a word, of
+which a GPU does some 4e12 a second, so that 2^64 leaves of one run would take 50 days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import UnsupportedError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique_forms import Cells, Leaf, add_cells, expand_leaves, expand_sizes, turn
+from papilio.kernels.cpu.biclique import choose_algorithm
+from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
+from papilio.kernels.cpu.chunks import available_threads
+from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
+from papilio.kernels.gpu.device import Device, check_fits
+from papilio.kernels.gpu.tree_launch import Arguments, TreeClass, TreeLauncher, make_classes
+from papilio.kernels.tuning import TreeTuning, tree_tuning
+from papilio.motifs import Biclique, Granularity, Motif
+
+__all__ = ["BicliqueGpu", "PreparedBicliqueGpu"]
+
+_CODES = {"enumerate": 0, "pivot": 1, "auto": 2}
+"""Algorithms as in biclique.cu; ``auto`` there is enumeration until pivots take over."""
+
+_LEAF_WORDS = 512
+_SUBSET_FRAME_WORDS = 10
+_PIVOT_FRAME_WORDS = 4
+"""As in leaf_histogram.cuh, subset_tree.cuh and pivot_tree.cuh."""
+
+_MAX_SIDE = (1 << 16) - 2
+"""Candidates and shared columns that the kernels take: keys and pivots have 16 bits for each side."""
+
+_MAX_LEAST = 1 << 12
+"""Right sides that the planes of bit_matrix.cuh count to."""
+
+_ARRAYS = ("indptr", "columns", "hop_indptr", "hop", "hop_common", "item_root", "item_first", "item_last")
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedBicliqueGpu:
+    """A graph ready for :meth:`BicliqueGpu.run`.
+
+    Attributes
+    ----------
+    motif : Biclique
+    index : BicliqueIndex
+        The index, on the host.
+    arrays : dict of str to device array
+        What the kernels read of it.
+    algorithm : {"enumerate", "pivot", "auto"}
+        How it is counted; ``auto`` here is enumeration until pivots take over, child by child.
+    classes : tuple of TreeClass
+        Size classes of the work items.
+    most_common : int
+        Most right vertices that two left ones share.
+    """
+
+    motif: Biclique
+    index: BicliqueIndex
+    arrays: dict[str, Any]
+    algorithm: str
+    classes: tuple[TreeClass, ...]
+    most_common: int
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        return self.index.n_items
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return sum(int(array.nbytes) for array in self.arrays.values())
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """What the kernels count into, on the device.
+
+    ``sums`` are sets of left vertices by the right ones that they share; ``keys`` and ``leaves`` a hash table of
+    leaves; ``full`` is not 0 when that was too small.
+    """
+
+    sums: Any
+    keys: Any
+    leaves: Any
+    full: Any
+
+
+class BicliqueGpu:
+    """The GPU engine of :class:`~papilio.motifs.Biclique` on one device; counts totals.
+
+    Parameters
+    ----------
+    device : Device
+        Where to run.
+    algorithm : {"auto", "enumerate", "pivot"}
+        See :func:`~papilio.kernels.cpu.biclique.choose_algorithm`.
+    anchor : {"auto", "u", "v"}
+        The layer whose vertices are searched one after the other.
+    tuning : TreeTuning, optional
+        Launch constants; by default those of the device.
+
+    Attributes
+    ----------
+    block_words : ndarray of uint64, host
+        Words of 32 bits that each block of threads intersected in the last run: the balance of its work.
+    """
+
+    name: EngineName = "gpu"
+
+    def __init__(
+        self,
+        device: Device,
+        algorithm: str = "auto",
+        anchor: str = "auto",
+        tuning: TreeTuning | None = None,
+    ) -> None:
+        self.device, self.algorithm, self.anchor = device, algorithm, anchor
+        self.tuning = tuning if tuning is not None else tree_tuning(device.max_shared_bytes)
+        self.block_words = np.zeros(0, dtype=np.uint64)
+
+    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
+        """Build the index on the host and copy it to the device.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity, and where ``enumerate`` cannot count what is asked.
+        CapacityError
+            When the pairs of left vertices do not fit into memory, or a side of the search has 2^16 vertices.
+        """
+        require_request("biclique", Biclique, graph, motif, per)
+        assert isinstance(motif, Biclique)
+        if per != "total":
+            raise UnsupportedError(
+                f"the gpu engine counts bicliques in total, not per {per}; use --engine cpu"
+            )
+        with self.device.guard():
+            to_host = self.device.to_host
+            host = BipartiteGraph(graph.n_u, graph.n_v, to_host(graph.u), to_host(graph.v))
+            index = build_biclique_index(host, motif, available_threads(), self.anchor)
+            algorithm = choose_algorithm(index, self.algorithm)
+            most_common = _check_sizes(index)
+            arrays = {name: self.device.xp.asarray(getattr(index, name)) for name in _ARRAYS}
+        classes = make_classes(_estimate_need(index), self.tuning) if index.hop.size else ()
+        return PreparedBicliqueGpu(motif, index, arrays, algorithm, classes, most_common)
+
+    def work(self, prepared: PreparedBicliqueGpu) -> NDArray[np.int64]:
+        """Estimated set operations of each work item, int64 of shape (n_items,), falling, host."""
+        return prepared.index.costs
+
+    def slice_work(self, prepared: PreparedBicliqueGpu) -> int:
+        """A slice costs its launches alone, which run while the slice before still does."""
+        return 1
+
+    def run(
+        self,
+        prepared: PreparedBicliqueGpu,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+    ) -> Partial:
+        """Count the bicliques of the items ``[start, stop)``, or of the first of them if the run is cut.
+
+        Work is in words of 64 bits intersected.
+
+        Raises
+        ------
+        InputError
+            When the interval does not lie in ``[0, n_items]``.
+        CapacityError
+            When the device has no room for the search of one block.
+        DeviceLostError
+            When a kernel failed and the device is lost to this process.
+        """
+        require_interval(start, stop, prepared.n_items)
+        index, end, cells = prepared.index, stop, Cells()
+        self.block_words = np.zeros(0, dtype=np.uint64)
+        if start < stop and prepared.classes:
+            with self.device.guard():
+                end, cells = self._search(prepared, [start, *bounds, stop], cut)
+        if start == 0 and end > 0:
+            cells = add_cells(cells, index.closed_cells)
+        work = (int(self.block_words.sum()) + 1) // 2
+        return Partial(end - start, sum(cells.values()), work, {}, cells if prepared.motif.is_table else {})
+
+    def _search(self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut) -> tuple[int, Cells]:
+        """Run the slices, again with a larger table when one was full; return where the run ended, and the cells."""
+        code, n_keys = _CODES[prepared.algorithm], self.tuning.leaf_slots
+        fixed_words = _LEAF_WORDS if prepared.algorithm != "pivot" else 0
+        blocks_per_sm = self.tuning.blocks_per_sm[code]
+        module = self.device.load("biclique", {"ALGORITHM": code, "MIN_BLOCKS": blocks_per_sm})
+        kernel = module.get_function("biclique_search")
+        while True:
+            launcher = TreeLauncher(
+                self.device,
+                self.tuning,
+                kernel,
+                prepared.classes,
+                prepared.index.costs,
+                fixed_words,
+                blocks_per_sm,
+            )
+            counts = self._make_counts(prepared, n_keys)
+            end = launcher.run(bounds, cut, partial(self._arguments, prepared, counts))
+            if not int(self.device.to_host(counts.full)[0]):
+                break
+            n_keys *= 4
+            bounds, cut = [bound for bound in bounds if bound <= end], never_cut
+        self.block_words = self.device.to_host(launcher.block_words)
+        return end, self._expand(prepared.index, counts)
+
+    def _make_counts(self, prepared: PreparedBicliqueGpu, n_keys: int) -> _Counts:
+        xp = self.device.xp
+        if prepared.algorithm == "enumerate":
+            n_keys = 1
+        return _Counts(
+            sums=xp.zeros(prepared.most_common + 1, dtype=np.uint64),
+            keys=xp.zeros(n_keys, dtype=np.uint64),
+            leaves=xp.zeros(n_keys, dtype=np.uint64),
+            full=xp.zeros(1, dtype=np.int32),
+        )
+
+    def _arguments(
+        self,
+        prepared: PreparedBicliqueGpu,
+        counts: _Counts,
+        items: Any,
+        n_items: np.int32,
+        schedule: Arguments,
+        block_words: Any,
+    ) -> Arguments:
+        sizes = prepared.index.sizes
+        limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
+        return (
+            *(prepared.arrays[name] for name in _ARRAYS),
+            items,
+            n_items,
+            *(np.int32(min(limit, _MAX_SIDE + 2)) for limit in limits),
+            *schedule,
+            np.float32(self.tuning.race_factor),
+            np.int64(self.tuning.race_words),
+            counts.sums,
+            counts.keys,
+            counts.leaves,
+            np.uint32(counts.keys.size),
+            counts.full,
+            block_words,
+        )
+
+    def _expand(self, index: BicliqueIndex, counts: _Counts) -> Cells:
+        """Turn the counts of leaves into bicliques by (p, q)."""
+        sizes, to_host = index.sizes, self.device.to_host
+        lefts = range(sizes.least_left, sizes.most_left + 1)
+        rights = range(sizes.least_right, sizes.most_right + 1)
+        sums = to_host(counts.sums)
+        shared = {int(size): int(sums[size]) for size in np.flatnonzero(sums)}
+        used = self.device.xp.flatnonzero(counts.leaves)
+        keys, times = to_host(counts.keys[used]), to_host(counts.leaves[used])
+        leaves = {_split_key(key): count for key, count in zip(keys.tolist(), times.tolist(), strict=True)}
+        cells = add_cells(expand_sizes(shared, lefts.start, rights), expand_leaves(leaves, lefts, rights))
+        return turn(cells, index.swapped)
+
+
+def _check_sizes(index: BicliqueIndex) -> int:
+    """Refuse what the words of the kernels do not hold; return the most right vertices that two left ones share."""
+    if not index.hop.size:
+        return 0
+    most_common = int(index.hop_common.max())
+    check_fits("the largest neighbourhood that two vertices share", most_common, _MAX_SIDE, "vertices")
+    check_fits("the largest set of candidates", int(np.diff(index.hop_indptr).max()), _MAX_SIDE, "vertices")
+    check_fits("the right side", index.sizes.least_right, _MAX_LEAST, "vertices")
+    return most_common
+
+
+def _split_key(key: int) -> Leaf:
+    """Return (held left, free left, held right, free right) of a key of pivot_tree.cuh."""
+    return key >> 48, key >> 32 & 0xFFFF, key >> 16 & 0xFFFF, key & 0xFFFF
+
+
+def _estimate_need(index: BicliqueIndex) -> NDArray[np.int64]:
+    """Return the words that a warp needs for each work item at most: matrix, lists, frames, int64 of shape (n_items,).
+
+    With n later children and c columns shared with one of them, a list is n rows of c / 32 words; enumeration has one
+    per level, pivots the columns of one, and frames of two sets of rows and two of columns for each of min(n, c).
+    """
+    root = index.item_root
+    later = index.hop_indptr[root + 1] - index.item_first
+    degree = np.diff(index.indptr)[root]
+    by_place = np.argsort(index.item_first, kind="stable")
+    common = np.empty(root.size, dtype=np.int64)
+    common[by_place] = np.maximum.reduceat(index.hop_common, index.item_first[by_place])
+    row_words, column_words = (common + 31) // 32, (later + 31) // 32
+    levels = np.clip(index.sizes.most_left - 3, 1, later)
+    lists = levels * (later * row_words + 4) + _SUBSET_FRAME_WORDS * levels
+    frames = (np.minimum(later, common) + 1) * (2 * (row_words + column_words) + _PIVOT_FRAME_WORDS)
+    pivots = common * column_words + frames + 2 * (row_words + column_words)
+    need: NDArray[np.int64] = degree * column_words + degree + later + lists + pivots + 128
+    return need

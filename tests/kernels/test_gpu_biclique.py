@@ -1,0 +1,228 @@
+"""Every schedule of the CUDA biclique kernels, forced by the tuning, against the CPU engine and closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import comb
+
+import numpy as np
+import pytest
+
+from papilio.errors import CapacityError, EngineUnavailableError, UnsupportedError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu.biclique import BicliqueCpu
+from papilio.kernels.engine import Partial, fold_partials
+from papilio.kernels.gpu.biclique import BicliqueGpu
+from papilio.kernels.gpu.device import Device
+from papilio.kernels.tuning import TreeTuning
+from papilio.motifs import Biclique
+from tests.conftest import EMULATOR_SEED
+from tests.strategies import complete_graph, planted_graph, skewed_graph
+
+EAGER = TreeTuning(
+    threads=64,
+    blocks_per_sm=(8, 8, 4),
+    near_words=64,
+    far_words=(1 << 12,),
+    slots=8,
+    slot_words=1 << 11,
+    check_steps=1,
+    share_cost=1,
+    leaf_slots=1 << 12,
+    race_factor=0.0,
+    race_words=8,
+)
+"""Shares at every turn, has hardly any shared memory, and pivots as soon as it can."""
+
+SCHEDULES: dict[str, TreeTuning] = {
+    "eager": EAGER,
+    "alone": replace(EAGER, slots=0),
+    "two slots": replace(EAGER, slots=2, slot_words=256),
+    "near": replace(EAGER, near_words=4096),
+    "patient": replace(EAGER, race_words=1 << 30),
+}
+
+
+def cuda_device() -> Device:
+    """Return the GPU, or skip with the reason why there is none."""
+    try:
+        from papilio.kernels.gpu.cuda_device import CudaDevice
+
+        return CudaDevice()
+    except (ImportError, EngineUnavailableError) as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module", params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Device:
+    """The emulator, and a GPU where there is one."""
+    if request.param == "gpu":
+        return cuda_device()
+    return emulator(EMULATOR_SEED)
+
+
+def emulator(seed: int, **options: int) -> Device:
+    """Return the emulator, or skip when it cannot be built."""
+    from tests.emulator import EmulatorDevice, find_compiler
+
+    if find_compiler() is None:
+        pytest.skip("no GCC found ($CXX, g++, c++); the emulator compiles kernels with it")
+    return EmulatorDevice(seed=seed, **options)
+
+
+def hub_pair(n: int, seed: int) -> BipartiteGraph:
+    """Return two vertices with the same n neighbours, among which others have random thirds: one root, one child."""
+    random = np.random.default_rng(seed)
+    inside = random.random((n, n)) < 0.3
+    inside[:2] = True
+    u, v = np.nonzero(inside)
+    return BipartiteGraph.from_edges(u, v, n, n)
+
+
+GRAPHS: dict[str, Callable[[], BipartiteGraph]] = {
+    "skewed": lambda: skewed_graph(1, 90, 60, 700),
+    "planted": lambda: planted_graph(2, 40, 150, 3, 9, 120, 0.1),
+    "many columns": lambda: planted_graph(6, 14, 160, 2, 11, 500, 0.1),
+    "many rows": lambda: planted_graph(7, 130, 14, 1, 11, 500, 0.1),
+    "exact blocks": lambda: planted_graph(8, 60, 60, 2, 14, 100, 0.0),
+    "twins": lambda: complete_graph(9, 17),
+    "one root": lambda: hub_pair(36, 3),
+}
+
+
+def count(engine: BicliqueGpu | BicliqueCpu, graph: BipartiteGraph, motif: Biclique) -> Partial:
+    """Count all items at once."""
+    prepared = engine.prepare(graph, motif, "total")
+    partial = engine.run(prepared, 0, prepared.n_items)
+    assert partial.n_items == prepared.n_items
+    return partial
+
+
+def assert_counts(engine: BicliqueGpu, graph: BipartiteGraph, motif: Biclique) -> None:
+    """Compare with the CPU engine."""
+    got, wanted = count(engine, graph, motif), count(BicliqueCpu(2, "auto", engine.anchor), graph, motif)
+    assert (got.total, got.cells) == (wanted.total, wanted.cells)
+    assert wanted.total > 0, "a test of nothing"
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_every_schedule_counts_what_the_cpu_engine_counts(device: Device, schedule: str, name: str) -> None:
+    graph, tuning = GRAPHS[name](), SCHEDULES[schedule]
+    small = name in ("many columns", "planted", "twins")
+    for anchor in ("u", "v"):
+        assert_counts(BicliqueGpu(device, "enumerate", anchor, tuning), graph, Biclique(3, 3))
+        assert_counts(BicliqueGpu(device, "enumerate", anchor, tuning), graph, Biclique(4, 2))
+        assert_counts(BicliqueGpu(device, "pivot", anchor, tuning), graph, Biclique(3, 4))
+        if small:
+            assert_counts(BicliqueGpu(device, "auto", anchor, tuning), graph, Biclique(6, 2))
+            assert_counts(BicliqueGpu(device, "auto", anchor, tuning), graph, Biclique())
+
+
+@pytest.mark.parametrize("algorithm", ["enumerate", "pivot"])
+def test_every_order_of_threads_comes_to_the_same_end(algorithm: str) -> None:
+    graph = planted_graph(4, 24, 50, 2, 10, 60, 0.1)
+    wanted = count(BicliqueCpu(1), graph, Biclique(4, 3)).total
+    for seed in range(12):
+        tuning = replace(EAGER, slots=2 << seed % 3)
+        engine = BicliqueGpu(emulator(seed), algorithm, "u", tuning)
+        assert count(engine, graph, Biclique(4, 3)).total == wanted
+
+
+@pytest.mark.parametrize("algorithm", ["enumerate", "pivot"])
+def test_one_root_keeps_all_blocks_busy(algorithm: str) -> None:
+    graph, motif = planted_graph(5, 30, 30, 1, 30, 30, 0.1), Biclique(6, 2)
+    share = {}
+    for slots in (0, 64):
+        tuning = replace(EAGER, threads=32, slots=slots, check_steps=4, blocks_per_sm=(2, 2, 2))
+        engine = BicliqueGpu(emulator(1), algorithm, "u", tuning)
+        prepared = engine.prepare(graph, motif, "total")
+        assert engine.run(prepared, 0, 1).total > 0
+        assert engine.block_words.size == 4
+        share[slots] = float(engine.block_words.max() / engine.block_words.sum())
+    assert share[0] == 1.0
+    assert share[64] < 0.5
+
+
+def test_a_table_of_leaves_that_is_full_is_made_larger(device: Device) -> None:
+    engine = BicliqueGpu(device, "pivot", "u", replace(EAGER, leaf_slots=1))
+    assert_counts(engine, GRAPHS["planted"](), Biclique())
+
+
+@pytest.mark.parametrize("motif", [Biclique(3, 3), Biclique(3), Biclique(q=3), Biclique()])
+def test_any_split_and_any_cut_folds_to_the_whole(device: Device, motif: Biclique) -> None:
+    graph = GRAPHS["skewed"]()
+    engine = BicliqueGpu(device, tuning=EAGER)
+    prepared = engine.prepare(graph, motif, "total")
+    n_items = prepared.n_items
+    whole = engine.run(prepared, 0, n_items)
+    first = engine.run(prepared, 0, n_items, [3, n_items // 2, n_items - 1], lambda: True)
+    assert 0 < first.n_items < n_items
+    middle = (first.n_items + n_items) // 2
+    parts = [engine.run(prepared, middle, n_items), engine.run(prepared, first.n_items, middle)]
+    folded = fold_partials(fold_partials(parts[0], first), parts[1])
+    assert (folded.n_items, folded.total, folded.cells) == (n_items, whole.total, whole.cells)
+
+
+def test_counts_beyond_64_bits(device: Device) -> None:
+    graph = complete_graph(44, 70)
+    for anchor in ("u", "v"):
+        assert count(BicliqueGpu(device, "pivot", anchor), graph, Biclique(22, 35)).total == comb(
+            44, 22
+        ) * comb(70, 35)
+    cells = count(BicliqueGpu(device), graph, Biclique()).cells
+    assert cells == {(p, q): comb(44, p) * comb(70, q) for p in range(1, 45) for q in range(1, 71)}
+
+
+@pytest.mark.parametrize("motif", [Biclique(40, 2), Biclique(2, 1 << 20), Biclique(1 << 20, 3)])
+def test_sides_larger_than_any_degree(device: Device, motif: Biclique) -> None:
+    assert count(BicliqueGpu(device), GRAPHS["planted"](), motif).total == 0
+
+
+def test_what_it_cannot_count_is_refused_with_a_way_out() -> None:
+    engine = BicliqueGpu(emulator(0))
+    with pytest.raises(UnsupportedError, match="in total, not per vertex; use --engine cpu"):
+        engine.prepare(complete_graph(3, 3), Biclique(2, 2), "vertex")
+    full = BicliqueGpu(emulator(0, free_bytes=1 << 10), "pivot", tuning=EAGER)
+    prepared = full.prepare(complete_graph(9, 17), Biclique(3, 3), "total")
+    with pytest.raises(CapacityError, match=r"needs \d+ bytes of device memory .* use --engine cpu"):
+        full.run(prepared, 0, prepared.n_items)
+
+
+REFERENCES = [
+    ("marvel", Biclique(3, 3), 462_550_547),
+    ("marvel", Biclique(4, 4), 8_634_112_357),
+    ("marvel", Biclique(8, 8), 4_316_588_655),
+    ("youtube-groupmemberships", Biclique(3, 3), 146_517_782),
+    ("youtube-groupmemberships", Biclique(4, 4), 626_892_852),
+    ("youtube-groupmemberships", Biclique(6, 6), 1_309_342_703),
+    ("youtube-groupmemberships", Biclique(8, 8), 205_411_586),
+    ("movielens-1m", Biclique(2, 3), 1_012_196_331_323),
+    ("movielens-1m", Biclique(3, 2), 2_202_667_336_899),
+    ("yelp2018", Biclique(2, 3), 1_633_657_016),
+    ("yelp2018", Biclique(3, 2), 1_497_669_692),
+    ("yelp2018", Biclique(8, 8), 108_309_892),
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "motif", "total"), REFERENCES)
+def test_real_graphs(
+    reference_graph: Callable[[str], BipartiteGraph], name: str, motif: Biclique, total: int
+) -> None:
+    engine = BicliqueGpu(cuda_device())
+    prepared = engine.prepare(reference_graph(name), motif, "total")
+    third = prepared.n_items // 3
+    parts = engine.run(prepared, 0, third), engine.run(prepared, third, prepared.n_items)
+    assert fold_partials(*parts).total == total
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["marvel", "youtube-groupmemberships"])
+def test_tables_of_real_graphs_hold_the_known_counts(
+    reference_graph: Callable[[str], BipartiteGraph], name: str
+) -> None:
+    cells = count(BicliqueGpu(cuda_device()), reference_graph(name), Biclique()).cells
+    known = {(motif.p, motif.q): total for graph, motif, total in REFERENCES if graph == name}
+    assert {cell: cells[cell] for cell in known} == known
