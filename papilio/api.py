@@ -16,7 +16,7 @@ from papilio.cluster.events import PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.cluster.recount import Recount, recount_leases
 from papilio.enumeration import resume_listing
-from papilio.errors import InputError, UnsupportedError
+from papilio.errors import InputError
 from papilio.inputs import (
     GraphInput,
     Progress,
@@ -35,6 +35,7 @@ from papilio.tasks.jobcheck import JobCheck, check_job
 from papilio.tasks.jobcontrol import Priority
 from papilio.tasks.jobdir import JobDirectory, find_finished, list_jobs
 from papilio.tasks.jobsession import JobSession, settings_of
+from papilio.tasks.listing import require_cpu
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, find_top
 from papilio.tasks.sources import job_of_store, require_kind
@@ -308,10 +309,7 @@ def resume_job(
         )
     settings, job = directory.settings, directory.job
     if job.listing is not None:
-        if engine == "gpu":
-            raise UnsupportedError(
-                f"{directory.root} lists bicliques, which are listed on CPUs; give no engine"
-            )
+        require_cpu(engine or "auto")
         return resume_listing(
             directory,
             cluster=settings["cluster"] if cluster is None else cluster,

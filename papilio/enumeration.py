@@ -14,17 +14,17 @@ import numpy as np
 
 from papilio.cluster.driver import count_job, plan_job, run_directory
 from papilio.cluster.events import Listener, PhaseStarted, ignore_events
-from papilio.errors import InputError, UnsupportedError
+from papilio.errors import InputError, StoreError
 from papilio.inputs import GraphInput, Progress, enter_executor, result_of
 from papilio.motifs import Biclique, Listing, Motif, choose_options
-from papilio.storage.listings import LISTING_NAME, ListingShard, read_listing, write_listing
-from papilio.storage.location import check_replaceable, local_path
+from papilio.storage.listings import ListingShard, read_listing, write_listing
+from papilio.storage.location import local_path
 from papilio.storage.names import find_ids, hash_labels, read_names
 from papilio.storage.store import GraphStore
 from papilio.tasks.job import EngineChoice, JobSpec, digest
 from papilio.tasks.jobdir import JobDirectory, find_finished
 from papilio.tasks.jobsession import JobSession, settings_of
-from papilio.tasks.listing import shard_of
+from papilio.tasks.listing import require_cpu, shard_of
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import ListingResult
 from papilio.tasks.sources import job_of_store, require_kind
@@ -92,7 +92,7 @@ def enumerate_motifs(
     1000
     """
     started = perf_counter()
-    _require_cpu(engine)
+    require_cpu(engine)
     target = local_path(output)
     with ExitStack() as stack:
         source = GraphInput(graph)
@@ -128,7 +128,7 @@ def plan_listing(
     Its work is an estimate: how many motifs there are is not known before they are counted or listed. Parameters
     and errors are those of :func:`enumerate_motifs`.
     """
-    _require_cpu(engine)
+    require_cpu(engine)
     with ExitStack() as stack:
         source = GraphInput(graph)
         asked = _ask(source, stack, Path.cwd(), motif, limit, (with_u, with_v), options)
@@ -155,13 +155,6 @@ def resume_listing(
         settings = directory.settings
         session = stack.enter_context(JobSession(directory.root, asked, directory.source, settings))
         return run.finish(stack, cluster, workers, session)
-
-
-def _require_cpu(engine: EngineChoice) -> None:
-    if engine not in ("auto", "cpu"):
-        raise UnsupportedError(
-            f"bicliques are listed on CPUs, and engine is {engine!r}; give 'cpu' or 'auto'"
-        )
 
 
 def _ask(
@@ -215,7 +208,10 @@ class _Run:
         """
         if not os.access(self._target.parent, os.W_OK):
             raise InputError(f"output {self._target} lies in a directory that this process cannot write to")
-        check_replaceable(self._target, may_replace and self._is_written(), LISTING_NAME)
+        target = self._target
+        is_free = not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir()))
+        if not is_free and not (may_replace and self._is_written()):
+            raise StoreError(f"{target} exists already; choose another directory, or remove it")
 
     def finish(
         self, stack: ExitStack, cluster: Any, workers: int | None, session: JobSession | None

@@ -109,9 +109,10 @@ def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: 
         return
     click.echo(checked.count)
     say(f"ledger: {checked.records} records, all checksums right")
-    say(f"leases: {checked.leases}, which tile {checked.items:,} work items and sum to the count")
+    tile = "which reach the limit" if checked.limit_reached else f"which tile {checked.items:,} work items"
+    say(f"leases: {checked.leases}, {tile} and sum to the count")
     if checked.shards:
-        say(f"shards: {checked.shards}, all checksums right; they sum to the vectors of the answer")
+        say(f"shards: {checked.shards}, all checksums right; together they are the answer")
     say(f"graph: {checked.graph or 'was in memory, not checked'}")
     if again is not None:
         say(

@@ -18,7 +18,7 @@ from papilio.kernels.engine import Partial
 from papilio.storage.listings import ListingShard
 from papilio.tasks.job import EngineChoice, JobSpec, PrepareTask
 from papilio.tasks.jobsession import JobSession
-from papilio.tasks.listing import ListingFold, make_fold
+from papilio.tasks.listing import ListingFold, make_fold, require_cpu
 from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import CountPlan, make_plan
 from papilio.tasks.root_counter import RootCounter
@@ -121,9 +121,11 @@ def plan_job(
         When a worker does not find the store, or finds other items than the rest.
     """
     executor.refresh()
-    name, reason, workers = choose_engine(executor, engine)
-    if job.listing is not None:
-        reason = "bicliques are listed on CPUs"
+    if job.listing is None:
+        name, reason, workers = choose_engine(executor, engine)
+    else:
+        require_cpu(engine)
+        name, reason, workers = "cpu", "bicliques are listed on CPUs", executor.workers
     memory = require_memory(job, name, workers)
     listener(PhaseStarted("plan"))
     executor.check_source(job, workers)

@@ -1,9 +1,11 @@
-"""Count a sample of a job's leases again, in this process and on an engine of choice, and compare exactly."""
+"""Count or list a sample of a job's leases again, in this process and on an engine of choice, and compare exactly."""
 
 from __future__ import annotations
 
 import random
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import numpy as np
@@ -13,6 +15,7 @@ from papilio.cluster.events import ignore_events
 from papilio.cluster.inline import InlineExecutor
 from papilio.errors import ExecutionError, InputError, TilingError
 from papilio.kernels.engine import EngineName
+from papilio.storage.listings import count_missing_rows
 from papilio.storage.results import read_partial_shard
 from papilio.tasks.job import EngineChoice, LeaseTask
 from papilio.tasks.jobdir import JobDirectory
@@ -48,7 +51,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
     Raises
     ------
     ExecutionError
-        Naming the first lease whose total, cells or vectors differ, or the work of engines that do the same.
+        Naming the first lease whose total, cells, vectors or rows differ, or the work of engines that do the same.
     TilingError
         When the engine finds other work items.
     InputError
@@ -59,7 +62,8 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
     job = replace(directory.job, source=directory.source)
     leases = directory.history().leases
     chosen = random.Random(seed).sample(leases, min(sample, len(leases)))
-    with InlineExecutor() as executor:
+    with ExitStack() as stack:
+        executor = stack.enter_context(InlineExecutor())
         plan, (worker,), _ = plan_job(executor, job, engine, ignore_events)
         if plan.key != directory.plan_key:
             raise TilingError(
@@ -67,11 +71,16 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
                 f"{plan.key} here: its work items are others"
             )
         run_id = uuid4().hex
-        for lease in chosen:
+        shards = None if job.listing is None else stack.enter_context(TemporaryDirectory())
+        for number, lease in enumerate(chosen):
             task = LeaseTask(
-                job, plan.engine, plan.key, run_id, lease.partition, lease.start, lease.stop, lease.work
-            )
-            _compare(lease, run_lease(task, worker.seat), job.motif.same_work)
+                job, plan.engine, plan.key, run_id, lease.partition, lease.start, lease.stop, lease.work,
+                shards, sequence=number,
+            )  # fmt: skip
+            again = run_lease(task, worker.seat)
+            _compare(lease, again, job.motif.same_work)
+            if shards is not None:
+                _compare_rows(lease, again)
     return Recount(
         engine=plan.engine,
         seed=seed,
@@ -99,7 +108,7 @@ def _compare(lease: LeaseResult, again: LeaseResult, same_work: bool) -> None:
                 f"{name}: the ledger holds {held} in cell {cell} of engine {lease.engine}; "
                 f"engine {again.engine} counts {counted}"
             )
-    if lease.shard is None:
+    if lease.shard is None or not again.vectors:
         return
     vectors = read_partial_shard(lease.shard.path, lease.shard.checksum)
     for key, vector in again.vectors.items():
@@ -109,3 +118,15 @@ def _compare(lease: LeaseResult, again: LeaseResult, same_work: bool) -> None:
                 f"{name}: entry {entry} of vector {key!r} is {int(vectors[key][entry])} of engine "
                 f"{lease.engine}; engine {again.engine} counts {int(vector[entry])}"
             )
+
+
+def _compare_rows(lease: LeaseResult, again: LeaseResult) -> None:
+    """Refuse rows that were not listed again, as many times; which rows a lease lists before its limit is open."""
+    if lease.capped or lease.shard is None or again.shard is None:
+        return
+    missing = count_missing_rows(lease.shard.path, again.shard.path)
+    if missing:
+        raise ExecutionError(
+            f"items [{lease.start}, {lease.stop}) of partition {lease.partition}: {missing} of the {lease.total} "
+            f"rows of {lease.shard.path} are not listed again"
+        )

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,6 +37,7 @@ __all__ = [
     "ListingShard",
     "ListingWriter",
     "check_listing_shard",
+    "count_missing_rows",
     "read_listing",
     "write_listing",
 ]
@@ -200,6 +202,26 @@ def check_listing_shard(shard: ListingShard) -> None:
         raise StoreError(f"{path} has checksum {found}; expected {shard.checksum}: run the lease again")
     if rows != shard.rows:
         raise StoreError(f"{path} has {rows} rows; expected {shard.rows}: run the lease again")
+
+
+def count_missing_rows(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> int:
+    """Return how many rows of one file the other does not have, each as often as it comes; in any order.
+
+    Raises
+    ------
+    StoreError
+        When a file cannot be read.
+    """
+    query = (
+        "SELECT count(*) FROM (SELECT u, v FROM read_parquet(?) EXCEPT ALL SELECT u, v FROM read_parquet(?))"
+    )
+    try:
+        with duckdb.connect() as connection:
+            row = connection.execute(query, [os.fspath(path), os.fspath(other)]).fetchone()
+    except duckdb.Error as error:
+        raise StoreError(f"{os.fspath(path)} cannot be compared with {os.fspath(other)} ({error})") from error
+    assert row is not None
+    return int(row[0])
 
 
 def read_listing(path: str | os.PathLike[str]) -> dict[str, Any] | None:

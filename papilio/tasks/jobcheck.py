@@ -32,9 +32,11 @@ class JobCheck:
     leases, items : int
         Leases and their work items, which tile every partition.
     shards : int
-        Shards with the right size and checksum, whose sum is the vectors of the answer.
+        Shards with the right size and checksum, which make the vectors or the rows of the answer.
     graph : str or None
         Content hash of the store, computed from its edges; None for a graph in memory, which was not checked.
+    limit_reached : bool
+        Whether a listing ended at its limit, so that the leases need not tile the items.
     """
 
     count: int
@@ -43,6 +45,7 @@ class JobCheck:
     items: int
     shards: int
     graph: str | None
+    limit_reached: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -69,7 +72,8 @@ def check_job(directory: JobDirectory) -> JobCheck:
     _check_end(directory, answer, history)
     result = directory.result()
     book = directory.book(plan, history)
-    if not (isinstance(result, ListingResult) and result.limit_reached):
+    limit_reached = isinstance(result, ListingResult) and result.limit_reached
+    if not limit_reached:
         book.require_complete()
     if result.plan_key != plan.key:
         raise ExecutionError(f"{directory.root}: the answer is of plan {result.plan_key}, not {plan.key}")
@@ -83,7 +87,9 @@ def check_job(directory: JobDirectory) -> JobCheck:
             )
         store.verify()
         graph = store.hash
-    return JobCheck(result.count, history.n_records, len(history.leases), plan.n_items, n_shards, graph)
+    return JobCheck(
+        result.count, history.n_records, len(history.leases), plan.n_items, n_shards, graph, limit_reached
+    )
 
 
 def _check_end(directory: JobDirectory, answer: dict[str, Any], history: JobHistory) -> None:

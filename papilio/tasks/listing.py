@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from papilio.errors import ExecutionError, TilingError
+from papilio.errors import ExecutionError, TilingError, UnsupportedError
 from papilio.kernels.engine import Partial
 from papilio.storage.listings import ListingShard, check_listing_shard
 from papilio.tasks.fold import PartialFold
+from papilio.tasks.job import EngineChoice
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.run import LeaseResult
 
-__all__ = ["ListingFold", "make_fold", "shard_of"]
+__all__ = ["ListingFold", "make_fold", "require_cpu", "shard_of"]
+
+
+def require_cpu(engine: EngineChoice) -> None:
+    """Refuse to list on anything but CPUs.
+
+    Raises
+    ------
+    UnsupportedError
+        For the engine ``gpu``, or one that there is not.
+    """
+    if engine not in ("auto", "cpu"):
+        raise UnsupportedError(
+            f"bicliques are listed on CPUs, and engine is {engine!r}; give 'cpu' or 'auto'"
+        )
 
 
 def shard_of(result: LeaseResult) -> ListingShard | None:

@@ -1,0 +1,231 @@
+"""Files of rows: whole or absent, named by labels, cut at the limit, checked, compared; labels and ids."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from papilio.errors import InputError, StoreError
+from papilio.graph import BipartiteGraph
+from papilio.storage.listings import (
+    ListingShard,
+    ListingWriter,
+    check_listing_shard,
+    count_missing_rows,
+    read_listing,
+    write_listing,
+)
+from papilio.storage.names import LayerNames, find_ids, hash_labels, read_names
+from papilio.storage.store import GraphStore, write_store
+
+QUESTION = {"graph": "abc", "motif": {"name": "biclique", "p": 2, "q": 1}, "listing": {"limit": None}}
+NAMES = LayerNames(pa.array(["a", "b", "c"]), pa.array([10, 20, 30], pa.int64()))
+
+
+def write_rows(path: Path, *blocks: int) -> ListingShard:
+    """Write blocks of so many rows, all different as long as they are fewer than nine."""
+    rows = np.arange(sum(blocks), dtype=np.int32)
+    with ListingWriter(path, NAMES, (2, 1), QUESTION) as writer:
+        for part in np.split(rows, np.cumsum(blocks)[:-1]):
+            writer.write(np.stack((part % 3, part // 3 % 3), axis=1), part[:, None] % 3)
+    assert writer.shard is not None
+    assert writer.rows == sum(blocks)
+    return writer.shard
+
+
+def write_all(path: Path, shards: list[ListingShard], **changes: Any) -> dict[str, Any]:
+    settings: dict[str, Any] = {"limit": None, "limit_reached": False, "keep_shards": False}
+    return write_listing(
+        path, shards, question=QUESTION, names=NAMES, sizes=(2, 1), **{**settings, **changes}
+    )
+
+
+def small_store(path: Path, labels_u: Any = None, labels_v: Any = None) -> GraphStore:
+    graph = BipartiteGraph.from_edges([0, 1, 2], [0, 1, 1])
+    return write_store(path, graph, provenance={}, labels_u=labels_u, labels_v=labels_v)
+
+
+def test_rows_are_written_with_names_and_what_they_answer(tmp_path: Path) -> None:
+    shard = write_rows(tmp_path / "x.parquet", 3, 2)
+    table = pq.read_table(shard.path)
+    assert table.to_pylist()[:2] == [{"u": ["a", "a"], "v": [10]}, {"u": ["b", "a"], "v": [20]}]
+    assert str(table.schema.field("u").type).startswith("fixed_size_list<element: string not null>[2]")
+    assert table.schema.metadata[b"papilio.graph_hash"] == b"abc"
+    assert json.loads(table.schema.metadata[b"papilio.motif"]) == QUESTION["motif"]
+    assert pq.read_metadata(shard.path).num_row_groups == 2
+    check_listing_shard(shard)
+
+
+def test_nothing_is_left_without_rows_or_after_a_failure(tmp_path: Path) -> None:
+    with ListingWriter(tmp_path / "x.parquet", NAMES, (2, 1), QUESTION) as writer:
+        pass
+    assert writer.shard is None
+    row = np.zeros((1, 2), np.int32), np.zeros((1, 1), np.int32)
+
+    def fail() -> None:
+        with ListingWriter(tmp_path / "x.parquet", NAMES, (2, 1), QUESTION) as writer:
+            writer.write(*row)
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_whose_directory_went_stops(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    row = np.zeros((1, 2), np.int32), np.zeros((1, 1), np.int32)
+    writer = ListingWriter(run / "x.parquet", NAMES, (2, 1), QUESTION)
+
+    def write() -> None:
+        with writer:
+            writer.write(*row)
+            run.rename(tmp_path / "gone")
+            writer.write(*row)
+
+    with pytest.raises(StoreError, match="was removed"):
+        write()
+
+
+def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
+    with pytest.raises(StoreError, match=r"x.parquet: rows cannot be written \(No space left on device\)"):
+        write_rows(tmp_path / "x.parquet", 3)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shards_are_checked(tmp_path: Path) -> None:
+    shard = write_rows(tmp_path / "x.parquet", 3)
+    with pytest.raises(StoreError, match="has 3 rows; expected 4"):
+        check_listing_shard(ListingShard(shard.path, shard.checksum, 4))
+    content = bytearray(Path(shard.path).read_bytes())
+    content[10] ^= 1
+    Path(shard.path).write_bytes(content)
+    with pytest.raises(StoreError, match="has checksum"):
+        check_listing_shard(shard)
+    Path(shard.path).unlink()
+    with pytest.raises(StoreError, match="does not exist"):
+        check_listing_shard(shard)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize(
+    ("limit", "files"), [(None, [5, 2]), (6, [5, 1]), (5, [5]), (4, [4]), (1, [1]), (9, [5, 2])]
+)
+def test_a_listing_has_the_first_rows_of_its_shards(
+    tmp_path: Path, keep: bool, limit: int | None, files: list[int]
+) -> None:
+    (tmp_path / "shards").mkdir()
+    shards = [
+        write_rows(tmp_path / "shards" / "1.parquet", 3, 2),
+        write_rows(tmp_path / "shards" / "2.parquet", 2),
+    ]
+    every = pq.read_table(shards[0].path).to_pylist() + pq.read_table(shards[1].path).to_pylist()
+    out = tmp_path / "out"
+    written = write_all(out, shards, limit=limit, keep_shards=keep)
+    assert [file["rows"] for file in written["files"]] == files
+    assert written["rows"] == sum(files)
+    assert read_listing(out) == written
+    for file in written["files"]:
+        check_listing_shard(ListingShard(str(out / file["name"]), file["checksum"], file["rows"]))
+        assert (out / file["name"]).stat().st_size == file["bytes"]
+    assert pq.read_table(out).to_pylist() == every[: sum(files)]
+    if keep:
+        for shard in shards:
+            check_listing_shard(shard)
+
+
+def test_a_listing_of_nothing_has_its_columns(tmp_path: Path) -> None:
+    write_all(tmp_path / "out", [])
+    table = pq.read_table(tmp_path / "out")
+    assert (table.num_rows, table.column_names) == (0, ["u", "v"])
+
+
+def test_a_listing_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    shard = write_rows(tmp_path / "shards" / "1.parquet", 3)
+    lost = ListingShard(str(tmp_path / "shards" / "2.parquet"), "", 3)
+    with pytest.raises(StoreError, match="the listing cannot be written"):
+        write_all(tmp_path / "out", [shard, lost])
+    assert [path.name for path in tmp_path.iterdir()] == ["shards"]
+
+
+def test_a_listing_replaces_only_a_listing(tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    write_all(tmp_path / "out", [])
+    shard = write_rows(tmp_path / "shards" / "1.parquet", 3)
+    with pytest.raises(StoreError, match="exists already"):
+        write_all(tmp_path / "out", [shard], keep_shards=True)
+    write_all(tmp_path / "out", [shard], keep_shards=True, overwrite=True)
+    assert pq.read_table(tmp_path / "out").num_rows == 3
+    with pytest.raises(StoreError, match=r"not of the same kind \(no _listing.json\)"):
+        write_all(tmp_path / "shards", [shard], keep_shards=True, overwrite=True)
+    assert read_listing(tmp_path / "shards") is None
+    assert read_listing(tmp_path / "none") is None
+    (tmp_path / "out" / "_listing.json").write_text('{"format_version": 9}')
+    with pytest.raises(StoreError, match="format_version 9"):
+        read_listing(tmp_path / "out")
+    (tmp_path / "out" / "_listing.json").write_text("{")
+    with pytest.raises(StoreError, match="cannot be read"):
+        read_listing(tmp_path / "out")
+
+
+def test_rows_are_compared_as_often_as_they_come(tmp_path: Path) -> None:
+    once = write_rows(tmp_path / "once.parquet", 9)
+    other_order = write_rows(tmp_path / "other.parquet", 4, 5)
+    twice = write_rows(tmp_path / "twice.parquet", 9, 9)
+    assert count_missing_rows(once.path, other_order.path) == 0
+    assert count_missing_rows(twice.path, once.path) == 9
+    assert count_missing_rows(once.path, twice.path) == 0
+    with pytest.raises(StoreError, match="cannot be compared"):
+        count_missing_rows(once.path, tmp_path / "none.parquet")
+
+
+def test_labels_become_ids_and_names(tmp_path: Path) -> None:
+    store = small_store(tmp_path / "g", ["x", "7", "y"], [30, 10])
+    assert find_ids(store, "u", ["y", "x", "y", 7]) == (0, 1, 2)
+    assert find_ids(store, "v", ["10"]) == find_ids(store, "v", [10]) == (1,)
+    names = read_names(store, np.array([2, 0], np.int32), np.array([1], np.int32))
+    assert (names.u.to_pylist(), names.v.to_pylist()) == (["y", "x"], [10])
+    assert read_names(store, np.empty(0, np.int32), np.empty(0, np.int32)).u.type == pa.string()
+    with pytest.raises(InputError, match=r"layer U of .* label 'z'; its labels are such as 'x', '7', 'y'"):
+        find_ids(store, "u", ["x", "z"])
+    for wrong in ("ten", 2**70, 11):
+        with pytest.raises(InputError, match=f"with the label {wrong!r}"):
+            find_ids(store, "v", [wrong])
+
+
+def test_without_labels_ids_are_meant(tmp_path: Path) -> None:
+    store = small_store(tmp_path / "g")
+    assert find_ids(store, "u", ["2", 0]) == (0, 2)
+    names = read_names(store, np.array([2], np.int32), np.array([1, 0], np.int32))
+    assert (names.u.to_pylist(), names.v.to_pylist()) == ([2], [1, 0])
+    assert names.u.type == pa.int32()
+    for wrong in ("x", -1, 3):
+        with pytest.raises(InputError, match=f"no vertex {wrong!r}: it has no labels, and ids 0 to 2"):
+            find_ids(store, "u", [wrong])
+
+
+def test_the_hash_tells_labels_apart(tmp_path: Path) -> None:
+    labels: list[tuple[Any, Any]] = [
+        (None, None),
+        (["ab", "c", "d"], None),
+        (["a", "bc", "d"], None),
+        (["a", "bc", "d"], ["a", "b"]),
+        ([1, 2, 3], None),
+        (["1", "2", "3"], None),
+        ([1, 2, 4], None),
+    ]
+    hashes = [hash_labels(small_store(tmp_path / f"g{i}", *each)) for i, each in enumerate(labels)]
+    assert len(set(hashes)) == len(labels)
+    assert hashes[1] == hash_labels(small_store(tmp_path / "again", *labels[1]))
