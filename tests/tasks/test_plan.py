@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from papilio.errors import CapacityError, TilingError
-from papilio.partitioning.lease_policy import VECTOR_OVERHEAD
+from papilio.partitioning.lease_policy import FAIR_PARTS, SHORTEST_LEASE_S, VECTOR_OVERHEAD
 from papilio.partitioning.rates import work_rate
 from papilio.tasks.memory import predict_memory, require_memory
 from papilio.tasks.plan import VECTOR_BYTES_PER_S, CountPlan, Lease
@@ -36,7 +36,7 @@ def test_leases_are_guided_and_not_below_a_part_of_a_fair_share() -> None:
     plan.validate()
     works = [lease.work for lease in plan.leases]
     assert works[0] == max(works) == pytest.approx(HEAVY.sum() / 8, rel=0.01)
-    assert min(works) >= 12.5 / 64 * RATE * 4 - 1
+    assert min(works) >= max(SHORTEST_LEASE_S, 12.5 / FAIR_PARTS) * RATE * 4 - 1
     assert sum(works) == plan.total_work == int(HEAVY.sum())
     assert plan.predicted_run_s == pytest.approx(12.5)
 
