@@ -35,6 +35,7 @@ _RUN_COLUMNS: dict[str, ColumnType] = {
 _SPAN_COLUMNS: dict[str, ColumnType] = {
     "worker": "text", "partition": "int", "start": "int", "stop": "int", "began_at": "float",
     "ended_at": "float", "run_s": "float", "work": "int", "peak_bytes": "int",
+    "device_peak_bytes": "int",
 }  # fmt: skip
 
 

@@ -109,11 +109,11 @@ def loads_table(measures: TimelineMeasures) -> Html:
         (
             f"{numbers[load.worker]}: {load.worker}", f"{load.leases:,}", seconds(load.busy_s),
             percent(load.busy_s / measures.wall_s) if measures.wall_s > 0 else "",
-            f"{load.work:,}", mib(load.peak_bytes),
+            f"{load.work:,}", mib(load.peak_bytes), mib(load.device_peak_bytes),
         )
         for load in loads
     ]  # fmt: skip
-    columns = ("worker", "leases", "busy", "of the run", "work", "peak memory")
+    columns = ("worker", "leases", "busy", "of the run", "work", "peak memory", "peak device memory")
     idle = measures.n_workers - len(measures.loads)
     if idle:
         parts.append(note(f"{plural(idle, 'worker')} finished no lease."))
@@ -215,6 +215,9 @@ def _summary(facts: JobFacts) -> Html:
         pairs += [("tail", seconds(last.measures.tail_s)), ("balance", f"{last.measures.balance:.2f}")]
         peak = max(load.peak_bytes for load in last.measures.loads)
         pairs.append(("peak memory of a worker", mib(peak if result is None else result.peak_memory_bytes)))
+        device_peak = max(load.device_peak_bytes for load in last.measures.loads)
+        if device_peak:
+            pairs.append(("peak device memory of a worker", mib(device_peak)))
     return tiles(pairs)
 
 

@@ -29,8 +29,8 @@ class LeaseSpan:
         Seconds in the engine.
     work : int
         Work units done.
-    peak_bytes : int
-        Largest host memory of the worker process so far.
+    peak_bytes, device_peak_bytes : int
+        Largest host memory of the worker process so far, and largest device memory that it held for arrays.
     """
 
     worker: str
@@ -42,6 +42,7 @@ class LeaseSpan:
     run_s: float
     work: int
     peak_bytes: int
+    device_peak_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ class WorkerLoad:
         Work units done.
     first_at, last_at : float
         Begin of its first and end of its last lease, seconds since 1970.
-    peak_bytes : int
-        Largest host memory of the process.
+    peak_bytes, device_peak_bytes : int
+        Largest host memory of the process, and largest device memory that it held for arrays.
     """
 
     worker: str
@@ -69,6 +70,7 @@ class WorkerLoad:
     first_at: float
     last_at: float
     peak_bytes: int
+    device_peak_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def spans_of(leases: Iterable[LeaseResult]) -> tuple[LeaseSpan, ...]:
     spans = (
         LeaseSpan(
             lease.worker, lease.partition, lease.start, lease.stop, lease.began_at, lease.ended_at,
-            lease.seconds["run"], lease.work, lease.peak_bytes,
+            lease.seconds["run"], lease.work, lease.peak_bytes, lease.device_peak_bytes,
         )
         for lease in leases
     )  # fmt: skip
@@ -159,4 +161,5 @@ def _load(worker: str, spans: Sequence[LeaseSpan]) -> WorkerLoad:
         first_at=min(span.began_at for span in spans),
         last_at=max(span.ended_at for span in spans),
         peak_bytes=max(span.peak_bytes for span in spans),
+        device_peak_bytes=max(span.device_peak_bytes for span in spans),
     )

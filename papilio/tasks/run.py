@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from papilio.errors import LeaseTooLargeError, StoreError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import ENGINES, Engine, EngineName, Partial, load_engine, load_lister
-from papilio.kernels.gpu.discovery import list_gpus
+from papilio.kernels.gpu.discovery import held_device_bytes, list_gpus
 from papilio.motifs import Biclique, EngineOptions, Granularity, Listing
 from papilio.partitioning.rates import predict_speed
 from papilio.partitioning.root_ranges import CostTable, find_breakpoints
@@ -188,6 +188,8 @@ class LeaseResult:
         Counts by (p, q), for a motif whose answer is a table.
     capped : bool
         Whether a listing ended with this lease, which listed as many as were asked for and left the rest.
+    device_peak_bytes : int
+        Largest device memory that the process has held so far for arrays; 0 without a GPU.
     """
 
     partition: int
@@ -205,6 +207,7 @@ class LeaseResult:
     ended_at: float = 0.0
     cells: dict[tuple[int, int], int] = field(default_factory=dict)
     capped: bool = False
+    device_peak_bytes: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the vectors as a JSON object; the inverse of :meth:`from_json`."""
@@ -372,6 +375,7 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
         ended_at=time(),
         cells=partial.cells,
         capped=partial.capped,
+        device_peak_bytes=held_device_bytes(),
     )
 
 

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from uuid import UUID
 
-__all__ = ["GpuInfo", "driver_cuda_version", "list_gpus", "list_visible_ids", "missing_for_gpu"]
+__all__ = [
+    "GpuInfo",
+    "driver_cuda_version",
+    "held_device_bytes",
+    "list_gpus",
+    "list_visible_ids",
+    "missing_for_gpu",
+]
 
 _CUDA_SUCCESS = 0
 _NAME_BYTES = 256
@@ -121,6 +129,16 @@ def driver_cuda_version() -> tuple[int, int] | None:
     if driver.cuDriverGetVersion(ctypes.byref(version)) != _CUDA_SUCCESS:
         return None
     return version.value // 1000, version.value % 1000 // 10
+
+
+def held_device_bytes() -> int:
+    """Return the device memory that CuPy's pool of this process holds; 0 where CuPy was never loaded.
+
+    The pool gives nothing back by itself, so that this is the largest so far. The context and the code of the
+    kernels come on top of it.
+    """
+    cupy = sys.modules.get("cupy")
+    return 0 if cupy is None else int(cupy.get_default_memory_pool().total_bytes())
 
 
 def missing_for_gpu() -> str | None:
