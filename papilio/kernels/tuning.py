@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DENSE_BITS", "TableClass", "TreeTuning", "WedgeTuning", "tree_tuning", "wedge_tuning"]
+__all__ = [
+    "DENSE_BITS",
+    "PairTuning",
+    "TableClass",
+    "TreeTuning",
+    "WedgeTuning",
+    "pair_tuning",
+    "tree_tuning",
+    "wedge_tuning",
+]
 
 DENSE_BITS = ((1 << 8, 8), (1 << 16, 16), (1 << 31, 32))
 """Counter width of the dense schedule by the degree of the start: (degree below, bits); as in butterfly.cu."""
@@ -21,7 +30,7 @@ class TableClass:
     Attributes
     ----------
     kernel : str
-        ``dense`` or ``hash``.
+        ``dense``, ``hash`` or, for pairs, ``slab``: counters in device memory.
     threads : int
         Threads per block.
     table_bytes : int
@@ -159,3 +168,50 @@ def tree_tuning(max_shared_bytes: int) -> TreeTuning:
         if max_shared_bytes >= 160 << 10
         else TreeTuning(blocks_per_sm=(2, 2, 1), near_words=1024)
     )
+
+
+@dataclass(frozen=True)
+class PairTuning:
+    """Constants of the pass over the wedges that finds pairs of left vertices, on one architecture.
+
+    Attributes
+    ----------
+    tables : tuple of TableClass
+        Tried in this order, by the wedges of a root and, for ``dense``, by whether a counter of 4 bytes for each of its
+        possible ends fits the table; the last one, ``slab``, takes everything.
+    blocks_per_sm : int
+        Persistent blocks per multiprocessor: at least as many as can be resident.
+    slabs_per_sm : int
+        The same for ``slab``, each block of which takes 8 bytes of device memory per left vertex.
+    slab_fraction : float
+        Largest share of free device memory for those.
+    pair_fraction : float
+        Largest share of free device memory for the pairs.
+    """
+
+    tables: tuple[TableClass, ...] = (
+        TableClass("hash", 32, 8 << 10, 640),
+        TableClass("hash", 128, 32 << 10, 2560),
+        TableClass("dense", 256, 32 << 10, 1 << 62),
+        TableClass("dense", 1024, 100 << 10, 1 << 62),
+        TableClass("slab", 512, 0, 1 << 62),
+    )
+    blocks_per_sm: int = 32
+    slabs_per_sm: int = 4
+    slab_fraction: float = 0.25
+    pair_fraction: float = 0.5
+
+
+_GENERIC_PAIRS = PairTuning(
+    tables=(
+        TableClass("hash", 32, 8 << 10, 640),
+        TableClass("hash", 128, 32 << 10, 2560),
+        TableClass("dense", 256, 32 << 10, 1 << 62),
+        TableClass("slab", 512, 0, 1 << 62),
+    ),
+)
+
+
+def pair_tuning(max_shared_bytes: int) -> PairTuning:
+    """Return the row for a device by the shared memory that one block can have, in bytes."""
+    return PairTuning() if max_shared_bytes >= 160 << 10 else _GENERIC_PAIRS

@@ -11,7 +11,16 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.gpu.device import Device, Module, check_fits
 from papilio.kernels.tuning import WedgeTuning
 
-__all__ = ["WedgeGraph", "build_wedge_graph", "fill_hub_rows", "gather_edges"]
+__all__ = [
+    "WedgeGraph",
+    "build_wedge_graph",
+    "check_rows",
+    "choose_grid",
+    "fill_hub_rows",
+    "gather_edges",
+    "link_rows",
+    "make_offsets",
+]
 
 _THREADS = 256
 _MAX_ROWS = 2**31 - 2**20
@@ -71,7 +80,8 @@ class WedgeGraph:
         return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
 
 
-def _grid(device: Device, n: int) -> tuple[int, ...]:
+def choose_grid(device: Device, n: int) -> tuple[int, ...]:
+    """Return a grid for ``n`` elements, some to each of the 256 threads of a block where there are very many."""
     return (max(1, min((n + _THREADS - 1) // _THREADS, 16 * device.sm_count)),)
 
 
@@ -87,10 +97,49 @@ def _rank(xp: Any, degree: Any) -> tuple[Any, Any]:
     return rank, degree[order]
 
 
-def _offsets(xp: Any, degree: Any) -> Any:
+def make_offsets(xp: Any, degree: Any) -> Any:
+    """Return where each row begins and the last one ends, device array of int64, shape (n_rows + 1,)."""
     indptr = xp.zeros(degree.size + 1, dtype=np.int64)
     xp.cumsum(degree, dtype=np.int64, out=indptr[1:])
     return indptr
+
+
+def check_rows(n_edges: int, n_rows: int) -> None:
+    """Raise :class:`CapacityError` for 2^32 edges or more, or more than 2^31 - 2^20 vertices over both layers."""
+    check_fits("the number of edges", n_edges, 2**32 - 1, "edges")
+    check_fits("the number of vertices of both layers", n_rows, _MAX_ROWS, "vertices")
+
+
+def link_rows(device: Device, module: Module, first: Any, indptr: Any, n_u: int) -> tuple[Any, Any, Any]:
+    """Sort the edges into the rows of both layers; ``first`` is sorted in place.
+
+    Parameters
+    ----------
+    module : Module
+        ``wedge_graph``.
+    first : device array of uint64, shape (n_edges,)
+        Keys of the kernel ``first_keys``: rank in layer V, rank in layer U.
+    indptr : device array of int64, shape (n_u + n_v + 1,)
+        Row offsets by rank, layer U first.
+
+    Returns
+    -------
+    adjacency, prefix : device array of int32, shape (2 n_edges,)
+        Rank of the neighbour, and its row's place of the entry's own vertex.
+    second : device array of uint64, shape (n_edges,)
+        Sorted keys of layer U: rank in layer U, place in ``first``.
+    """
+    xp, n = device.xp, first.size
+    grid, block, count = choose_grid(device, n), (_THREADS,), np.int64(n)
+    first.sort()
+    adjacency, prefix = xp.empty(2 * n, dtype=np.int32), xp.empty(2 * n, dtype=np.int32)
+    second = xp.empty(n, dtype=np.uint64)
+    module.get_function("second_keys")(grid, block, (first, count, adjacency[n:], second))
+    second.sort()
+    module.get_function("link_directions")(
+        grid, block, (first, second, count, indptr, np.int32(n_u), adjacency, prefix)
+    )
+    return adjacency, prefix, second
 
 
 def build_wedge_graph(device: Device, graph: BipartiteGraph, tuning: WedgeTuning) -> WedgeGraph:
@@ -105,12 +154,11 @@ def build_wedge_graph(device: Device, graph: BipartiteGraph, tuning: WedgeTuning
         For 2^32 edges or more, or more than 2^31 - 2^20 vertices over both layers.
     """
     n, n_u, n_v = graph.n_edges, graph.n_u, graph.n_v
-    check_fits("the number of edges", n, 2**32 - 1, "edges")
-    check_fits("the number of vertices of both layers", n_u + n_v, _MAX_ROWS, "vertices")
+    check_rows(n, n_u + n_v)
     xp = device.xp
     module = device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words})
     u, v = device.to_device(graph.u), device.to_device(graph.v)
-    grid, block = _grid(device, n), (_THREADS,)
+    grid, block = choose_grid(device, n), (_THREADS,)
     count = np.int64(n)
 
     degree_u, degree_v = xp.zeros(n_u, dtype=np.int32), xp.zeros(n_v, dtype=np.int32)
@@ -127,19 +175,12 @@ def build_wedge_graph(device: Device, graph: BipartiteGraph, tuning: WedgeTuning
     ).astype(np.int32)
     place = xp.concatenate((xp.arange(n_u, dtype=np.int64), xp.arange(n_v, dtype=np.int64)))
     degree = xp.concatenate((falling_u, falling_v))
-    indptr = _offsets(xp, degree)
+    indptr = make_offsets(xp, degree)
 
     first = xp.empty(n, dtype=np.uint64)
     module.get_function("first_keys")(grid, block, (u, v, count, rank_u, rank_v, first))
     del u, v
-    first.sort()
-    adjacency, prefix = xp.empty(2 * n, dtype=np.int32), xp.empty(2 * n, dtype=np.int32)
-    second = xp.empty(n, dtype=np.uint64)
-    module.get_function("second_keys")(grid, block, (first, count, adjacency[n:], second))
-    second.sort()
-    module.get_function("link_directions")(
-        grid, block, (first, second, count, indptr, np.int32(n_u), adjacency, prefix)
-    )
+    adjacency, prefix, second = link_rows(device, module, first, indptr, n_u)
     built = WedgeGraph(
         n_u=n_u,
         n_v=n_v,
@@ -166,7 +207,7 @@ def _count_wedges(
     n = graph.n_edges
     preceding = device.xp.empty(graph.n_rows, dtype=np.int32)
     module.get_function("row_bounds")(
-        _grid(device, graph.n_rows),
+        choose_grid(device, graph.n_rows),
         (_THREADS,),
         (graph.indptr, graph.adjacency, ahead, np.int32(graph.n_rows), preceding, graph.hub_count),
     )
@@ -175,7 +216,7 @@ def _count_wedges(
         (keys_v, slice(n, 2 * n), graph.n_u, 0),
     ):
         module.get_function("count_wedges")(
-            _grid(device, n),
+            choose_grid(device, n),
             (_THREADS,),
             (
                 keys,
@@ -214,7 +255,7 @@ def gather_edges(
     by_edge = xp.empty(graph.n_edges, dtype=np.uint64)
     module = device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words})
     module.get_function("gather_edges")(
-        _grid(device, graph.n_edges),
+        choose_grid(device, graph.n_edges),
         (_THREADS,),
         (
             device.to_device(source.u),
