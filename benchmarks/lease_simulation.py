@@ -3,9 +3,9 @@
     python -m benchmarks.lease_simulation                    # an R-MAT graph, made in a temporary directory
     python -m benchmarks.lease_simulation --store graph/     # the costs of a stored graph
 
-Writes ``lease-simulation.json``, ``.md``, ``.png`` and ``.svg`` into ``--output``; the plots need matplotlib
-(``pip install "papilio[benchmark]"``). The leases are those of the planner (:mod:`papilio.tasks.plan`) for the
-costs that the CPU engine gives, scaled to jobs of several lengths; :mod:`benchmarks.lease_model` plays them.
+Writes ``lease-simulation.json``, ``.md`` and ``.png`` into ``--output``; the plot needs matplotlib
+(``pip install "papilio[benchmark]"``). The costs are those that the CPU engine gives, scaled to jobs of several
+lengths; :mod:`benchmarks.lease_model` plays the policy of the code on them, and others beside it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import cycle
@@ -24,39 +24,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.lease_model import Machine, Outcome, simulate, split_equal, split_with_share
+from benchmarks.lease_model import Machine, Outcome, Policy, simulate
+from papilio.cluster.flow import LEAST_CUT_S, MOST_CUTS
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import load_engine
 from papilio.motifs import Butterfly
-from papilio.partitioning.lease_policy import MAX_LEASE_S, MIN_LEASE_S
-from papilio.partitioning.root_ranges import MAX_TABLE_ENTRIES, CostTable, Interval
+from papilio.partitioning.lease_policy import FAIR_PARTS, MAX_LEASE_S, MIN_LEASE_S, SHORTEST_LEASE_S
+from papilio.partitioning.root_ranges import MAX_TABLE_ENTRIES, CostTable
 from papilio.partitioning.work_pool import GUIDED_SHARE
 from papilio.storage.generate import generate
 from papilio.storage.generators.models import Rmat
 from papilio.storage.store import open_store
+from papilio.tasks.run import SLICE_S
 
 __all__ = ["JOBS_S", "RATE_PROFILE", "WORKERS", "Workload", "load_costs", "run_experiments"]
 
-WORKERS = tuple(2**k for k in range(13))
+WORKERS = tuple(4**k for k in range(7))
 """1 to 4,096."""
 
-JOBS_S = {"10 s": 10.0, "1 min": 60.0, "1 h": 3600.0, "10 h": 36e3, "100 h": 36e4}
+JOBS_S = {"10 s": 10.0, "1 min": 60.0, "10 min": 600.0, "1 h": 3600.0, "10 h": 36e3, "100 h": 36e4}
 """Jobs by the time that one worker needs."""
 
 STUDY_JOB = "10 h"
-"""The job on which policies and constants are compared: 8.8 s on 4,096 workers."""
+"""The job on which most policies are compared: 35 s on 1,024 workers."""
 
-CUT_S = 0.1
-"""With cutting, the end of a worker is cut while it has this much left: fifty times the scheduler's latency."""
+SHORT_JOB = "10 min"
+"""The job on which what matters at the end of a run is compared: 2.3 s on 256 workers."""
 
-LATENCY_S = Machine(1).latency_s
+SLOW_EVERY = 16
 
-SHORTEST_S = 25 * LATENCY_S
-FAIR_PARTS = 64
-FAIR_LABEL = f"1/{FAIR_PARTS} of a fair share, {SHORTEST_S} to {MIN_LEASE_S} s"
-
-SHORT_JOB = "10 s"
-"""The job on which the shortest leases are compared: 2.5 s on four GPUs."""
+AS_IT_IS = Policy()
 
 SEEDS = 3
 
@@ -94,51 +91,6 @@ class Workload:
         knots = np.concatenate(([0.0], np.cumsum(profile) / profile.sum()))
         return np.interp(share, np.linspace(0.0, 1.0, knots.size), knots) * self.job_s
 
-    def units(self, seconds: float) -> int:
-        """Return the work units that the planner believes to take this long."""
-        return int(seconds * float(self.costs.sum()) / self.job_s)
-
-
-@dataclass(frozen=True)
-class Policy:
-    """How the items are cut; the defaults are the constants of the planner.
-
-    Attributes
-    ----------
-    kind : str
-        ``guided``, ``shortest`` (all of ``min_lease_s``), ``sixteen`` (equal leases, 16 for each worker) or
-        ``one`` (one lease for each worker).
-    share, min_lease_s, entries
-        In place of ``GUIDED_SHARE``, ``MIN_LEASE_S`` and ``MAX_TABLE_ENTRIES``.
-    per_worker_s : float
-        The least lease is also at least this long for each worker there is.
-    fair_parts : int
-        Where above 0, the least lease is no longer than this part of a worker's share of the job, but at least
-        0.05 s, which is 25 times the scheduler's latency.
-    """
-
-    kind: str = "guided"
-    share: int = GUIDED_SHARE
-    min_lease_s: float = MIN_LEASE_S
-    entries: int = MAX_TABLE_ENTRIES
-    per_worker_s: float = 0.0
-    fair_parts: int = 0
-
-    def split(self, load: Workload, table: CostTable, n_workers: int) -> tuple[Interval, ...]:
-        """Return the leases."""
-        least_s = max(self.min_lease_s, self.per_worker_s * n_workers)
-        if self.fair_parts:
-            least_s = min(least_s, max(load.job_s / n_workers / self.fair_parts, SHORTEST_S))
-        least = load.units(least_s)
-        if self.kind == "guided":
-            most = load.units(max(MAX_LEASE_S, least_s))
-            return split_with_share(table, n_workers, self.share, least, most)
-        if self.kind == "shortest":
-            return split_equal(table, least)
-        parts = n_workers * (16 if self.kind == "sixteen" else 1)
-        floor = least if self.kind == "sixteen" else 1
-        return split_equal(table, max(-(-table.total // parts), floor))
-
 
 def load_costs(store: Path | None) -> tuple[NDArray[np.int64], str]:
     """Return the costs of the butterfly items of a store, or of the study's own graph, and its description."""
@@ -159,74 +111,96 @@ def load_costs(store: Path | None) -> tuple[NDArray[np.int64], str]:
 
 @dataclass(frozen=True)
 class Variant:
-    """One line of a panel: what is run with which policy on which machine."""
+    """One line of a panel: which job is run with which policy on which machine."""
 
     label: str
     job: str = STUDY_JOB
-    policy: Policy = Policy()
-    cut_s: float | None = None
-    in_flight: int = 2
+    policy: Policy = AS_IT_IS
+    entries: int = MAX_TABLE_ENTRIES
     slow_every: int = 0
+    mispredicted: float = 1.0
 
 
-def _panels() -> dict[str, tuple[str, tuple[Variant, ...]]]:
-    """Return the variants of each panel, with the panel's title."""
-    entries = (MAX_TABLE_ENTRIES, 4 * MAX_TABLE_ENTRIES, 16 * MAX_TABLE_ENTRIES, 64 * MAX_TABLE_ENTRIES)
-    finest = Policy(entries=entries[-1])
-    policies = (("guided", "guided"), ("shortest", f"equal, {MIN_LEASE_S} s each"),
-                ("sixteen", "equal, 16 per worker"), ("one", "one per worker"))  # fmt: skip
-    kinds = tuple((label, replace(finest, kind=kind)) for kind, label in policies)
+@dataclass(frozen=True)
+class Panel:
+    """Variants that are compared."""
+
+    title: str
+    variants: tuple[Variant, ...]
+
+
+def _vary(
+    job: str, field: str, values: Iterable[Any], unit: str = "", slow_every: int = 0
+) -> tuple[Variant, ...]:
+    """Return a variant for each value of a field of the policy."""
+    policies: dict[str, dict[str, Any]] = {f"{value:g}{unit}": {field: value} for value in values}
+    return tuple(
+        Variant(label, job, Policy(**changed), slow_every=slow_every) for label, changed in policies.items()
+    )
+
+
+def _panels() -> dict[str, Panel]:
+    """Return the panels of the study."""
+    never = Policy(cuts_at_once=0)
+    kinds = (
+        ("guided, cut", AS_IT_IS),
+        ("guided", never),
+        ("16 equal leases per worker", replace(never, equal_parts=16)),
+        ("one lease per worker", replace(never, equal_parts=1)),
+    )
+    slow = f"every {SLOW_EVERY}th worker at half speed"
     return {
-        "jobs": (
+        "jobs": Panel(
             "the policy as it is, by the job's time on one worker",
             tuple(Variant(name, name) for name in JOBS_S),
         ),
-        "cut": (
-            f"with cutting and {entries[-1]:,} table entries, by the job's time on one worker",
-            tuple(Variant(name, name, finest, CUT_S) for name in JOBS_S),
+        "slow_jobs": Panel(
+            f"the same with {slow}", tuple(Variant(name, name, slow_every=SLOW_EVERY) for name in JOBS_S)
         ),
-        "policy": (
-            f"how the work is cut; job of {STUDY_JOB}",
-            (*(Variant(label, policy=policy) for label, policy in kinds),
-             Variant("guided and cutting", policy=finest, cut_s=CUT_S)),
+        "policy": Panel(
+            f"how the work is shared; job of {STUDY_JOB}",
+            tuple(Variant(label, policy=policy) for label, policy in kinds),
         ),
-        "slow": (
-            f"the same where every 16th worker runs at half speed; job of {STUDY_JOB}",
-            (*(Variant(label, policy=policy, slow_every=16) for label, policy in kinds),
-             Variant("guided and cutting", policy=finest, cut_s=CUT_S, slow_every=16)),
+        "slow_policy": Panel(
+            f"how the work is shared, {slow}; job of {STUDY_JOB}",
+            tuple(Variant(label, policy=policy, slow_every=SLOW_EVERY) for label, policy in kinds),
         ),
-        "entries": (
-            f"entries of the cost table; job of {STUDY_JOB}",
-            tuple(Variant(f"{n:,}", policy=Policy(entries=n)) for n in entries),
+        "share": Panel(f"GUIDED_SHARE; job of {STUDY_JOB}", _vary(STUDY_JOB, "guided_share", (1, 2, 3, 4))),
+        "fair_parts": Panel(
+            f"FAIR_PARTS; job of {SHORT_JOB}", _vary(SHORT_JOB, "fair_parts", (16, 64, 256, 1024))
         ),
-        "share": (
-            f"GUIDED_SHARE; job of {STUDY_JOB}",
-            tuple(Variant(str(n), policy=replace(finest, share=n)) for n in (1, 2, 3, 4, 8)),
+        "shortest": Panel(
+            "SHORTEST_LEASE_S; job of 1 min", _vary("1 min", "shortest_lease_s", (0.02, 0.05, 0.1, 0.2), " s")
         ),
-        "min_lease": (
-            f"MIN_LEASE_S; job of {STUDY_JOB}",
-            (
-                *(Variant(f"{s} s", policy=replace(finest, min_lease_s=s)) for s in (0.05, 0.2, 0.5, 2.0, 5.0)),
-                Variant(FAIR_LABEL, policy=replace(finest, fair_parts=FAIR_PARTS)),
-                Variant("0.5 s and 2 ms per worker", policy=replace(finest, per_worker_s=LATENCY_S)),
+        "min_lease": Panel(
+            "MIN_LEASE_S; job of 1 h", _vary("1 h", "min_lease_s", (0.1, 0.25, 0.5, 1, 2), " s")
+        ),
+        "in_flight": Panel(
+            f"leases held by a worker; job of {SHORT_JOB}", _vary(SHORT_JOB, "in_flight", (1, 2, 3))
+        ),
+        "entries": Panel(
+            f"MAX_TABLE_ENTRIES; job of {STUDY_JOB}",
+            tuple(Variant(f"{n:,}", entries=n) for n in (4096, 16_384, 65_536)),
+        ),
+        "least_cut": Panel(
+            f"LEAST_CUT_S, {slow}; job of {SHORT_JOB}",
+            _vary(SHORT_JOB, "least_cut_s", (0.05, 0.1, 0.3, 1), " s", slow_every=SLOW_EVERY),
+        ),
+        "slice": Panel(
+            f"SLICE_S, {slow}; job of {SHORT_JOB}",
+            _vary(SHORT_JOB, "slice_s", (0.003, 0.01, 0.03, 0.1, 0.3), " s", slow_every=SLOW_EVERY),
+        ),
+        "mispredicted": Panel(
+            f"speed of workers mispredicted; job of {SHORT_JOB}",
+            tuple(
+                Variant(label, SHORT_JOB, mispredicted=times)
+                for label, times in (("as predicted", 1.0), ("a tenth of it", 10.0), ("ten times it", 0.1))
             ),
         ),
-        "short_min_lease": (
-            f"MIN_LEASE_S; job of {SHORT_JOB}",
-            (
-                *(Variant(f"{s} s", SHORT_JOB, replace(finest, min_lease_s=s)) for s in (0.02, 0.05, 0.1, 0.5)),
-                Variant(FAIR_LABEL, SHORT_JOB, replace(finest, fair_parts=FAIR_PARTS)),
-            ),
+        "cuts_at_once": Panel(
+            f"MOST_CUTS; job of {STUDY_JOB}", _vary(STUDY_JOB, "cuts_at_once", (0, 4, 16, 64, max(WORKERS)))
         ),
-        "short_share": (
-            f"GUIDED_SHARE, with cutting at 0.1 s; job of {SHORT_JOB}",
-            tuple(Variant(str(n), SHORT_JOB, replace(finest, share=n), CUT_S) for n in (1, 2, 3, 4, 8)),
-        ),
-        "in_flight": (
-            f"leases held by a worker; job of {STUDY_JOB}",
-            tuple(Variant(str(n), policy=finest, in_flight=n) for n in (1, 2, 3)),
-        ),
-    }  # fmt: skip
+    }
 
 
 Progress = Callable[[str], None]
@@ -236,44 +210,36 @@ def run_experiments(
     costs: NDArray[np.int64], workers: Sequence[int] = WORKERS, seeds: int = SEEDS, say: Progress = print
 ) -> dict[str, Any]:
     """Play all panels; return a JSON object with one row per variant and number of workers."""
-    loads = {name: Workload(costs, job_s) for name, job_s in JOBS_S.items()}
-    times = cache(lambda job: loads[job].cumulative_s())
+    times = cache(lambda job: Workload(costs, JOBS_S[job]).cumulative_s())
     tables = cache(lambda entries: CostTable.from_costs(costs, entries))
 
     @cache
     def play(variant: Variant, n_workers: int, seed: int) -> Outcome:
-        load, policy = loads[variant.job], variant.policy
-        leases = policy.split(load, tables(policy.entries), n_workers)
         machine = Machine(
-            n_workers,
-            in_flight=variant.in_flight,
-            cut_s=variant.cut_s,
-            slow_every=variant.slow_every,
-            seed=seed,
+            n_workers, slow_every=variant.slow_every, mispredicted=variant.mispredicted, seed=seed
         )
-        return replace(simulate(times(variant.job), leases, machine), intervals=())
+        outcome = simulate(times(variant.job), tables(variant.entries), machine, variant.policy)
+        return replace(outcome, intervals=())
 
     panels: dict[str, Any] = {}
-    for name, (title, variants) in _panels().items():
-        say(f"{name}: {title}")
+    for name, panel in _panels().items():
+        say(f"{name}: {panel.title}")
         rows = []
-        for variant in variants:
+        for variant in panel.variants:
             for n_workers in workers:
-                if variant.policy.share * n_workers % GUIDED_SHARE:
-                    continue
-                outcomes = [play(variant, n_workers, seed) for seed in range(seeds)]
+                outcomes = [play(replace(variant, label=""), n_workers, seed) for seed in range(seeds)]
                 rows.append(
                     {
                         "variant": variant.label,
                         "workers": n_workers,
                         "efficiency": round(mean(outcome.efficiency for outcome in outcomes), 4),
                         "makespan_s": round(mean(outcome.makespan_s for outcome in outcomes), 3),
-                        "leases": outcomes[0].leases,
+                        "leases": round(mean(outcome.leases for outcome in outcomes)),
                         "cuts": round(mean(outcome.cuts for outcome in outcomes)),
                         "scheduler_share": round(mean(each.scheduler_share for each in outcomes), 4),
                     }
                 )
-        panels[name] = {"title": title, "rows": rows}
+        panels[name] = {"title": panel.title, "rows": rows}
     return panels
 
 
@@ -286,12 +252,15 @@ def _markdown(data: dict[str, Any]) -> str:
         "`python -m benchmarks.lease_simulation`; see [docs/leases.md](../../docs/leases.md) for what follows from it.",
         "",
         f"- costs: {data['graph']}; the heaviest item is {data['heaviest_share']:.2%} of the work",
-        f"- scheduler: {machine['latency_s'] * 1e3:g} ms per lease, one at a time; "
-        f"{machine['in_flight']} leases in flight per worker unless said otherwise",
+        f"- client and scheduler: {machine['latency_s'] * 1e3:g} ms per lease, one at a time; besides, for each "
+        f"worker, {machine['look_s'] * 1e6:g} us at every answer and {machine['left_s'] * 1e6:g} us more in the tail; "
+        f"a request to cut takes {machine['ask_s'] * 1e3:g} ms",
         f"- noise: {machine['lease_noise']:.0%} per lease, {machine['worker_noise']:.0%} per worker; "
         f"light items up to {max(RATE_PROFILE) / min(RATE_PROFILE):.1f} times as slow per wedge as others",
-        f"- constants: GUIDED_SHARE {GUIDED_SHARE}, MIN_LEASE_S {MIN_LEASE_S}, MAX_LEASE_S {MAX_LEASE_S}, "
-        f"MAX_TABLE_ENTRIES {MAX_TABLE_ENTRIES}; {data['seeds']} seeds, means",
+        f"- constants: GUIDED_SHARE {GUIDED_SHARE}, MIN_LEASE_S {MIN_LEASE_S}, SHORTEST_LEASE_S {SHORTEST_LEASE_S}, "
+        f"FAIR_PARTS {FAIR_PARTS}, MAX_LEASE_S {MAX_LEASE_S}, MAX_TABLE_ENTRIES {MAX_TABLE_ENTRIES}, "
+        f"LEAST_CUT_S {LEAST_CUT_S}, MOST_CUTS {MOST_CUTS}, SLICE_S {SLICE_S}, {AS_IT_IS.in_flight} leases in flight; "
+        f"{data['seeds']} seeds, means",
         "",
         "Efficiency in percent: the work over what all workers together could have done until the last lease ended.",
     ]
@@ -308,16 +277,28 @@ def _markdown(data: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _dump(data: dict[str, Any]) -> str:
+    """Return JSON with one line for each variant and number of workers."""
+    head = {name: value for name, value in data.items() if name != "panels"}
+    panels = []
+    for name, panel in data["panels"].items():
+        rows = ",\n".join(f"   {json.dumps(row)}" for row in panel["rows"])
+        panels.append(
+            f'  {json.dumps(name)}: {{"title": {json.dumps(panel["title"])}, "rows": [\n{rows}\n  ]}}'
+        )
+    return json.dumps(head, indent=1)[:-2] + ',\n "panels": {\n' + ",\n".join(panels) + "\n }\n}\n"
+
+
 def _plot(data: dict[str, Any], output: Path) -> None:
-    """Draw the panels into ``lease-simulation.png`` and ``.svg``."""
+    """Draw the panels into ``lease-simulation.png``."""
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "lease-simulation"
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(5, 2, figsize=(13, 22), sharey=True)
-    for axis, panel in zip(axes.flat, data["panels"].values(), strict=True):
+    n_rows = (len(data["panels"]) + 1) // 2
+    figure, axes = pyplot.subplots(n_rows, 2, figsize=(13, 4.4 * n_rows), sharey=True, squeeze=False)
+    for axis, panel in zip(axes.flat, data["panels"].values(), strict=False):
         names = list(dict.fromkeys(row["variant"] for row in panel["rows"]))
         for name, marker in zip(names, cycle("osD^vPX"), strict=False):
             rows = [row for row in panel["rows"] if row["variant"] == name]
@@ -338,15 +319,16 @@ def _plot(data: dict[str, Any], output: Path) -> None:
         axis.yaxis.set_tick_params(labelleft=True)
         axis.grid(alpha=0.3)
         axis.legend(fontsize=9, loc="best")
+    for axis in axes.flat[len(data["panels"]) :]:
+        axis.set_axis_off()
     figure.suptitle("Predicted efficiency of leases on 1 to 4,096 workers", fontsize=14)
     figure.tight_layout(rect=(0, 0, 1, 0.985))
-    figure.savefig(output / "lease-simulation.png", dpi=90)
-    figure.savefig(output / "lease-simulation.svg", metadata={"Date": None})
+    figure.savefig(output / "lease-simulation.png", dpi=75)
     pyplot.close(figure)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the study and write its table, data and plots."""
+    """Run the study and write its table, data and plot."""
     parser = argparse.ArgumentParser(description="Predict the efficiency of leases on 1 to 4,096 workers")
     parser.add_argument("--store", type=Path, help="bipartite graph store whose costs are used")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results", help="directory")
@@ -360,16 +342,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "seeds": SEEDS,
         "machine": {
             name: getattr(defaults, name)
-            for name in ("latency_s", "in_flight", "lease_noise", "worker_noise")
+            for name in ("latency_s", "ask_s", "look_s", "left_s", "lease_noise", "worker_noise")
         },
         "panels": run_experiments(costs, [n for n in WORKERS if n <= options.max_workers], SEEDS),
     }
     options.output.mkdir(parents=True, exist_ok=True)
     stem = options.output / "lease-simulation"
-    stem.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    stem.with_suffix(".json").write_text(_dump(data), encoding="utf-8")
     stem.with_suffix(".md").write_text(_markdown(data), encoding="utf-8")
     _plot(data, options.output)
-    print(f"wrote {stem}.json, .md, .png and .svg")
+    print(f"wrote {stem}.json, .md and .png")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ SHORTEST_LEASE_S = 0.05
 
 FAIR_PARTS = 256
 """A lease may be as short as a worker's share of the job divided by this: the tail of a run is about as long as a
-few of its shortest leases. In the simulation, 64 lets a job of 10 min lose 3 points on 64 workers, one of 1 h 4
-points on 256; shorter jobs are bounded by ``SHORTEST_LEASE_S``, longer ones by ``MIN_LEASE_S`` either way."""
+few of its shortest leases. With 64, a job of 10 min loses 3 points on 64 workers in the simulation."""
 
 MAX_LEASE_S = 20.0
 """A lease aims no higher, so that progress moves and a lost worker costs little."""
