@@ -26,7 +26,7 @@ from papilio.kernels.engine import EngineName, load_engine
 from papilio.motifs import Granularity, Motif
 from papilio.storage.store import open_store, write_store
 
-__all__ = ["Measurement", "describe_machine", "measure", "print_table", "write_json"]
+__all__ = ["Measurement", "TimedKernels", "describe_machine", "measure", "print_table", "write_json"]
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class Measurement:
         return self.work / self.seconds["kernels"]
 
 
-class _TimedKernels:
+class TimedKernels:
     """Wraps a device so that every kernel launch is timed by events."""
 
     def __init__(self, device: Any) -> None:
         self._load = device.load
         self.launches: list[tuple[str, Any, Any]] = []
 
-    def __call__(self, stem: str, defines: Mapping[str, int]) -> _TimedKernels:
+    def __call__(self, stem: str, defines: Mapping[str, int]) -> TimedKernels:
         self._module = self._load(stem, defines)
         return self
 
@@ -141,7 +141,7 @@ def measure(
     if on_gpu:
         rounds = []
         for _ in range(repeats):
-            timer = _TimedKernels(engine.device)
+            timer = TimedKernels(engine.device)
             engine.device.load = timer
             engine.run(prepared, 0, prepared.n_items)
             del engine.device.load

@@ -22,3 +22,23 @@ wedge_limit(const int4* ids, const int n_quads, const int rounds, const int coun
     }
     atomicAdd(sums, sum);
 }
+
+// The limit of the bitmap-tree engine: 32-bit words in shared memory intersected with one in a register and counted.
+//
+// Requires: `n_quads` groups of 4 words in shared memory; every thread goes through all of them `rounds` times.
+extern "C" __global__ void __launch_bounds__(256)
+popcount_limit(const uint4* words, const int n_quads, const int rounds, unsigned long long* sums) {
+    extern __shared__ uint4 quads[];
+    for (int i = threadIdx.x; i < n_quads; i += blockDim.x) quads[i] = words[i];
+    __syncthreads();
+    unsigned mine = (blockIdx.x * blockDim.x + threadIdx.x + 1u) * 2654435761u, sum = 0;
+    for (int round = 0; round < rounds; ++round) {
+#pragma unroll 4
+        for (int i = 0; i < n_quads; ++i) {
+            const uint4 quad = quads[i];
+            sum += __popc(mine & quad.x) + __popc(mine & quad.y) + __popc(mine & quad.z) + __popc(mine & quad.w);
+        }
+        mine = mine << 1 | mine >> 31;
+    }
+    atomicAdd(sums, (unsigned long long)sum);
+}

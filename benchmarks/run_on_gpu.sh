@@ -4,12 +4,12 @@
 #   benchmarks/run_on_gpu.sh DATA OUT [STEP ...]
 #
 # DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Steps: tests, memcheck, synccheck, racecheck,
-# benchmarks, cluster; without names all run. The steps go on after a failure; the exit status is that of the first step that failed.
+# benchmarks, biclique, cluster; without names all run. The steps go on after a failure; the exit status is that of the first step that failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 data=$1 out=$2
 shift 2
-steps=${*:-tests memcheck synccheck racecheck benchmarks cluster}
+steps=${*:-tests memcheck synccheck racecheck benchmarks biclique cluster}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 status=0
@@ -36,5 +36,11 @@ check synccheck "not widest" --kernel-name-exclude kns=cupy
 check racecheck "totals or vectors" --kernel-name kns=butterfly
 check racecheck "totals" --kernel-name kns=fill_hub_rows
 step benchmarks python3 -m benchmarks.butterfly --engine gpu --data "$data" --output "$out/butterfly-gpu.json"
+# Kernels first, then their benchmark, then all laws; what hangs is ended.
+step biclique timeout 90 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=8 tests/kernels/test_gpu_biclique.py
+step biclique timeout 90 python3 -m benchmarks.biclique_gpu --data "$data" --output "$out/biclique-gpu.json"
+step biclique timeout 60 python3 -m pytest -q -p no:cacheprovider -m gpu tests/kernels/test_biclique.py
+step biclique timeout 40 compute-sanitizer --tool memcheck --error-exitcode 9 --kernel-name kns=biclique \
+    python3 -m pytest -q -p no:cacheprovider -m gpu -k "eager and planted" tests/kernels/test_gpu_biclique.py
 step cluster python3 -m benchmarks.end_to_end --cluster cuda --output "$out/end-to-end.json"
 exit "$status"

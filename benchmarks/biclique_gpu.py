@@ -1,0 +1,184 @@
+"""(p,q)-bicliques on one GPU: kernels, share of the AND+popcount limit, balance over blocks, with switches.
+
+python -m benchmarks.biclique_gpu --data ../shared/data --output benchmarks/results/biclique-gpu.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from benchmarks.biclique import CASES, BicliqueCase
+from benchmarks.cases import Case, load_case
+from benchmarks.harness import TimedKernels, describe_machine
+from benchmarks.limits import popcount_limit_gpu
+from papilio.kernels.engine import load_engine
+
+TARGETS_S: dict[str, float] = {
+    "youtube-groupmemberships:3,3": 0.005,
+    "youtube-groupmemberships:4,4": 0.01,
+    "youtube-groupmemberships:8,8": 0.05,
+    "youtube-groupmemberships:all": 0.25,
+    "marvel:3,3": 0.002,
+    "marvel:4,4": 0.004,
+    "marvel:8,8": 0.05,
+    "marvel:all": 0.25,
+    "yelp2018:3,3": 2.0,
+    "yelp2018:4,4": 2.0,
+    "yelp2018:8,8": 0.5,
+}
+"""Kernels, on one H200."""
+
+GBC_S: dict[str, float] = {
+    "youtube-groupmemberships:3,3": 0.100,
+    "youtube-groupmemberships:4,4": 0.266,
+    "youtube-groupmemberships:8,8": 3.22,
+    "marvel:3,3": 0.017,
+    "marvel:4,4": 0.046,
+    "yelp2018:8,8": 8.9,
+}
+"""GBC (ICDE'24) on one H200, kernels; its counts are wrong there."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case by one way; times are medians in seconds.
+
+    ``words`` of 32 bits are intersected. ``balance`` is the least and the most work of a block, by its mean, over the
+    blocks that were launched.
+    """
+
+    case: str
+    algorithm: str
+    shares: bool
+    prepare_s: float
+    kernels_s: float
+    run_s: float
+    words: int
+    balance: tuple[float, float]
+    blocks: int
+    correct: bool
+
+
+def measure(case: BicliqueCase, engine: Any, prepared: Any, prepare_s: float, repeats: int) -> Row:
+    """Time one way, ``repeats`` times, but once only when it takes longer than a second; an untimed round compiles."""
+    engine.run(prepared, 0, min(1, prepared.n_items))
+    kernels, runs = [], []
+    while len(runs) < repeats and (not runs or runs[0] < 1.0):
+        timer = TimedKernels(engine.device)
+        engine.device.load = timer
+        engine.device.synchronize()
+        started = perf_counter()
+        partial = engine.run(prepared, 0, prepared.n_items)
+        runs.append(perf_counter() - started)
+        del engine.device.load
+        kernels.append(timer.seconds()[0])
+    cells = partial.cells if case.motif.is_table else {(case.motif.p, case.motif.q): partial.total}
+    words = engine.block_words
+    mean = max(1.0, float(words.mean())) if words.size else 1.0
+    return Row(
+        case=case.name,
+        algorithm=prepared.algorithm,
+        shares=engine.tuning.slots > 0,
+        prepare_s=prepare_s,
+        kernels_s=median(kernels),
+        run_s=median(runs),
+        words=int(words.sum()),
+        balance=(float(words.min()) / mean, float(words.max()) / mean),
+        blocks=int(words.size),
+        correct=all(cells.get(cell) == answer for cell, answer in case.answers.items()),
+    )
+
+
+def ways(case: BicliqueCase) -> tuple[tuple[str, bool], ...]:
+    """Return the (algorithm, whether sub-trees are shared) to measure, those of the targets first."""
+    if case.motif.is_table:
+        return ("pivot", True), ("pivot", False)
+    large = max(case.motif.p or 0, case.motif.q or 0) > 4
+    first = (("enumerate", True), ("enumerate", False))
+    if case.graph == "yelp2018":
+        return (*first, ("auto", True)) if large else first
+    return (*first, ("auto", True), ("pivot", True)) if large else (*first, ("pivot", True))
+
+
+def run_cases(options: argparse.Namespace) -> Iterator[Row]:
+    """Measure the cases asked for, in their order, while there is time."""
+    began = perf_counter()
+    wanted = options.cases.split(";") if options.cases else list(TARGETS_S)
+    order = {case.name: case for case in CASES}
+    for name in wanted:
+        case = order[name]
+        graph = load_case(Case(case.graph, 0), options.data)
+        if graph is None:
+            print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
+            continue
+        engine: Any = load_engine(case.motif, "gpu")
+        started = perf_counter()
+        prepared = engine.prepare(graph, case.motif, "total")
+        prepare_s = perf_counter() - started
+        for algorithm, shares in ways(case):
+            if perf_counter() - began > options.seconds:
+                print(f"{name}, {algorithm}: no time left", file=sys.stderr)
+                continue
+            engine.tuning = replace(engine.tuning, slots=512 if shares else 0)
+            yield measure(case, engine, replace(prepared, algorithm=algorithm), prepare_s, options.repeats)
+
+
+def main() -> int:
+    """Run the cases asked for; the exit status is 1 when a count is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
+    parser.add_argument("--cases", help="names such as marvel:4,4;yelp2018:all, split by semicolons")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=60.0, help="begin nothing more after this time")
+    parser.add_argument("--output", type=Path, help="JSON file for the measurements")
+    options = parser.parse_args()
+    facts, limit = describe_machine("gpu"), popcount_limit_gpu()
+    print("\n".join(f"- {name}: {value}" for name, value in facts.items()))
+    print(f"- limit measured in this run: {limit:.3g} words of 32 bits/s\n")
+    head = [
+        "case",
+        "algorithm",
+        "shared",
+        "prepare ms",
+        "kernels ms",
+        "run ms",
+        "words",
+        "words/s",
+        "of limit",
+    ]
+    head += ["blocks", "least/most of mean", "correct", "target ms", "GBC ms"]
+    print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head), flush=True)
+    rows = []
+    for row in run_cases(options):
+        rows.append(row)
+        rate = row.words / row.kernels_s
+        cells = [row.case, row.algorithm, "yes" if row.shares else "no"]
+        cells += [f"{seconds * 1e3:.3f}" for seconds in (row.prepare_s, row.kernels_s, row.run_s)]
+        cells += [f"{row.words:.3g}", f"{rate:.3g}", f"{rate / limit:.1%}", str(row.blocks)]
+        cells += [f"{row.balance[0]:.2f}/{row.balance[1]:.2f}", "yes" if row.correct else "NO"]
+        peers = (TARGETS_S.get(row.case), GBC_S.get(row.case))
+        cells += ["" if seconds is None else f"{seconds * 1e3:g}" for seconds in peers]
+        print("| " + " | ".join(cells) + " |", flush=True)
+    if options.output is not None:
+        document = {
+            "machine": facts,
+            "limit_words_per_s": limit,
+            "measurements": [asdict(row) for row in rows],
+        }
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(row.correct for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
