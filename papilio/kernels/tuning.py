@@ -193,7 +193,10 @@ class PairTuning:
         TableClass("hash", 32, 8 << 10, 640),
         TableClass("hash", 128, 32 << 10, 2560),
         TableClass("dense", 256, 32 << 10, 1 << 62),
-        TableClass("dense", 1024, 100 << 10, 1 << 62),
+        TableClass("dense", 512, 96 << 10, 1 << 62),
+        TableClass("hash", 512, 128 << 10, 10240),
+        # One block per multiprocessor: its registers allow no second one of 1,024 threads.
+        TableClass("dense", 1024, 200 << 10, 1 << 62),
         TableClass("slab", 512, 0, 1 << 62),
     )
     blocks_per_sm: int = 32
@@ -203,6 +206,7 @@ class PairTuning:
 
 
 _GENERIC_PAIRS = PairTuning(
+    # 64 KiB of shared memory per block is what every architecture from sm_75 on offers.
     tables=(
         TableClass("hash", 32, 8 << 10, 640),
         TableClass("hash", 128, 32 << 10, 2560),

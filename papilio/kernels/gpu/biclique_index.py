@@ -1,0 +1,318 @@
+"""Build the index of (p,q)-bicliques on the device, the same as :func:`build_biclique_index` builds on the host.
+
+Edges, wedges and pairs stay on the device (``biclique_index.cu``); decisions, closed forms and the list of work items
+are the CPU engine's functions and arrays, so that workers with and without a GPU share one list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique_forms import Cells, closed_cells
+from papilio.kernels.cpu.biclique_index import (
+    ITEMS_PER_JOB,
+    LEAST_ITEM_COST,
+    BicliqueItems,
+    SizeRange,
+    add_pairs,
+    choose_anchor,
+    choose_sizes,
+    make_star_item,
+)
+from papilio.kernels.gpu.biclique_pairs import PairRows, Pairs, count_pairs, find_pairs
+from papilio.kernels.gpu.device import Device, Module
+from papilio.kernels.gpu.wedge_graph import check_rows, choose_grid, link_rows, make_offsets
+from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
+from papilio.motifs import Biclique
+
+__all__ = ["BicliqueDeviceIndex", "build_device_index"]
+
+_THREADS = 256
+_ROUNDS = 4
+"""Looks at every edge between two answers to the question whether the core is reached."""
+
+_HIGH = np.uint64(32)
+_LOW_MASK = np.uint64(0xFFFFFFFF)
+_MAX_INT = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BicliqueDeviceIndex(BicliqueItems):
+    """A graph ready for the GPU engine: the rows on the device, the work items on both sides.
+
+    Attributes
+    ----------
+    arrays : dict of str to device array
+        The arrays of :class:`~papilio.kernels.cpu.biclique_index.BicliqueIndex` by their names, work items included.
+    item_later : ndarray of int64, shape (n_items,), host
+        Children of the root from the first one of the item on.
+    item_degree : ndarray of int64, shape (n_items,), host
+        Right vertices of the root.
+    item_common : ndarray of int64, shape (n_items,), host
+        Most right vertices that the root shares with a child of the item.
+    """
+
+    arrays: dict[str, Any]
+    item_later: NDArray[np.int64]
+    item_degree: NDArray[np.int64]
+    item_common: NDArray[np.int64]
+
+    @property
+    def device_bytes(self) -> int:
+        """Bytes of device memory held by the arrays."""
+        return sum(int(array.nbytes) for array in self.arrays.values())
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """Sizes and degrees of a graph that lies on the device, for decisions; see ``biclique_forms.Layers``."""
+
+    n_u: int
+    n_v: int
+    degree_u: NDArray[np.int64]
+    degree_v: NDArray[np.int64]
+
+
+@dataclass(eq=False)
+class _Edges:
+    """Edges on the device by left and right vertex; both degrees, int32."""
+
+    lefts: Any
+    rights: Any
+    degree_left: Any
+    degree_right: Any
+
+
+@dataclass(frozen=True, eq=False)
+class _Core:
+    """Rows of the core by rank; original ids of the left vertices by rank and of the right ones, int32."""
+
+    rows: PairRows
+    left_ids: Any
+    right_ids: Any
+
+
+def build_device_index(
+    device: Device,
+    graph: BipartiteGraph,
+    motif: Biclique,
+    anchor: str = "auto",
+    limit_bytes: int | None = None,
+    keep_pairs: bool = True,
+    tuning: PairTuning | None = None,
+) -> BicliqueDeviceIndex:
+    """Copy the edges to the device, then reduce, order, pair and cut there.
+
+    Parameters
+    ----------
+    device : Device
+    graph : BipartiteGraph
+        Signs are ignored.
+    motif : Biclique
+    anchor : {"auto", "u", "v"}
+        The layer whose vertices are searched one after the other.
+    limit_bytes : int, optional
+        What the pairs may take of the device memory; by default ``tuning.pair_fraction`` of what is free.
+    keep_pairs : bool
+        Whether pairs are wanted where nothing is searched below them; else they are counted as closed forms.
+    tuning : PairTuning, optional
+        Launch constants; by default those of the device.
+
+    Raises
+    ------
+    InputError
+        For an unknown anchor.
+    CapacityError
+        When there are more pairs than the memory has room for, 2^32 edges or more, or more than 2^31 - 2^20 vertices
+        over both layers.
+    """
+    check_rows(graph.n_edges, graph.n_u + graph.n_v)
+    chosen = tuning if tuning is not None else pair_tuning(device.max_shared_bytes)
+    linker = device.load("wedge_graph", {"HUB_WORDS": wedge_tuning(device.max_shared_bytes).hub_words})
+    edges = _load_edges(device, linker, graph)
+    degrees = (device.to_host(each).astype(np.int64) for each in (edges.degree_left, edges.degree_right))
+    layers = _Layers(graph.n_u, graph.n_v, *degrees)
+    swapped = choose_anchor(layers, motif, anchor)
+    sizes = choose_sizes(layers, motif, swapped)
+    closed = closed_cells(layers, motif)
+    if swapped:
+        edges = _Edges(edges.rights, edges.lefts, edges.degree_right, edges.degree_left)
+    if sizes.is_empty or not _peel(device, edges, sizes):
+        return _empty_index(device, swapped, sizes, closed)
+    core = _link_core(device, linker, edges, sizes)
+    least = min(sizes.least_right, _MAX_INT)
+    if sizes.most_left == 2 and not keep_pairs:
+        closed = add_pairs(closed, count_pairs(device, core.rows, least, chosen), sizes, swapped)
+        pairs = _no_pairs(device, core.rows.n_left)
+    else:
+        pairs = find_pairs(device, core.rows, least, chosen, limit_bytes)
+    return _make_index(device, core, pairs, swapped, sizes, closed)
+
+
+def _load_edges(device: Device, linker: Module, graph: BipartiteGraph) -> _Edges:
+    """Copy the edges, U left, and count degrees."""
+    xp = device.xp
+    edges = _Edges(
+        device.to_device(graph.u),
+        device.to_device(graph.v),
+        xp.zeros(graph.n_u, dtype=np.int32),
+        xp.zeros(graph.n_v, dtype=np.int32),
+    )
+    for ids, degree in ((edges.lefts, edges.degree_left), (edges.rights, edges.degree_right)):
+        if graph.n_edges:
+            linker.get_function("count_degrees")(
+                choose_grid(device, graph.n_edges), (_THREADS,), (ids, np.int64(graph.n_edges), degree)
+            )
+    return edges
+
+
+def _peel(device: Device, edges: _Edges, sizes: SizeRange) -> int:
+    """Leave the edges of the core in ``edges``, in their order, and its degrees, 0 outside; return their number.
+
+    A round is a look at every edge that was there when half of them were gone the last time.
+    """
+    xp = device.xp
+    kernel = device.load("biclique_index", {}).get_function("peel_edges")
+    least = [np.int32(min(each, _MAX_INT)) for each in (sizes.least_right, sizes.least_left)]
+    n = int(edges.lefts.size)
+    while n:
+        kept, n_removed = xp.ones(n, dtype=np.uint8), xp.zeros(1, dtype=np.uint64)
+        degrees = (edges.degree_left, edges.degree_right)
+        arguments = (edges.lefts, edges.rights, np.int64(n), *least, *degrees, kept, n_removed)
+        removed, before = 0, -1
+        while before < removed <= n // 2:
+            for _ in range(_ROUNDS):
+                kernel(choose_grid(device, n), (_THREADS,), arguments)
+            before, removed = removed, int(device.to_host(n_removed)[0])
+        if removed:
+            is_kept = kept.astype(np.bool_)
+            edges.lefts, edges.rights = edges.lefts[is_kept], edges.rights[is_kept]
+        n -= removed
+        if before == removed:
+            break
+    return n
+
+
+def _link_core(device: Device, linker: Module, edges: _Edges, sizes: SizeRange) -> _Core:
+    """Number the vertices of the core, left ones by falling degree, then id, and sort its edges into rows."""
+    xp = device.xp
+    lefts = xp.flatnonzero(edges.degree_left)
+    rights = xp.flatnonzero(edges.degree_right)
+    n_left, n_right, n_edges = lefts.size, rights.size, edges.lefts.size
+    keys = (edges.degree_left[lefts].astype(np.uint64) << _HIGH) | xp.arange(n_left, dtype=np.uint64)
+    keys.sort()
+    by_rank = lefts[(keys & _LOW_MASK).astype(np.int64)][::-1]
+    rank_left = xp.empty(edges.degree_left.size, dtype=np.int32)
+    rank_left[by_rank] = xp.arange(n_left, dtype=np.int32)
+    new_right = xp.empty(edges.degree_right.size, dtype=np.int32)
+    new_right[rights] = xp.arange(n_right, dtype=np.int32)
+    degree = edges.degree_left[by_rank]
+    indptr = make_offsets(xp, xp.concatenate((degree, edges.degree_right[rights])))
+    first = xp.empty(n_edges, dtype=np.uint64)
+    linker.get_function("first_keys")(
+        choose_grid(device, n_edges),
+        (_THREADS,),
+        (edges.lefts, edges.rights, np.int64(n_edges), rank_left, new_right, first),
+    )
+    adjacency, prefix, _ = link_rows(device, linker, first, indptr, n_left)
+    rows = PairRows(n_left, degree, indptr, adjacency, prefix)
+    return _Core(rows, by_rank.astype(np.int32), rights.astype(np.int32))
+
+
+def _no_pairs(device: Device, n_left: int) -> Pairs:
+    """Return rows without pairs; the order is then by rising degree, then id."""
+    xp = device.xp
+    none = xp.zeros(0, dtype=np.int32)
+    order = xp.arange(n_left - 1, -1, -1, dtype=np.int64)
+    return Pairs(order, xp.zeros(n_left + 1, dtype=np.int64), none, none)
+
+
+def _empty_index(device: Device, swapped: bool, sizes: SizeRange, closed: Cells) -> BicliqueDeviceIndex:
+    xp = device.xp
+    none, start = xp.zeros(0, dtype=np.int32), xp.zeros(1, dtype=np.int64)
+    core = _Core(PairRows(0, none, start, none, none), none, none)
+    return _make_index(device, core, _no_pairs(device, 0), swapped, sizes, closed)
+
+
+def _make_index(
+    device: Device, core: _Core, pairs: Pairs, swapped: bool, sizes: SizeRange, closed: Cells
+) -> BicliqueDeviceIndex:
+    """Put the rows into the order of the search and cut the work items."""
+    xp, to_host = device.xp, device.to_host
+    rows, n_left = core.rows, core.rows.n_left
+    module = device.load("biclique_index", {})
+    indptr = make_offsets(xp, rows.degree[pairs.order])
+    columns = xp.empty(rows.adjacency.size // 2, dtype=np.int32)
+    if n_left:
+        module.get_function("copy_rows")(
+            choose_grid(device, 32 * n_left),
+            (_THREADS,),
+            (rows.indptr, rows.adjacency, pairs.order.astype(np.int32), indptr, np.int32(n_left), columns),
+        )
+    arrays = {
+        "indptr": indptr,
+        "columns": columns,
+        "left_ids": core.left_ids[pairs.order],
+        "right_ids": core.right_ids,
+        "hop_indptr": pairs.indptr,
+        "hop": pairs.others,
+        "hop_common": pairs.common,
+    }
+    if pairs.others.size:
+        roots, firsts, lasts, costs, widest = _cut_items(device, module, pairs, sizes.most_left > 2)
+        later, degree = pairs.indptr[1:][roots] - firsts, xp.diff(indptr)[roots]
+        measures = [to_host(each).astype(np.int64) for each in (later, degree, widest)]
+    else:
+        stars = make_star_item() if closed else tuple(each[:0] for each in make_star_item())
+        roots, firsts, lasts, costs = (device.to_device(each) for each in stars)
+        measures = [np.zeros(roots.size, np.int64)] * 3
+    arrays |= {"item_root": roots, "item_first": firsts, "item_last": lasts, "costs": costs}
+    return BicliqueDeviceIndex(
+        swapped=swapped,
+        sizes=sizes,
+        n_left=n_left,
+        n_right=core.right_ids.size,
+        item_root=to_host(roots),
+        item_first=to_host(firsts),
+        item_last=to_host(lasts),
+        costs=to_host(costs),
+        closed_cells=closed,
+        arrays=arrays,
+        item_later=measures[0],
+        item_degree=measures[1],
+        item_common=measures[2],
+    )
+
+
+def _cut_items(device: Device, module: Module, pairs: Pairs, deep: bool) -> tuple[Any, Any, Any, Any, Any]:
+    """Return root, first and last child, cost and most shared columns of each item, in the order of the items."""
+    xp = device.xp
+    n_left, n_pairs = pairs.indptr.size - 1, pairs.others.size
+    grid, block, n_rows = choose_grid(device, 32 * n_left), (_THREADS,), np.int32(n_left)
+    ends = xp.empty(n_pairs, dtype=np.int64)
+    module.get_function("estimate_children")(
+        grid, block, (pairs.indptr, pairs.common, n_rows, np.int32(deep), ends)
+    )
+    xp.cumsum(ends, out=ends)
+    most = np.int64(max(LEAST_ITEM_COST, int(device.to_host(ends[-1:])[0]) // ITEMS_PER_JOB))
+    n_items = xp.empty(n_left, dtype=np.int32)
+    module.get_function("count_items")(grid, block, (pairs.indptr, ends, n_rows, most, n_items))
+    places = make_offsets(xp, n_items)
+    n = int(device.to_host(places[-1:])[0])
+    roots = xp.empty(n, dtype=np.int32)
+    firsts, lasts, costs = (xp.empty(n, dtype=np.int64) for _ in range(3))
+    module.get_function("write_items")(
+        grid, block, (pairs.indptr, ends, n_rows, most, places, roots, firsts, lasts, costs)
+    )
+    by_cost = xp.argsort(-costs, kind="stable")
+    roots, firsts, lasts, costs = (each[by_cost] for each in (roots, firsts, lasts, costs))
+    widest = xp.empty(n, dtype=np.int32)
+    module.get_function("widest_child")(
+        choose_grid(device, 32 * n), block, (firsts, lasts, np.int64(n), pairs.common, widest)
+    )
+    return roots, firsts, lasts, costs, widest

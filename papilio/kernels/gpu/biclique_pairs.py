@@ -1,0 +1,229 @@
+"""Pairs of left vertices that share enough right ones, on the device: the passes over the wedges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from papilio.errors import CapacityError
+from papilio.kernels.gpu.device import Device, check_fits
+from papilio.kernels.gpu.wedge_graph import choose_grid, make_offsets
+from papilio.kernels.tuning import PairTuning, TableClass
+
+__all__ = ["PairRows", "Pairs", "count_pairs", "find_pairs"]
+
+PAIR_BYTES = 32
+"""A pair while they are sorted: keys, the sort's copy, vertex and number of shared ones; then sums of costs."""
+
+_COUNT, _WRITE, _SUM = 0, 1, 2
+"""Passes, as in biclique_index.cu."""
+
+_BINS = 256
+_KEY_BITS = 64
+_HIGH = np.uint64(32)
+_LOW_MASK = np.uint64(0xFFFFFFFF)
+_CLASS = np.int64(1 << 58)
+
+
+@dataclass(frozen=True, eq=False)
+class PairRows:
+    """The core of a graph, ranked by falling degree of the left vertices, ties by falling id.
+
+    Attributes
+    ----------
+    n_left : int
+        Rows of the left layer come first.
+    degree : device array of int32, shape (n_left,)
+        Lengths of the left rows, falling.
+    indptr : device array of int64, shape (n_left + n_right + 1,)
+        Row offsets.
+    adjacency : device array of int32, shape (2 n_edges,)
+        Right ids of the left rows, then left ranks of the right rows; ascending within a row.
+    prefix : device array of int32, shape (2 n_edges,)
+        Per left entry, the left vertices of lower rank in the row of the right one.
+    """
+
+    n_left: int
+    degree: Any
+    indptr: Any
+    adjacency: Any
+    prefix: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs as rows, and the order of the left vertices.
+
+    Attributes
+    ----------
+    order : device array of int64, shape (n_left,)
+        Rank of each left vertex in the order of the search: by rising number of pairs, then degree, then id.
+    indptr : device array of int64, shape (n_left + 1,)
+        Row offsets.
+    others, common : device array of int32, shape (n_pairs,)
+        Later left vertices in that order, ascending; how many right ones are shared.
+    """
+
+    order: Any
+    indptr: Any
+    others: Any
+    common: Any
+
+
+class _Passes:
+    """The roots of :class:`PairRows` by schedule, and the launches of one pass over all of them."""
+
+    def __init__(self, device: Device, rows: PairRows, least: int, tuning: PairTuning) -> None:
+        xp = device.xp
+        self.device, self.rows, self.least, self.tuning = device, rows, least, tuning
+        self.module = device.load("biclique_index", {})
+        n_left = rows.n_left
+        n_entries = rows.adjacency.size // 2
+        self.wedges = xp.diff(make_offsets(xp, rows.prefix[:n_entries])[rows.indptr[: n_left + 1]])
+        rank = xp.arange(n_left, dtype=np.int64)
+        number = xp.full(n_left, len(tuning.tables) - 1, dtype=np.int64)
+        for at, table in reversed(list(enumerate(tuning.tables[:-1]))):
+            fits = self.wedges <= table.max_wedges
+            if table.kernel == "dense":
+                fits &= rank <= table.table_bytes // 4
+            number = xp.where(fits, at, number)
+        roots = xp.flatnonzero(self.wedges >= least)
+        keys = (number * _CLASS - self.wedges)[roots]
+        self.roots = roots[xp.argsort(keys)].astype(np.int32)
+        ends = xp.searchsorted(xp.sort(number[roots]), xp.arange(len(tuning.tables) + 1))
+        self.bounds = [int(end) for end in device.to_host(ends)]
+        self._make_slabs(self.bounds[-1] - self.bounds[-2])
+
+    def _make_slabs(self, n_roots: int) -> None:
+        """Allocate counters and lists of the blocks of the last class, as many as there is memory for."""
+        n_left, xp = self.rows.n_left, self.device.xp
+        room = int(self.tuning.slab_fraction * self.device.free_bytes())
+        self.n_slabs = min(n_roots, self.tuning.slabs_per_sm * self.device.sm_count, room // (8 * n_left))
+        if n_roots and not self.n_slabs:
+            check_fits(
+                "a table of counters for all vertices of the anchored layer", 8 * n_left, room, "bytes"
+            )
+        self.counters = xp.zeros(max(self.n_slabs * n_left, 1), dtype=np.int32)
+        self.lists = xp.empty(max(self.n_slabs * n_left, 1), dtype=np.int32)
+
+    def run(self, mode: int, given: dict[str, Any]) -> None:
+        """Launch one pass; ``given`` are the arrays and numbers that it needs, by parameter."""
+        xp = self.device.xp
+        nothing = xp.zeros(1, dtype=np.int32)
+        wide = xp.zeros(1, dtype=np.int64)
+        unsigned = xp.zeros(1, dtype=np.uint64)
+        parameters = {
+            "partners": nothing, "found": nothing, "places": wide, "final_rank": nothing,
+            "first_paired": 0, "rank_bits": 0, "common_bits": 0,
+            "keys": unsigned, "commons": nothing, "sums": unsigned,
+        } | given  # fmt: skip
+        arguments = tuple(
+            np.int32(value) if isinstance(value, int) else value for value in parameters.values()
+        )
+        counters = xp.zeros(len(self.tuning.tables), dtype=np.int32)
+        graph = (self.rows.indptr, self.rows.adjacency, self.rows.prefix, np.int32(self.rows.n_left))
+        for number, (begin, end) in enumerate(pairwise(self.bounds)):
+            if begin < end:
+                items = (self.roots[begin:end], np.int32(end - begin), counters[number : number + 1])
+                with self.device.stream(number):
+                    self._launch(
+                        self.tuning.tables[number],
+                        (*graph, *items),
+                        (np.int32(mode), np.int32(self.least), *arguments),
+                    )
+
+    def _launch(self, table: TableClass, first: tuple[Any, ...], last: tuple[Any, ...]) -> None:
+        n_roots = int(first[5])
+        n_blocks = min(n_roots, self.tuning.blocks_per_sm * self.device.sm_count)
+        between: tuple[Any, ...] = ()
+        if table.kernel == "hash":
+            between = (self.wedges, np.int32(table.table_bytes // 8))
+        elif table.kernel == "slab":
+            n_blocks, between = self.n_slabs, (self.counters, self.lists)
+        self.module.get_function(f"pair_{table.kernel}")(
+            (n_blocks,), (table.threads,), (*first, *between, *last), shared_mem=table.table_bytes
+        )
+
+
+def count_pairs(device: Device, rows: PairRows, least: int, tuning: PairTuning) -> dict[int, int]:
+    """Return how many pairs of left vertices share exactly so many right ones, from ``least`` on; no pair is kept."""
+    most = int(device.to_host(rows.degree[:1])[0])
+    sums = device.xp.zeros(max(most + 1, _BINS), dtype=np.uint64)
+    _Passes(device, rows, least, tuning).run(_SUM, {"sums": sums})
+    histogram = device.to_host(sums)
+    return {int(shared): int(histogram[shared]) for shared in np.flatnonzero(histogram)}
+
+
+def find_pairs(
+    device: Device, rows: PairRows, least: int, tuning: PairTuning, limit_bytes: int | None = None
+) -> Pairs:
+    """Return all pairs that share at least ``least`` right vertices: two passes over the wedges, one sort of the pairs.
+
+    Parameters
+    ----------
+    limit_bytes : int, optional
+        What the pairs may take; by default ``tuning.pair_fraction`` of the free device memory.
+
+    Raises
+    ------
+    CapacityError
+        When there are more pairs than the memory has room for; before any is written.
+    """
+    xp, n = device.xp, rows.n_left
+    passes = _Passes(device, rows, least, tuning)
+    partners, found = xp.zeros(n, dtype=np.int32), xp.zeros(n, dtype=np.int32)
+    passes.run(_COUNT, {"partners": partners, "found": found})
+    keys = (partners.astype(np.uint64) << _HIGH) | xp.arange(n - 1, -1, -1, dtype=np.uint64)
+    keys.sort()
+    order = n - 1 - (keys & _LOW_MASK).astype(np.int64)
+    places = make_offsets(xp, found)
+    n_pairs, n_paired = (int(x) for x in device.to_host(xp.stack((places[-1], xp.count_nonzero(partners)))))
+    limit = int(tuning.pair_fraction * device.free_bytes()) if limit_bytes is None else limit_bytes
+    if n_pairs * PAIR_BYTES > limit:
+        raise CapacityError(
+            f"{n_pairs} pairs of vertices of the anchored layer share {least} neighbours; {limit} bytes of device "
+            f"memory have room for {limit // PAIR_BYTES} ({PAIR_BYTES} bytes each): anchor the other layer, ask for "
+            "larger p and q, or use --engine cpu"
+        )
+    if not n_pairs:
+        empty = xp.zeros(0, dtype=np.int32)
+        return Pairs(order, xp.zeros(n + 1, dtype=np.int64), empty, empty)
+    final_rank = xp.empty(n, dtype=np.int32)
+    final_rank[order] = xp.arange(n, dtype=np.int32)
+    return Pairs(order, *_write_pairs(passes, places, final_rank, (n_pairs, n_paired)))
+
+
+def _write_pairs(
+    passes: _Passes, places: Any, final_rank: Any, sizes: tuple[int, int]
+) -> tuple[Any, Any, Any]:
+    """Write the pairs as keys, sort them and take them apart; ``sizes``: pairs, and vertices with a pair."""
+    device, (n_pairs, n_paired) = passes.device, sizes
+    xp, n = device.xp, passes.rows.n_left
+    most = int(device.to_host(passes.rows.degree[:1])[0])
+    first_paired, rank_bits, common_bits = n - n_paired, (n_paired - 1).bit_length(), most.bit_length()
+    if 2 * rank_bits + common_bits > _KEY_BITS:
+        common_bits = 0
+    keys = xp.empty(n_pairs, dtype=np.uint64)
+    common = xp.empty(1 if common_bits else n_pairs, dtype=np.int32)
+    bits = {"first_paired": first_paired, "rank_bits": rank_bits, "common_bits": common_bits}
+    passes.run(_WRITE, {"places": places, "final_rank": final_rank, **bits, "keys": keys, "commons": common})
+    if common_bits:
+        keys.sort()
+        common = xp.empty(n_pairs, dtype=np.int32)
+    else:
+        by_key = xp.argsort(keys)
+        keys, common = keys[by_key], common[by_key]
+    others = xp.empty(n_pairs, dtype=np.int32)
+    passes.module.get_function("unpack_pairs")(
+        choose_grid(device, n_pairs),
+        (256,),
+        (keys, np.int64(n_pairs), *(np.int32(value) for value in bits.values()), others, common),
+    )
+    starts = xp.arange(n_paired, dtype=np.uint64) << np.uint64(rank_bits + common_bits)
+    indptr = xp.zeros(n + 1, dtype=np.int64)
+    indptr[first_paired:n] = xp.searchsorted(keys, starts)
+    indptr[n:] = n_pairs
+    return indptr, others, common

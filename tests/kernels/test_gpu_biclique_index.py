@@ -1,0 +1,267 @@
+"""The index of (p,q)-bicliques that is built on the device equals the one that the CPU builds, bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from papilio.errors import CapacityError, InputError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
+from papilio.kernels.gpu import biclique_pairs
+from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex, build_device_index
+from papilio.kernels.gpu.device import Device
+from papilio.kernels.tuning import PairTuning, TableClass, pair_tuning
+from papilio.motifs import Biclique
+from tests.conftest import EMULATOR_SEED
+from tests.kernels.biclique_cases import ANCHORS, crown_graph, disjoint_union, nested_graph
+from tests.strategies import bipartite_graphs, complete_graph, graph_of, planted_graph, skewed_graph
+
+NEVER = 1 << 62
+SLAB = TableClass("slab", 64, 0, NEVER)
+
+SCHEDULES: dict[str, PairTuning] = {
+    "hash, one warp": PairTuning(tables=(TableClass("hash", 32, 8 << 10, 640), SLAB)),
+    "hash, four warps": PairTuning(tables=(TableClass("hash", 128, 8 << 10, 640), SLAB)),
+    "dense, one warp": PairTuning(tables=(TableClass("dense", 32, 2048, NEVER), SLAB)),
+    "dense, four warps": PairTuning(tables=(TableClass("dense", 128, 2048, NEVER), SLAB)),
+    "slab": PairTuning(tables=(SLAB,)),
+    "slab, one block": PairTuning(tables=(SLAB,), slabs_per_sm=1, slab_fraction=1e-7),
+    "all": PairTuning(
+        tables=(TableClass("hash", 32, 256, 20), TableClass("dense", 64, 64, NEVER), SLAB), blocks_per_sm=1
+    ),
+}
+
+MOTIFS = (
+    Biclique(3, 3),
+    Biclique(2, 3),
+    Biclique(4, 2),
+    Biclique(3, None, max_q=6),
+    Biclique(None, 2),
+    Biclique(),
+    Biclique(1, 4),
+    Biclique(max_p=2),
+)
+
+
+def cuda_device() -> Device:
+    """Return the GPU, or skip with the reason why there is none."""
+    from tests.kernels.test_gpu_butterfly import cuda_device
+
+    return cuda_device()
+
+
+@pytest.fixture(scope="module", params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Device:
+    """The emulator, and a GPU where there is one."""
+    if request.param == "gpu":
+        return cuda_device()
+    return make_emulator(EMULATOR_SEED)
+
+
+def make_emulator(seed: int) -> Device:
+    """Return an emulator with this schedule of threads, or skip where there is no compiler for it."""
+    from tests.emulator import EmulatorDevice, find_compiler
+
+    if find_compiler() is None:
+        pytest.skip("no GCC found ($CXX, g++, c++); the emulator compiles kernels with it")
+    return EmulatorDevice(seed=seed)
+
+
+@pytest.fixture(scope="module")
+def graphs() -> dict[str, BipartiteGraph]:
+    """Graphs with twins, hubs on either layer, blocks with noise, layers that peel away, and none of all that."""
+    hub = {(0, v) for v in range(40)} | {(u, 0) for u in range(30)} | {(1, v) for v in range(0, 40, 2)}
+    return {
+        "skewed": skewed_graph(1, 50, 40, 350),
+        "planted": planted_graph(2, 40, 60, 3, 7, 60, 0.1),
+        "complete": complete_graph(7, 11),
+        "crown": crown_graph(8),
+        "nested": nested_graph(9),
+        "hubs": graph_of(hub, 35, 40),
+        "two parts": disjoint_union(complete_graph(4, 5), skewed_graph(3, 20, 30, 90)),
+        "path": graph_of({(i, i) for i in range(30)} | {(i + 1, i) for i in range(30)}, 31, 30),
+    }
+
+
+def assert_equal(
+    device: Device, graph: BipartiteGraph, motif: Biclique, anchor: str = "auto", **options: object
+) -> tuple[BicliqueDeviceIndex, BicliqueIndex]:
+    """Build both and compare every array, with its type, and every number."""
+    tuning = options.pop("tuning", None)
+    wanted = build_biclique_index(graph, motif, 1, anchor, **options)  # type: ignore[arg-type]
+    got = build_device_index(device, graph, motif, anchor, tuning=tuning, **options)  # type: ignore[arg-type]
+    for name in ("swapped", "sizes", "n_left", "n_right", "n_items", "closed_cells", "closed_total"):
+        assert getattr(got, name) == getattr(wanted, name), name
+    for name in ("item_root", "item_first", "item_last", "costs"):
+        assert_same(getattr(got, name), getattr(wanted, name), name)
+    for name, array in got.arrays.items():
+        assert_same(device.to_host(array), getattr(wanted, name), name)
+    stars = wanted.item_root < 0
+    root = np.where(stars, 0, wanted.item_root)
+    if not stars.any():
+        assert_same(got.item_later, wanted.hop_indptr[root + 1] - wanted.item_first, "item_later")
+        assert_same(got.item_degree, np.diff(wanted.indptr)[root], "item_degree")
+        spans = zip(wanted.item_first.tolist(), wanted.item_last.tolist(), strict=True)
+        assert got.item_common.tolist() == [wanted.hop_common[a:b].max() for a, b in spans]
+    return got, wanted
+
+
+def assert_same(got: np.ndarray, wanted: np.ndarray, name: str) -> None:
+    """Compare arrays with their types."""
+    assert got.dtype == wanted.dtype, name
+    np.testing.assert_array_equal(got, wanted, err_msg=name)
+
+
+@pytest.mark.parametrize("motif", MOTIFS, ids=str)
+@pytest.mark.parametrize("anchor", ANCHORS)
+def test_both_indices_are_equal(
+    device: Device, graphs: dict[str, BipartiteGraph], motif: Biclique, anchor: str
+) -> None:
+    for graph in graphs.values():
+        assert_equal(device, graph, motif, anchor)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_every_schedule_finds_the_same_pairs(
+    device: Device, graphs: dict[str, BipartiteGraph], schedule: str
+) -> None:
+    for name in ("skewed", "planted", "hubs"):
+        for motif in (Biclique(3, 2), Biclique(2, 2)):
+            for keep_pairs in (True, False):
+                assert_equal(
+                    device, graphs[name], motif, "u", tuning=SCHEDULES[schedule], keep_pairs=keep_pairs
+                )
+
+
+def test_schedules_reach_their_kernels(device: Device, graphs: dict[str, BipartiteGraph]) -> None:
+    """The roots of one graph divide among the schedules as the tuning says, so that the tests above test them."""
+    from papilio.kernels.gpu import biclique_index
+
+    seen: list[list[int]] = []
+    found = biclique_pairs._Passes.__init__
+
+    def record(self: biclique_pairs._Passes, *arguments: object) -> None:
+        found(self, *arguments)  # type: ignore[arg-type]
+        seen.append(np.diff([0, *self.bounds[1:]]).tolist())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(biclique_pairs._Passes, "__init__", record)
+        for schedule in SCHEDULES.values():
+            biclique_index.build_device_index(device, graphs["skewed"], Biclique(3, 2), "u", tuning=schedule)
+    counts = dict(zip(SCHEDULES, seen, strict=True))
+    assert all(counts["all"])
+    for name in ("hash, one warp", "hash, four warps", "dense, one warp", "dense, four warps"):
+        assert counts[name][0] > 0
+        assert counts[name][1] == 0
+    for name in ("slab", "slab, one block"):
+        assert counts[name][0] > 0
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_any_schedule_of_threads_gives_the_same(graphs: dict[str, BipartiteGraph], seed: int) -> None:
+    device = make_emulator(seed)
+    for name in ("planted", "path"):
+        for keep_pairs in (True, False):
+            assert_equal(device, graphs[name], Biclique(2, 2), tuning=SCHEDULES["all"], keep_pairs=keep_pairs)
+
+
+@settings(deadline=None, max_examples=25)
+@given(bipartite_graphs(9), st.sampled_from(MOTIFS), st.sampled_from(ANCHORS), st.booleans())
+def test_drawn_graphs(graph: BipartiteGraph, motif: Biclique, anchor: str, keep_pairs: bool) -> None:
+    assert_equal(make_emulator(EMULATOR_SEED), graph, motif, anchor, keep_pairs=keep_pairs)
+
+
+@pytest.mark.parametrize("size", [(40, 3), (3, 40), (10**12, 2), (2, 10**12), (2**31, 2**31)])
+def test_sizes_beyond_any_degree_have_no_items(
+    device: Device, graphs: dict[str, BipartiteGraph], size: tuple[int, int]
+) -> None:
+    for anchor in ANCHORS:
+        got, _ = assert_equal(device, graphs["complete"], Biclique(*size), anchor)
+        assert (got.n_items, got.n_left, got.n_right) == (0, 0, 0)
+
+
+def test_graphs_without_edges(device: Device) -> None:
+    none = np.zeros(0, np.int32)
+    for graph in (BipartiteGraph(0, 0, none, none), BipartiteGraph(5, 3, none, none)):
+        assert_equal(device, graph, Biclique(2, 2))
+        assert_equal(device, graph, Biclique())
+
+
+def test_heavy_roots_are_cut_alike(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items of few children, of one, and those that end where a window of a warp does."""
+    from papilio.kernels.cpu import biclique_index as on_host
+    from papilio.kernels.gpu import biclique_index as on_device
+
+    graph = complete_graph(80, 4)
+    for most in (1, 4, 100, 130, 1000):
+        for module in (on_host, on_device):
+            monkeypatch.setattr(module, "LEAST_ITEM_COST", most)
+            monkeypatch.setattr(module, "ITEMS_PER_JOB", 1 << 40)
+        assert_equal(device, graph, Biclique(2, 3), "u")
+        got, _ = assert_equal(device, graph, Biclique(3, 3), "u")
+        assert got.n_items > 79
+
+
+def test_keys_too_wide_to_hold_what_pairs_share(
+    device: Device, graphs: dict[str, BipartiteGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(biclique_pairs, "_KEY_BITS", 14)
+    for name in ("skewed", "planted"):
+        assert_equal(device, graphs[name], Biclique(3, 2), "u")
+
+
+def test_pairs_that_share_more_than_the_bins_count(device: Device) -> None:
+    graph = complete_graph(4, 300)
+    got, _ = assert_equal(device, graph, Biclique(2, 299), "u", keep_pairs=False)
+    assert got.closed_cells == {(2, 299): 6 * 300}
+    assert_equal(device, graph, Biclique(3, 299), "u")
+
+
+def test_more_pairs_than_memory_are_refused(device: Device, graphs: dict[str, BipartiteGraph]) -> None:
+    with pytest.raises(CapacityError, match=r"21 pairs .* 640 bytes of device memory have room for 20"):
+        build_device_index(device, graphs["complete"], Biclique(3, 3), "u", limit_bytes=640)
+    build_device_index(device, graphs["complete"], Biclique(3, 3), "u", limit_bytes=672)
+    build_device_index(device, graphs["complete"], Biclique(2, 3), "u", limit_bytes=0, keep_pairs=False)
+
+
+def test_more_left_vertices_than_a_slab_has_room_for_are_refused(
+    device: Device, graphs: dict[str, BipartiteGraph]
+) -> None:
+    tuning = replace(SCHEDULES["slab"], slab_fraction=0.0)
+    with pytest.raises(CapacityError, match="table of counters for all vertices"):
+        build_device_index(device, graphs["skewed"], Biclique(2, 2), "u", tuning=tuning)
+
+
+def test_requests_that_are_refused(device: Device, graphs: dict[str, BipartiteGraph]) -> None:
+    with pytest.raises(InputError, match="anchor is 'left'"):
+        build_device_index(device, graphs["crown"], Biclique(2, 2), "left")
+    few = np.zeros(1, dtype=np.int32)
+    with pytest.raises(CapacityError, match=r"4294967294 vertices.*2146435072"):
+        build_device_index(device, BipartiteGraph(2**31 - 1, 2**31 - 1, few, few), Biclique(2, 2))
+
+
+def test_default_tunings_agree(device: Device, graphs: dict[str, BipartiteGraph]) -> None:
+    for shared_bytes in (64 << 10, 227 << 10):
+        tuning = pair_tuning(min(shared_bytes, device.max_shared_bytes))
+        assert_equal(device, graphs["skewed"], Biclique(3, 3), tuning=tuning)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "name", ["southern-women", "marvel", "youtube-groupmemberships", "movielens-1m", "yelp2018"]
+)
+def test_real_graphs(reference_graph: Callable[[str], BipartiteGraph], name: str) -> None:
+    device, graph = cuda_device(), reference_graph(name)
+    for motif in (Biclique(3, 3), Biclique(4, 4), Biclique(2, 3)):
+        for anchor in ANCHORS:
+            assert_equal(device, graph, motif, anchor)
+    assert_equal(device, graph, Biclique(2, 3), keep_pairs=False)
+    assert_equal(device, graph, Biclique())
+    slabs = PairTuning(tables=(TableClass("slab", 512, 0, NEVER),))
+    assert_equal(device, graph, Biclique(3, 4), tuning=slabs)
