@@ -14,9 +14,10 @@ from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu import biclique
 from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
+from papilio.kernels.cpu.biclique_local import make_around, open_root
 from papilio.kernels.engine import load_engine
 from papilio.motifs import Biclique
-from tests.oracle_biclique import count_all
+from tests.oracle_biclique import count_all, count_bicliques
 from tests.strategies import (
     bipartite_graphs,
     complete_graph,
@@ -147,5 +148,27 @@ def test_tables_of_leaves_grow_and_lose_nothing(monkeypatch: pytest.MonkeyPatch)
     wanted = engine.run(prepared, 0, prepared.n_items)
     monkeypatch.setattr(biclique, "JOB_SLOTS", 4)
     monkeypatch.setattr(biclique, "CHILD_SLOTS", 4)
-    assert engine.run(prepared, 0, prepared.n_items) == wanted
+    assert engine.run(prepared, 0, prepared.n_items).cells == wanted.cells
     assert len(wanted.cells) > 40
+
+
+def test_dense_roots_are_searched_by_intersection_and_count_alike() -> None:
+    """Half of all edges, so that every root is dense; and a matrix that is wider than a word."""
+    random = np.random.default_rng(2)
+    u, v = np.nonzero(random.random((70, 240)) < 0.5)
+    graph = BipartiteGraph.from_edges(u, v, 70, 240)
+    engine: Any = load_engine(Biclique(3, 3), "cpu", 1, anchor="u")
+    prepared = engine.prepare(graph, Biclique(3, 3), "total")
+    around = make_around(prepared.graph)
+    root, first = int(prepared.index.item_root[0]), int(prepared.index.item_first[0])
+    open_root(prepared.graph, around, root, first)
+    assert around.dense[0] == (prepared.index.indptr[root + 1] - prepared.index.indptr[root] + 63) // 64 > 1
+    edges = edge_list(graph)
+    total = count_bicliques(edges, 3, 3)
+    assert engine.run(prepared, 0, prepared.n_items).total == total
+    for anchor in ("u", "v"):
+        engine = load_engine(Biclique(3, 3), "cpu", 1, anchor=anchor)
+        prepared = engine.prepare(graph, Biclique(3, 3), "vertex")
+        partial = engine.run(prepared, 0, prepared.n_items)
+        assert partial.total == total
+        assert sum(partial.vectors["u"].tolist()) == sum(partial.vectors["v"].tolist()) == 3 * total

@@ -88,7 +88,7 @@ def choose_algorithm(index: BicliqueItems, asked: str, per: Granularity = "total
 
     0. For every vertex: ``enumerate``, which knows the vertices of its leaves.
     1. Where left sides of several sizes are counted: ``pivot``.
-    2. Where at most two levels lie below a child: ``enumerate``; its work is at most the square of the candidates.
+    2. Where one level lies below a child: ``enumerate``; its work is that of finding the candidates.
     3. Else both race.
 
     Raises
@@ -114,7 +114,7 @@ def choose_algorithm(index: BicliqueItems, asked: str, per: Granularity = "total
         return asked
     if not fixed:
         return "pivot"
-    return "enumerate" if sizes.most_left <= 4 else "auto"
+    return "enumerate" if sizes.most_left <= 3 else "auto"
 
 
 @dataclass(eq=False)

@@ -4,6 +4,9 @@ Around a root: its children by place, and for each of its columns (right vertice
 Around a child: its own columns, numbered anew from 0 (few enough for one or two words, mostly), and its
 *candidates*: the later children that share at least the least right size with it and the root. They are found by
 walking the columns of the child, which counts what each later child shares; only those that share enough get bits.
+
+Around a *dense* root, of which most columns have many of the children, walking meets every child again and again. There
+each child gets a bit row over the columns of the root, and what two of them share is one intersection.
 """
 
 from __future__ import annotations
@@ -13,8 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.kernels.cpu.biclique_core import Ids32, Rows
-from papilio.kernels.cpu.bit_rows import ONE, Words
+from papilio.kernels.cpu.bit_rows import ONE, Words, popcount, words_of
 from papilio.kernels.cpu.jit import Ints, compiled
+
+DENSE_GAIN = 2
+"""Entries walked that take as long as intersecting one word more: a root is dense where its bit rows save as many."""
 
 __all__ = ["Around", "LeftGraph", "make_around", "open_root", "seek_candidates", "set_bits"]
 
@@ -52,6 +58,11 @@ class Around(NamedTuple):
         Columns that a later child shares with the child at hand; all 0 between children.
     met, slot : ndarray of int32, shape (most children,)
         Children met; and 1 + number of each among the candidates, 0 for others.
+    bits : ndarray of uint64, shape (half of the largest sum of shared columns + 1,)
+        Around a dense root, the columns of each child.
+    dense : ndarray of int64, shape (3,)
+        Words of such a row, or 0 around another root; the first child with one, whose row comes first; the number of
+        children.
     """
 
     place: Ids32
@@ -63,6 +74,8 @@ class Around(NamedTuple):
     shared: Ids32
     met: Ids32
     slot: Ids32
+    bits: Words
+    dense: Ints
 
 
 def make_around(graph: LeftGraph) -> Around:
@@ -82,6 +95,8 @@ def make_around(graph: LeftGraph) -> Around:
         np.zeros(kids, np.int32),
         np.empty(kids + 1, np.int32),
         np.zeros(kids, np.int32),
+        np.empty(entries // DENSE_GAIN + 1, np.uint64),
+        np.zeros(3, np.int64),
     )
 
 
@@ -109,19 +124,45 @@ def open_root(graph: LeftGraph, around: Around, root: int, first: int) -> None:
     for at in range(end - 1, first - 1, -1):
         around.place[graph.hop[at]] = 0
         around.kid_ptr[at - begin] -= graph.hop_common[at]
+    _lay_bits(around, first - begin, end - begin, graph.lefts.indptr[root + 1] - top)
+
+
+@compiled
+def _lay_bits(around: Around, first: int, n_kids: int, n_columns: int) -> None:
+    """Lay out the bit rows of the children from ``first`` on, if the root is dense.
+
+    Walking takes half of the sum of squares of the columns' children, intersecting half of the square of the children
+    for each word of a row. Rows of a dense root have fewer words than its columns have entries, so that there is room.
+    """
+    n_words, n = words_of(n_columns), n_kids - first
+    walked = 0
+    for column in range(n_columns):
+        walked += (around.column_ptr[column + 1] - around.column_ptr[column]) ** 2
+    around.dense[0], around.dense[1], around.dense[2] = 0, first, n_kids
+    if walked <= DENSE_GAIN * n * n * n_words:
+        return
+    around.dense[0] = n_words
+    around.bits[: n * n_words] = 0
+    for kid in range(first, n_kids):
+        row = (kid - first) * n_words
+        for at in range(around.kid_ptr[kid], around.kid_ptr[kid + 1]):
+            column = around.kid_columns[at]
+            around.bits[row + (column >> 6)] |= ONE << np.uint64(column & 63)
 
 
 @compiled
 def seek_candidates(around: Around, kid: int, least: int) -> tuple[int, int]:
-    """Count what later children share with ``kid``; children must be sought in order, each once.
+    """Count what later children share with ``kid``; children must be sought in order.
 
     Returns
     -------
     n : int
         Candidates: later children that share at least ``least`` columns; ``met[:n]`` lists them.
     walked : int
-        Entries walked.
+        Entries walked, or words intersected.
     """
+    if around.dense[0]:
+        return _intersect_rows(around, kid, least)
     n_met, walked = 0, 0
     for at in range(around.kid_ptr[kid], around.kid_ptr[kid + 1]):
         column = around.kid_columns[at]
@@ -143,6 +184,26 @@ def seek_candidates(around: Around, kid: int, least: int) -> tuple[int, int]:
         else:
             around.shared[other] = 0
     return n, walked
+
+
+@compiled
+def _intersect_rows(around: Around, kid: int, least: int) -> tuple[int, int]:
+    """Do as :func:`seek_candidates` around a dense root."""
+    n_words, first, n_kids = around.dense
+    for at in range(around.kid_ptr[kid], around.kid_ptr[kid + 1]):
+        around.cursor[around.kid_columns[at]] += 1
+    row = (kid - first) * n_words
+    n = 0
+    for other in range(kid + 1, n_kids):
+        to = (other - first) * n_words
+        size = 0
+        for w in range(n_words):
+            size += popcount(around.bits[row + w] & around.bits[to + w])
+        around.met[n] = other
+        if size >= least:
+            around.shared[other] = size
+            n += 1
+    return n, n_words * (n_kids - kid - 1)
 
 
 @compiled

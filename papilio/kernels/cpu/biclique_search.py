@@ -21,7 +21,7 @@ from papilio.kernels.cpu.bit_rows import words_of
 from papilio.kernels.cpu.jit import Ints, compiled
 from papilio.kernels.cpu.leaf_table import LeafTable, clear_leaves, merge_leaves
 from papilio.kernels.cpu.pivot_matrix import MatrixStack, frame_words, pivot_matrix
-from papilio.kernels.cpu.pivot_tree import TABLE_FULL, Limits
+from papilio.kernels.cpu.pivot_tree import OVER_BUDGET, TABLE_FULL, Limits
 from papilio.kernels.cpu.subset_tree import NO_BUDGET, Levels, count_subsets
 
 __all__ = [
@@ -39,10 +39,17 @@ __all__ = [
 
 ENUMERATE, PIVOT, RACE = 0, 1, 2
 
-DONE, CHILD_TABLE_FULL, JOB_TABLE_FULL = 0, 1, 2
+DONE, CHILD_TABLE_FULL, JOB_TABLE_FULL = 0, -1, -2
 
 _FIRST_BUDGET = 4096
 _BUDGET_GROWTH = 8
+
+_LIGHT_PAIRS = 1 << 15
+_LIGHT_ROWS = 12
+"""Work of all pairs of rows, and rows of which all subsets are few, up to which there is no race."""
+
+_PIVOT_SHARE = 64
+"""Where the work of enumeration is known, pivoting may try for this part of it: its units take longer."""
 
 
 class Items(NamedTuple):
@@ -90,13 +97,20 @@ def measure_rooms(hop_indptr: Ints, hop_common: Ids32, take: int) -> tuple[int, 
 @compiled
 def _race(stack: MatrixStack, levels: Levels, counts: Counts, n: int, common: int, limits: Limits) -> int:
     """Count below one child by whichever algorithm ends first; return the work, or TABLE_FULL and nothing counted."""
-    n_words = words_of(common)
+    n_words, take = words_of(common), limits[0] - 2
+    if take == 2:
+        budget = n * (n - 1) // 2 * n_words // _PIVOT_SHARE
+        work = pivot_matrix(stack, levels.rows, n, common, (2, 0, 0, 0), limits, counts.child_leaves, budget)
+        if work != OVER_BUDGET:
+            return work
+        clear_leaves(counts.child_leaves)
+        return budget + count_subsets(levels, n_words, n, take, limits[2], counts.histogram, NO_BUDGET)
     budget = _FIRST_BUDGET + n * n * n_words
     histogram = counts.child_histogram
     spent = 0
     while True:
         histogram[: common + 1] = 0
-        work = count_subsets(levels, n_words, n, limits[0] - 2, limits[2], histogram, budget)
+        work = count_subsets(levels, n_words, n, take, limits[2], histogram, budget)
         if work >= 0:
             for size in range(limits[2], common + 1):
                 counts.histogram[size] += histogram[size]
@@ -132,8 +146,21 @@ def _enumerate_children(
     hop_common: Ids32,
     span: tuple[int, int, int],
     limits: Limits,
-) -> int:
-    """Count below the children ``[first, last)`` of a root whose children begin at ``top``; return the work."""
+    races: bool,
+) -> tuple[int, int, int]:
+    """Count below the children of a root one after the other, up to the first that is worth a race, if it ``races``.
+
+    Parameters
+    ----------
+    span : tuple of int
+        Where the root's children begin, and the first and the end of those to count, as places in ``hop``.
+
+    Returns
+    -------
+    at, n : int
+        The child to race, and its candidates; or the end.
+    work : int
+    """
     top, first, last = span
     take, least = limits[0] - 2, limits[2]
     work = 0
@@ -146,9 +173,11 @@ def _enumerate_children(
             _forget(around, n)
         else:
             n_words = words_of(hop_common[at])
+            if races and (n * n * n_words > _LIGHT_PAIRS if take == 2 else n > _LIGHT_ROWS):
+                return at, n, work
             set_bits(around, at - top, n, n_words, levels.rows)
             work += count_subsets(levels, n_words, n, take, least, histogram, NO_BUDGET)
-    return work
+    return last, 0, work
 
 
 @compiled
@@ -157,16 +186,21 @@ def _search_child(
     stack: MatrixStack,
     levels: Levels,
     counts: Counts,
-    kid: int,
-    common: int,
+    child: tuple[int, int, int],
     limits: Limits,
     algorithm: int,
 ) -> int:
-    """Count below one child; return the work, or TABLE_FULL with nothing counted."""
-    n, walked = seek_candidates(around, kid, limits[2])
+    """Count below one child: its number, its columns and its candidates, which were sought.
+
+    Returns
+    -------
+    int
+        The work; or the status, negative, and nothing is counted.
+    """
+    kid, common, n = child
     if n < limits[0] - 2:
         _forget(around, n)
-        return walked
+        return 0
     set_bits(around, kid, n, words_of(common), levels.rows)
     if algorithm == RACE:
         work = _race(stack, levels, counts, n, common, limits)
@@ -174,7 +208,14 @@ def _search_child(
         work = pivot_matrix(
             stack, levels.rows, n, common, (2, 0, 0, 0), limits, counts.child_leaves, NO_BUDGET
         )
-    return walked + work if work >= 0 else work
+    if work == TABLE_FULL:
+        clear_leaves(counts.child_leaves)
+        return CHILD_TABLE_FULL
+    if not merge_leaves(counts.leaves, counts.child_leaves):
+        clear_leaves(counts.child_leaves)
+        return JOB_TABLE_FULL
+    clear_leaves(counts.child_leaves)
+    return work
 
 
 @compiled
@@ -207,21 +248,22 @@ def search_items(
         if root < 0:
             continue
         open_root(graph, around, root, first)
-        top = graph.hop_indptr[root]
-        if algorithm == ENUMERATE:
-            span = top, first, lasts[item]
-            counts.work[0] += _enumerate_children(
-                around, levels, counts.histogram, graph.hop_common, span, limits
-            )
-            continue
-        for at in range(first, lasts[item]):
-            common = int(graph.hop_common[at])
-            work = _search_child(around, stack, levels, counts, at - top, common, limits, algorithm)
-            status = CHILD_TABLE_FULL if work == TABLE_FULL else DONE
-            if status == DONE and not merge_leaves(counts.leaves, counts.child_leaves):
-                status = JOB_TABLE_FULL
-            clear_leaves(counts.child_leaves)
-            if status != DONE:
-                return status, item, at
+        top, at, last = graph.hop_indptr[root], first, lasts[item]
+        while at < last:
+            if algorithm == PIVOT:
+                n, work = seek_candidates(around, at - top, limits[2])
+            else:
+                span = top, at, last
+                at, n, work = _enumerate_children(
+                    around, levels, counts.histogram, graph.hop_common, span, limits, algorithm == RACE
+                )
             counts.work[0] += work
+            if at == last:
+                break
+            kid = at - top, int(graph.hop_common[at]), n
+            work = _search_child(around, stack, levels, counts, kid, limits, algorithm)
+            if work < 0:
+                return work, item, at
+            counts.work[0] += work
+            at += 1
     return DONE, end, 0
