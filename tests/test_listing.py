@@ -1,0 +1,433 @@
+"""Listings from the question to the files: exact, limited, filtered, resumed; nothing left where they fail."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from collections.abc import Callable
+from itertools import combinations
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import papilio
+from papilio.cli import main
+from papilio.cluster.events import Event, LeaseFinished
+from papilio.errors import ExecutionError, InputError, StoreError, TilingError, UnsupportedError
+from papilio.motifs import Listing
+from papilio.partitioning import lease_policy
+from papilio.storage.store import write_store
+from papilio.tasks.fold import PartialFold
+from papilio.tasks.job import JobSpec, LeaseTask
+from papilio.tasks.listing import ListingFold, make_fold
+from papilio.tasks.run import LeaseResult, ShardRef
+from tests.strategies import planted_graph
+from tests.tasks.fakes import make_job, plan_of
+
+Run = Callable[..., tuple[int, str, str]]
+
+HERE = ("--cluster", "inline")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*args: object) -> tuple[int, str, str]:
+        before = signal.getsignal(signal.SIGTERM)
+        with pytest.raises(SystemExit) as caught:
+            main([str(arg) for arg in args])
+        signal.signal(signal.SIGTERM, before)
+        written = capsys.readouterr()
+        assert isinstance(caught.value.code, int)
+        return caught.value.code, written.out, written.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def women(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> Path:
+    """The Southern Women graph, with women and events as labels."""
+    plain = papilio.convert(
+        example_data / "southern-women.txt.gz", tmp_path_factory.mktemp("women") / "plain"
+    )
+    path = tmp_path_factory.mktemp("women") / "graph"
+    labels_u = [f"woman {i}" for i in range(plain.n_u)]
+    write_store(path, plain.read(), provenance={}, labels_u=labels_u, labels_v=np.arange(plain.n_v) + 100)
+    return path
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph whose listing has several leases of half a millisecond."""
+    path = tmp_path_factory.mktemp("many") / "graph"
+    write_store(path, planted_graph(7, 100, 100, 6, 10, 500, 0.1), provenance={})
+    return path
+
+
+@pytest.fixture
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 0.0005)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 0.0005)
+
+
+def rows_of(path: str | Path | None) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    assert path is not None
+    table = pq.read_table(path)
+    return [(tuple(row["u"]), tuple(row["v"])) for row in table.to_pylist()]
+
+
+def neighbours_of(path: Path) -> dict[int, set[int]]:
+    graph: Any = papilio.open_graph(path).read()
+    neighbours: dict[int, set[int]] = {}
+    for u, v in zip(graph.u.tolist(), graph.v.tolist(), strict=True):
+        neighbours.setdefault(u, set()).add(v)
+    return neighbours
+
+
+def bicliques_of(path: Path, p: int, q: int) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """List by definition, in ids."""
+    neighbours = neighbours_of(path)
+    return {
+        (us, vs)
+        for us in combinations(sorted(neighbours), p)
+        for vs in combinations(sorted(set.intersection(*(neighbours[u] for u in us))), q)
+    }
+
+
+@pytest.mark.parametrize(("p", "q"), [(3, 4), (2, 2), (1, 5), (4, 1)])
+@pytest.mark.parametrize("anchor", ["u", "v"])
+def test_the_women_and_their_events(women: Path, tmp_path: Path, p: int, q: int, anchor: str) -> None:
+    motif = papilio.Biclique(p, q)
+    options = {"anchor": anchor}
+    result = papilio.enumerate_motifs(women, motif, output=tmp_path / "out", limit=None, options=options)
+    rows = rows_of(result.output)
+    assert Counter(rows) == Counter(
+        (tuple(f"woman {u}" for u in us), tuple(100 + v for v in vs)) for us, vs in bicliques_of(women, p, q)
+    )
+    assert result.rows == len(rows) == papilio.count(women, motif, engine="cpu").count
+    assert (result.limit_reached, result.engine, result.output) == (False, "cpu", str(tmp_path / "out"))
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("with_u", "with_v"),
+    [(["woman 2"], []), ([], [104]), (["woman 2", "woman 0"], ["105", 107]), (["woman 15"], [100])],
+)
+def test_only_those_that_hold_given_vertices(
+    women: Path, tmp_path: Path, with_u: list[str], with_v: list[str | int]
+) -> None:
+    result = papilio.enumerate_motifs(
+        women, papilio.Biclique(3, 3), output=tmp_path / "out", limit=None, with_u=with_u, with_v=with_v
+    )
+    everything = papilio.enumerate_motifs(women, papilio.Biclique(3, 3), output=tmp_path / "all", limit=None)
+    expected = [
+        (us, vs)
+        for us, vs in rows_of(everything.output)
+        if set(with_u) <= set(us) and {int(v) for v in with_v} <= set(vs)
+    ]
+    assert sorted(rows_of(result.output)) == sorted(expected)
+    assert result.items <= everything.items
+
+
+@pytest.mark.parametrize("limit", [1, 17, 35, 36, 37])
+def test_a_limit_is_met_exactly(women: Path, tmp_path: Path, limit: int) -> None:
+    result = papilio.enumerate_motifs(women, papilio.Biclique(3, 4), output=tmp_path / "out", limit=limit)
+    rows = rows_of(result.output)
+    assert len(rows) == len(set(rows)) == result.rows == min(limit, 36)
+    assert result.limit_reached == (limit <= 36)
+    said = json.loads((tmp_path / "out" / "_listing.json").read_text())
+    assert (said["rows"], said["limit_reached"]) == (result.rows, result.limit_reached)
+    assert said["listing"]["limit"] == limit
+
+
+@pytest.mark.usefixtures("short_leases")
+def test_many_leases_list_what_is_counted(many: Path, tmp_path: Path) -> None:
+    motif = papilio.Biclique(3, 3)
+    result = papilio.enumerate_motifs(many, motif, output=tmp_path / "out", limit=None)
+    assert result.rows == papilio.count(many, motif, engine="cpu").count
+    assert result.leases > 3
+    assert result.files > 3
+    rows = rows_of(result.output)
+    assert len(rows) == len(set(rows)) == result.rows
+    neighbours = neighbours_of(many)
+    assert all(set(vs) <= neighbours[u] for us, vs in rows for u in us)
+    assert all(list(us) == sorted(us) and list(vs) == sorted(vs) for us, vs in rows)
+    less = papilio.enumerate_motifs(many, motif, output=tmp_path / "less", limit=result.rows - 5)
+    assert less.rows == len(set(rows_of(less.output)) & set(rows)) == result.rows - 5
+    assert less.limit_reached
+    few = papilio.enumerate_motifs(many, motif, output=tmp_path / "few", limit=10)
+    assert few.leases < result.leases
+
+
+class Stop(Exception):
+    """Ends a run from its listener."""
+
+
+class StopAfter:
+    """Ends a run when so many leases have been listed."""
+
+    def __init__(self, leases: int) -> None:
+        self.left = leases
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, LeaseFinished):
+            self.left -= 1
+            if self.left == 0:
+                raise Stop
+
+
+@pytest.mark.usefixtures("short_leases")
+@pytest.mark.parametrize("limit", [None, 30_000])
+def test_a_job_goes_on_where_it_ended(many: Path, tmp_path: Path, limit: int | None) -> None:
+    motif, out, job = papilio.Biclique(3, 3), tmp_path / "out", tmp_path / "job"
+    with pytest.raises(Stop):
+        papilio.enumerate_motifs(many, motif, output=out, limit=limit, job=job, progress=StopAfter(1))
+    assert not out.exists()
+    status = papilio.open_job(job).status()
+    assert (status.state, status.leases) == ("interrupted", 1)
+    limited = "all" if limit is None else "up to 30,000"
+    assert status.title == f"listing of biclique (3, 3), {limited}"
+    with pytest.raises(InputError, match="is not finished"):
+        papilio.verify_job(job)
+    with pytest.raises(InputError, match=r"holds job .*listing"):
+        papilio.enumerate_motifs(many, motif, output=out, limit=5, job=job)
+    with pytest.raises(InputError, match=r"holds job .*listing"):
+        papilio.count(many, motif, job=job)
+    result = papilio.resume_job(job)
+    assert isinstance(result, papilio.ListingResult)
+    assert result.leases_before == 1
+    rows = rows_of(out)
+    there_are = papilio.count(many, motif, engine="cpu").count
+    assert len(rows) == len(set(rows)) == result.rows == (limit or there_are)
+    assert result.limit_reached == (limit is not None)
+    checked, again = papilio.verify_job(job, sample=3)
+    assert checked.count == result.rows
+    assert checked.shards >= result.files
+    assert again is not None
+    assert again.leases == 3
+    again_result = papilio.enumerate_motifs(many, motif, output=tmp_path / "copy", limit=limit, job=job)
+    assert again_result.reused
+    assert rows_of(tmp_path / "copy") == rows
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "job", "out"]
+
+
+@pytest.mark.usefixtures("short_leases")
+def test_rows_that_were_changed_are_found(many: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    papilio.enumerate_motifs(many, papilio.Biclique(3, 3), output=tmp_path / "out", limit=None, job=job)
+    shard = max((job / "shards" / "1").iterdir())
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(StoreError, match=f"{shard.name} has checksum"):
+        papilio.verify_job(job)
+
+
+def test_a_recount_compares_rows(women: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from papilio.kernels.cpu.biclique_listing import BicliqueLister
+
+    job = tmp_path / "job"
+    papilio.enumerate_motifs(women, papilio.Biclique(3, 4), output=tmp_path / "out", limit=None, job=job)
+    right = BicliqueLister.run
+
+    def swapped(
+        self: Any, prepared: Any, start: int, stop: int, bounds: Any, cut: Any, sink: Any = None
+    ) -> Any:
+        def wrong(u: Any, v: Any) -> None:
+            u = u.copy()
+            u[0] = u[1]
+            sink(u, v)
+
+        return right(self, prepared, start, stop, bounds, cut, *(() if sink is None else (wrong,)))
+
+    monkeypatch.setattr(BicliqueLister, "run", swapped)
+    with pytest.raises(ExecutionError, match=r"1 of the 36 rows of .* are not listed again"):
+        papilio.verify_job(job, sample=1)
+
+
+def test_nothing_is_left_where_a_listing_fails(women: Path, tmp_path: Path) -> None:
+    motif = papilio.Biclique(3, 4)
+    with pytest.raises(Stop):
+        papilio.enumerate_motifs(women, motif, output=tmp_path / "out", limit=None, progress=StopAfter(1))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_that_is_taken_is_refused(women: Path, tmp_path: Path) -> None:
+    motif, out = papilio.Biclique(3, 4), tmp_path / "out"
+    out.mkdir()
+    papilio.enumerate_motifs(women, motif, output=out, limit=1)
+    with pytest.raises(StoreError, match="exists already; choose another directory, or remove it"):
+        papilio.enumerate_motifs(women, motif, output=out, limit=1)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match="exists already"):
+        papilio.enumerate_motifs(women, motif, output=tmp_path / "file", limit=1)
+    with pytest.raises(StoreError, match="exists already"):
+        papilio.enumerate_motifs(women, motif, output=out, limit=2, job=tmp_path / "job")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
+
+
+def test_graphs_in_memory_are_listed_with_their_labels(tmp_path: Path) -> None:
+    graph = nx.Graph()
+    graph.add_nodes_from(["a", "b"], bipartite=0)
+    graph.add_nodes_from(["x", "y", "z"], bipartite=1)
+    graph.add_edges_from((u, v) for u in "ab" for v in "xyz")
+    job = tmp_path / "job"
+    motif = papilio.Biclique(2, 2)
+    result = papilio.enumerate_motifs(
+        graph, motif, output=tmp_path / "out", limit=None, with_v=["y"], job=job
+    )
+    assert sorted(rows_of(result.output)) == [(("a", "b"), ("x", "y")), (("a", "b"), ("y", "z"))]
+    again = papilio.enumerate_motifs(graph, motif, output=tmp_path / "out", limit=None, with_v=["y"], job=job)
+    assert again.reused
+    with pytest.raises(InputError, match="in memory"):
+        papilio.resume_job(job)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job", "out"]
+    relabelled = nx.relabel_nodes(graph, {"a": "c"})
+    with pytest.raises(InputError, match="holds job"):
+        papilio.enumerate_motifs(
+            relabelled, motif, output=tmp_path / "out", limit=None, with_v=["y"], job=job
+        )
+
+
+def test_workers_in_other_processes_list_the_same(many: Path, tmp_path: Path) -> None:
+    motif = papilio.Biclique(3, 3)
+    with papilio.open_cluster("local", workers=2) as cluster:
+        result = papilio.enumerate_motifs(many, motif, output=tmp_path / "out", limit=None, cluster=cluster)
+        few = papilio.enumerate_motifs(many, motif, output=tmp_path / "few", limit=100, cluster=cluster)
+        here = papilio.enumerate_motifs(many, motif, output=tmp_path / "here", limit=None)
+    assert set(rows_of(result.output)) == set(rows_of(here.output))
+    assert result.rows == len(rows_of(result.output)) == here.rows
+    assert len(set(rows_of(few.output))) == few.rows == 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["few", "here", "out"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"limit": 0}, InputError, "limit is 0"),
+        ({"engine": "gpu"}, UnsupportedError, "bicliques are listed on CPUs, and engine is 'gpu'"),
+        ({"motif": papilio.Biclique(3)}, UnsupportedError, r"biclique \(3, q\) cannot be listed"),
+        ({"motif": papilio.Butterfly()}, UnsupportedError, "butterfly cannot be listed"),
+        ({"with_u": ["woman 1", "woman 2"], "motif": papilio.Biclique(1, 1)}, InputError, "2 vertices of U"),
+        (
+            {"with_u": ["Evelyn"]},
+            InputError,
+            "no vertex with the label 'Evelyn'; its labels are such as 'woman 0'",
+        ),
+        ({"with_v": [1]}, InputError, "layer V of .* no vertex with the label 1"),
+        ({"options": {"algorithm": "pivot"}}, UnsupportedError, "'pivot' counts without visiting"),
+        ({"options": {"depth": "1"}}, InputError, "no option 'depth'"),
+        ({"output": "/nowhere/at/all"}, StoreError, "does not exist"),
+    ],
+)
+def test_what_cannot_be_listed_is_refused(
+    women: Path, tmp_path: Path, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    asked = {"motif": papilio.Biclique(2, 2), "output": tmp_path / "out", "limit": 5, **changes}
+    with pytest.raises(error, match=message):
+        papilio.enumerate_motifs(women, asked.pop("motif"), **asked)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_jobs_and_leases_that_list_survive_json() -> None:
+    job = make_job(motif=papilio.Biclique(3, 4), listing=Listing(5, (1, 2), (), "abc"))
+    assert JobSpec.from_json(json.loads(json.dumps(job.to_json()))) == job
+    assert job.question["listing"] == {"limit": 5, "with_u": (1, 2), "with_v": (), "labels": "abc"}
+    assert "listing" not in make_job().question
+    assert job.title == "listing of biclique (3, 4), up to 5 with vertices u 1, 2"
+    task = LeaseTask(job, "cpu", "plan", "run", 0, 1, 2, 3)
+    assert LeaseTask.from_json(json.loads(json.dumps(task.to_json()))) == task
+
+
+def test_the_fold_refuses_what_does_not_fit(tmp_path: Path) -> None:
+    job = make_job(motif=papilio.Biclique(3, 4), listing=Listing(5))
+    fold = make_fold(plan_of(np.array([3, 2, 1]), job=job), keep_shards=True)
+    assert isinstance(fold, ListingFold)
+    assert isinstance(make_fold(plan_of(np.array([3, 2, 1])), keep_shards=True), PartialFold)
+    for total, shard, capped, message in (
+        (3, None, False, "listed 3 motifs and gave no file"),
+        (0, ShardRef("x", ""), False, "listed 0 motifs and gave the file x"),
+        (3, ShardRef("x", ""), True, "ended a lease at 3 motifs; the limit is 5"),
+    ):
+        with pytest.raises(ExecutionError, match=message):
+            fold.add(LeaseResult(0, 0, 1, total, 1, "w0", "cpu", {}, 0, shard, capped=capped))
+    with pytest.raises(StoreError, match="does not exist"):
+        fold.add(LeaseResult(0, 0, 1, 3, 1, "w0", "cpu", {}, 0, ShardRef(str(tmp_path / "x"), "")))
+    fold.add(LeaseResult(0, 0, 1, 0, 1, "w0", "cpu", {}, 0))
+    assert not fold.is_full
+    with pytest.raises(TilingError, match="never finished"):
+        fold.finish()
+
+
+def test_the_command_lists(women: Path, tmp_path: Path, run: Run) -> None:
+    out = tmp_path / "out"
+    asked = ("enumerate", "biclique", women, "-p", 3, "-q", 4, *HERE)
+    code, said, err = run(*asked, "--no-limit", "--output", out, "--with-u", "woman 2", "--with-v", 104)
+    assert (code, said) == (0, f"{out}\n"), err
+    assert f"biclique (3, 4): {len(rows_of(out))} listed in 1 file" in err
+    assert "limit" not in err
+    code, said, err = run(*asked, "--limit", "1e1", "--output", tmp_path / "ten", "--json")
+    data = json.loads(said)
+    assert (code, data["count"], data["limit_reached"], data["files"]) == (0, 10, True, 1)
+    assert (data["output"], data["engine"]) == (str(tmp_path / "ten"), "cpu")
+    job = tmp_path / "job"
+    code, said, err = run(*asked, "--limit", 5, "--output", tmp_path / "five", "--job", job)
+    assert code == 0, err
+    assert "the limit of 5 was reached, there may be more: papilio count biclique" in err
+    assert "-p 3 -q 4 says how many" in err
+    assert "listing of biclique (3, 4), up to 5 in" in run("status", job)[1]
+    assert "listing of biclique (3, 4), up to 5  " in run("jobs", tmp_path)[1]
+    code, said, err = run("verify", job, "--sample", 1)
+    assert (code, said) == (0, "5\n")
+    assert "leases: 1, which reach the limit" in err
+    assert "nothing was listed now" in run("resume", job)[2]
+
+
+def test_the_command_plans(women: Path, run: Run) -> None:
+    asked = ("enumerate", "biclique", women, "-p", 3, "-q", 4, "--dry-run", *HERE)
+    code, out, err = run(*asked)
+    assert code == 0, err
+    assert "question    listing of biclique (3, 4), all" in out
+    assert "bicliques are listed on CPUs" in out
+    assert json.loads(run(*asked, "--limit", 3, "--json")[1])["job"]["listing"]["limit"] == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (["-p", 3, "-q", 4, "--output", "x"], 2, "give --limit N, or --no-limit for all of them"),
+        (["-p", 3, "-q", 4, "--limit", 3], 2, "give --output DIR"),
+        (["-p", 3, "-q", 4, "--limit", 3, "--no-limit"], 2, "--limit 3 and --no-limit contradict"),
+        (["-p", 3, "--limit", 3], 2, "a listing needs -q with a number"),
+        (["--limit", 3], 2, "a listing needs -p and -q with a number"),
+        (
+            ["-p", 3, "-q", 4, "--limit", 3, "--output", "x", "--engine", "gpu"],
+            4,
+            "bicliques are listed on CPUs",
+        ),
+    ],
+)
+def test_the_command_says_what_is_missing(
+    women: Path, run: Run, flags: list[object], code: int, message: str
+) -> None:
+    found, out, err = run("enumerate", "biclique", women, *flags, *HERE)
+    assert (found, out) == (code, ""), err
+    assert message in err
+    assert "butterfly cannot be listed" in run("enumerate", "butterfly", women, "--limit", 3)[2]
+
+
+def test_more_rows_than_anybody_wants_end_at_the_limit(tmp_path: Path) -> None:
+    side = 60
+    graph = papilio.BipartiteGraph.from_edges(
+        np.repeat(np.arange(side), side), np.tile(np.arange(side), side)
+    )
+    assert comb(side, 20) ** 2 > 2**64
+    result = papilio.enumerate_motifs(graph, papilio.Biclique(20, 20), output=tmp_path / "out", limit=1000)
+    rows = rows_of(result.output)
+    assert len(set(rows)) == 1000
+    assert all(len(set(us)) == len(set(vs)) == 20 for us, vs in rows)
