@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import combinations
@@ -27,6 +30,7 @@ from papilio.tasks.fold import PartialFold
 from papilio.tasks.job import JobSpec, LeaseTask
 from papilio.tasks.listing import ListingFold, make_fold
 from papilio.tasks.run import LeaseResult, ShardRef
+from tests.conftest import ROOT
 from tests.strategies import planted_graph
 from tests.tasks.fakes import make_job, plan_of
 
@@ -214,6 +218,45 @@ def test_a_job_goes_on_where_it_ended(many: Path, tmp_path: Path, limit: int | N
     assert again_result.reused
     assert rows_of(tmp_path / "copy") == rows
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "job", "out"]
+
+
+SLOW_LEASES = """
+import time
+import papilio.partitioning.lease_policy as policy
+from papilio.kernels.cpu.biclique_listing import BicliqueLister
+policy.SHORTEST_LEASE_S = policy.MAX_LEASE_S = 0.0005
+run = BicliqueLister.run
+def run_slowly(*args, **options):
+    time.sleep(0.05)
+    return run(*args, **options)
+BicliqueLister.run = run_slowly
+from papilio.cli import main
+main()
+"""
+"""The command with leases that take at least 50 ms."""
+
+
+def test_a_listing_that_is_killed_goes_on(many: Path, tmp_path: Path) -> None:
+    asked = ["enumerate", "biclique", many, "-p", 3, "-q", 3, "--no-limit", *HERE]
+    asked += ["--output", tmp_path / "out", "--job", tmp_path / "job"]
+    process = subprocess.Popen([sys.executable, "-c", SLOW_LEASES, *map(str, asked)], cwd=ROOT)
+    shards = tmp_path / "job" / "shards" / "1"
+    deadline = time.monotonic() + 60
+    while not shards.is_dir() or len(list(shards.iterdir())) < 2:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    assert not (tmp_path / "out").exists()
+    before = papilio.open_job(tmp_path / "job").status()
+    assert before.state == "interrupted"
+    assert before.leases >= 1
+    result = papilio.resume_job(tmp_path / "job")
+    rows = rows_of(tmp_path / "out")
+    assert len(rows) == len(set(rows)) == papilio.count(many, papilio.Biclique(3, 3), engine="cpu").count
+    assert result.leases_before == before.leases
+    assert papilio.verify_job(tmp_path / "job")[0].count == len(rows)
 
 
 @pytest.mark.usefixtures("short_leases")
