@@ -294,11 +294,11 @@ def _cut_items(device: Device, module: Module, pairs: Pairs, deep: bool) -> tupl
     xp = device.xp
     n_left, n_pairs = pairs.indptr.size - 1, pairs.others.size
     grid, block, n_rows = choose_grid(device, 32 * n_left), (_THREADS,), np.int32(n_left)
-    ends = xp.empty(n_pairs, dtype=np.int64)
+    child_costs = xp.empty(n_pairs, dtype=np.int64)
     module.get_function("estimate_children")(
-        grid, block, (pairs.indptr, pairs.common, n_rows, np.int32(deep), ends)
+        grid, block, (pairs.indptr, pairs.common, n_rows, np.int32(deep), child_costs)
     )
-    xp.cumsum(ends, out=ends)
+    ends = xp.cumsum(child_costs)
     most = np.int64(max(LEAST_ITEM_COST, int(device.to_host(ends[-1:])[0]) // ITEMS_PER_JOB))
     n_items = xp.empty(n_left, dtype=np.int32)
     module.get_function("count_items")(grid, block, (pairs.indptr, ends, n_rows, most, n_items))

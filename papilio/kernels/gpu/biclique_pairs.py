@@ -89,7 +89,7 @@ class _Passes:
             fits = self.wedges <= table.max_wedges
             if table.kernel == "dense":
                 fits &= rank <= table.table_bytes // 4
-            number = xp.where(fits, at, number)
+            number[fits] = at
         roots = xp.flatnonzero(self.wedges >= least)
         keys = (number * _CLASS - self.wedges)[roots]
         self.roots = roots[xp.argsort(keys)].astype(np.int32)
@@ -176,11 +176,11 @@ def find_pairs(
     passes = _Passes(device, rows, least, tuning)
     partners, found = xp.zeros(n, dtype=np.int32), xp.zeros(n, dtype=np.int32)
     passes.run(_COUNT, {"partners": partners, "found": found})
-    keys = (partners.astype(np.uint64) << _HIGH) | xp.arange(n - 1, -1, -1, dtype=np.uint64)
+    keys = (partners.astype(np.uint64) << _HIGH) | (np.uint64(n - 1) - xp.arange(n, dtype=np.uint64))
     keys.sort()
     order = n - 1 - (keys & _LOW_MASK).astype(np.int64)
     places = make_offsets(xp, found)
-    n_pairs, n_paired = (int(x) for x in device.to_host(xp.stack((places[-1], xp.count_nonzero(partners)))))
+    n_pairs, n_paired = int(device.to_host(places[-1:])[0]), int(xp.count_nonzero(partners))
     limit = int(tuning.pair_fraction * device.free_bytes()) if limit_bytes is None else limit_bytes
     if n_pairs * PAIR_BYTES > limit:
         raise CapacityError(
