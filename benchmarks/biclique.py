@@ -1,6 +1,6 @@
-"""(p,q)-bicliques: one size or all sizes, by each algorithm, anchored layer and order of its vertices.
+"""(p,q)-bicliques on CPUs: one size or all sizes, by each algorithm, anchored layer and order of its vertices.
 
-python -m benchmarks.biclique --engine cpu --threads 1 --data ../shared/data
+python -m benchmarks.biclique --threads 1,2 --data ../shared/data --output benchmarks/results/biclique-cpu.json
 python -m benchmarks.biclique --cases marvel:4,4 --algorithms enumerate,pivot --anchors u,v --orders all
 """
 
@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -27,7 +28,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu import biclique_index
 from papilio.kernels.cpu.biclique_core import Rows
 from papilio.kernels.cpu.biclique_pairs import Pairs, count_partners
-from papilio.kernels.engine import EngineName, load_engine
+from papilio.kernels.engine import load_engine
 from papilio.motifs import Biclique
 
 __all__ = ["CASES", "BicliqueCase", "Row", "measure"]
@@ -139,8 +140,7 @@ class Row:
 
 
 def measure(
-    case: BicliqueCase, graph: BipartiteGraph, engine_name: EngineName, options: dict[str, str], order: str,
-    threads: int, repeats: int,
+    case: BicliqueCase, graph: BipartiteGraph, options: dict[str, str], order: str, threads: int, repeats: int
 ) -> Row:  # fmt: skip
     """Time one way; a first, untimed round on a small graph compiles.
 
@@ -149,11 +149,12 @@ def measure(
     UnsupportedError
         When the algorithm cannot count the case.
     """
-    engine: Any = load_engine(case.motif, engine_name, threads if engine_name == "cpu" else None, **options)
+    engine: Any = load_engine(case.motif, "cpu", threads, **options)
     times = []
     with patch.object(biclique_index, "order_left", ORDERS[order]):
         small = _small_graph()
-        engine.run(engine.prepare(small, case.motif, "total"), 0, 0)
+        compiled = engine.prepare(small, case.motif, "total")
+        engine.run(compiled, 0, compiled.n_items)
         for _ in range(repeats):
             cpu, started = process_time(), perf_counter()
             prepared = engine.prepare(graph, case.motif, "total")
@@ -207,18 +208,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--engine", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
     parser.add_argument("--cases", help="names with spaces between, as marvel:3,3 or marvel:all; default all")
     parser.add_argument("--algorithms", default="auto", help="comma-separated: auto, enumerate, pivot")
     parser.add_argument("--anchors", default="auto", help="comma-separated: auto, u, v")
     parser.add_argument("--orders", default="pairs", help=f"comma-separated: {', '.join(ORDERS)}; or all")
-    parser.add_argument("--threads", default="1", help="comma-separated numbers (cpu)")
+    parser.add_argument("--threads", default="1", help="comma-separated numbers")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     options = parser.parse_args()
     wanted = options.cases.split() if options.cases else [case.name for case in CASES]
     orders = list(ORDERS) if options.orders == "all" else options.orders.split(",")
+    if unknown := set(orders) - set(ORDERS):
+        parser.error(f"unknown orders {', '.join(sorted(unknown))}; known: {', '.join(ORDERS)}")
+    ways = [each.split(",") for each in (options.threads, options.algorithms, options.anchors)] + [orders]
     graphs: dict[str, BipartiteGraph | None] = {}
     rows: list[Row] = []
     for case in (case for case in CASES if case.name in wanted):
@@ -228,20 +231,13 @@ def main() -> int:
         if graph is None:
             print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
             continue
-        for threads in options.threads.split(","):
-            for algorithm in options.algorithms.split(","):
-                for anchor in options.anchors.split(","):
-                    chosen = {"algorithm": algorithm, "anchor": anchor}
-                    for order in orders:
-                        try:
-                            rows.append(
-                                measure(
-                                    case, graph, options.engine, chosen, order, int(threads), options.repeats
-                                )
-                            )
-                        except UnsupportedError as error:
-                            print(f"{case.name}: {error}", file=sys.stderr)
-    facts = describe_machine(options.engine)
+        for threads, algorithm, anchor, order in product(*ways):
+            chosen = {"algorithm": algorithm, "anchor": anchor}
+            try:
+                rows.append(measure(case, graph, chosen, order, int(threads), options.repeats))
+            except UnsupportedError as error:
+                print(f"{case.name}: {error}", file=sys.stderr)
+    facts = describe_machine("cpu")
     print_rows(facts, rows)
     if options.output is not None:
         document = {"machine": facts, "measurements": [asdict(row) for row in rows]}

@@ -194,6 +194,14 @@ def test_swapping_the_layers_transposes(engine: BicliqueCase) -> None:
         assert engine.bicliques(swapped, Biclique(q)).cells == transposed(
             engine.bicliques(graph, Biclique(None, q)).cells
         )
+
+    engine.check(st.tuples(bipartite_graphs(engine.max_side), sizes, sizes), law)
+
+
+def test_swapping_the_layers_swaps_the_vectors(engine: BicliqueCase) -> None:
+    def law(drawn: tuple[BipartiteGraph, int, int]) -> None:
+        graph, p, q = drawn
+        swapped = graph.swap_layers()
         before = engine.bicliques(graph, Biclique(p, q), "vertex").vectors
         after = engine.bicliques(swapped, Biclique(q, p), "vertex").vectors
         np.testing.assert_array_equal(before["u"], after["v"])
@@ -202,19 +210,19 @@ def test_swapping_the_layers_transposes(engine: BicliqueCase) -> None:
     engine.check(st.tuples(bipartite_graphs(engine.max_side), sizes, sizes), law)
 
 
-def test_relabelling_changes_nothing(engine: BicliqueCase) -> None:
-    def law(drawn: tuple[BipartiteGraph, int, int, int]) -> None:
-        graph, p, q, seed = drawn
+@pytest.mark.parametrize("per", PER)
+def test_relabelling_changes_nothing(engine: BicliqueCase, per: Granularity) -> None:
+    def law(drawn: tuple[BipartiteGraph, Biclique, int]) -> None:
+        graph, motif, seed = drawn
         other, new_u, new_v = relabelled(graph, seed)
-        assert engine.bicliques(graph, Biclique()).cells == engine.bicliques(other, Biclique()).cells
-        assert engine.bicliques(graph, Biclique(p, q)).total == engine.bicliques(other, Biclique(p, q)).total
-        before = engine.bicliques(graph, Biclique(p, q), "vertex").vectors
-        after = engine.bicliques(other, Biclique(p, q), "vertex").vectors
-        np.testing.assert_array_equal(before["u"], after["u"][new_u])
-        np.testing.assert_array_equal(before["v"], after["v"][new_v])
+        before, after = engine.bicliques(graph, motif, per), engine.bicliques(other, motif, per)
+        assert (before.total, before.cells) == (after.total, after.cells)
+        if per == "vertex":
+            np.testing.assert_array_equal(before.vectors["u"], after.vectors["u"][new_u])
+            np.testing.assert_array_equal(before.vectors["v"], after.vectors["v"][new_v])
 
     seeds = st.integers(0, 2**32 - 1)
-    engine.check(st.tuples(bipartite_graphs(engine.max_side), sizes, sizes, seeds), law)
+    engine.check(st.tuples(bipartite_graphs(engine.max_side), motifs(per), seeds), law)
 
 
 def test_graphs_beside_each_other_add_up(engine: BicliqueCase) -> None:
@@ -226,9 +234,10 @@ def test_graphs_beside_each_other_add_up(engine: BicliqueCase) -> None:
     engine.check(st.tuples(graphs, graphs), law)
 
 
-@pytest.mark.parametrize(
-    ("m", "n"), [(1, 1), (1, 9), (9, 1), (2, 2), (2, 5), (5, 5), (4, 70), (70, 4), (40, 33), (66, 130)]
-)
+COMPLETE = [(1, 1), (1, 9), (9, 1), (2, 2), (2, 5), (5, 5), (4, 70), (70, 4), (40, 33), (66, 130)]
+
+
+@pytest.mark.parametrize(("m", "n"), COMPLETE)
 def test_complete_graphs_have_a_closed_form(engine: BicliqueCase, m: int, n: int) -> None:
     engine.need(m * n)
     graph = complete_graph(m, n)
@@ -236,8 +245,14 @@ def test_complete_graphs_have_a_closed_form(engine: BicliqueCase, m: int, n: int
     assert engine.bicliques(graph, Biclique()).cells == wanted
     for p, q in ((2, 3), (3, 2), (m, n), (min(m, 3), min(n, 4))):
         assert engine.bicliques(graph, Biclique(p, q)).total == wanted.get((p, q), 0)
-        vectors = engine.bicliques(graph, Biclique(min(p, 3), q), "vertex").vectors
-        p = min(p, 3)
+
+
+@pytest.mark.parametrize(("m", "n"), COMPLETE)
+def test_vertices_of_complete_graphs_have_a_closed_form(engine: BicliqueCase, m: int, n: int) -> None:
+    engine.need(m * n)
+    graph = complete_graph(m, n)
+    for p, q in ((2, 3), (3, 2), (min(m, 3), n)):
+        vectors = engine.bicliques(graph, Biclique(p, q), "vertex").vectors
         assert vectors["u"].tolist() == [comb(m - 1, p - 1) * comb(n, q) % 2**64] * m
         assert vectors["v"].tolist() == [comb(m, p) * comb(n - 1, q - 1) % 2**64] * n
 
@@ -310,20 +325,31 @@ def test_both_algorithms_agree_on_larger_graphs(engine: BicliqueCase, p: int, q:
     assert wanted == engine.bicliques(graph, Biclique(max_p=8)).cells[p, q]
     for algorithm, anchor in product(ALGORITHMS, ("u", "v")):
         assert engine.bicliques(graph, Biclique(p, q), algorithm=algorithm, anchor=anchor).total == wanted
-    vectors = engine.bicliques(graph, Biclique(p, q), "vertex").vectors
-    assert (sum(vectors["u"].tolist()), sum(vectors["v"].tolist())) == (p * wanted, q * wanted)
 
 
+@pytest.mark.parametrize(("p", "q"), [(2, 2), (3, 3), (4, 6), (6, 4)])
+def test_vertices_sum_to_the_total_on_larger_graphs(engine: BicliqueCase, p: int, q: int) -> None:
+    engine.need(10**7)
+    graph = planted_graph(11, 600, 500, blocks=9, block_side=14, noise_edges=4000, missing=0.08)
+    total = engine.bicliques(graph, Biclique(p, q)).total
+    got = engine.bicliques(graph, Biclique(p, q), "vertex")
+    assert got.total == total > 0
+    assert sum(got.vectors["u"].tolist()) == p * total
+    assert sum(got.vectors["v"].tolist()) == q * total
+
+
+@pytest.mark.parametrize("per", PER)
 @pytest.mark.parametrize("kind", ["skewed", "wide", "tall"])
-def test_two_by_two_are_the_butterflies(engine: BicliqueCase, kind: str) -> None:
+def test_two_by_two_are_the_butterflies(engine: BicliqueCase, kind: str, per: Granularity) -> None:
     n_u, n_v = {"skewed": (900, 700), "wide": (40, 3000), "tall": (3000, 40)}[kind]
     engine.need(10**6)
     graph = skewed_graph(8, n_u, n_v, 9000, exponent=2.5)
     wanted = oracle.sparse_counts(graph.n_u, graph.n_v, graph.u, graph.v)
-    got = engine.bicliques(graph, Biclique(2, 2), "vertex")
-    assert got.total == wanted.total == engine.bicliques(graph, Biclique(2, 2)).total > 0
-    np.testing.assert_array_equal(got.vectors["u"], wanted.u.astype(np.uint64))
-    np.testing.assert_array_equal(got.vectors["v"], wanted.v.astype(np.uint64))
+    got = engine.bicliques(graph, Biclique(2, 2), per)
+    assert got.total == wanted.total > 0
+    if per == "vertex":
+        np.testing.assert_array_equal(got.vectors["u"], wanted.u.astype(np.uint64))
+        np.testing.assert_array_equal(got.vectors["v"], wanted.v.astype(np.uint64))
 
 
 DEGENERATE = {
@@ -370,6 +396,12 @@ def test_stars_have_a_closed_form(engine: BicliqueCase, p: int, q: int) -> None:
     made, prepared = engine.prepare(graph, Biclique(p, q))
     assert prepared.n_items == 1
     assert made.run(prepared, 0, 1).total == sum(comb(degree, max(p, q)) for degree in degrees)
+
+
+@pytest.mark.parametrize(("p", "q"), [(1, 3), (3, 1), (1, 40), (1, 1)])
+def test_vertices_of_stars_have_a_closed_form(engine: BicliqueCase, p: int, q: int) -> None:
+    graph = skewed_graph(3, 300, 250, 2500)
+    degrees = (graph.degree_u if p == 1 else graph.degree_v).tolist()
     vectors = engine.bicliques(graph, Biclique(p, q), "vertex").vectors
     if p == 1:
         assert vectors["u"].tolist() == [comb(degree, q) % 2**64 for degree in degrees]
@@ -427,11 +459,14 @@ def test_what_an_algorithm_cannot_count_is_refused(engine: BicliqueCase) -> None
         engine.prepare(graph, Biclique(), algorithm="enumerate")
     with pytest.raises(UnsupportedError, match="q, as V is anchored"):
         engine.prepare(graph, Biclique(2), algorithm="enumerate", anchor="v")
-    with pytest.raises(UnsupportedError, match="use 'enumerate' or 'auto'"):
-        engine.prepare(graph, Biclique(2, 2), "vertex", algorithm="pivot")
     for option in ({"algorithm": "guess"}, {"anchor": "w"}):
         with pytest.raises(InputError, match=r"guess|.w."):
             engine.prepare(graph, Biclique(2, 2), **option)
+
+
+def test_pivoting_cannot_tell_vertices(engine: BicliqueCase) -> None:
+    with pytest.raises(UnsupportedError, match="use 'enumerate' or 'auto'"):
+        engine.prepare(complete_graph(3, 3), Biclique(2, 2), "vertex", algorithm="pivot")
 
 
 def test_other_motifs_graphs_and_granularities_are_refused(engine: BicliqueCase) -> None:
