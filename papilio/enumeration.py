@@ -14,7 +14,8 @@ import numpy as np
 
 from papilio.cluster.driver import count_job, plan_job, run_directory
 from papilio.cluster.events import Listener, PhaseStarted, ignore_events
-from papilio.errors import InputError, StoreError
+from papilio.cluster.executor import Executor
+from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.inputs import GraphInput, Progress, enter_executor, result_of
 from papilio.motifs import Biclique, Listing, Motif, choose_options
 from papilio.storage.listings import ListingShard, read_listing, write_listing
@@ -78,7 +79,8 @@ def enumerate_motifs(
     Returns
     -------
     ListingResult
-        ``output``, the directory; ``rows``; ``limit_reached``; and how it ran.
+        ``output``, the directory; ``rows``; ``limit_reached``; ``checked``; and how it ran. Where all motifs of the
+        graph were asked for, they are also counted, and the listing is refused unless the numbers are equal.
 
     Raises
     ------
@@ -224,13 +226,17 @@ class _Run:
             None if session is not None else Path(stack.enter_context(run_directory(self._target.parent)))
         )
         outcome = count_job(executor, self._asked, "cpu", shards, self._listener, session)
+        check_started = perf_counter()
+        checked = self._check(executor, outcome.partial.total)
+        check_s = perf_counter() - check_started
         self._listener(PhaseStarted("write"))
         write_started = perf_counter()
         capped = outcome.partial.capped
         written = self._write(outcome.listed, capped, keep_shards=session is not None)
         counted = result_of(outcome, executor, self._source.describe(self._asked))
         same = {field.name: getattr(counted, field.name) for field in fields(counted)}
-        seconds = {"start": start_s, **outcome.seconds, "write": perf_counter() - write_started}
+        seconds = {"start": start_s, **outcome.seconds, "check": check_s}
+        seconds["write"] = perf_counter() - write_started
         result = ListingResult(
             **{
                 **same,
@@ -241,10 +247,32 @@ class _Run:
             listing=self._listing,
             limit_reached=capped,
             files=len(written["files"]),
+            checked=checked,
         )
         if session is not None:
             session.finish(result, {})
         return result
+
+    def _check(self, executor: Executor, rows: int) -> bool:
+        """Count what was listed, where all were asked for; return whether that was so.
+
+        Raises
+        ------
+        ExecutionError
+            When the numbers differ.
+        """
+        listing = self._listing
+        if listing.limit is not None or listing.with_u or listing.with_v:
+            return False
+        self._listener(PhaseStarted("check"))
+        job = replace(self._asked, listing=None)
+        counted = count_job(executor, job, "cpu", None, ignore_events).partial.total
+        if counted != rows:
+            raise ExecutionError(
+                f"{rows} of {job.motif.title} were listed in {job.source}, and {counted} are counted there; "
+                "nothing was written"
+            )
+        return True
 
     def reuse(self, finished: JobDirectory) -> ListingResult:
         """Return the answer of a finished job, and write the output if it is not there."""
@@ -257,7 +285,7 @@ class _Run:
             shards = tuple(shard for shard in map(shard_of, leases) if shard is not None)
             self._write(shards, result.limit_reached, keep_shards=True)
         seconds = {"write": perf_counter() - write_started, "total": perf_counter() - self._started}
-        idle = dict.fromkeys(("start", "plan", "read", "prepare", "run", "fold"), 0.0)
+        idle = dict.fromkeys(("start", "plan", "read", "prepare", "run", "fold", "check"), 0.0)
         return replace(result, output=str(self._target), seconds=idle | seconds)
 
     def _write(

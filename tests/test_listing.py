@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from math import comb
 from pathlib import Path
@@ -115,6 +116,7 @@ def test_the_women_and_their_events(women: Path, tmp_path: Path, p: int, q: int,
     )
     assert result.rows == len(rows) == papilio.count(women, motif, engine="cpu").count
     assert (result.limit_reached, result.engine, result.output) == (False, "cpu", str(tmp_path / "out"))
+    assert result.checked
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -298,6 +300,27 @@ def test_nothing_is_left_where_a_listing_fails(women: Path, tmp_path: Path) -> N
     with pytest.raises(Stop):
         papilio.enumerate_motifs(women, motif, output=tmp_path / "out", limit=None, progress=StopAfter(1))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_listing_that_is_not_what_is_counted_is_refused(
+    women: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from papilio.kernels.cpu.biclique import BicliqueCpu
+
+    right = BicliqueCpu.run
+
+    def wrong(*args: Any, **options: Any) -> Any:
+        partial = right(*args, **options)
+        return replace(partial, total=partial.total + 1)
+
+    monkeypatch.setattr(BicliqueCpu, "run", wrong)
+    motif = papilio.Biclique(3, 4)
+    with pytest.raises(
+        ExecutionError, match=r"36 of biclique \(3, 4\) were listed .* and 37 are counted there"
+    ):
+        papilio.enumerate_motifs(women, motif, output=tmp_path / "out", limit=None)
+    assert list(tmp_path.iterdir()) == []
+    assert not papilio.enumerate_motifs(women, motif, output=tmp_path / "few", limit=50).checked
 
 
 def test_a_target_that_is_taken_is_refused(women: Path, tmp_path: Path) -> None:

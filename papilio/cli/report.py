@@ -72,7 +72,8 @@ def report_count(result: CountResult) -> None:
 def report_listing(result: ListingResult) -> None:
     """Write the directory of a listing; then how many rows it has, and the proof of work."""
     click.echo(result.output)
-    say(f"{result.motif.title}: {result.rows:,} listed in {_n(result.files, 'file')}")
+    checked = ", as many as there are by a count" if result.checked else ""
+    say(f"{result.motif.title}: {result.rows:,} listed in {_n(result.files, 'file')}{checked}")
     if result.limit_reached:
         name, *flags = result.motif.words
         say(

@@ -18,7 +18,7 @@ class PhaseStarted:
     Attributes
     ----------
     name : str
-        ``start``, ``plan``, ``run`` or ``write``.
+        ``start``, ``plan``, ``run``, ``check`` (of a listing) or ``write``.
     """
 
     name: str

@@ -24,6 +24,7 @@ _PHASES = {
     "start": "starting workers",
     "plan": "reading and planning",
     "run": "counting",
+    "check": "counting to check",
     "write": "writing",
 }
 

@@ -170,11 +170,14 @@ class ListingResult(CountResult):
         Whether it ended at its limit, so that there may be more.
     files : int
         Parquet files in the directory.
+    checked : bool
+        Whether a count found as many: where all motifs of the graph are listed.
     """
 
     listing: Listing = field(default_factory=Listing)
     limit_reached: bool = False
     files: int = 0
+    checked: bool = False
 
     @property
     def rows(self) -> int:
@@ -182,9 +185,14 @@ class ListingResult(CountResult):
         return self.count
 
     def to_json(self) -> dict[str, Any]:
-        """Return one JSON object: that of a count, and ``listing``, ``limit_reached`` and ``files``."""
-        own = {"listing": asdict(self.listing), "limit_reached": self.limit_reached, "files": self.files}
-        return {**super().to_json(), **own}
+        """Return one JSON object: that of a count, and the fields of a listing."""
+        return {
+            **super().to_json(),
+            "listing": asdict(self.listing),
+            "limit_reached": self.limit_reached,
+            "files": self.files,
+            "checked": self.checked,
+        }
 
 
 def result_from_json(data: dict[str, Any], vectors: dict[str, NDArray[np.uint64]]) -> CountResult:
@@ -205,6 +213,7 @@ def result_from_json(data: dict[str, Any], vectors: dict[str, NDArray[np.uint64]
             "listing": Listing.from_json(data["listing"]),
             "limit_reached": data["limit_reached"],
             "files": data["files"],
+            "checked": data["checked"],
         }
     result: CountResult = kind(
         **{name: data[name] for name in same},
