@@ -102,6 +102,8 @@ def assert_equal(
         assert_same(getattr(got, name), getattr(wanted, name), name)
     for name, array in got.arrays.items():
         assert_same(device.to_host(array), getattr(wanted, name), name)
+    assert got.n_pairs == wanted.hop.size
+    assert got.device_bytes == wanted.nbytes - wanted.costs.nbytes
     stars = wanted.item_root < 0
     root = np.where(stars, 0, wanted.item_root)
     if not stars.any():

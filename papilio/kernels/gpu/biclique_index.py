@@ -43,12 +43,12 @@ _MAX_INT = 2**31 - 1
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BicliqueDeviceIndex(BicliqueItems):
-    """A graph ready for the GPU engine: the rows on the device, the work items on both sides.
+    """A graph ready for the GPU engine: the rows on the device, the work items on both.
 
     Attributes
     ----------
     arrays : dict of str to device array
-        The arrays of :class:`~papilio.kernels.cpu.biclique_index.BicliqueIndex` by their names, work items included.
+        The arrays of :class:`~papilio.kernels.cpu.biclique_index.BicliqueIndex` by their names, all but ``costs``.
     item_later : ndarray of int64, shape (n_items,), host
         Children of the root from the first one of the item on.
     item_degree : ndarray of int64, shape (n_items,), host
@@ -61,6 +61,11 @@ class BicliqueDeviceIndex(BicliqueItems):
     item_later: NDArray[np.int64]
     item_degree: NDArray[np.int64]
     item_common: NDArray[np.int64]
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs of left vertices that are kept."""
+        return int(self.arrays["hop"].size)
 
     @property
     def device_bytes(self) -> int:
@@ -271,7 +276,7 @@ def _make_index(
         stars = make_star_item() if closed else tuple(each[:0] for each in make_star_item())
         roots, firsts, lasts, costs = (device.to_device(each) for each in stars)
         measures = [np.zeros(roots.size, np.int64)] * 3
-    arrays |= {"item_root": roots, "item_first": firsts, "item_last": lasts, "costs": costs}
+    arrays |= {"item_root": roots, "item_first": firsts, "item_last": lasts}
     return BicliqueDeviceIndex(
         swapped=swapped,
         sizes=sizes,
