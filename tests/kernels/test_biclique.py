@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from papilio.errors import InputError, PapilioError, UnsupportedError
+from papilio.errors import PapilioError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Biclique, Butterfly, Granularity
@@ -280,7 +280,7 @@ def test_crowns_have_a_closed_form(engine: BicliqueCase, n: int, p: int, q: int,
 @pytest.mark.parametrize("n", [12, 63, 65, 140])
 def test_nested_neighbourhoods_have_a_closed_form(engine: BicliqueCase, n: int) -> None:
     """Twins, hubs, and matrices of more than one word either way, with few maximal bicliques."""
-    engine.need(n**2)
+    engine.need(n**3)
     graph = nested_graph(n)
     cells = engine.bicliques(graph, Biclique()).cells
     square = range(1, n + 1)
@@ -301,7 +301,7 @@ NOISY = {
 @pytest.mark.parametrize("name", NOISY)
 def test_all_ways_agree_with_the_definition_on_noisy_graphs(engine: BicliqueCase, name: str) -> None:
     graph = NOISY[name]()
-    engine.need(15_000)
+    engine.need(15_000 if name == "hubs" else 10**5)
     wanted = (
         count_all(edge_list(graph))
         if name != "tall"
@@ -459,9 +459,6 @@ def test_what_an_algorithm_cannot_count_is_refused(engine: BicliqueCase) -> None
         engine.prepare(graph, Biclique(), algorithm="enumerate")
     with pytest.raises(UnsupportedError, match="q, as V is anchored"):
         engine.prepare(graph, Biclique(2), algorithm="enumerate", anchor="v")
-    for option in ({"algorithm": "guess"}, {"anchor": "w"}):
-        with pytest.raises(InputError, match=r"guess|.w."):
-            engine.prepare(graph, Biclique(2, 2), **option)
 
 
 def test_pivoting_cannot_tell_vertices(engine: BicliqueCase) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papilio.errors import CapacityError
+from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu import biclique
 from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
@@ -130,6 +130,17 @@ def test_pairs_that_are_all_the_answer_are_counted_and_not_kept(motif: Biclique)
     }
     assert counted.closed_cells == wanted
     assert kept.closed_cells == {cell: count for cell, count in wanted.items() if 1 in cell}
+
+
+def test_unknown_options_and_threads_are_refused() -> None:
+    for options, message in (
+        ({"threads": 0}, "threads is 0; at least 1"),
+        ({"algorithm": "guess"}, "'guess'; known: auto, enumerate, pivot"),
+    ):
+        with pytest.raises(InputError, match=message):
+            biclique.BicliqueCpu(**options)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="'w'; known: auto, u, v"):
+        biclique.BicliqueCpu(anchor="w").prepare(complete_graph(2, 2), Biclique(2, 2), "total")
 
 
 def test_more_pairs_than_memory_are_refused_with_what_to_do() -> None:
