@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FAIR_PARTS", "MAX_LEASE_S", "MIN_LEASE_S", "SHORTEST_LEASE_S", "LeaseLengths", "choose_lengths"]
+__all__ = [
+    "FAIR_PARTS",
+    "MAX_LEASE_S",
+    "MIN_LEASE_S",
+    "SHORTEST_LEASE_S",
+    "LeaseLengths",
+    "choose_lengths",
+]
 
 MIN_LEASE_S = 0.5
 """Least predicted time of a lease of a long job: scheduling one takes about 3 ms, 0.6 percent of this."""
@@ -21,6 +28,9 @@ MAX_LEASE_S = 20.0
 
 VECTOR_OVERHEAD = 0.1
 """Largest share of a lease that its vector may cost, as long as every worker gets a lease."""
+
+TAIL_VECTOR_OVERHEAD = 1.0
+"""The same for what is left when workers wait for it."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +49,7 @@ class LeaseLengths:
     reason: str
 
 
-def choose_lengths(fair_s: float, vector_s: float) -> LeaseLengths:
+def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False) -> LeaseLengths:
     """Bound the time of the leases of a job.
 
     Parameters
@@ -48,10 +58,13 @@ def choose_lengths(fair_s: float, vector_s: float) -> LeaseLengths:
         Predicted time of the job on all its workers.
     vector_s : float
         What the vector of one lease costs by itself; 0 when it has none.
+    tail : bool
+        Whether what is left is less than the shortest lease for every worker.
     """
     min_s = min(MIN_LEASE_S, max(SHORTEST_LEASE_S, fair_s / FAIR_PARTS))
     reason = f"scheduling a lease costs about 3 ms, so none is below {min_s:.3g} s"
     if vector_s > 0:
-        min_s = max(min_s, min(vector_s / VECTOR_OVERHEAD, fair_s / (1 + 1 / 64)))
+        overhead = TAIL_VECTOR_OVERHEAD if tail else VECTOR_OVERHEAD
+        min_s = max(min_s, min(vector_s / overhead, fair_s / (1 + 1 / 64)))
         reason = f"every lease gives a vector of all counts, which alone costs about {vector_s:.3g} s"
     return LeaseLengths(min_s, max(MAX_LEASE_S, min_s), reason)

@@ -77,7 +77,10 @@ class RootCounter:
     def take(self, n_workers: int) -> LeaseTask | None:
         """Return the next lease, sized for ``n_workers`` workers by what is left; None when all is held."""
         speed = self._speed()
-        lengths = choose_lengths(self._plan.total_work / speed / n_workers, self._plan.vector_s)
+        fair_s = self._plan.total_work / speed / n_workers
+        lengths = choose_lengths(fair_s, self._plan.vector_s)
+        if self._pool.work_left < lengths.min_s * speed * n_workers:
+            lengths = choose_lengths(fair_s, self._plan.vector_s, tail=True)
         piece = self._pool.take(n_workers, int(lengths.min_s * speed), int(lengths.max_s * speed))
         if piece is None:
             return None

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, LeaseTooLargeError, TilingError
+from papilio.partitioning.lease_policy import VECTOR_OVERHEAD
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.root_counter import MAX_ATTEMPTS, RootCounter
 from papilio.tasks.run import LeaseResult
-from tests.tasks.fakes import plan_of
+from tests.tasks.fakes import make_job, plan_of
 
 SPEED = 4 * 5e8
 
@@ -173,3 +174,20 @@ def test_speeds_are_in_predicted_work_whatever_an_engine_reports() -> None:
     assert one is not None
     assert one == other
     assert plain.predict_s(one, "w0") == odd.predict_s(one, "w0") > 0
+
+
+def test_leases_of_vectors_get_short_at_the_end_only() -> None:
+    """What a cut gives back is shared by all that wait for it, down to what its vector costs."""
+    job = make_job(per="edge", n_edges=10**6)
+    plan = plan_of(np.full(200_000, int(1e7)), 4, job)
+    counter = RootCounter(plan, "run", "/nowhere")
+    works: list[float] = []
+    left = plan.total_work / plan.worker_speed
+    usual_s = plan.vector_s / VECTOR_OVERHEAD
+    while (task := counter.take(4)) is not None:
+        seconds = task.work / plan.worker_speed
+        least_s = usual_s if left >= 4 * usual_s else plan.vector_s
+        assert seconds >= 0.99 * least_s
+        works.append(seconds)
+        left -= seconds
+    assert min(works) < 0.5 * usual_s
