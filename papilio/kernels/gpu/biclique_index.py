@@ -150,6 +150,7 @@ def build_device_index(
     if sizes.is_empty or not _peel(device, edges, sizes):
         return _empty_index(device, swapped, sizes, closed)
     core = _link_core(device, linker, edges, sizes)
+    del edges
     least = min(sizes.least_right, _MAX_INT)
     if sizes.most_left == 2 and not keep_pairs:
         closed = add_pairs(closed, count_pairs(device, core.rows, least, chosen), sizes, swapped)
@@ -211,7 +212,7 @@ def _link_core(device: Device, linker: Module, edges: _Edges, sizes: SizeRange) 
     n_left, n_right, n_edges = lefts.size, rights.size, edges.lefts.size
     keys = (edges.degree_left[lefts].astype(np.uint64) << _HIGH) | xp.arange(n_left, dtype=np.uint64)
     keys.sort()
-    by_rank = lefts[(keys & _LOW_MASK).astype(np.int64)][::-1]
+    by_rank = xp.ascontiguousarray(lefts[(keys & _LOW_MASK).astype(np.int64)][::-1])
     rank_left = xp.empty(edges.degree_left.size, dtype=np.int32)
     rank_left[by_rank] = xp.arange(n_left, dtype=np.int32)
     new_right = xp.empty(edges.degree_right.size, dtype=np.int32)
