@@ -25,7 +25,7 @@ from papilio.storage.store import GraphStore
 from papilio.tasks.job import EngineChoice, JobSpec, digest
 from papilio.tasks.jobdir import JobDirectory, find_finished
 from papilio.tasks.jobsession import JobSession, settings_of
-from papilio.tasks.listing import require_cpu, shard_of
+from papilio.tasks.listing import require_cpu
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import ListingResult
 from papilio.tasks.sources import job_of_store, require_kind
@@ -282,7 +282,7 @@ class _Run:
         if not self._is_written():
             self.require_room(may_replace=False)
             leases = sorted(finished.history().leases, key=lambda lease: (lease.partition, lease.start))
-            shards = tuple(shard for shard in map(shard_of, leases) if shard is not None)
+            shards = tuple(shard for lease in leases for shard in lease.listed)
             self._write(shards, result.limit_reached, keep_shards=True)
         seconds = {"write": perf_counter() - write_started, "total": perf_counter() - self._started}
         idle = dict.fromkeys(("start", "plan", "read", "prepare", "run", "fold", "check"), 0.0)

@@ -26,11 +26,12 @@ from papilio.cluster.events import Event, LeaseFinished
 from papilio.errors import ExecutionError, InputError, StoreError, TilingError, UnsupportedError
 from papilio.motifs import Listing
 from papilio.partitioning import lease_policy
+from papilio.storage.listings import ListingShard
 from papilio.storage.store import write_store
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.job import JobSpec, LeaseTask
 from papilio.tasks.listing import ListingFold, make_fold
-from papilio.tasks.run import LeaseResult, ShardRef
+from papilio.tasks.run import LeaseResult
 from tests.conftest import ROOT
 from tests.strategies import planted_graph
 from tests.tasks.fakes import make_job, plan_of
@@ -415,15 +416,16 @@ def test_the_fold_refuses_what_does_not_fit(tmp_path: Path) -> None:
     fold = make_fold(plan_of(np.array([3, 2, 1]), job=job), keep_shards=True)
     assert isinstance(fold, ListingFold)
     assert isinstance(make_fold(plan_of(np.array([3, 2, 1])), keep_shards=True), PartialFold)
-    for total, shard, capped, message in (
-        (3, None, False, "listed 3 motifs and gave no file"),
-        (0, ShardRef("x", ""), False, "listed 0 motifs and gave the file x"),
-        (3, ShardRef("x", ""), True, "ended a lease at 3 motifs; the limit is 5"),
+    lost = (ListingShard(str(tmp_path / "x"), "", 3),)
+    for total, listed, capped, message in (
+        (3, (), False, "listed 3 motifs and gave files of 0 rows"),
+        (0, lost, False, "listed 0 motifs and gave files of 3 rows"),
+        (3, lost, True, "ended a lease at 3 motifs; the limit is 5"),
     ):
         with pytest.raises(ExecutionError, match=message):
-            fold.add(LeaseResult(0, 0, 1, total, 1, "w0", "cpu", {}, 0, shard, capped=capped))
+            fold.add(LeaseResult(0, 0, 1, total, 1, "w0", "cpu", {}, 0, listed=listed, capped=capped))
     with pytest.raises(StoreError, match="does not exist"):
-        fold.add(LeaseResult(0, 0, 1, 3, 1, "w0", "cpu", {}, 0, ShardRef(str(tmp_path / "x"), "")))
+        fold.add(LeaseResult(0, 0, 1, 3, 1, "w0", "cpu", {}, 0, listed=lost))
     fold.add(LeaseResult(0, 0, 1, 0, 1, "w0", "cpu", {}, 0))
     assert not fold.is_full
     with pytest.raises(TilingError, match="never finished"):

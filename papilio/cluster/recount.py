@@ -122,11 +122,11 @@ def _compare(lease: LeaseResult, again: LeaseResult, same_work: bool) -> None:
 
 def _compare_rows(lease: LeaseResult, again: LeaseResult) -> None:
     """Refuse rows that were not listed again, as many times; which rows a lease lists before its limit is open."""
-    if lease.capped or lease.shard is None or again.shard is None:
+    if lease.capped or not lease.listed:
         return
-    missing = count_missing_rows(lease.shard.path, again.shard.path)
+    missing = count_missing_rows(*([shard.path for shard in each.listed] for each in (lease, again)))
     if missing:
         raise ExecutionError(
             f"items [{lease.start}, {lease.stop}) of partition {lease.partition}: {missing} of the {lease.total} "
-            f"rows of {lease.shard.path} are not listed again"
+            f"rows of {lease.listed[0].path} ... are not listed again"
         )

@@ -14,6 +14,9 @@ import hashlib
 import json
 import os
 import shutil
+import sys
+import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -90,16 +93,51 @@ def _hash_file(path: Path) -> str:
     return digest.hexdigest()
 
 
-class ListingWriter:
-    """Writes rows to one file, a row group for each block; a context manager.
+class _Part:
+    """One file that is being written, by one thread at a time."""
 
-    The file appears when the block ends well and any row was written; else nothing is left. Not safe for several
-    threads at once.
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.path, self.rows = path, 0
+        self._stack = ExitStack()
+        self._scratch = self._stack.enter_context(atomic_file(path))
+        try:
+            self._writer = pq.ParquetWriter(self._scratch, schema, **_PARQUET)
+        except BaseException:
+            self._stack.__exit__(*sys.exc_info())
+            raise
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table)
+        self.rows += table.num_rows
+
+    def finish(self) -> ListingShard:
+        """Make the file appear."""
+        self._writer.close()
+        shard = ListingShard(str(self.path), _hash_file(self._scratch), self.rows)
+        self._stack.close()
+        return shard
+
+    def drop(self) -> None:
+        """Leave nothing; safe after :meth:`finish` failed."""
+        with suppress(OSError, pa.ArrowException):
+            self._writer.close()
+        with suppress(_Dropped), self._stack:
+            raise _Dropped
+
+
+class _Dropped(Exception):
+    """Ends the block that would make a file appear."""
+
+
+class ListingWriter:
+    """Writes rows to files, as many at a time as threads write, a row group for each block; a context manager.
+
+    The files appear when the block ends well; else nothing is left. Any number of threads may write at once.
 
     Parameters
     ----------
-    path : path-like
-        A local file in an existing directory.
+    stem : path-like
+        The files are called ``<stem>-0.parquet``, ``<stem>-1.parquet`` ..., in an existing local directory.
     names : LayerNames
         What the positions of a row stand for.
     sizes : (int, int)
@@ -109,26 +147,23 @@ class ListingWriter:
 
     Attributes
     ----------
-    rows : int
-        Written so far.
-    shard : ListingShard or None
-        The file, once the block has ended; None without a row.
+    shards : tuple of ListingShard
+        The files, once the block has ended; none without a row.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        stem: str | os.PathLike[str],
         names: LayerNames,
         sizes: tuple[int, int],
         question: Mapping[str, Any],
     ) -> None:
-        self.rows = 0
-        self.shard: ListingShard | None = None
-        self._path, self._names = Path(path), names
+        self.shards: tuple[ListingShard, ...] = ()
+        self._stem, self._names = Path(stem), names
         self._schema = _schema(names, sizes, question)
-        self._stack = ExitStack()
-        self._scratch: Path | None = None
-        self._writer: pq.ParquetWriter | None = None
+        self._parts: list[_Part] = []
+        self._idle: deque[_Part] = deque()
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -146,43 +181,47 @@ class ListingWriter:
         StoreError
             When they cannot be written, or the directory is gone: whoever wanted the rows has left.
         """
+        if not self._stem.parent.is_dir():
+            raise StoreError(f"{self._stem.parent} is not there; the listing that it belonged to has ended")
+        columns = [
+            pa.FixedSizeListArray.from_arrays(names.take(pa.array(ids.ravel())), type=field.type)
+            for names, ids, field in zip(self._names, (u, v), self._schema, strict=True)
+        ]
         try:
-            if self._writer is None:
-                self._scratch = self._stack.enter_context(atomic_file(self._path))
-                self._writer = pq.ParquetWriter(self._scratch, self._schema, **_PARQUET)
-            if not self._path.parent.is_dir():
-                raise StoreError(
-                    f"{self._path.parent} was removed; the listing that it belonged to has ended"
-                )
-            columns = [
-                pa.FixedSizeListArray.from_arrays(names.take(pa.array(ids.ravel())), type=field.type)
-                for names, ids, field in zip(self._names, (u, v), self._schema, strict=True)
-            ]
-            self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
+            part = self._take_part()
+            part.write(pa.Table.from_arrays(columns, schema=self._schema))
         except OSError as error:
-            raise StoreError(_cannot_write(self._path, error)) from error
-        self.rows += len(u)
+            raise StoreError(_cannot_write(self._stem, error)) from error
+        self._idle.append(part)
+
+    def _take_part(self) -> _Part:
+        try:
+            return self._idle.popleft()
+        except IndexError:
+            with self._lock:
+                path = self._stem.with_name(f"{self._stem.name}-{len(self._parts)}.parquet")
+                self._parts.append(_Part(path, self._schema))
+                return self._parts[-1]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        shards: list[ListingShard] = []
         try:
-            if self._writer is not None:
-                if error is None:
-                    self._writer.close()
-                    assert self._scratch is not None
-                    self.shard = ListingShard(str(self._path), _hash_file(self._scratch), self.rows)
-                else:
-                    with suppress(OSError, pa.ArrowException):
-                        self._writer.close()
+            if error is None:
+                shards.extend(part.finish() for part in self._parts)
+                self.shards = tuple(shards)
         except OSError as problem:
-            self._stack.__exit__(type(problem), problem, problem.__traceback__)
-            raise StoreError(_cannot_write(self._path, problem)) from problem
-        self._stack.__exit__(kind, error, trace)
+            raise StoreError(_cannot_write(self._stem, problem)) from problem
+        finally:
+            if not self.shards:
+                for part in self._parts:
+                    part.drop()
+                    part.path.unlink(missing_ok=True)
 
 
-def _cannot_write(path: Path, error: OSError) -> str:
-    return f"{path}: rows cannot be written ({error.strerror or error}); make room there"
+def _cannot_write(stem: Path, error: OSError) -> str:
+    return f"{stem}: rows cannot be written ({error.strerror or error}); make room there"
 
 
 def check_listing_shard(shard: ListingShard) -> None:
@@ -207,8 +246,8 @@ def check_listing_shard(shard: ListingShard) -> None:
         raise StoreError(f"{path} has {rows} rows; expected {shard.rows}: run the lease again")
 
 
-def count_missing_rows(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> int:
-    """Return how many rows of one file the other does not have, each as often as it comes; in any order.
+def count_missing_rows(paths: Sequence[str], others: Sequence[str]) -> int:
+    """Return how many rows of some files others do not have, each as often as it comes; in any order.
 
     Raises
     ------
@@ -222,9 +261,9 @@ def count_missing_rows(path: str | os.PathLike[str], other: str | os.PathLike[st
 
     try:
         with duckdb.connect() as connection:
-            row = connection.execute(query, [os.fspath(path), os.fspath(other)]).fetchone()
+            row = connection.execute(query, [list(paths), list(others)]).fetchone()
     except duckdb.Error as error:
-        raise StoreError(f"{os.fspath(path)} cannot be compared with {os.fspath(other)} ({error})") from error
+        raise StoreError(f"{paths[0]} ... cannot be compared with {others[0]} ... ({error})") from error
     assert row is not None
     return int(row[0])
 

@@ -132,4 +132,4 @@ def _check_sums(directory: JobDirectory, plan: CountPlan, history: JobHistory) -
             raise ExecutionError(
                 f"{directory.root}: the shards do not sum to the vector {name!r} of the answer"
             )
-    return sum(lease.shard is not None for lease in history.leases)
+    return sum((lease.shard is not None) + len(lease.listed) for lease in history.leases)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from papilio.storage.listings import ListingShard
 from papilio.tasks.cells import cells_from_json
 from papilio.tasks.run import LeaseResult, ShardRef
 
@@ -101,5 +102,13 @@ def read_history(root: Path, records: tuple[dict[str, Any], ...], tip: str) -> J
 def _read_lease(root: Path, fields: Mapping[str, Any]) -> LeaseResult:
     shard = fields["shard"]
     reference = None if shard is None else ShardRef(str(root / shard["path"]), shard["checksum"])
-    cells = cells_from_json(fields.get("cells", ()))
-    return LeaseResult(**{**fields, "total": int(fields["total"]), "shard": reference, "cells": cells})
+    read = {
+        "total": int(fields["total"]),
+        "shard": reference,
+        "cells": cells_from_json(fields.get("cells", ())),
+        "listed": tuple(
+            ListingShard(str(root / each["path"]), each["checksum"], each["rows"])
+            for each in fields.get("listed", ())
+        ),
+    }
+    return LeaseResult(**{**fields, **read})

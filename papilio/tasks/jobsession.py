@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from json import dumps
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 import papilio
 from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError
 from papilio.storage.ledger import Ledger, sync_path, write_durably
+from papilio.storage.listings import ListingShard
 from papilio.storage.location import local_path
 from papilio.storage.results import write_partial_shard
 from papilio.tasks.job import EngineChoice, JobSpec
@@ -134,7 +136,9 @@ class JobSession:
 
     def _sweep(self) -> None:
         """Remove what no record names: shards of leases in flight, files under temporary names."""
-        named = {lease.shard.path for lease in self._history.leases if lease.shard is not None}
+        leases = self._history.leases
+        named = {lease.shard.path for lease in leases if lease.shard is not None}
+        named |= {shard.path for lease in leases for shard in lease.listed}
         for path in [
             *self.root.glob(".*.new-*"),
             *self.root.glob("shards/*/*"),
@@ -225,26 +229,34 @@ class JobSession:
         self._book.record(result.partition, result.start, result.stop)
         fields = {**result.to_json(), "total": str(result.total)}
         if result.shard is not None:
-            path = Path(result.shard.path)
-            try:
-                sync_path(path)
-                sync_path(path.parent)
-                n_bytes = path.stat().st_size
-            except OSError as error:
-                raise StoreError(
-                    f"{path}: the shard of a lease is lost ({error.strerror}); resume"
-                ) from error
+            path, n_bytes = self._sync_shard(result.shard.path)
             fields["shard"] = {
-                "path": str(path.relative_to(self.root)),
+                "path": path,
                 "checksum": result.shard.checksum,
                 "n_bytes": n_bytes,
-                "n_values": self._job.vector_entries if self._job.listing is None else result.total,
+                "n_values": self._job.vector_entries,
             }
+        fields["listed"] = [self._register(each) for each in result.listed]
         self._ledger.append({"type": "lease", "session": self._number, **fields})
         if JobControl(self.root).is_cancelled(holder=self._ledger.token):
             raise JobCancelledError(
                 f"the job of {self.root} was cancelled; papilio resume {self.root} goes on with it"
             )
+
+    def _sync_shard(self, name: str) -> tuple[str, int]:
+        """Return the path of a shard below the root and its size, once it is on the disk."""
+        path = Path(name)
+        try:
+            sync_path(path)
+            sync_path(path.parent)
+            n_bytes = path.stat().st_size
+        except OSError as error:
+            raise StoreError(f"{path}: the shard of a lease is lost ({error.strerror}); resume") from error
+        return str(path.relative_to(self.root)), n_bytes
+
+    def _register(self, shard: ListingShard) -> dict[str, Any]:
+        path, n_bytes = self._sync_shard(shard.path)
+        return {**asdict(shard), "path": path, "n_bytes": n_bytes}
 
     def finish(self, result: CountResult, vectors: Mapping[str, NDArray[np.uint64]]) -> None:
         """Write the answer; the job is finished when this returns.

@@ -11,7 +11,7 @@ from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.run import LeaseResult
 
-__all__ = ["ListingFold", "make_fold", "require_cpu", "shard_of"]
+__all__ = ["ListingFold", "make_fold", "require_cpu"]
 
 
 def require_cpu(engine: EngineChoice) -> None:
@@ -28,13 +28,6 @@ def require_cpu(engine: EngineChoice) -> None:
         )
 
 
-def shard_of(result: LeaseResult) -> ListingShard | None:
-    """Return the file of what a lease listed; None when it listed nothing."""
-    if result.shard is None:
-        return None
-    return ListingShard(result.shard.path, result.shard.checksum, result.total)
-
-
 class ListingFold:
     """Collects the shards of a listing, each item exactly once, until it has as many rows as are asked for.
 
@@ -49,7 +42,7 @@ class ListingFold:
         self._limit = plan.job.listing.limit
         self._n_items = plan.n_items
         self._book = LeaseBook([partition.n_items for partition in plan.partitions])
-        self._shards: dict[tuple[int, int], ListingShard] = {}
+        self._shards: dict[tuple[int, int], tuple[ListingShard, ...]] = {}
         self._rows = self._work = self._done = 0
 
     @property
@@ -60,7 +53,7 @@ class ListingFold:
     @property
     def shards(self) -> tuple[ListingShard, ...]:
         """The files, in the order of the items."""
-        return tuple(shard for _, shard in sorted(self._shards.items()))
+        return tuple(shard for _, shards in sorted(self._shards.items()) for shard in shards)
 
     def add(self, result: LeaseResult) -> None:
         """Add one result.
@@ -70,25 +63,23 @@ class ListingFold:
         TilingError
             When its interval overlaps what was added before, or passes the items.
         ExecutionError
-            When its file is missing, or it ended before its end without having reached the limit.
+            When its files do not have its rows, or it ended before its end without having reached the limit.
         StoreError
-            When its file is unreadable, or not what was written.
+            When a file is unreadable, or not what was written.
         """
-        shard = shard_of(result)
-        if (shard is None) != (result.total == 0):
+        rows = sum(shard.rows for shard in result.listed)
+        if rows != result.total:
             raise ExecutionError(
-                f"worker {result.worker} listed {result.total} motifs and gave "
-                f"{'no file' if shard is None else f'the file {shard.path}'}"
+                f"worker {result.worker} listed {result.total} motifs and gave files of {rows} rows"
             )
         if result.capped and result.total != self._limit:
             raise ExecutionError(
                 f"worker {result.worker} ended a lease at {result.total} motifs; the limit is {self._limit}"
             )
-        if shard is not None:
+        for shard in result.listed:
             check_listing_shard(shard)
         self._book.record(result.partition, result.start, result.stop)
-        if shard is not None:
-            self._shards[result.partition, result.start] = shard
+        self._shards[result.partition, result.start] = result.listed
         self._rows += result.total
         self._work += result.work
         self._done += result.stop - result.start

@@ -28,7 +28,7 @@ from papilio.kernels.gpu.discovery import held_device_bytes, list_gpus
 from papilio.motifs import Biclique, EngineOptions, Granularity, Listing
 from papilio.partitioning.rates import predict_speed
 from papilio.partitioning.root_ranges import CostTable, find_breakpoints
-from papilio.storage.listings import ListingWriter
+from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.storage.names import LayerNames, read_names
 from papilio.storage.results import write_partial_shard
 from papilio.storage.store import open_store
@@ -112,13 +112,13 @@ class ReadyGraph:
 
 @dataclass(frozen=True)
 class ShardRef:
-    """The vectors of one partial, or what a lease listed, in a file.
+    """The vectors of one partial, in a file.
 
     Attributes
     ----------
     path : str
     checksum : str
-        As :func:`papilio.storage.results.write_partial_shard` returned it, or of a ``ListingShard``.
+        As :func:`papilio.storage.results.write_partial_shard` returned it.
     """
 
     path: str
@@ -186,6 +186,8 @@ class LeaseResult:
         By the clock of the worker, seconds since 1970.
     cells : dict of (int, int) to int
         Counts by (p, q), for a motif whose answer is a table.
+    listed : tuple of ListingShard
+        Files of what a listing listed; ``total`` rows in all.
     capped : bool
         Whether a listing ended with this lease, which listed as many as were asked for and left the rest.
     device_peak_bytes : int
@@ -206,6 +208,7 @@ class LeaseResult:
     began_at: float = 0.0
     ended_at: float = 0.0
     cells: dict[tuple[int, int], int] = field(default_factory=dict)
+    listed: tuple[ListingShard, ...] = ()
     capped: bool = False
     device_peak_bytes: int = 0
 
@@ -220,7 +223,9 @@ class LeaseResult:
         """Rebuild a result from :meth:`to_json`'s form."""
         shard = data.get("shard")
         cells = cells_from_json(data.get("cells", ()))
-        return cls(**{**data, "shard": None if shard is None else ShardRef(**shard), "cells": cells})
+        listed = tuple(ListingShard(**each) for each in data.get("listed", ()))
+        reference = None if shard is None else ShardRef(**shard)
+        return cls(**{**data, "shard": reference, "cells": cells, "listed": listed})
 
 
 def peak_memory_bytes() -> int:
@@ -339,14 +344,15 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
         When the shard cannot be written.
     """
     seconds = {"read": 0.0, "prepare": 0.0, "run": 0.0}
-    began_at, partial, shard = time(), Partial(0, 0, 0), None
+    began_at, partial = time(), Partial(0, 0, 0)
+    listed: tuple[ListingShard, ...] = ()
     if _await_turn(task.key):
         try:
             began_at = time()
             engine = _engine_of(task.job.motif, task.job.options, task.job.listing, task.engine, seat.threads)
             ready = _prepare(task.job, engine, seat, seconds)
             started = perf_counter()
-            partial, shard = _run_items(task, engine, ready)
+            partial, listed = _run_items(task, engine, ready)
             seconds["run"] = perf_counter() - started
             if seconds["run"] >= LEAST_TIMED_S and partial.n_items:
                 ready.speed = ready.work_between(task.start, task.start + partial.n_items) / seconds["run"]
@@ -354,7 +360,7 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
             _engine_lock.release()
     stop = task.start + partial.n_items
     started = perf_counter()
-    vectors = partial.vectors if partial.n_items else {}
+    shard, vectors = None, partial.vectors if partial.n_items else {}
     if vectors and task.shard_dir is not None:
         name = f"{task.partition}-{task.start}-{stop}-{task.sequence}.parquet"
         shard, vectors = _write_shard(str(Path(task.shard_dir) / name), vectors), {}
@@ -374,6 +380,7 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
         began_at=began_at,
         ended_at=time(),
         cells=partial.cells,
+        listed=listed,
         capped=partial.capped,
         device_peak_bytes=held_device_bytes(),
     )
@@ -390,14 +397,16 @@ def _await_turn(key: str) -> bool:
     return True
 
 
-def _run_items(task: LeaseTask, engine: Engine, ready: ReadyGraph) -> tuple[Partial, ShardRef | None]:
+def _run_items(
+    task: LeaseTask, engine: Engine, ready: ReadyGraph
+) -> tuple[Partial, tuple[ListingShard, ...]]:
     slice_work = max(int(SLICE_S * ready.speed), engine.slice_work(ready.prepared))
     bounds = ready.bounds(task.start, task.stop, slice_work)
 
-    def run() -> tuple[Partial, ShardRef | None]:
+    def run() -> tuple[Partial, tuple[ListingShard, ...]]:
         arguments = ready.prepared, task.start, task.stop, bounds, lambda: is_cut(task.key)
         if task.job.listing is None or task.shard_dir is None:
-            return engine.run(*arguments), None
+            return engine.run(*arguments), ()
         return _write_listing(task, engine, ready, arguments)
 
     try:
@@ -428,15 +437,14 @@ def _write_shard(path: str, vectors: dict[str, NDArray[np.uint64]]) -> ShardRef:
 
 def _write_listing(
     task: LeaseTask, engine: Any, ready: ReadyGraph, arguments: tuple[Any, ...]
-) -> tuple[Partial, ShardRef | None]:
+) -> tuple[Partial, tuple[ListingShard, ...]]:
     """Run a lease of a listing, and write what it lists as it comes."""
     motif = task.job.motif
     assert isinstance(motif, Biclique)
     assert motif.p is not None
     assert motif.q is not None
     assert ready.names is not None
-    path = Path(str(task.shard_dir)) / f"{task.partition}-{task.start}-{task.sequence}.parquet"
-    with ListingWriter(path, ready.names, (motif.p, motif.q), task.job.question) as writer:
+    stem = Path(str(task.shard_dir)) / f"{task.partition}-{task.start}-{task.sequence}"
+    with ListingWriter(stem, ready.names, (motif.p, motif.q), task.job.question) as writer:
         partial = engine.run(*arguments, writer.write)
-    shard = writer.shard
-    return partial, None if shard is None else ShardRef(shard.path, shard.checksum)
+    return partial, writer.shards

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +37,10 @@ def write_rows(path: Path, *blocks: int) -> ListingShard:
     with ListingWriter(path, NAMES, (2, 1), QUESTION) as writer:
         for part in np.split(rows, np.cumsum(blocks)[:-1]):
             writer.write(np.stack((part % 3, part // 3 % 3), axis=1), part[:, None] % 3)
-    assert writer.shard is not None
-    assert writer.rows == sum(blocks)
-    return writer.shard
+    (shard,) = writer.shards
+    assert shard.rows == sum(blocks)
+    assert shard.path == f"{path}-0.parquet"
+    return shard
 
 
 def write_all(path: Path, shards: list[ListingShard], **changes: Any) -> dict[str, Any]:
@@ -52,7 +56,7 @@ def small_store(path: Path, labels_u: Any = None, labels_v: Any = None) -> Graph
 
 
 def test_rows_are_written_with_names_and_what_they_answer(tmp_path: Path) -> None:
-    shard = write_rows(tmp_path / "x.parquet", 3, 2)
+    shard = write_rows(tmp_path / "x", 3, 2)
     table = pq.read_table(shard.path)
     assert table.to_pylist()[:2] == [{"u": ["a", "a"], "v": [10]}, {"u": ["b", "a"], "v": [20]}]
     assert str(table.schema.field("u").type).startswith("fixed_size_list<element: string not null>[2]")
@@ -62,14 +66,43 @@ def test_rows_are_written_with_names_and_what_they_answer(tmp_path: Path) -> Non
     check_listing_shard(shard)
 
 
+def test_threads_write_files_of_their_own(tmp_path: Path) -> None:
+    barrier = threading.Barrier(3, timeout=30)
+
+    def write(worker: int) -> None:
+        rows = np.full((5, 1), worker, np.int32)
+        for _ in range(4):
+            writer.write(np.hstack((rows, rows)), rows)
+
+    slow = pq.ParquetWriter.write_table
+
+    def wait(self: Any, table: pa.Table) -> None:
+        if not barrier.broken:
+            with suppress(threading.BrokenBarrierError):
+                barrier.wait()
+            barrier.abort()
+        slow(self, table)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pq.ParquetWriter, "write_table", wait)
+        with ListingWriter(tmp_path / "x", NAMES, (2, 1), QUESTION) as writer, ThreadPoolExecutor(3) as pool:
+            list(pool.map(write, range(3)))
+    assert len(writer.shards) == 3
+    for shard in writer.shards:
+        check_listing_shard(shard)
+    tables = [pq.read_table(shard.path) for shard in writer.shards]
+    assert sorted(pa.concat_tables(tables).column("v").to_pylist()) == [[10]] * 20 + [[20]] * 20 + [[30]] * 20
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 def test_nothing_is_left_without_rows_or_after_a_failure(tmp_path: Path) -> None:
-    with ListingWriter(tmp_path / "x.parquet", NAMES, (2, 1), QUESTION) as writer:
+    with ListingWriter(tmp_path / "x", NAMES, (2, 1), QUESTION) as writer:
         pass
-    assert writer.shard is None
+    assert writer.shards == ()
     row = np.zeros((1, 2), np.int32), np.zeros((1, 1), np.int32)
 
     def fail() -> None:
-        with ListingWriter(tmp_path / "x.parquet", NAMES, (2, 1), QUESTION) as writer:
+        with ListingWriter(tmp_path / "x", NAMES, (2, 1), QUESTION) as writer:
             writer.write(*row)
             raise RuntimeError("on purpose")
 
@@ -82,7 +115,7 @@ def test_a_writer_whose_directory_went_stops(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     row = np.zeros((1, 2), np.int32), np.zeros((1, 1), np.int32)
-    writer = ListingWriter(run / "x.parquet", NAMES, (2, 1), QUESTION)
+    writer = ListingWriter(run / "x", NAMES, (2, 1), QUESTION)
 
     def write() -> None:
         with writer:
@@ -90,7 +123,7 @@ def test_a_writer_whose_directory_went_stops(tmp_path: Path) -> None:
             run.rename(tmp_path / "gone")
             writer.write(*row)
 
-    with pytest.raises(StoreError, match="was removed"):
+    with pytest.raises(StoreError, match="is not there; the listing"):
         write()
 
 
@@ -99,13 +132,13 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
-    with pytest.raises(StoreError, match=r"x.parquet: rows cannot be written \(No space left on device\)"):
-        write_rows(tmp_path / "x.parquet", 3)
+    with pytest.raises(StoreError, match=r"x: rows cannot be written \(No space left on device\)"):
+        write_rows(tmp_path / "x", 3)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_shards_are_checked(tmp_path: Path) -> None:
-    shard = write_rows(tmp_path / "x.parquet", 3)
+    shard = write_rows(tmp_path / "x", 3)
     with pytest.raises(StoreError, match="has 3 rows; expected 4"):
         check_listing_shard(ListingShard(shard.path, shard.checksum, 4))
     content = bytearray(Path(shard.path).read_bytes())
@@ -127,8 +160,8 @@ def test_a_listing_has_the_first_rows_of_its_shards(
 ) -> None:
     (tmp_path / "shards").mkdir()
     shards = [
-        write_rows(tmp_path / "shards" / "1.parquet", 3, 2),
-        write_rows(tmp_path / "shards" / "2.parquet", 2),
+        write_rows(tmp_path / "shards" / "1", 3, 2),
+        write_rows(tmp_path / "shards" / "2", 2),
     ]
     every = pq.read_table(shards[0].path).to_pylist() + pq.read_table(shards[1].path).to_pylist()
     out = tmp_path / "out"
@@ -153,8 +186,8 @@ def test_a_listing_of_nothing_has_its_columns(tmp_path: Path) -> None:
 
 def test_a_listing_that_fails_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
-    shard = write_rows(tmp_path / "shards" / "1.parquet", 3)
-    lost = ListingShard(str(tmp_path / "shards" / "2.parquet"), "", 3)
+    shard = write_rows(tmp_path / "shards" / "1", 3)
+    lost = ListingShard(str(tmp_path / "shards" / "2"), "", 3)
     with pytest.raises(StoreError, match="the listing cannot be written"):
         write_all(tmp_path / "out", [shard, lost])
     assert [path.name for path in tmp_path.iterdir()] == ["shards"]
@@ -163,7 +196,7 @@ def test_a_listing_that_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_a_listing_replaces_only_a_listing(tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     write_all(tmp_path / "out", [])
-    shard = write_rows(tmp_path / "shards" / "1.parquet", 3)
+    shard = write_rows(tmp_path / "shards" / "1", 3)
     with pytest.raises(StoreError, match="exists already"):
         write_all(tmp_path / "out", [shard], keep_shards=True)
     write_all(tmp_path / "out", [shard], keep_shards=True, overwrite=True)
@@ -181,14 +214,15 @@ def test_a_listing_replaces_only_a_listing(tmp_path: Path) -> None:
 
 
 def test_rows_are_compared_as_often_as_they_come(tmp_path: Path) -> None:
-    once = write_rows(tmp_path / "once.parquet", 9)
-    other_order = write_rows(tmp_path / "other.parquet", 4, 5)
-    twice = write_rows(tmp_path / "twice.parquet", 9, 9)
-    assert count_missing_rows(once.path, other_order.path) == 0
-    assert count_missing_rows(twice.path, once.path) == 9
-    assert count_missing_rows(once.path, twice.path) == 0
+    once = write_rows(tmp_path / "once", 9)
+    other_order = write_rows(tmp_path / "other", 4, 5)
+    twice = write_rows(tmp_path / "twice", 9, 9)
+    assert count_missing_rows([once.path], [other_order.path]) == 0
+    assert count_missing_rows([once.path, other_order.path], [once.path]) == 9
+    assert count_missing_rows([twice.path], [once.path]) == 9
+    assert count_missing_rows([once.path], [twice.path]) == 0
     with pytest.raises(StoreError, match="cannot be compared"):
-        count_missing_rows(once.path, tmp_path / "none.parquet")
+        count_missing_rows([once.path], [str(tmp_path / "none.parquet")])
 
 
 def test_labels_become_ids_and_names(tmp_path: Path) -> None:

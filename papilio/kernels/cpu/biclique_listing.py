@@ -45,7 +45,7 @@ MOST_ROWS = 1 << 31
 
 RowSink = Callable[[NDArray[np.int32], NDArray[np.int32]], None]
 """Takes rows, one biclique in each: positions of the vertices of U, shape (k, p), and of V, shape (k, q), rising in
-each row. The arrays are used again after the call."""
+each row. Called by any thread; the arrays are used again after the call."""
 
 
 def drop_rows(u: NDArray[np.int32], v: NDArray[np.int32]) -> None:
@@ -178,14 +178,14 @@ class _Outlet:
         with self._lock:
             if self._limit is not None:
                 n = min(n, self._limit - self.rows)
-            if n == 0:
-                return
-            lefts, rights = block.lefts[:n], block.rights[:n]
-            if held.size:
-                rights = np.sort(np.hstack((rights, np.broadcast_to(held, (n, held.size)))), axis=1)
-            self._sink(*((rights, lefts) if self._prepared.swapped else (lefts, rights)))
             self.rows += n
             self.full = self.rows == self._limit
+        if n == 0:
+            return
+        lefts, rights = block.lefts[:n], block.rights[:n]
+        if held.size:
+            rights = np.sort(np.hstack((rights, np.broadcast_to(held, (n, held.size)))), axis=1)
+        self._sink(*((rights, lefts) if self._prepared.swapped else (lefts, rights)))
 
 
 class BicliqueLister:
@@ -283,7 +283,7 @@ class BicliqueLister:
         bounds, cut
             As for :meth:`papilio.kernels.engine.Engine.run`.
         sink : callable
-            Gets every row once, in blocks; never called by two threads at once. What it raises ends the run.
+            Gets every row once, in blocks, from any thread. What it raises ends the run.
 
         Returns
         -------
