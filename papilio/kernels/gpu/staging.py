@@ -27,9 +27,11 @@ _THREADS = 6
 def copy_to_device(host: NDArray[Any]) -> Any:
     """Return a copy of ``host``, of the same shape and dtype, on the current device; complete on return.
 
+    What is on the device already stays as it is.
+
     Takes 96 MiB of pinned memory for arrays of 64 MiB or more, which CuPy's pool keeps for the next copy.
     """
-    if host.nbytes < _LEAST_BYTES:
+    if not isinstance(host, np.ndarray) or host.nbytes < _LEAST_BYTES:
         return cupy.asarray(host)
     device = cupy.empty(host.shape, host.dtype)
     source = np.ascontiguousarray(host).reshape(-1).view(np.uint8)
