@@ -58,6 +58,8 @@ class Around(NamedTuple):
         Columns that a later child shares with the child at hand; all 0 between children.
     met, slot : ndarray of int32, shape (most children,)
         Children met; and 1 + number of each among the candidates, 0 for others.
+    number : ndarray of int32, shape (largest degree + 1,)
+        1 + number of each column among those of the child at hand, 0 for others.
     bits : ndarray of uint64, shape (half of the largest sum of shared columns + 1,)
         Around a dense root, the columns of each child.
     dense : ndarray of int64, shape (3,)
@@ -74,6 +76,7 @@ class Around(NamedTuple):
     shared: Ids32
     met: Ids32
     slot: Ids32
+    number: Ids32
     bits: Words
     dense: Ints
 
@@ -95,6 +98,7 @@ def make_around(graph: LeftGraph) -> Around:
         np.zeros(kids, np.int32),
         np.empty(kids + 1, np.int32),
         np.zeros(kids, np.int32),
+        np.zeros(degree + 1, np.int32),
         np.empty(entries // DENSE_GAIN + 1, np.uint64),
         np.zeros(3, np.int64),
     )
@@ -208,13 +212,45 @@ def _intersect_rows(around: Around, kid: int, least: int) -> tuple[int, int]:
 
 @compiled
 def set_bits(around: Around, kid: int, n: int, n_words: int, rows: Words) -> None:
-    """Write the row of each candidate: bit j for the j-th column of ``kid``; the counts go back to 0."""
+    """Write the row of each candidate: bit j for the j-th column of ``kid``; the counts go back to 0.
+
+    Either the columns of the child are walked, or those of the candidates: whichever are fewer entries.
+    """
+    rows[: n * n_words] = 0
+    first, end = around.kid_ptr[kid], around.kid_ptr[kid + 1]
+    walked = 0
+    for at in range(first, end):
+        column = around.kid_columns[at]
+        walked += around.column_ptr[column + 1] - around.cursor[column]
+    for i in range(n):
+        kid_at = around.met[i]
+        around.shared[kid_at] = 0
+        walked -= around.kid_ptr[kid_at + 1] - around.kid_ptr[kid_at]
+    if walked > 0:
+        _set_by_candidate(around, first, end, n, n_words, rows)
+    else:
+        _set_by_column(around, first, end, n, n_words, rows)
+
+
+@compiled
+def _set_by_candidate(around: Around, first: int, end: int, n: int, n_words: int, rows: Words) -> None:
+    for at in range(first, end):
+        around.number[around.kid_columns[at]] = at - first + 1
+    for i in range(n):
+        other = around.met[i]
+        for at in range(around.kid_ptr[other], around.kid_ptr[other + 1]):
+            number = around.number[around.kid_columns[at]]
+            if number:
+                rows[i * n_words + ((number - 1) >> 6)] |= ONE << np.uint64((number - 1) & 63)
+    for at in range(first, end):
+        around.number[around.kid_columns[at]] = 0
+
+
+@compiled
+def _set_by_column(around: Around, first: int, end: int, n: int, n_words: int, rows: Words) -> None:
     for i in range(n):
         around.slot[around.met[i]] = i + 1
-        around.shared[around.met[i]] = 0
-    rows[: n * n_words] = 0
-    first = around.kid_ptr[kid]
-    for at in range(first, around.kid_ptr[kid + 1]):
+    for at in range(first, end):
         column = around.kid_columns[at]
         word, bit = (at - first) >> 6, ONE << np.uint64((at - first) & 63)
         for place in range(around.cursor[column], around.column_ptr[column + 1]):
