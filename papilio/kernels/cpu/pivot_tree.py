@@ -39,6 +39,7 @@ _ROWS = 0
 _COLUMNS = 1
 _UPPER = np.uint64(32)
 _ZERO = np.uint64(0)
+_NONE = 1 << 20
 
 Limits = tuple[int, int, int, int]
 """Least and most rows, least and most columns of the sub-matrices that matter."""
@@ -85,35 +86,30 @@ def add_key(table: LeafTable, held: int, free: int, held_columns: int, free_colu
 
 
 @compiled
-def _scan_word(
-    rows: Words, columns: Words, left: np.uint64, right: np.uint64
-) -> tuple[Any, Any, int, int, int]:
-    """Take out the rows and columns without gaps; return what remains, and the pivot: its gaps, number and side.
+def _scan_word(rows: Words, columns: Words, left: np.uint64, right: np.uint64) -> tuple[Any, Any, int, int]:
+    """Take out the rows and columns without gaps; return what remains, and the pivot: its side and number.
 
-    Rows without gaps are in every column, and columns without gaps in every row, so that one round finds all.
+    Rows without gaps are in every column, and columns without gaps in every row, so that one round finds all. The
+    least of (gaps, side, number) in one word is the pivot: there are no branches to be mispredicted.
     """
-    best, pivot, side = 65, 0, _ROWS
-    rest = left
+    best = _NONE
+    kept_left, rest = left, left
     while rest:
         i = lowest_bit(rest)
         bit = rest & (~rest + ONE)
         rest ^= bit
-        gaps = popcount(right & ~rows[i])
-        if gaps == 0:
-            left ^= bit
-        elif gaps < best:
-            best, pivot = gaps, i
-    rest = right
+        gaps = popcount(right & ~rows[np.uint64(i)])
+        kept_left ^= bit if gaps == 0 else _ZERO
+        best = min(best, _NONE if gaps == 0 else gaps << 7 | i)
+    kept_right, rest = right, right
     while rest:
         i = lowest_bit(rest)
         bit = rest & (~rest + ONE)
         rest ^= bit
-        gaps = popcount(left & ~columns[i])
-        if gaps == 0:
-            right ^= bit
-        elif gaps < best:
-            best, pivot, side = gaps, i, _COLUMNS
-    return left, right, best, pivot, side
+        gaps = popcount(left & ~columns[np.uint64(i)])
+        kept_right ^= bit if gaps == 0 else _ZERO
+        best = min(best, _NONE if gaps == 0 else gaps << 7 | _COLUMNS << 6 | i)
+    return kept_left, kept_right, best >> 6 & 1, best & 63
 
 
 @compiled
@@ -158,7 +154,7 @@ def pivot_word(
                 left, pl, n_left = _ZERO, 0, 0
             elif hr == most_right:
                 right, pr, n_right = _ZERO, 0, 0
-            left, right, _, pivot, side = _scan_word(stack.rows, stack.columns, left, right)
+            left, right, side, pivot = _scan_word(stack.rows, stack.columns, left, right)
             pl += n_left - popcount(left)
             pr += n_right - popcount(right)
             if left:
