@@ -50,7 +50,8 @@ MovieLens-1M, 5.5e11 on R-MAT.
 
 Bicliques: predicted set operations, which leave out how deep the search goes. CPU: 1.3e6 (all sizes of marvel) to 6e7
 (three by any of youtube-groupmemberships) per second and thread. GPU: the CPU's rate by the ratio of set
-operations per second of both, not measured as a whole."""
+operations per second of both, not measured as a whole. Listings: set operations and rows; 2e6 to 1e7 per second and
+thread, nine tenths of the time for writing them."""
 
 _FALLBACK = {"cpu": WorkRate("units", 1.0e8, _CPU_SHARE), "gpu": WorkRate("units", 5.0e10, _GPU_SHARE)}
 

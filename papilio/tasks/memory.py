@@ -34,6 +34,12 @@ _SEARCH_BYTES = 32 << 20
 _DEVICE_SEARCH_BYTES = 2 << 30
 """What a device searches bicliques in: local matrices, stacks and tables of all its blocks."""
 
+_ROWS_BYTES = 32 << 20
+"""What one thread of a listing holds: a block of rows, their names, and the file that it writes."""
+
+_NAME_BYTES = 24
+"""Name of a vertex in a listing, and the column of labels that it is read from."""
+
 _ID = 4
 _OFFSET = 8
 _COUNT = 8
@@ -114,6 +120,7 @@ def _predict_biclique(job: JobSpec, engine: EngineName, threads: int) -> MemoryF
     index      both directions, and a place in the other row per entry, twice while the core is cut out; an order, an
                offset and a count for each vertex; the pairs twice while they are laid out
     search     tables and a stack for each thread, or once on a device
+    listing    rows on their way to a file for each thread, a name for each vertex
     """
     vertices, edges = job.n_u + job.n_v, job.n_edges
     graph = edges * (2 * _ID + (1 if job.signed else 0))
@@ -122,6 +129,8 @@ def _predict_biclique(job: JobSpec, engine: EngineName, threads: int) -> MemoryF
     vectors = job.vector_entries * _COUNT
     client = _PROCESS_BYTES["cpu"] + 3 * vectors
     host = _PROCESS_BYTES[engine] + graph + index + pairs
+    if job.listing is not None:
+        host += threads * _ROWS_BYTES + 2 * vertices * _NAME_BYTES
     if engine == "gpu":
         device = _CONTEXT_BYTES + graph + index + pairs // 2 + _DEVICE_SEARCH_BYTES + 2 * vectors
         return MemoryForecast(host + 2 * vectors, device, client)

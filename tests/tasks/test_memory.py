@@ -8,7 +8,7 @@ import pytest
 
 from papilio.errors import CapacityError
 from papilio.kernels.engine import load_engine
-from papilio.motifs import Biclique
+from papilio.motifs import Biclique, Listing
 from papilio.tasks.memory import predict_memory, require_memory
 from tests.strategies import planted_graph
 from tests.tasks.fakes import make_job, make_worker
@@ -22,6 +22,8 @@ def test_bicliques_are_given_room_for_pairs_of_vertices() -> None:
     assert cpu.device_bytes == 0 < more_threads.host_bytes - cpu.host_bytes
     vertex = predict_memory(make_job(**sizes, motif=Biclique(3, 3), per="vertex"), "cpu", 1)
     assert vertex.host_bytes > cpu.host_bytes
+    listing = predict_memory(make_job(**sizes, motif=Biclique(3, 3), listing=Listing(5)), "cpu", 1)
+    assert listing.host_bytes > cpu.host_bytes + 2 * 10**5 * 8 + (4 << 20)
     gpu = predict_memory(one, "gpu")
     assert gpu.device_bytes > 2 << 30
     worker = make_worker(memory_bytes=1 << 42, gpu="GPU", gpu_memory_bytes=1 << 30, gpu_missing=None)
