@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from math import comb
@@ -17,74 +12,38 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 import papilio
-from papilio.cli import main
 from papilio.cluster.events import Event, LeaseFinished
 from papilio.errors import ExecutionError, InputError, StoreError, TilingError, UnsupportedError
 from papilio.motifs import Listing
 from papilio.partitioning import lease_policy
 from papilio.storage.listings import ListingShard
-from papilio.storage.store import write_store
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.job import JobSpec, LeaseTask
 from papilio.tasks.listing import ListingFold, make_fold
 from papilio.tasks.run import LeaseResult
-from tests.conftest import ROOT
-from tests.strategies import planted_graph
+from tests.listings import rows_of, write_many, write_women
 from tests.tasks.fakes import make_job, plan_of
-
-Run = Callable[..., tuple[int, str, str]]
-
-HERE = ("--cluster", "inline")
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*args: object) -> tuple[int, str, str]:
-        before = signal.getsignal(signal.SIGTERM)
-        with pytest.raises(SystemExit) as caught:
-            main([str(arg) for arg in args])
-        signal.signal(signal.SIGTERM, before)
-        written = capsys.readouterr()
-        assert isinstance(caught.value.code, int)
-        return caught.value.code, written.out, written.err
-
-    return call
 
 
 @pytest.fixture(scope="module")
 def women(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> Path:
     """The Southern Women graph, with women and events as labels."""
-    plain = papilio.convert(
-        example_data / "southern-women.txt.gz", tmp_path_factory.mktemp("women") / "plain"
-    )
-    path = tmp_path_factory.mktemp("women") / "graph"
-    labels_u = [f"woman {i}" for i in range(plain.n_u)]
-    write_store(path, plain.read(), provenance={}, labels_u=labels_u, labels_v=np.arange(plain.n_v) + 100)
-    return path
+    return write_women(example_data, tmp_path_factory.mktemp("women"))
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph whose listing has several leases of half a millisecond."""
-    path = tmp_path_factory.mktemp("many") / "graph"
-    write_store(path, planted_graph(7, 100, 100, 6, 10, 500, 0.1), provenance={})
-    return path
+    return write_many(tmp_path_factory.mktemp("many"))
 
 
 @pytest.fixture
 def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 0.0005)
     monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 0.0005)
-
-
-def rows_of(path: str | Path | None) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    assert path is not None
-    table = pq.read_table(path)
-    return [(tuple(row["u"]), tuple(row["v"])) for row in table.to_pylist()]
 
 
 def neighbours_of(path: Path) -> dict[int, set[int]]:
@@ -221,45 +180,6 @@ def test_a_job_goes_on_where_it_ended(many: Path, tmp_path: Path, limit: int | N
     assert again_result.reused
     assert rows_of(tmp_path / "copy") == rows
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "job", "out"]
-
-
-SLOW_LEASES = """
-import time
-import papilio.partitioning.lease_policy as policy
-from papilio.kernels.cpu.biclique_listing import BicliqueLister
-policy.SHORTEST_LEASE_S = policy.MAX_LEASE_S = 0.0005
-run = BicliqueLister.run
-def run_slowly(*args, **options):
-    time.sleep(0.05)
-    return run(*args, **options)
-BicliqueLister.run = run_slowly
-from papilio.cli import main
-main()
-"""
-"""The command with leases that take at least 50 ms."""
-
-
-def test_a_listing_that_is_killed_goes_on(many: Path, tmp_path: Path) -> None:
-    asked = ["enumerate", "biclique", many, "-p", 3, "-q", 3, "--no-limit", *HERE]
-    asked += ["--output", tmp_path / "out", "--job", tmp_path / "job"]
-    process = subprocess.Popen([sys.executable, "-c", SLOW_LEASES, *map(str, asked)], cwd=ROOT)
-    shards = tmp_path / "job" / "shards" / "1"
-    deadline = time.monotonic() + 60
-    while not shards.is_dir() or len(list(shards.iterdir())) < 2:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    process.kill()
-    process.wait()
-    assert not (tmp_path / "out").exists()
-    before = papilio.open_job(tmp_path / "job").status()
-    assert before.state == "interrupted"
-    assert before.leases >= 1
-    result = papilio.resume_job(tmp_path / "job")
-    rows = rows_of(tmp_path / "out")
-    assert len(rows) == len(set(rows)) == papilio.count(many, papilio.Biclique(3, 3), engine="cpu").count
-    assert result.leases_before == before.leases
-    assert papilio.verify_job(tmp_path / "job")[0].count == len(rows)
 
 
 @pytest.mark.usefixtures("short_leases")
@@ -430,63 +350,6 @@ def test_the_fold_refuses_what_does_not_fit(tmp_path: Path) -> None:
     assert not fold.is_full
     with pytest.raises(TilingError, match="never finished"):
         fold.finish()
-
-
-def test_the_command_lists(women: Path, tmp_path: Path, run: Run) -> None:
-    out = tmp_path / "out"
-    asked = ("enumerate", "biclique", women, "-p", 3, "-q", 4, *HERE)
-    code, said, err = run(*asked, "--no-limit", "--output", out, "--with-u", "woman 2", "--with-v", 104)
-    assert (code, said) == (0, f"{out}\n"), err
-    assert f"biclique (3, 4): {len(rows_of(out))} listed in 1 file" in err
-    assert "limit" not in err
-    code, said, err = run(*asked, "--limit", "1e1", "--output", tmp_path / "ten", "--json")
-    data = json.loads(said)
-    assert (code, data["count"], data["limit_reached"], data["files"]) == (0, 10, True, 1)
-    assert (data["output"], data["engine"]) == (str(tmp_path / "ten"), "cpu")
-    job = tmp_path / "job"
-    code, said, err = run(*asked, "--limit", 5, "--output", tmp_path / "five", "--job", job)
-    assert code == 0, err
-    assert "the limit of 5 was reached, there may be more: papilio count biclique" in err
-    assert "-p 3 -q 4 says how many" in err
-    assert "listing of biclique (3, 4), up to 5 in" in run("status", job)[1]
-    assert "listing of biclique (3, 4), up to 5  " in run("jobs", tmp_path)[1]
-    code, said, err = run("verify", job, "--sample", 1)
-    assert (code, said) == (0, "5\n")
-    assert "leases: 1, which reach the limit" in err
-    assert "nothing was listed now" in run("resume", job)[2]
-
-
-def test_the_command_plans(women: Path, run: Run) -> None:
-    asked = ("enumerate", "biclique", women, "-p", 3, "-q", 4, "--dry-run", *HERE)
-    code, out, err = run(*asked)
-    assert code == 0, err
-    assert "question    listing of biclique (3, 4), all" in out
-    assert "bicliques are listed on CPUs" in out
-    assert json.loads(run(*asked, "--limit", 3, "--json")[1])["job"]["listing"]["limit"] == 3
-
-
-@pytest.mark.parametrize(
-    ("flags", "code", "message"),
-    [
-        (["-p", 3, "-q", 4, "--output", "x"], 2, "give --limit N, or --no-limit for all of them"),
-        (["-p", 3, "-q", 4, "--limit", 3], 2, "give --output DIR"),
-        (["-p", 3, "-q", 4, "--limit", 3, "--no-limit"], 2, "--limit 3 and --no-limit contradict"),
-        (["-p", 3, "--limit", 3], 2, "a listing needs -q with a number"),
-        (["--limit", 3], 2, "a listing needs -p and -q with a number"),
-        (
-            ["-p", 3, "-q", 4, "--limit", 3, "--output", "x", "--engine", "gpu"],
-            4,
-            "bicliques are listed on CPUs",
-        ),
-    ],
-)
-def test_the_command_says_what_is_missing(
-    women: Path, run: Run, flags: list[object], code: int, message: str
-) -> None:
-    found, out, err = run("enumerate", "biclique", women, *flags, *HERE)
-    assert (found, out) == (code, ""), err
-    assert message in err
-    assert "butterfly cannot be listed" in run("enumerate", "butterfly", women, "--limit", 3)[2]
 
 
 def test_more_rows_than_anybody_wants_end_at_the_limit(tmp_path: Path) -> None:

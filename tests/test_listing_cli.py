@@ -1,0 +1,138 @@
+"""Listings from the command line: what it prints, what it refuses, and a process that is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import papilio
+from papilio.cli import main
+from tests.conftest import ROOT
+from tests.listings import rows_of, write_many, write_women
+
+Run = Callable[..., tuple[int, str, str]]
+
+HERE = ("--cluster", "inline")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*args: object) -> tuple[int, str, str]:
+        before = signal.getsignal(signal.SIGTERM)
+        with pytest.raises(SystemExit) as caught:
+            main([str(arg) for arg in args])
+        signal.signal(signal.SIGTERM, before)
+        written = capsys.readouterr()
+        assert isinstance(caught.value.code, int)
+        return caught.value.code, written.out, written.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def women(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> Path:
+    return write_women(example_data, tmp_path_factory.mktemp("women"))
+
+
+def test_the_command_lists(women: Path, tmp_path: Path, run: Run) -> None:
+    out = tmp_path / "out"
+    asked = ("enumerate", "biclique", women, "-p", 3, "-q", 4, *HERE)
+    code, said, err = run(*asked, "--no-limit", "--output", out, "--with-u", "woman 2", "--with-v", 104)
+    assert (code, said) == (0, f"{out}\n"), err
+    assert f"biclique (3, 4): {len(rows_of(out))} listed in 1 file" in err
+    assert "limit" not in err
+    code, said, err = run(*asked, "--limit", "1e1", "--output", tmp_path / "ten", "--json")
+    data = json.loads(said)
+    assert (code, data["count"], data["limit_reached"], data["files"]) == (0, 10, True, 1)
+    assert (data["output"], data["engine"]) == (str(tmp_path / "ten"), "cpu")
+    job = tmp_path / "job"
+    code, said, err = run(*asked, "--limit", 5, "--output", tmp_path / "five", "--job", job)
+    assert code == 0, err
+    assert "the limit of 5 was reached, there may be more: papilio count biclique" in err
+    assert "-p 3 -q 4 says how many" in err
+    assert "listing of biclique (3, 4), up to 5 in" in run("status", job)[1]
+    assert "listing of biclique (3, 4), up to 5  " in run("jobs", tmp_path)[1]
+    code, said, err = run("verify", job, "--sample", 1)
+    assert (code, said) == (0, "5\n")
+    assert "leases: 1, which reach the limit" in err
+    assert "nothing was listed now" in run("resume", job)[2]
+
+
+def test_the_command_plans(women: Path, run: Run) -> None:
+    asked = ("enumerate", "biclique", women, "-p", 3, "-q", 4, "--dry-run", *HERE)
+    code, out, err = run(*asked)
+    assert code == 0, err
+    assert "question    listing of biclique (3, 4), all" in out
+    assert "bicliques are listed on CPUs" in out
+    assert json.loads(run(*asked, "--limit", 3, "--json")[1])["job"]["listing"]["limit"] == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (["-p", 3, "-q", 4, "--output", "x"], 2, "give --limit N, or --no-limit for all of them"),
+        (["-p", 3, "-q", 4, "--limit", 3], 2, "give --output DIR"),
+        (["-p", 3, "-q", 4, "--limit", 3, "--no-limit"], 2, "--limit 3 and --no-limit contradict"),
+        (["-p", 3, "--limit", 3], 2, "a listing needs -q with a number"),
+        (["--limit", 3], 2, "a listing needs -p and -q with a number"),
+        (
+            ["-p", 3, "-q", 4, "--limit", 3, "--output", "x", "--engine", "gpu"],
+            4,
+            "bicliques are listed on CPUs",
+        ),
+    ],
+)
+def test_the_command_says_what_is_missing(
+    women: Path, run: Run, flags: list[object], code: int, message: str
+) -> None:
+    found, out, err = run("enumerate", "biclique", women, *flags, *HERE)
+    assert (found, out) == (code, ""), err
+    assert message in err
+    assert "butterfly cannot be listed" in run("enumerate", "butterfly", women, "--limit", 3)[2]
+
+
+SLOW_LEASES = """
+import time
+import papilio.partitioning.lease_policy as policy
+from papilio.kernels.cpu.biclique_listing import BicliqueLister
+policy.SHORTEST_LEASE_S = policy.MAX_LEASE_S = 0.0005
+run = BicliqueLister.run
+def run_slowly(*args, **options):
+    time.sleep(0.05)
+    return run(*args, **options)
+BicliqueLister.run = run_slowly
+from papilio.cli import main
+main()
+"""
+"""The command with leases that take at least 50 ms."""
+
+
+def test_a_listing_that_is_killed_goes_on(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    many = write_many(tmp_path_factory.mktemp("many"))
+    asked = ["enumerate", "biclique", many, "-p", 3, "-q", 3, "--no-limit", *HERE]
+    asked += ["--output", tmp_path / "out", "--job", tmp_path / "job"]
+    process = subprocess.Popen([sys.executable, "-c", SLOW_LEASES, *map(str, asked)], cwd=ROOT)
+    shards = tmp_path / "job" / "shards" / "1"
+    deadline = time.monotonic() + 60
+    while not shards.is_dir() or len(list(shards.iterdir())) < 2:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    assert not (tmp_path / "out").exists()
+    before = papilio.open_job(tmp_path / "job").status()
+    assert before.state == "interrupted"
+    assert before.leases >= 1
+    result = papilio.resume_job(tmp_path / "job")
+    rows = rows_of(tmp_path / "out")
+    assert len(rows) == len(set(rows)) == papilio.count(many, papilio.Biclique(3, 3), engine="cpu").count
+    assert result.leases_before == before.leases
+    assert papilio.verify_job(tmp_path / "job")[0].count == len(rows)
