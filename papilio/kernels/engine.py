@@ -33,6 +33,7 @@ __all__ = [
     "EngineName",
     "Partial",
     "Prepared",
+    "decisions_of",
     "fold_partials",
     "load_engine",
     "load_lister",
@@ -144,7 +145,11 @@ def require_request(engine: str, motif_type: type[Motif], graph: object, motif: 
 
 
 class Prepared(Protocol):
-    """A graph in the form that one engine's kernels need; made by :meth:`Engine.prepare`, opaque otherwise."""
+    """A graph in the form that one engine's kernels need; made by :meth:`Engine.prepare`, opaque otherwise.
+
+    Where the engine had a choice, ``decisions`` (tuple of (str, str)) says what it decided and why; see
+    :func:`decisions_of`.
+    """
 
     @property
     def n_items(self) -> int:
@@ -155,6 +160,11 @@ class Prepared(Protocol):
     def nbytes(self) -> int:
         """Bytes held (host memory for ``cpu``, device memory for ``gpu``)."""
         ...
+
+
+def decisions_of(prepared: Prepared) -> tuple[tuple[str, str], ...]:
+    """Return what the engine decided as it prepared a graph, with its reasons; nothing where it had no choice."""
+    return getattr(prepared, "decisions", ())
 
 
 class Engine(Protocol):

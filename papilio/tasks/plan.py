@@ -274,6 +274,8 @@ def make_plan(
         "strategy replicate",
         f"the whole graph needs about {peak / 2**30:.2f} GiB of {kind} memory, which every worker has",
     )
+    for what, reason in report.decisions:
+        decide(what, reason)
     vector_s = 8 * job.vector_entries / VECTOR_BYTES_PER_S
     lengths = choose_lengths(table.total / speed / n_workers, vector_s)
     min_work = int(lengths.min_s * speed)

@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError, StoreError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import ENGINES, Engine, EngineName, Partial, load_engine, load_lister
+from papilio.kernels.engine import (
+    ENGINES,
+    Engine,
+    EngineName,
+    Partial,
+    decisions_of,
+    load_engine,
+    load_lister,
+)
 from papilio.kernels.gpu.discovery import held_device_bytes, list_gpus
 from papilio.motifs import Biclique, EngineOptions, Granularity, Listing
 from papilio.partitioning.rates import predict_speed
@@ -147,6 +155,8 @@ class PrepareReport:
         ``read`` and ``prepare``; 0 when the graph was prepared already.
     peak_bytes : int
         Largest host memory of the process so far.
+    decisions : tuple of (str, str)
+        What the engine decided, and why.
     """
 
     worker: str
@@ -158,6 +168,7 @@ class PrepareReport:
     prepared_bytes: int
     seconds: dict[str, float]
     peak_bytes: int
+    decisions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -327,6 +338,7 @@ def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
         prepared_bytes=int(prepared.nbytes),
         seconds=seconds,
         peak_bytes=peak_memory_bytes(),
+        decisions=decisions_of(prepared),
     )
 
 

@@ -15,8 +15,8 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu import biclique
 from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
 from papilio.kernels.cpu.biclique_local import make_around, open_root
-from papilio.kernels.engine import load_engine
-from papilio.motifs import Biclique
+from papilio.kernels.engine import decisions_of, load_engine
+from papilio.motifs import Biclique, Granularity
 from tests.oracle_biclique import count_all, count_bicliques
 from tests.strategies import (
     bipartite_graphs,
@@ -183,3 +183,29 @@ def test_dense_roots_are_searched_by_intersection_and_count_alike() -> None:
         partial = engine.run(prepared, 0, prepared.n_items)
         assert partial.total == total
         assert sum(partial.vectors["u"].tolist()) == sum(partial.vectors["v"].tolist()) == 3 * total
+
+
+@pytest.mark.parametrize(
+    ("motif", "per", "options", "expected"),
+    [
+        (Biclique(1, 3), "total", {}, [("no search", "every size that is asked for has a closed form")]),
+        (Biclique(2, 3), "total", {}, [("layer U anchored", "only two"), ("pairs counted", "all that is asked")]),
+        (Biclique(3, 2), "vertex", {}, [("layer V anchored", "only two"), ("algorithm enumerate", "knows the")]),
+        (Biclique(3), "total", {}, [("layer U anchored", "given size"), ("algorithm enumerate", "one level deep")]),
+        (Biclique(), "total", {}, [("layer U anchored", "no more wedges"), ("algorithm pivot", "many sizes")]),
+        (Biclique(5, 5), "total", {}, [("layer U anchored", "no more"), ("algorithms enumerate and pivot", "neither")]),
+        (
+            Biclique(3, 3), "total", {"anchor": "v", "algorithm": "pivot"},
+            [("layer V anchored", "asked for"), ("algorithm pivot", "asked for")],
+        ),
+    ],
+)  # fmt: skip
+def test_what_was_decided_is_told_with_its_reason(
+    motif: Biclique, per: Granularity, options: dict[str, str], expected: list[tuple[str, str]]
+) -> None:
+    engine: Any = load_engine(motif, "cpu", 1, **options)
+    told = decisions_of(engine.prepare(complete_graph(9, 30), motif, per))
+    assert len(told) == len(expected)
+    for (what, reason), (start, part) in zip(told, expected, strict=True):
+        assert what.startswith(start)
+        assert part in reason

@@ -12,7 +12,7 @@ from papilio.errors import CapacityError, TilingError
 from papilio.partitioning.lease_policy import FAIR_PARTS, SHORTEST_LEASE_S, VECTOR_OVERHEAD
 from papilio.partitioning.rates import work_rate
 from papilio.tasks.memory import predict_memory, require_memory
-from papilio.tasks.plan import VECTOR_BYTES_PER_S, CountPlan, Lease
+from papilio.tasks.plan import VECTOR_BYTES_PER_S, CountPlan, Lease, make_plan
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
 
 RATE = work_rate("butterfly", "cpu").per_second
@@ -86,8 +86,6 @@ def test_validate_refuses_a_gap() -> None:
 
 
 def test_plan_needs_the_cost_table() -> None:
-    from papilio.tasks.plan import make_plan
-
     report = replace(make_report(HEAVY), table=None)
     with pytest.raises(ValueError, match="no cost table"):
         make_plan(make_job(), "cpu", "", (make_worker(),), report, predict_memory(make_job(), "cpu"))
@@ -116,3 +114,11 @@ def test_memory_grows_with_what_is_asked() -> None:
     )
     assert total < vertex < edge
     assert predict_memory(make_job(**sizes), "gpu").device_bytes > 10**7 * 24
+
+
+def test_what_the_engine_decided_is_among_the_decisions() -> None:
+    report = replace(make_report(HEAVY), decisions=(("layer U anchored", "asked for"),))
+    job = make_job()
+    plan = make_plan(job, "cpu", "", (make_worker(),), report, predict_memory(job, "cpu"))
+    assert ("layer U anchored", "asked for") in [(each.what, each.reason) for each in plan.decisions]
+    assert [each.number for each in plan.decisions] == list(range(1, len(plan.decisions) + 1))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique_choices import Choice, explain_choices
 from papilio.kernels.biclique_forms import (
     Cells,
     add_cells,
@@ -60,6 +61,8 @@ class PreparedBicliqueCpu:
         Sizes of U and V.
     stars : dict of str to ndarray of uint64
         The answer for every vertex where p or q is 1; else empty.
+    decisions : tuple of (str, str)
+        What was decided, and why.
     """
 
     index: BicliqueIndex
@@ -70,6 +73,7 @@ class PreparedBicliqueCpu:
     rooms: tuple[int, int, int, int]
     layers: tuple[int, int]
     stars: dict[str, NDArray[np.uint64]]
+    decisions: tuple[Choice, ...]
 
     @property
     def n_items(self) -> int:
@@ -184,7 +188,9 @@ class BicliqueCpu:
         if per == "vertex" and index.closed_cells:
             stars = star_vectors(graph, motif)
         layers = graph.n_u, graph.n_v
-        return PreparedBicliqueCpu(index, left_graph, motif, per, algorithm, rooms, layers, stars)
+        asked = self.anchor, self.algorithm
+        decisions = explain_choices(motif, per, index.sizes, index.swapped, asked, algorithm)
+        return PreparedBicliqueCpu(index, left_graph, motif, per, algorithm, rooms, layers, stars, decisions)
 
     def work(self, prepared: PreparedBicliqueCpu) -> NDArray[np.int64]:
         """Return the estimated set operations of each item, shape (n_items,), heaviest first."""
