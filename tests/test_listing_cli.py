@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import signal
 import subprocess
@@ -136,3 +137,30 @@ def test_a_listing_that_is_killed_goes_on(tmp_path_factory: pytest.TempPathFacto
     assert len(rows) == len(set(rows)) == papilio.count(many, papilio.Biclique(3, 3), engine="cpu").count
     assert result.leases_before == before.leases
     assert papilio.verify_job(tmp_path / "job")[0].count == len(rows)
+
+
+def test_the_page_of_a_listing_says_how_to_ask_again(women: Path, tmp_path: Path, run: Run) -> None:
+    job, out = tmp_path / "job", tmp_path / "out"
+    asked = [
+        "enumerate",
+        "biclique",
+        women,
+        "-p",
+        2,
+        "-q",
+        2,
+        "--limit",
+        7,
+        "--with-u",
+        "woman 2",
+        "--with-v",
+        104,
+    ]
+    assert run(*asked, "--output", out, "--job", job, *HERE)[0] == 0
+    code, _, err = run("report", job, "--no-figures")
+    assert code == 0, err
+    page = html.unescape((job / "report" / "report.html").read_text())
+    assert "Biclique listing" in page
+    assert "listing of biclique (2, 2), up to 7 with vertices u 2 v 4" in page
+    words = "--limit 7 --with-u 'woman 2' --with-v 104"
+    assert f"papilio enumerate biclique {women} -p 2 -q 2 {words} --output {out}" in page

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from papilio.motifs import motif_from_json
+import numpy as np
+
+from papilio.errors import StoreError
+from papilio.motifs import Listing, motif_from_json
 from papilio.reports.figures import Figure, draw_timeline
 from papilio.reports.jobs import JobFacts, SessionTimeline
 from papilio.reports.page import (
@@ -22,6 +26,8 @@ from papilio.reports.page import (
     tiles,
 )
 from papilio.reports.timeline import TimelineMeasures
+from papilio.storage.names import read_names
+from papilio.storage.store import open_store
 from papilio.tasks.plan import Decision
 from papilio.tasks.worker import WorkerInfo
 
@@ -165,11 +171,14 @@ def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
             note(f"This job is {status.state}: what follows is what its ledger holds so far.", warning=True),
         )
     job = None if plan is None else plan.job
-    pairs: list[tuple[str, object]] = [("motif", motif_from_json(status.motif).title), ("per", status.per)]
+    pairs: list[tuple[str, object]] = [("motif", motif_from_json(status.motif).title)]
+    pairs.append(("per", status.per) if status.listing is None else ("asked", status.title))
     if job is not None:
         pairs += graph_pairs(status.source, job.n_u, job.n_v, job.n_edges, status.graph_hash)
     pairs += [("plan", status.plan_key or "not yet made"), ("directory", status.path)]
-    sections = [section("Summary", *parts), section("What was counted", definitions(pairs))]
+    done = "count" if status.listing is None else "listing"
+    question = "What was counted" if status.listing is None else "What was listed"
+    sections = [section("Summary", *parts), section(question, definitions(pairs))]
     if result is not None:
         rows = [(phase, seconds(value)) for phase, value in result.seconds.items()]
         sections.append(
@@ -188,7 +197,7 @@ def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
         sections.append(decisions_section(plan.decisions))
     sections.append(reproduce_section(_command(facts), {"papilio": facts.version}))
     title = (
-        f"{name.capitalize()} count"
+        f"{name.capitalize()} {done}"
         if status.per == "total"
         else f"{name.capitalize()} count per {status.per}"
     )
@@ -201,7 +210,7 @@ def _summary(facts: JobFacts) -> Html:
     pairs: list[tuple[str, object]] = []
     if result is not None:
         pairs += [
-            ("count", f"{result.count:,}"),
+            ("count" if status.listing is None else "rows", f"{result.count:,}"),
             ("seconds in all", seconds(result.seconds["total"])),
             (f"{result.work_unit} per second", f"{result.work_per_second:,.0f}"),
         ]
@@ -265,10 +274,29 @@ def _command(facts: JobFacts) -> str:
     """Return the command that asks the same question."""
     status = facts.status
     motif, *flags = motif_from_json(status.motif).words
-    words = ["papilio", "count", motif, status.source or "GRAPH", *flags, "--per", status.per]
+    if status.listing is None:
+        words = ["papilio", "count", motif, status.source or "GRAPH", *flags, "--per", status.per]
+    else:
+        words = ["papilio", "enumerate", motif, status.source or "GRAPH", *flags, *_listing_words(facts)]
     if facts.timelines:
         session = facts.timelines[-1].session
         words += ["--engine", session.engine, "--workers", str(session.workers)]
         if session.cluster in ("inline", "local", "cuda"):
             words += ["--cluster", session.cluster]
     return shlex.join(words)
+
+
+def _listing_words(facts: JobFacts) -> list[str]:
+    """Return the flags of a listing, with the labels of the vertices that were asked for where they can be read."""
+    listing = Listing.from_json(facts.status.listing or {})
+    held: tuple[list[Any], list[Any]] = list(listing.with_u), list(listing.with_v)
+    if facts.status.source is not None and (listing.with_u or listing.with_v):
+        with suppress(StoreError):
+            store = open_store(facts.status.source)
+            names = read_names(store, *(np.array(ids, np.int32) for ids in held))
+            held = names.u.to_pylist(), names.v.to_pylist()
+    words = ["--no-limit"] if listing.limit is None else ["--limit", str(listing.limit)]
+    for flag, labels in zip(("--with-u", "--with-v"), held, strict=True):
+        words += [word for label in labels for word in (flag, str(label))]
+    output = facts.result.output if facts.result is not None else None
+    return [*words, "--output", output or "DIR"]
