@@ -163,6 +163,23 @@ def test_tables_of_leaves_grow_and_lose_nothing(monkeypatch: pytest.MonkeyPatch)
     assert len(wanted.cells) > 40
 
 
+@pytest.mark.parametrize(
+    ("motif", "per"), [(Biclique(), "total"), (Biclique(5, 3), "total"), (Biclique(3, 3), "vertex")]
+)
+def test_threads_count_alike(motif: Biclique, per: Granularity, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = planted_graph(9, 300, 250, blocks=6, block_side=9, noise_edges=1500, missing=0.1)
+    one: Any = load_engine(motif, "cpu", 1)
+    prepared = one.prepare(graph, motif, per)
+    wanted = one.run(prepared, 0, prepared.n_items)
+    monkeypatch.setattr(biclique, "SERIAL_COST", 1)
+    monkeypatch.setattr(biclique, "JOB_SLOTS", 64)
+    got = biclique.BicliqueCpu(threads=5).run(prepared, 0, prepared.n_items)
+    assert (got.n_items, got.total, got.cells) == (wanted.n_items, wanted.total, wanted.cells)
+    for name, vector in wanted.vectors.items():
+        np.testing.assert_array_equal(got.vectors[name], vector)
+    assert wanted.total > 0
+
+
 def test_dense_roots_are_searched_by_intersection_and_count_alike() -> None:
     """Half of all edges, so that every root is dense; and a matrix that is wider than a word."""
     random = np.random.default_rng(2)

@@ -38,6 +38,9 @@ __all__ = ["BicliqueCpu", "PreparedBicliqueCpu", "choose_algorithm"]
 JOB_SLOTS = 1 << 14
 """Slots of a thread's leaf table at first."""
 
+SERIAL_COST = 1 << 14
+"""Below this many estimated set operations (a millisecond to ten) threads cost more than they bring."""
+
 CHILD_SLOTS = 1 << 9
 """Slots of the table of one child at first: few enough to stay in the first-level cache."""
 
@@ -217,7 +220,7 @@ class BicliqueCpu:
         """
         require_interval(start, stop, prepared.n_items)
         index = prepared.index
-        chunks = cut_by_cost(index.costs[start:stop], self.threads, len(bounds) + 1)
+        chunks = cut_by_cost(index.costs[start:stop], self.threads, len(bounds) + 1, SERIAL_COST)
         items = search.Items(
             index.item_root[start:stop], index.item_first[start:stop], index.item_last[start:stop]
         )

@@ -27,7 +27,7 @@ CHUNKS_PER_THREAD = 32
 """Enough that the last chunk to end is a few percent of a thread's share, at some 5 us per chunk."""
 
 SERIAL_COST = 1 << 20
-"""Below this many units of work (about a millisecond) threads cost more than they bring."""
+"""Below this many wedges (about a millisecond) threads cost more than they bring."""
 
 
 def available_threads() -> int:
@@ -37,7 +37,9 @@ def available_threads() -> int:
     return os.cpu_count() or 1
 
 
-def cut_by_cost(costs: NDArray[np.int64], threads: int, n_slices: int = 1) -> list[tuple[int, int]]:
+def cut_by_cost(
+    costs: NDArray[np.int64], threads: int, n_slices: int = 1, serial_cost: int | None = None
+) -> list[tuple[int, int]]:
     """Cut ``[0, len(costs))`` into consecutive intervals of about equal cost, for ``threads`` threads.
 
     Parameters
@@ -45,16 +47,18 @@ def cut_by_cost(costs: NDArray[np.int64], threads: int, n_slices: int = 1) -> li
     costs : ndarray of int64, shape (n,)
         Non-negative costs; their sum is below 2^63.
     threads : int
-        One interval is returned when the work is too small to share.
     n_slices : int
         Slices of the run: each is worth a chunk for every thread at least.
+    serial_cost : int, optional
+        Below this cost in all there is one interval; by default that of wedges.
     """
     if costs.size == 0:
         return []
     ends = np.cumsum(costs)
     total = int(ends[-1])
+    least_shared = SERIAL_COST if serial_cost is None else serial_cost
     per_thread = n_slices if threads == 1 else max(CHUNKS_PER_THREAD, n_slices)
-    n_chunks = 1 if total < SERIAL_COST else threads * per_thread
+    n_chunks = 1 if total < least_shared else threads * per_thread
     targets = np.arange(1, n_chunks, dtype=np.int64) * (total // n_chunks)
     inner = np.searchsorted(ends, targets, side="left") + 1
     cuts = np.unique(np.concatenate(([0], np.minimum(inner, costs.size), [costs.size])))
