@@ -32,6 +32,9 @@ __all__ = [
 Cells = dict[tuple[int, int], int]
 """Counts by (p, q), without those that are 0."""
 
+Integers = NDArray[np.object_]
+"""Python integers of any size."""
+
 
 class Layers(Protocol):
     """What stars depend on: sizes and degrees of the layers, as a graph has them, on the host."""
@@ -108,73 +111,79 @@ Leaf = tuple[int, int, int, int]
 def expand_leaves(leaves: dict[Leaf, int], lefts: range, rights: range) -> Cells:
     """Return the bicliques, by (left, right) size, of leaves counted by key.
 
-    A leaf (h, f, i, g) stands for C(f, p - h) * C(g, q - i) bicliques of p left and q right vertices. With x for the
-    left and y for the right size they are the coefficients of x^h (1 + x)^f y^i (1 + y)^g. The powers of 1 + x are
-    applied by Horner's rule, from the leaves with most free left vertices on; a coefficient of x is a polynomial in y
-    packed into one integer, wide enough for the sum of all coefficients.
+    A leaf (h, f, i, g) stands for C(f, p - h) * C(g, q - i) bicliques of p left and q right vertices. Leaves of the
+    same (i, g) are added up first, over all p at once, as polynomials packed into one integer; what that is for one p
+    is then multiplied by the row of binomials of g. The side with fewer sizes is packed: where one is large the other
+    is small, so that packed integers stay short, and so do the rows that they are multiplied by.
     """
     if not leaves:
         return {}
-    if len(lefts) == 1:
-        return _expand_row(leaves, lefts.start, rights)
-    bound = sum(count << (free_left + free_right) for (_, free_left, _, free_right), count in leaves.items())
-    width = bound.bit_length() + 1
-    powers = _Powers(width)
-    by_free: dict[int, dict[int, int]] = {}
+    n_left, n_right = _count_sizes(leaves, 0, lefts), _count_sizes(leaves, 2, rights)
+    if n_left <= n_right:
+        return _expand_packed(leaves, range(lefts.start, lefts.start + n_left), rights)
+    turned = {(i, g, h, f): count for (h, f, i, g), count in leaves.items()}
+    return turn(_expand_packed(turned, range(rights.start, rights.start + n_right), lefts), True)
+
+
+def _count_sizes(leaves: dict[Leaf, int], held: int, asked: range) -> int:
+    """Return how many of the sizes asked for leaves reach at most, on the side whose held number stands at ``held``."""
+    return len(range(asked.start, min(asked.stop, max(key[held] + key[held + 1] for key in leaves) + 1)))
+
+
+def _expand_packed(leaves: dict[Leaf, int], lefts: range, rights: range) -> Cells:
+    """Expand leaves, all left sizes of a (held, free) right at once; ``lefts`` are bounded by the leaves."""
+    bound = sum(count << free for (_, free, _, _), count in leaves.items())
+    width = bound.bit_length() // 8 + 1
+    by_right = _pack_lefts(leaves, lefts, width)
+    most_held = max(held for _, held in by_right)
+    sums: dict[int, Integers] = {}
+    row = np.zeros(0, object)
+    for free, held in sorted(by_right, reverse=True):
+        if row.size != free + 1:
+            row = np.array(_binomials(free, 0, free + 1), object)
+        begin = max(0, rights.start - held)
+        part = row[begin : max(begin, rights.stop - held)]
+        first = held + begin - rights.start
+        packed = by_right[free, held].to_bytes(width * len(lefts), "little")
+        for at, left in enumerate(lefts):
+            ways = int.from_bytes(packed[at * width : (at + 1) * width], "little")
+            if not ways or not part.size:
+                continue
+            if left not in sums:
+                sums[left] = np.zeros(min(len(rights), most_held + free + 1), object)
+            sums[left][first : first + part.size] += part * ways
+    return {
+        (left, rights.start + at): int(total[at])
+        for left, total in sums.items()
+        for at in np.flatnonzero(total).tolist()
+    }
+
+
+def _pack_lefts(leaves: dict[Leaf, int], lefts: range, width: int) -> dict[tuple[int, int], int]:
+    """Return, by (free, held) right, the sums of count * C(free left, p - held left): all p, ``width`` bytes each."""
+    choices: dict[tuple[int, int], int] = {}
+    by_right: dict[tuple[int, int], int] = {}
     for (held_left, free_left, held_right, free_right), count in leaves.items():
-        row = by_free.setdefault(free_left, {})
-        row[held_left] = row.get(held_left, 0) + count * (powers.of(free_right) << width * held_right)
-    packed: list[int] = []
-    for free_left in range(max(by_free), -1, -1):
-        packed = [a + b for a, b in zip([*packed, 0], [0, *packed], strict=True)] if packed else []
-        row = by_free.get(free_left, {})
-        packed += [0] * (max(row, default=0) + 1 - len(packed))
-        for held_left, polynomial in row.items():
-            packed[held_left] += polynomial
-    cells: Cells = {}
-    for left in range(lefts.start, min(lefts.stop, len(packed))):
-        for right, count in enumerate(_unpack(packed[left], width)):
-            if count and right in rights:
-                cells[left, right] = count
-    return cells
+        left = held_left, free_left
+        if left not in choices:
+            row = _binomials(free_left, lefts.start - held_left, lefts.stop - held_left)
+            choices[left] = int.from_bytes(b"".join(ways.to_bytes(width, "little") for ways in row), "little")
+        right = free_right, held_right
+        by_right[right] = by_right.get(right, 0) + count * choices[left]
+    return by_right
 
 
-def _expand_row(leaves: dict[Leaf, int], left: int, rights: range) -> Cells:
-    """Return the cells of one left size, directly."""
-    ways: dict[tuple[int, int], int] = {}
-    for (held_left, free_left, held_right, free_right), count in leaves.items():
-        key = held_right, free_right
-        if held_left <= left <= held_left + free_left:
-            ways[key] = ways.get(key, 0) + count * comb(free_left, left - held_left)
-    cells: Cells = {}
-    for (held, free), count in ways.items():
-        for right in range(max(held, rights.start), min(held + free + 1, rights.stop)):
-            cells[left, right] = cells.get((left, right), 0) + count * comb(free, right - held)
-    return cells
-
-
-class _Powers:
-    """(1 + y)^n as packed integers, for any n, made one from the other."""
-
-    def __init__(self, width: int) -> None:
-        self._width, self._known = width, [1]
-
-    def of(self, n: int) -> int:
-        while len(self._known) <= n:
-            last = self._known[-1]
-            self._known.append(last + (last << self._width))
-        return self._known[n]
-
-
-def _unpack(packed: int, width: int) -> list[int]:
-    """Return the coefficients of a packed polynomial, by halving, so that the time is not quadratic."""
-    n = -(-packed.bit_length() // width)
-    if n <= 1:
-        return [packed]
-    half = n // 2
-    low = packed & ((1 << width * half) - 1)
-    first = _unpack(low, width)
-    return first + [0] * (half - len(first)) + _unpack(packed >> width * half, width)
+def _binomials(n: int, begin: int, end: int) -> list[int]:
+    """Return C(n, k) for every k in ``[begin, end)``, 0 where k is not in ``[0, n]``."""
+    first, last = max(begin, 0), min(end, n + 1)
+    if first >= last:
+        return [0] * (end - begin)
+    row = [0] * (first - begin)
+    ways = comb(n, first)
+    for k in range(first, last):
+        row.append(ways)
+        ways = ways * (n - k) // (k + 1)
+    return row + [0] * (end - last)
 
 
 def turn(cells: Cells, swapped: bool) -> Cells:

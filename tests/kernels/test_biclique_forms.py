@@ -6,6 +6,7 @@ from collections import Counter
 from math import comb
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +31,29 @@ def test_leaves_stand_for_every_choice_of_their_free_vertices(
                 if cell[0] in lefts and cell[1] in rights:
                     wanted[cell] += count * comb(free_left, more_left) * comb(free_right, more_right)
     assert expand_leaves(leaves, lefts, rights) == wanted
+
+
+@pytest.mark.parametrize("lefts", [range(1, 1 << 40), range(2, 5), range(90, 1000)])
+@pytest.mark.parametrize("rights", [range(1, 1 << 40), range(3, 4), range(60, 62)])
+def test_leaves_that_are_large_on_either_side_are_exact(lefts: range, rights: range) -> None:
+    leaves = {
+        (2, 150, 1, 3): 2**64 - 1,
+        (0, 2, 3, 170): 3,
+        (2, 150, 3, 3): 1,
+        (40, 60, 40, 60): 7,
+        (3, 0, 5, 0): 1,
+    }
+    for turned in (False, True):
+        wanted: Counter[tuple[int, int]] = Counter()
+        for (h, f, i, g), count in leaves.items():
+            for p in range(max(h, lefts.start), min(h + f + 1, lefts.stop)):
+                for q in range(max(i, rights.start), min(i + g + 1, rights.stop)):
+                    wanted[p, q] += count * comb(f, p - h) * comb(g, q - i)
+        if turned:
+            got = expand_leaves({(i, g, h, f): n for (h, f, i, g), n in leaves.items()}, rights, lefts)
+        else:
+            got = expand_leaves(leaves, lefts, rights)
+        assert turn(got, turned) == wanted
 
 
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)

@@ -12,6 +12,7 @@ import pytest
 
 from papilio.errors import CapacityError, EngineUnavailableError, UnsupportedError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu.biclique import BicliqueCpu
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.gpu.biclique import BicliqueGpu
 from papilio.kernels.gpu.device import Device
@@ -19,7 +20,7 @@ from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique
 from tests.conftest import EMULATOR_SEED
 from tests.oracle_biclique import count_all
-from tests.strategies import complete_graph, edge_list, planted_graph, skewed_graph
+from tests.strategies import complete_graph, edge_list, graph_of, planted_graph, skewed_graph
 
 EAGER = TreeTuning(
     threads=64,
@@ -188,6 +189,35 @@ def test_any_split_and_any_cut_folds_to_the_whole(device: Device, motif: Bicliqu
     assert (folded.n_items, folded.total, folded.cells) == (n_items, whole.total, whole.cells)
 
 
+@pytest.mark.parametrize("algorithm", ["auto", "pivot"])
+@pytest.mark.parametrize("motif", [Biclique(3, 3), Biclique(2, 3), Biclique(q=3), Biclique()])
+def test_items_and_costs_are_those_of_the_cpu(device: Device, motif: Biclique, algorithm: str) -> None:
+    graph = GRAPHS["skewed"]()
+    cpu, gpu = BicliqueCpu(1, algorithm), BicliqueGpu(device, algorithm, tuning=EAGER)
+    on_cpu, on_gpu = cpu.prepare(graph, motif, "total"), gpu.prepare(graph, motif, "total")
+    assert cpu.work(on_cpu).tolist() == gpu.work(on_gpu).tolist()
+    half = on_cpu.n_items // 2
+    mixed = fold_partials(cpu.run(on_cpu, 0, half), gpu.run(on_gpu, half, on_gpu.n_items))
+    whole = cpu.run(on_cpu, 0, on_cpu.n_items)
+    assert (mixed.n_items, mixed.total, mixed.cells) == (whole.n_items, whole.total, whole.cells)
+
+
+def test_a_hub_on_the_right_and_one_on_the_left(device: Device) -> None:
+    """The matrix of a root is filled along the shorter ones of its own columns' rows and its children's rows."""
+    random = np.random.default_rng(9)
+    block = [(u, v) for u in range(12) for v in range(10)]
+    hub = [(u, 0) for u in range(200)] + [(200 + u, v) for u in range(2) for v in range(10, 160)]
+    noise = [
+        (int(u), int(v))
+        for u, v in zip(random.integers(0, 200, 150), random.integers(10, 40, 150), strict=True)
+    ]
+    graph = graph_of(set(block + hub + noise), 202, 160)
+    wanted = count_sets(graph, 3, 3)
+    assert wanted >= comb(12, 3) * comb(10, 3)
+    for anchor in ("u", "v"):
+        assert count(BicliqueGpu(device, "enumerate", anchor, EAGER), graph, Biclique(3, 3)).total == wanted
+
+
 def test_counts_beyond_64_bits(device: Device) -> None:
     graph = complete_graph(44, 70)
     for anchor in ("u", "v"):
@@ -207,8 +237,13 @@ def test_what_it_cannot_count_is_refused_with_a_way_out() -> None:
     engine = BicliqueGpu(emulator(0))
     with pytest.raises(UnsupportedError, match="in total, not per vertex; use --engine cpu"):
         engine.prepare(complete_graph(3, 3), Biclique(2, 2), "vertex")
+    graph, motif = complete_graph(9, 17), Biclique(3, 3)
     full = BicliqueGpu(emulator(0, free_bytes=1 << 10), "pivot", tuning=EAGER)
-    prepared = full.prepare(complete_graph(9, 17), Biclique(3, 3), "total")
+    with pytest.raises(
+        CapacityError, match=r"36 pairs .* bytes of device memory have room for .* use --engine cpu"
+    ):
+        full.prepare(graph, motif, "total")
+    prepared = BicliqueGpu(emulator(0), "pivot", tuning=EAGER).prepare(graph, motif, "total")
     with pytest.raises(CapacityError, match=r"needs \d+ bytes of device memory .* use --engine cpu"):
         full.run(prepared, 0, prepared.n_items)
 

@@ -1,12 +1,13 @@
 // (p,q)-bicliques on the bitmap-tree engine: by enumeration for one left size and every right size, or by pivoting.
 //
 // Requires: the index of kernels/cpu/biclique_index.py: left rows with ascending right ids; for each left vertex the
-// later left vertices that share at least `least_right` right ones (its children, ascending) and how many they share.
+// later left vertices that share at least `least_right` right ones (its children, ascending); rows of the right layer.
 // Counted once: the left side of a biclique is taken in ascending order; its first two vertices name a work item's
 // root and child, and the rest of it is a sub-matrix of the candidates of that child.
-// A warp owns an item: the root u and a range of its children. It fills the matrix of the children over N(u) by
-// columns. For each child u' the columns are those of N(u) & N(u'), and the rows, its candidates, are the later children
-// that hold enough of them, gathered over these columns alone: mostly one word each. Below that,
+// A warp owns an item: the root u and a range of its children. It fills the matrix of the children over N(u), along the
+// rows of N(u) or of the children. For each child u' the columns are those of N(u) & N(u'), and the rows, its
+// candidates, are the later children that hold enough of them, gathered over these columns alone: mostly one word each.
+// Below that,
 // ALGORITHM 0  takes all sets of left_size - 2 rows (subset_tree.cuh), counted by n, the right vertices that they share:
 //              the host adds C(n, q);
 // ALGORITHM 1  counts leaves of pivot trees by key (pivot_tree.cuh);
@@ -34,6 +35,9 @@ constexpr bool kPivots = ALGORITHM != 0;
 
 /// What a slot of the queue begins with that holds children of a root; the others are those of the trees.
 constexpr unsigned kChildrenSlot = 2;
+
+/// Children from which half of them is left to others: each part of a root's children fills the matrix anew.
+constexpr int kSharedChildren = 8;
 
 /// The children [first, last) of a root, as places in `hop`.
 struct Children {
@@ -121,6 +125,7 @@ __device__ __forceinline__ bool open_child(Arena& arena, SubsetTree& subsets, Pi
     const int n_columns = list_columns(matrix, child, columns);
     int* rows = reinterpret_cast<int*>(arena.take(matrix.n_rows - child));
     const int n = list_dense_rows(matrix, child, columns, n_columns, pivots.limits.least_right, rows);
+    subsets.queue.spend(words_for(matrix.n_columns) + n_columns);
     if (n < levels) return false;
     if (!kEnumerates && n == 0) {
         pivots.add_leaf(Taken{2u << 16, (unsigned)n_columns});
@@ -155,15 +160,6 @@ __device__ __forceinline__ bool offer_children(const TreeQueue& queue, const Chi
     });
 }
 
-/// Where the left side has two vertices, the children themselves are the leaves.
-__device__ __forceinline__ void count_children(SubsetTree& subsets, const int* hop_common, const Children& children) {
-    for (long long begin = children.first; begin < children.last; begin += kWarpSize) {
-        subsets.leaves.reserve(1);
-        if (begin + lane_id() < children.last) subsets.leaves.add(hop_common[begin + lane_id()]);
-    }
-    subsets.spend(children.last - children.first);
-}
-
 /// Search what a task holds, by enumeration until `race_words` and `race_factor` say that pivots take over.
 __device__ __forceinline__ void work_on(Arena& arena, SubsetTree& subsets, PivotTree& pivots, Task& task,
                                         float race_factor, long long race_words) {
@@ -195,8 +191,9 @@ __device__ __forceinline__ void work_on(Arena& arena, SubsetTree& subsets, Pivot
 extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 biclique_search(const long long* __restrict__ indptr, const int* __restrict__ columns,
                 const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
-                const int* __restrict__ hop_common, const int* __restrict__ item_root,
-                const long long* __restrict__ item_first, const long long* __restrict__ item_last,
+                const long long* __restrict__ right_indptr, const int* __restrict__ right_rows,
+                const int* __restrict__ item_root, const long long* __restrict__ item_first,
+                const long long* __restrict__ item_last,
                 const int* __restrict__ items, const int n_items, const int least_left, const int most_left,
                 const int least_right, const int most_right, const int near_words, unsigned* slab,
                 const long long far_words, int* state, unsigned* ends, unsigned* tickets, unsigned* slots,
@@ -225,8 +222,8 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     for (;;) {
         if (child < n_children) {
             arena.release(opened);
-            if (n_children - child > 1 && queue.is_wanted()) {
-                const int from = child + 1 + (n_children - child - 1) / 2;
+            if (n_children - child >= kSharedChildren && queue.is_wanted()) {
+                const int from = child + (n_children - child) / 2;
                 const Children& all = task.children;
                 if (offer_children(queue, Children{all.root, all.first + from, all.last})) {
                     n_children = from;
@@ -254,12 +251,11 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
             if (task.kind == kChildrenSlot) {
                 const Children& all = task.children;
                 child = n_children = 0;
-                if (kEnumerates && least_left == 2) {
-                    count_children(subsets, hop_common, all);
-                } else if (!kPivots || !pivots.leaves.is_full()) {
+                if (!kPivots || !pivots.leaves.is_full()) {
                     const long long begin = indptr[all.root];
                     matrix = fill_columns(arena, columns + begin, (int)(indptr[all.root + 1] - begin), hop + all.first,
-                                          (int)(hop_indptr[all.root + 1] - all.first), indptr, columns);
+                                          (int)(hop_indptr[all.root + 1] - all.first), Adjacency{indptr, columns},
+                                          Adjacency{right_indptr, right_rows});
                     n_children = (int)(all.last - all.first);
                     opened = arena.mark();
                 }

@@ -1,6 +1,6 @@
 // Local bit matrices: sets of a vertex's neighbourhood, numbered from 0, in 32-bit words.
 //
-// A warp builds a matrix by columns from two adjacency rows (`fill_columns`), picks the rows that hold enough of some
+// A warp builds a matrix by columns from the adjacency of its rows or of its columns (`fill_columns`), picks the rows that hold enough of some
 // columns by counting 1024 rows at a time in bit planes (`DenseRows`), gathers those rows over these columns alone,
 // so that most rows are one or two words (`gather_word`), and narrows lists of rows to those that share enough with
 // one of them (`narrow_rows`). Lists are word-major: word k of row i is `words[k * stride + i]`, so that lanes with
@@ -39,8 +39,16 @@ struct RowList {
     }
 };
 
-/// Place of `value` in the ascending ids, or -1. Any lane alone.
-__device__ __forceinline__ int find_id(const int* ids, int n, int value) {
+/// Neighbours: those of vertex x are `ids[indptr[x], indptr[x + 1])`, ascending.
+struct Adjacency {
+    const long long* indptr;
+    const int* ids;
+
+    __device__ __forceinline__ long long size(int x) const { return indptr[x + 1] - indptr[x]; }
+};
+
+/// Number of ids below `value`, of n ascending ones. Any lane alone.
+__device__ __forceinline__ int count_below(const int* ids, int n, int value) {
     int low = 0, high = n;
     while (low < high) {
         const int middle = (low + high) / 2;
@@ -49,29 +57,56 @@ __device__ __forceinline__ int find_id(const int* ids, int n, int value) {
         else
             high = middle;
     }
-    return low < n && ids[low] == value ? low : -1;
+    return low;
 }
 
-/// The matrix of the vertices `members` (rows) over the ascending `ids` (columns), by the warp.
+/// Place of `value` in the ascending ids, or -1. Any lane alone.
+__device__ __forceinline__ int find_id(const int* ids, int n, int value) {
+    const int place = count_below(ids, n, value);
+    return place < n && ids[place] == value ? place : -1;
+}
+
+/// The matrix of the ascending `members` (rows) over the ascending `ids` (columns), by the warp.
 ///
-/// Member m has the neighbours `adjacency[indptr[m], indptr[m + 1])`; eight lanes share a member.
+/// `rows` are the neighbours of members, `columns` those of ids. Either the neighbours of all members are sought among
+/// the ids, or the neighbours of all ids, from the first member on, among the members: whichever are fewer. Eight lanes
+/// share a member or an id.
 __device__ __forceinline__ BitColumns fill_columns(Arena& arena, const int* ids, int n_ids, const int* members,
-                                                   int n_members, const long long* indptr, const int* adjacency) {
+                                                   int n_members, const Adjacency& rows, const Adjacency& columns) {
     constexpr int kLanes = 8;
-    const int stride = words_for(n_members);
+    const int lane = lane_id(), group = lane / kLanes, stride = words_for(n_members);
     const long long size = (long long)n_ids * stride;
     BitColumns matrix{arena.take(size), n_ids, n_members, stride};
-    for (long long i = lane_id(); i < size; i += kWarpSize) matrix.words[i] = 0;
+    for (long long i = lane; i < size; i += kWarpSize) matrix.words[i] = 0;
+    const Arena::Mark mark = arena.mark();
+    int* starts = reinterpret_cast<int*>(arena.take(n_ids));
+    unsigned long long by_ids = 0, by_members = 0;
+    for (int j = lane; j < n_ids; j += kWarpSize) {
+        const int n = (int)columns.size(ids[j]);
+        starts[j] = count_below(columns.ids + columns.indptr[ids[j]], n, members[0]);
+        by_ids += (unsigned)(n - starts[j]);
+    }
+    for (int i = lane; i < n_members; i += kWarpSize) by_members += (unsigned long long)rows.size(members[i]);
     __syncwarp();
-    for (int row = lane_id() / kLanes; row < n_members; row += kWarpSize / kLanes) {
-        const int member = members[row];
-        const long long end = indptr[member + 1];
-        for (long long at = indptr[member] + lane_id() % kLanes; at < end; at += kLanes) {
-            const int column = find_id(ids, n_ids, adjacency[at]);
-            if (column >= 0) atomicOr(&matrix.words[(long long)column * stride + row / 32], 1u << (row & 31));
+    // Lines are members or ids; what their neighbours are sought in is the other.
+    const bool walks_ids = warp_sum(by_ids) <= warp_sum(by_members);
+    const long long* indptr = walks_ids ? columns.indptr : rows.indptr;
+    const int* neighbours = walks_ids ? columns.ids : rows.ids;
+    const int* numbers = walks_ids ? ids : members;
+    const int* sought = walks_ids ? members : ids;
+    const int n_lines = walks_ids ? n_ids : n_members, n_sought = walks_ids ? n_members : n_ids;
+    for (int line = group; line < n_lines; line += kWarpSize / kLanes) {
+        const long long end = indptr[numbers[line] + 1];
+        long long at = indptr[numbers[line]] + lane % kLanes + (walks_ids ? starts[line] : 0);
+        for (; at < end; at += kLanes) {
+            const int place = find_id(sought, n_sought, neighbours[at]);
+            if (place < 0) continue;
+            const int row = walks_ids ? place : line, column = walks_ids ? line : place;
+            atomicOr(&matrix.words[(long long)column * stride + row / 32], 1u << (row & 31));
         }
     }
     __syncwarp();
+    arena.release(mark);
     return matrix;
 }
 

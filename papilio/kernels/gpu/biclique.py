@@ -1,9 +1,9 @@
 """(p,q)-bicliques on the GPU: the index goes to the device, ``biclique.cu`` searches it, the host multiplies.
 
-The index (core, order, pairs of left vertices, work items) is the CPU engine's, made on the host, so that items and
-their order are the same on both. The kernels count leaves, by size or by key; what they stand for is worked out on
-the host in Python integers. A count of leaves fits 64 bits: a leaf costs at least one AND and popcount of a word, of
-which a GPU does some 4e12 a second, so that 2^64 leaves of one run would take 50 days.
+The index (core, order, pairs of left vertices, work items) is made on the device and equals the CPU engine's, so that
+items and their order are the same on both. The kernels count leaves, by size or by key; what they stand for is worked
+out on the host in Python integers. A count of leaves fits 64 bits: a leaf costs at least one AND and popcount of a
+word, of which a GPU does some 4e12 a second, so that 2^64 leaves of one run would take 50 days.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_forms import Cells, Leaf, add_cells, expand_leaves, expand_sizes, turn
+from papilio.kernels.biclique_forms import Cells, add_cells, expand_leaves, expand_sizes, turn
 from papilio.kernels.cpu.biclique import choose_algorithm
-from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
-from papilio.kernels.cpu.chunks import available_threads
 from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
+from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex, build_device_index
 from papilio.kernels.gpu.device import Device, check_fits
 from papilio.kernels.gpu.tree_launch import Arguments, TreeClass, TreeLauncher, make_classes
 from papilio.kernels.tuning import TreeTuning, tree_tuning
@@ -44,7 +43,9 @@ _MAX_SIDE = (1 << 16) - 2
 _MAX_LEAST = 1 << 12
 """Right sides that the planes of bit_matrix.cuh count to."""
 
-_ARRAYS = ("indptr", "columns", "hop_indptr", "hop", "hop_common", "item_root", "item_first", "item_last")
+_HIGH = np.uint64(32)
+_LOW_MASK = np.uint64(0xFFFFFFFF)
+_SIDE_MASK = np.uint64(0xFFFF)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +55,11 @@ class PreparedBicliqueGpu:
     Attributes
     ----------
     motif : Biclique
-    index : BicliqueIndex
-        The index, on the host.
-    arrays : dict of str to device array
-        What the kernels read of it.
+    index : BicliqueDeviceIndex
+    right_indptr : device array of int64, shape (n_right + 1,)
+        Row offsets of the right vertices.
+    right_rows : device array of int32, shape (n_edges of the core,)
+        Left vertices of each right one, ascending.
     algorithm : {"enumerate", "pivot", "auto"}
         How it is counted; ``auto`` here is enumeration until pivots take over, child by child.
     classes : tuple of TreeClass
@@ -67,8 +69,9 @@ class PreparedBicliqueGpu:
     """
 
     motif: Biclique
-    index: BicliqueIndex
-    arrays: dict[str, Any]
+    index: BicliqueDeviceIndex
+    right_indptr: Any
+    right_rows: Any
     algorithm: str
     classes: tuple[TreeClass, ...]
     most_common: int
@@ -81,7 +84,7 @@ class PreparedBicliqueGpu:
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
-        return sum(int(array.nbytes) for array in self.arrays.values())
+        return self.index.device_bytes + int(self.right_indptr.nbytes) + int(self.right_rows.nbytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +135,14 @@ class BicliqueGpu:
         self.block_words = np.zeros(0, dtype=np.uint64)
 
     def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
-        """Build the index on the host and copy it to the device.
+        """Build the index on the device; see :func:`~papilio.kernels.gpu.biclique_index.build_device_index`.
 
         Raises
         ------
         UnsupportedError
             For another motif, kind of graph or granularity, and where ``enumerate`` cannot count what is asked.
         CapacityError
-            When the pairs of left vertices do not fit into memory, or a side of the search has 2^16 vertices.
+            When the pairs of left vertices do not fit the device memory, or a side of the search has 2^16 vertices.
         """
         require_request("biclique", Biclique, graph, motif, per)
         assert isinstance(motif, Biclique)
@@ -148,14 +151,14 @@ class BicliqueGpu:
                 f"the gpu engine counts bicliques in total, not per {per}; use --engine cpu"
             )
         with self.device.guard():
-            to_host = self.device.to_host
-            host = BipartiteGraph(graph.n_u, graph.n_v, to_host(graph.u), to_host(graph.v))
-            index = build_biclique_index(host, motif, available_threads(), self.anchor)
-            algorithm = choose_algorithm(index, self.algorithm)
-            most_common = _check_sizes(index)
-            arrays = {name: self.device.xp.asarray(getattr(index, name)) for name in _ARRAYS}
-        classes = make_classes(_estimate_need(index), self.tuning) if index.hop.size else ()
-        return PreparedBicliqueGpu(motif, index, arrays, algorithm, classes, most_common)
+            index = build_device_index(
+                self.device, graph, motif, self.anchor, keep_pairs=self.algorithm == "pivot"
+            )
+            rights = _turn_rows(self.device.xp, index)
+        algorithm = choose_algorithm(index, self.algorithm)
+        most_common = _check_sizes(index)
+        classes = make_classes(_estimate_need(index), self.tuning) if index.n_pairs else ()
+        return PreparedBicliqueGpu(motif, index, *rights, algorithm, classes, most_common)
 
     def work(self, prepared: PreparedBicliqueGpu) -> NDArray[np.int64]:
         """Estimated set operations of each work item, int64 of shape (n_items,), falling, host."""
@@ -246,7 +249,10 @@ class BicliqueGpu:
         sizes = prepared.index.sizes
         limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
         return (
-            *(prepared.arrays[name] for name in _ARRAYS),
+            *(prepared.index.arrays[name] for name in ("indptr", "columns", "hop_indptr", "hop")),
+            prepared.right_indptr,
+            prepared.right_rows,
+            *(prepared.index.arrays[name] for name in ("item_root", "item_first", "item_last")),
             items,
             n_items,
             *(np.int32(min(limit, _MAX_SIDE + 2)) for limit in limits),
@@ -261,8 +267,8 @@ class BicliqueGpu:
             block_words,
         )
 
-    def _expand(self, index: BicliqueIndex, counts: _Counts) -> Cells:
-        """Turn the counts of leaves into bicliques by (p, q)."""
+    def _expand(self, index: BicliqueDeviceIndex, counts: _Counts) -> Cells:
+        """Turn the counts of leaves into bicliques by (p, q); keys are those of pivot_tree.cuh."""
         sizes, to_host = index.sizes, self.device.to_host
         lefts = range(sizes.least_left, sizes.most_left + 1)
         rights = range(sizes.least_right, sizes.most_right + 1)
@@ -270,39 +276,39 @@ class BicliqueGpu:
         shared = {int(size): int(sums[size]) for size in np.flatnonzero(sums)}
         used = self.device.xp.flatnonzero(counts.leaves)
         keys, times = to_host(counts.keys[used]), to_host(counts.leaves[used])
-        leaves = {_split_key(key): count for key, count in zip(keys.tolist(), times.tolist(), strict=True)}
+        parts = [(keys >> np.uint64(low) & _SIDE_MASK).tolist() for low in (48, 32, 16, 0)]
+        leaves = dict(zip(zip(*parts, strict=True), times.tolist(), strict=True))
         cells = add_cells(expand_sizes(shared, lefts.start, rights), expand_leaves(leaves, lefts, rights))
         return turn(cells, index.swapped)
 
 
-def _check_sizes(index: BicliqueIndex) -> int:
+def _turn_rows(xp: Any, index: BicliqueDeviceIndex) -> tuple[Any, Any]:
+    """Return offsets and rows of the right layer, from those of the left one."""
+    indptr, columns = index.arrays["indptr"], index.arrays["columns"]
+    lefts = xp.searchsorted(indptr, xp.arange(columns.size), side="right") - 1
+    keys = columns.astype(np.uint64) << _HIGH | lefts.astype(np.uint64)
+    keys.sort()
+    starts = xp.arange(index.n_right + 1, dtype=np.uint64) << _HIGH
+    return xp.searchsorted(keys, starts).astype(np.int64), (keys & _LOW_MASK).astype(np.int32)
+
+
+def _check_sizes(index: BicliqueDeviceIndex) -> int:
     """Refuse what the words of the kernels do not hold; return the most right vertices that two left ones share."""
-    if not index.hop.size:
-        return 0
-    most_common = int(index.hop_common.max())
+    most_common = int(index.item_common.max(initial=0))
     check_fits("the largest neighbourhood that two vertices share", most_common, _MAX_SIDE, "vertices")
-    check_fits("the largest set of candidates", int(np.diff(index.hop_indptr).max()), _MAX_SIDE, "vertices")
-    check_fits("the right side", index.sizes.least_right, _MAX_LEAST, "vertices")
+    check_fits("the largest set of candidates", int(index.item_later.max(initial=0)), _MAX_SIDE, "vertices")
+    if index.n_pairs:
+        check_fits("the right side", index.sizes.least_right, _MAX_LEAST, "vertices")
     return most_common
 
 
-def _split_key(key: int) -> Leaf:
-    """Return (held left, free left, held right, free right) of a key of pivot_tree.cuh."""
-    return key >> 48, key >> 32 & 0xFFFF, key >> 16 & 0xFFFF, key & 0xFFFF
-
-
-def _estimate_need(index: BicliqueIndex) -> NDArray[np.int64]:
+def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     """Return the words that a warp needs for each work item at most: matrix, lists, frames, int64 of shape (n_items,).
 
     With n later children and c columns shared with one of them, a list is n rows of c / 32 words; enumeration has one
     per level, pivots the columns of one, and frames of two sets of rows and two of columns for each of min(n, c).
     """
-    root = index.item_root
-    later = index.hop_indptr[root + 1] - index.item_first
-    degree = np.diff(index.indptr)[root]
-    by_place = np.argsort(index.item_first, kind="stable")
-    common = np.empty(root.size, dtype=np.int64)
-    common[by_place] = np.maximum.reduceat(index.hop_common, index.item_first[by_place])
+    later, degree, common = index.item_later, index.item_degree, index.item_common
     row_words, column_words = (common + 31) // 32, (later + 31) // 32
     levels = np.clip(index.sizes.most_left - 3, 1, later)
     lists = levels * (later * row_words + 4) + _SUBSET_FRAME_WORDS * levels
