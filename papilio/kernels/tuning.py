@@ -153,12 +153,12 @@ class TreeTuning:
     far_words: tuple[int, ...] = (1 << 14, 1 << 17, 1 << 20)
     slots: int = 512
     slot_words: int = 1 << 14
-    check_steps: int = 256
+    check_steps: int = 32
     slab_fraction: float = 0.25
     share_cost: int = 1 << 12
     leaf_slots: int = 1 << 18
-    race_factor: float = 16.0
-    race_words: int = 1 << 16
+    race_factor: float = 8.0
+    race_words: int = 1 << 11
 
 
 def tree_tuning(max_shared_bytes: int) -> TreeTuning:

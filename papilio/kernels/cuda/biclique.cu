@@ -37,7 +37,7 @@ constexpr bool kPivots = ALGORITHM != 0;
 constexpr unsigned kChildrenSlot = 2;
 
 /// Children from which half of them is left to others: each part of a root's children fills the matrix anew.
-constexpr int kSharedChildren = 8;
+constexpr int kSharedChildren = 4;
 
 /// The children [first, last) of a root, as places in `hop`.
 struct Children {
@@ -206,7 +206,7 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     unsigned* shared = reinterpret_cast<unsigned*>(shared_quads) + warp * (kFixedWords + near_words);
     const long long number = (long long)blockIdx.x * n_warps + warp;
     Arena arena{shared + kFixedWords, slab + number * far_words, near_words, 0, far_words, 0};
-    TreeQueue queue{state, ends, tickets, slots, n_slots, slot_words, check_steps, 0};
+    TreeQueue queue{state, ends, tickets, slots, n_slots, slot_words, check_steps, 0, 0};
     SubsetTree subsets{arena, queue, LeafHistogram(kEnumerates ? shared : nullptr, sums, least_right), nullptr, 0,
                        RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     PivotTree pivots{arena, queue, LeafTable(keys, counts, n_keys, full),

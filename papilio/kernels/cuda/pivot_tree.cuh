@@ -50,9 +50,9 @@ struct PivotTree {
     /// Words of a frame beside its sets: the side of the pivot (0: a row), and what was taken before it.
     static constexpr int kFrameHead = 4;
     /// Steps, in those of the queue, of a node of single words.
-    static constexpr int kNodeSteps = 4;
+    static constexpr int kNodeSteps = 2;
     /// Rows and columns from which a node of single words is worth leaving to others.
-    static constexpr int kSharedSize = 12;
+    static constexpr int kSharedSize = 16;
 
     Arena& arena;
     TreeQueue& queue;

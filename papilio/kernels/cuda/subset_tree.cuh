@@ -30,6 +30,8 @@ constexpr int kSubsetFrameWords = sizeof(SubsetFrame) / sizeof(unsigned);
 struct SubsetTree {
     /// Rows from which the pairs of a list are shared with others.
     static constexpr int kSharedPairs = 256;
+    /// Rows more than are to be taken from which a list is worth leaving to others.
+    static constexpr int kSharedRows = 4;
     /// Rows to take from which a search can be stopped.
     static constexpr int kStoppable = 4;
 
@@ -82,7 +84,7 @@ struct SubsetTree {
         SubsetFrame frame{list.words, entered, list.n, list.stride, next + 1, end};
         if (lane < depth) frame = frames[lane];
         const int from = cut_range(frame.next, max(frame.next, frame.end), levels + max(0, depth - lane));
-        const bool shared = lane <= depth && from < frame.end && frame.n - from >= levels + depth - lane &&
+        const bool shared = lane <= depth && from < frame.end && frame.n - from >= levels + depth - lane + kSharedRows &&
                             (long long)(frame.n - from) * list.n_words + kSubsetHead <= queue.slot_words;
         const unsigned all = __ballot_sync(kFullMask, shared);
         if (all == 0) return;

@@ -33,6 +33,7 @@ struct TreeQueue {
     int slot_words;
     int check_steps;  // of work between two looks at who waits
     int unchecked;    // steps since the last
+    int seen;         // what this lane found at the last look
 
     __device__ __forceinline__ unsigned* slot(unsigned position) const {
         return slots + (long long)(position & (n_slots - 1)) * slot_words;
@@ -41,16 +42,17 @@ struct TreeQueue {
     /// Work was done; the warp.
     __device__ __forceinline__ void spend(int steps) { unchecked += steps; }
 
-    /// Whether it is time to look, and more warps wait for work than there are sub-trees for them; the warp.
+    /// Whether it is time to look, and more warps waited for work at the last look than there were sub-trees for them;
+    /// the warp. What is read now is used the next time, so that nobody waits for it.
     __device__ __forceinline__ bool is_wanted() {
         if (unchecked < check_steps || n_slots == 0) return false;
         unchecked = 0;
         const int lane = lane_id();
+        const int idle = __shfl_sync(kFullMask, seen, 0);
+        const unsigned taken = (unsigned)__shfl_sync(kFullMask, seen, 1);
+        const unsigned filled = (unsigned)__shfl_sync(kFullMask, seen, 2);
         int* const counter = lane == 0 ? &state[kQueueIdle] : (int*)&ends[lane == 1 ? 0 : 32];
-        const int value = lane < 3 ? peek(counter) : 0;
-        const int idle = __shfl_sync(kFullMask, value, 0);
-        const unsigned taken = (unsigned)__shfl_sync(kFullMask, value, 1);
-        const unsigned filled = (unsigned)__shfl_sync(kFullMask, value, 2);
+        seen = lane < 3 ? peek(counter) : 0;
         return idle > (int)(filled - taken);
     }
 

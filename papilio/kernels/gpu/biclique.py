@@ -37,6 +37,9 @@ _SUBSET_FRAME_WORDS = 10
 _PIVOT_FRAME_WORDS = 4
 """As in leaf_histogram.cuh, subset_tree.cuh and pivot_tree.cuh."""
 
+_LEAST_RACE = 6
+"""Left sizes from which enumeration can be stopped for pivots, as in subset_tree.cuh."""
+
 _MAX_SIDE = (1 << 16) - 2
 """Candidates and shared columns that the kernels take: keys and pivots have 16 bits for each side."""
 
@@ -157,6 +160,8 @@ class BicliqueGpu:
             rights = _turn_rows(self.device.xp, index)
         algorithm = choose_algorithm(index, self.algorithm)
         most_common = _check_sizes(index)
+        if algorithm == "auto" and index.sizes.most_left < _LEAST_RACE:
+            algorithm = "enumerate"
         classes = make_classes(_estimate_need(index), self.tuning) if index.n_pairs else ()
         return PreparedBicliqueGpu(motif, index, *rights, algorithm, classes, most_common)
 
