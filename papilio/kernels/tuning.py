@@ -125,7 +125,7 @@ class TreeTuning:
     threads : int
         Threads per block; a warp owns a work item.
     blocks_per_sm : tuple of int
-        Blocks that a multiprocessor has registers for when it enumerates, pivots, does both.
+        Blocks that a multiprocessor has registers for when it enumerates, pivots, does both or counts for vertices.
     near_words : int
         Words of shared memory that a warp has for its matrix and lists; what does not fit lies in device memory.
     far_words : tuple of int

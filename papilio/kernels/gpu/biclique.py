@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique_forms import Cells, add_cells, expand_leaves, expand_sizes, turn
 from papilio.kernels.cpu.biclique import choose_algorithm
 from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
 from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex, build_device_index
+from papilio.kernels.gpu.biclique_vertices import PreparedVerticesGpu, prepare_vertices, run_vertices
 from papilio.kernels.gpu.device import Device, check_fits
 from papilio.kernels.gpu.tree_launch import Arguments, TreeClass, TreeLauncher, make_classes
 from papilio.kernels.tuning import TreeTuning, tree_tuning
@@ -105,7 +105,7 @@ class _Counts:
 
 
 class BicliqueGpu:
-    """The GPU engine of :class:`~papilio.motifs.Biclique` on one device; counts totals.
+    """The GPU engine of :class:`~papilio.motifs.Biclique` on one device.
 
     Parameters
     ----------
@@ -137,7 +137,9 @@ class BicliqueGpu:
         self.tuning = tuning if tuning is not None else tree_tuning(device.max_shared_bytes)
         self.block_words = np.zeros(0, dtype=np.uint64)
 
-    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
+    def prepare(
+        self, graph: BipartiteGraph, motif: Motif, per: Granularity
+    ) -> PreparedBicliqueGpu | PreparedVerticesGpu:
         """Build the index on the device; see :func:`~papilio.kernels.gpu.biclique_index.build_device_index`.
 
         Raises
@@ -149,33 +151,30 @@ class BicliqueGpu:
         """
         require_request("biclique", Biclique, graph, motif, per)
         assert isinstance(motif, Biclique)
-        if per != "total":
-            raise UnsupportedError(
-                f"the gpu engine counts bicliques in total, not per {per}; use --engine cpu"
-            )
+        keep_pairs = per == "vertex" or self.algorithm == "pivot"
         with self.device.guard():
-            index = build_device_index(
-                self.device, graph, motif, self.anchor, keep_pairs=self.algorithm == "pivot"
-            )
+            index = build_device_index(self.device, graph, motif, self.anchor, keep_pairs=keep_pairs)
             rights = _turn_rows(self.device.xp, index)
-        algorithm = choose_algorithm(index, self.algorithm)
-        most_common = _check_sizes(index)
+            algorithm = choose_algorithm(index, self.algorithm, per)
+            most_common = _check_sizes(index)
+            if per == "vertex":
+                return prepare_vertices(self.device, graph, motif, index, rights, self.tuning)
         if algorithm == "auto" and index.sizes.most_left < _LEAST_RACE:
             algorithm = "enumerate"
         classes = make_classes(_estimate_need(index), self.tuning) if index.n_pairs else ()
         return PreparedBicliqueGpu(motif, index, *rights, algorithm, classes, most_common)
 
-    def work(self, prepared: PreparedBicliqueGpu) -> NDArray[np.int64]:
+    def work(self, prepared: PreparedBicliqueGpu | PreparedVerticesGpu) -> NDArray[np.int64]:
         """Estimated set operations of each work item, int64 of shape (n_items,), falling, host."""
         return prepared.index.costs
 
-    def slice_work(self, prepared: PreparedBicliqueGpu) -> int:
+    def slice_work(self, prepared: PreparedBicliqueGpu | PreparedVerticesGpu) -> int:
         """A slice costs its launches alone, which run while the slice before still does."""
         return 1
 
     def run(
         self,
-        prepared: PreparedBicliqueGpu,
+        prepared: PreparedBicliqueGpu | PreparedVerticesGpu,
         start: int,
         stop: int,
         bounds: Sequence[int] = (),
@@ -195,6 +194,12 @@ class BicliqueGpu:
             When a kernel failed and the device is lost to this process.
         """
         require_interval(start, stop, prepared.n_items)
+        if isinstance(prepared, PreparedVerticesGpu):
+            with self.device.guard():
+                counted, self.block_words = run_vertices(
+                    self.device, prepared, self.tuning, [start, *bounds, stop], cut
+                )
+            return counted
         index, end, cells = prepared.index, stop, Cells()
         self.block_words = np.zeros(0, dtype=np.uint64)
         if start < stop and prepared.classes:

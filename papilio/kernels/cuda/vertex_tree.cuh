@@ -1,0 +1,231 @@
+// All sets of a given number of rows of a list that share enough columns, counted for every row and every column.
+//
+// A set that shares n columns is worth `sets[n]` to each of its rows and `members[n]` to each of those columns; sums are
+// modulo 2^64. Depth first by one warp with an explicit stack of lists, as in subset_tree.cuh: a list is cut to what the
+// rows taken before share, and knows the places of its rows. The last row of a set is not taken: all later rows of the
+// list are intersected with the one before it, a lane each, and added up. What is worth to a row that was taken is known
+// when the search leaves it.
+// Columns: each lane owns one of 32 columns and knows which rows of the list hold it, a bit each (`turn_rows`). Of 32 rows
+// that are the last of a set, those that share equally many columns are counted together: a popcount and a product for
+// each size that occurs.
+// Sums lie in the warp's arena, one lane at a time writes a word, and a barrier stands between two writers.
+#pragma once
+
+#include "bit_matrix.cuh"
+#include "leaf_histogram.cuh"
+
+struct VertexFrame {
+    unsigned* words;
+    const int* places;
+    unsigned long long below;
+    Arena::Mark mark;
+    int n;
+    int stride;
+    int next;
+};
+constexpr int kVertexFrameWords = sizeof(VertexFrame) / sizeof(unsigned);
+
+/// Words of a 64-bit sum.
+constexpr int kSumWords = 2;
+
+/// Zeroed sums; the warp.
+__device__ __forceinline__ unsigned long long* take_sums(Arena& arena, int n) {
+    unsigned long long* sums = reinterpret_cast<unsigned long long*>(arena.take((long long)n * kSumWords));
+    for (int i = lane_id(); i < n; i += kWarpSize) sums[i] = 0;
+    __syncwarp();
+    return sums;
+}
+
+/// Add to `held[k]`, in every lane, what its column is worth that the rows `holders[k]` hold.
+///
+/// Lane i stands for row i, which is a set that shares `size` columns, each worth `worth`, if bit i of `live` is set. The
+/// warp.
+template <int kHeld>
+__device__ __forceinline__ void add_worth(const unsigned (&holders)[kHeld], unsigned live, int size,
+                                          unsigned long long worth, unsigned long long (&held)[kHeld]) {
+    const bool is_live = live >> lane_id() & 1u;
+    while (live != 0) {
+        const int from = __ffs((int)live) - 1;
+        const int shared = __shfl_sync(kFullMask, size, from);
+        const unsigned long long each = __shfl_sync(kFullMask, worth, from);
+        const unsigned same = __ballot_sync(kFullMask, is_live && size == shared);
+#pragma unroll
+        for (int k = 0; k < kHeld; ++k) held[k] += (unsigned)__popc(holders[k] & same) * each;
+        live &= ~same;
+    }
+}
+
+struct VertexTree {
+    Arena& arena;
+    LeafHistogram leaves;
+    const unsigned long long* sets;     // by shared columns, modulo 2^64
+    const unsigned long long* members;
+    unsigned long long words;  // intersected so far
+    VertexFrame* frames;       // as many as rows are taken before the last two
+    unsigned long long* of_rows;     // sums by the place of a row
+    unsigned long long* of_columns;  // sums by the place of a column
+    const int* columns;              // places of the columns of the lists
+    int n_columns;
+
+    /// Add a lane's sum for column 32 * word + lane.
+    __device__ __forceinline__ void add_column(int word, unsigned long long worth) const {
+        const int column = kWarpSize * word + lane_id();
+        if (column < n_columns && worth != 0) of_columns[columns[column]] += worth;
+    }
+
+    /// The rows that hold each column, by the warp: bit i of word k of a column is row 32 * k + i.
+    __device__ __forceinline__ RowList turn_rows(const RowList& list) const {
+        const RowList turned{arena.take((long long)n_columns * words_for(list.n)), n_columns, n_columns, words_for(list.n)};
+        for (int column = lane_id(); column < n_columns; column += kWarpSize) {
+            for (int k = 0; k < turned.n_words; ++k) {
+                const int here = min(kWarpSize, list.n - kWarpSize * k);
+                unsigned holders = 0;
+                for (int i = 0; i < here; ++i)
+                    holders |= (list.at(column / 32, kWarpSize * k + i) >> (column & 31) & 1u) << i;
+                turned.at(k, column) = holders;
+            }
+        }
+        __syncwarp();
+        return turned;
+    }
+
+    /// Count the sets that a row after `row` completes; -1: that row is the only one to be taken.
+    ///
+    /// Lane i adds to `held[k]` what its column of word k is worth, where the number of words is known. Returns a
+    /// lane's part of the sum of the sets.
+    template <int kWords, int kHeld>
+    __device__ __forceinline__ unsigned long long close_row(const RowList& list, const RowList& turned, const int* places,
+                                                            int row, unsigned long long (&held)[kHeld]) {
+        const int lane = lane_id(), n_words = kWords > 0 ? kWords : list.n_words;
+        const auto taken = [&](int k) { return row < 0 ? kFullMask : list.at(k, row); };
+        unsigned long long own = 0;
+        __syncwarp();
+        for (int first = (row + 1) & -kWarpSize; first < list.n; first += kWarpSize) {
+            const int other = first + lane;
+            int size = 0;
+            if (other > row && other < list.n)
+                for (int k = 0; k < n_words; ++k) size += __popc(list.at(k, other) & taken(k));
+            const bool is_leaf = size >= leaves.least;
+            const unsigned live = __ballot_sync(kFullMask, is_leaf);
+            if (live == 0) continue;
+            leaves.reserve(1);
+            unsigned long long worth = 0;
+            if (is_leaf) {
+                leaves.add(size);
+                own += sets[size];
+                of_rows[places[other]] += sets[size];
+                worth = members[size];
+            }
+            for (int begin = 0; begin < n_words; begin += kHeld) {
+                unsigned holders[kHeld];
+#pragma unroll
+                for (int k = 0; k < kHeld; ++k) {
+                    const int column = kWarpSize * (begin + k) + lane;
+                    const bool is_held = column < n_columns && (taken(begin + k) >> lane & 1u);
+                    holders[k] = is_held ? turned.at(first / kWarpSize, column) : 0u;
+                }
+                add_worth(holders, live, size, worth, held);
+                if (kWords > 0) continue;
+#pragma unroll
+                for (int k = 0; k < kHeld; ++k) {
+                    add_column(begin + k, held[k]);
+                    held[k] = 0;
+                }
+            }
+        }
+        words += (unsigned long long)max(0, list.n - row - 1) * n_words;
+        return own;
+    }
+
+    /// Count the sets of one or two rows of a list; returns their sum.
+    template <int kWords>
+    __device__ __forceinline__ unsigned long long close_list(const RowList& list, const int* places, int take) {
+        constexpr int kHeld = kWords > 0 ? kWords : 2;
+        const Arena::Mark mark = arena.mark();
+        const RowList turned = turn_rows(list);
+        unsigned long long held[kHeld] = {};
+        unsigned long long below = 0;
+        for (int row = take == 1 ? -1 : 0; row < (take == 1 ? 0 : list.n - 1); ++row) {
+            const unsigned long long sum = warp_sum(close_row<kWords>(list, turned, places, row, held));
+            below += sum;
+            __syncwarp();
+            if (row >= 0 && lane_id() == 0) of_rows[places[row]] += sum;
+        }
+#pragma unroll
+        for (int k = 0; k < kWords; ++k) add_column(k, held[k]);
+        __syncwarp();
+        arena.release(mark);
+        return below;
+    }
+
+    /// The later rows of a list that share enough columns with `row`, cut to those, and their places.
+    template <int kWords>
+    __device__ __forceinline__ RowList narrow(const RowList& list, const int* places, int row, const int** kept_places) {
+        const int lane = lane_id(), n_words = kWords > 0 ? kWords : list.n_words;
+        const int stride = list.n - row - 1;
+        int* to = reinterpret_cast<int*>(arena.take(stride));
+        RowList below{arena.take((long long)stride * n_words), 0, stride, n_words};
+        for (int first = row + 1; first < list.n; first += kWarpSize) {
+            const int other = first + lane;
+            const bool kept = other < list.n && count_shared<kWords>(list, row, other) >= leaves.least;
+            const unsigned all = __ballot_sync(kFullMask, kept);
+            if (kept) {
+                const int place = below.n + __popc(all & lanes_before(lane));
+                to[place] = places[other];
+                for (int k = 0; k < n_words; ++k) below.at(k, place) = list.at(k, row) & list.at(k, other);
+            }
+            below.n += __popc(all);
+        }
+        __syncwarp();
+        words += (unsigned long long)stride * n_words;
+        *kept_places = to;
+        return below;
+    }
+
+    /// Count the sets of `take` rows of a list, at least one; returns their sum.
+    template <int kWords>
+    __device__ __forceinline__ unsigned long long count_in(RowList list, const int* places, int take) {
+        unsigned long long below = 0;  // of the list at hand
+        int depth = 0, next = 0;
+        for (;;) {
+            if (take <= 2) {
+                below = close_list<kWords>(list, places, take);
+            } else if (list.n - next >= take) {
+                const Arena::Mark mark = arena.mark();
+                const int* kept_places;
+                const RowList kept = narrow<kWords>(list, places, next++, &kept_places);
+                if (kept.n < take - 1) {
+                    arena.release(mark);
+                    continue;
+                }
+                if (lane_id() == 0)
+                    frames[depth] = VertexFrame{list.words, places, below, mark, list.n, list.stride, next};
+                __syncwarp();
+                ++depth;
+                --take;
+                list = kept;
+                places = kept_places;
+                below = 0;
+                next = 0;
+                continue;
+            }
+            if (depth == 0) return below;
+            __syncwarp();
+            const VertexFrame frame = frames[--depth];
+            ++take;
+            list.words = frame.words;
+            list.n = frame.n;
+            list.stride = frame.stride;
+            places = frame.places;
+            next = frame.next;
+            if (lane_id() == 0) of_rows[places[next - 1]] += below;
+            below += frame.below;
+            arena.release(frame.mark);
+            __syncwarp();
+        }
+    }
+
+    __device__ __forceinline__ unsigned long long count(const RowList& list, const int* places, int take) {
+        return list.n_words == 1 ? count_in<1>(list, places, take) : count_in<0>(list, places, take);
+    }
+};
