@@ -125,6 +125,23 @@ def test_a_run_that_is_cut_lists_its_first_items_alone() -> None:
     assert len(np.unique(rows, axis=0)) == len(rows)
 
 
+def test_all_threads_end_when_one_fails() -> None:
+    graph = BipartiteGraph.from_edges(np.repeat(np.arange(40), 40), np.tile(np.arange(40), 40))
+    lister = BicliqueLister(2)
+    prepared = lister.prepare(graph, Biclique(10, 10), "total")
+    blocks = 0
+
+    def fail(u: NDArray[np.int32], v: NDArray[np.int32]) -> None:
+        nonlocal blocks
+        blocks += 1
+        if blocks in (1, 100):
+            raise RuntimeError("no room")
+
+    with pytest.raises(RuntimeError, match="no room"):
+        lister.run(prepared, 0, prepared.n_items, sink=fail)
+    assert blocks < 100, "the other thread went on"
+
+
 def test_costs_fall_and_tell_the_rows_of_a_star() -> None:
     graph = BipartiteGraph.from_edges([0] * 30 + [1] * 3, [*range(30), 0, 1, 2])
     lister = BicliqueLister()

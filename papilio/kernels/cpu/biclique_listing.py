@@ -305,7 +305,7 @@ class BicliqueLister:
 
         def list_chunk(worker: _Worker, begin: int, end: int) -> None:
             start_items(worker.cursor, begin)
-            while not outlet.full and not _list_some(prepared, worker, items, end):
+            while not (outlet.full or runner.failed) and not _list_some(prepared, worker, items, end):
                 outlet.take(worker.block)
 
         runner = ChunkRunner(lambda: _make_worker(prepared, self.limit), self.threads)

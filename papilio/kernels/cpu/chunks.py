@@ -74,10 +74,16 @@ class ChunkRunner(Generic[State]):
         Makes the state of one thread; what is made is used again by later calls of :meth:`run`.
     threads : int
         With one thread, or one chunk, everything runs in the caller.
+
+    Attributes
+    ----------
+    failed : bool
+        Whether a thread raised, or the caller was interrupted: a kernel that takes long may end at once then.
     """
 
     def __init__(self, make_state: Callable[[], State], threads: int) -> None:
         self.states: list[State] = []
+        self.failed = False
         self._make_state, self._threads = make_state, threads
         self._idle: deque[State] = deque()
 
@@ -107,6 +113,7 @@ class ChunkRunner(Generic[State]):
                     done += 1
                 return done
             except BaseException:
+                self.failed = True
                 queue.clear()
                 raise
             finally:
@@ -120,6 +127,7 @@ class ChunkRunner(Generic[State]):
             try:
                 return sum(future.result() for future in futures)
             except BaseException:
+                self.failed = True
                 queue.clear()
                 raise
 
