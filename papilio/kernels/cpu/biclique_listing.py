@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, InputError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique_choices import Choice, explain_choices
 from papilio.kernels.cpu.biclique_core import Ids32, Rows, reduce_to_core, transpose_rows
 from papilio.kernels.cpu.biclique_index import ITEMS_PER_JOB, LEAST_ITEM_COST, build_biclique_index, cut_items
 from papilio.kernels.cpu.biclique_local import Around, LeftGraph, make_around
@@ -74,6 +75,8 @@ class PreparedListing:
         Ids of all vertices that can be in a row, rising: a position is a place in these.
     n_words : int
         Room for the levels of the search.
+    decisions : tuple of (str, str)
+        What was decided, and why.
     """
 
     graph: LeftGraph | Rows
@@ -86,6 +89,7 @@ class PreparedListing:
     ids_u: NDArray[np.int32]
     ids_v: NDArray[np.int32]
     n_words: int
+    decisions: tuple[Choice, ...] = ()
 
     @property
     def n_items(self) -> int:
@@ -240,10 +244,23 @@ class BicliqueLister:
         assert motif.p is not None
         assert motif.q is not None
         search = restrict_graph(graph, motif.p, motif.q, self._with_u, self._with_v)
-        return _prepare_stars(search) if 1 in (search.p, search.q) else self._prepare_pairs(search)
+        if 1 in (search.p, search.q):
+            prepared, layer = _prepare_stars(search), "U" if search.p == 1 else "V"
+            chosen: Choice = f"layer {layer} anchored", "one of its vertices is all that is searched for"
+        else:
+            prepared, chosen = self._prepare_pairs(search)
+        decisions = (*self._explain_restriction(search), chosen)
+        return replace(prepared, decisions=decisions)
 
-    def _prepare_pairs(self, search: Restricted) -> PreparedListing:
-        index = build_biclique_index(search.graph, Biclique(search.p, search.q), self.threads, self.anchor)
+    def _explain_restriction(self, search: Restricted) -> tuple[Choice, ...]:
+        if not self._with_u.size and not self._with_v.size:
+            return ()
+        what = f"search for ({search.p}, {search.q}) among {search.graph.n_edges} edges"
+        return ((what, "only these go with what every biclique must hold"),)
+
+    def _prepare_pairs(self, search: Restricted) -> tuple[PreparedListing, Choice]:
+        motif = Biclique(search.p, search.q)
+        index = build_biclique_index(search.graph, motif, self.threads, self.anchor)
         lefts = Rows(index.indptr, index.columns)
         rights = transpose_rows(lefts, index.n_right)
         after, _ = places_after(lefts, rights)
@@ -254,7 +271,9 @@ class BicliqueLister:
         n_words, *_ = measure_rooms(index.hop_indptr, index.hop_common, sizes[0] - 1)
         items = _make_items(index.hop_indptr, costs)
         ids = index.left_ids, index.right_ids
-        return _finish_prepared(search, graph, items, sizes, index.swapped, ids, n_words)
+        asked = self.anchor, "enumerate"
+        chosen, *_ = explain_choices(motif, "total", index.sizes, index.swapped, asked, "enumerate")
+        return _finish_prepared(search, graph, items, sizes, index.swapped, ids, n_words), chosen
 
     def work(self, prepared: PreparedListing) -> NDArray[np.int64]:
         """Return the estimated set operations and rows of each item, shape (n_items,), heaviest first."""
