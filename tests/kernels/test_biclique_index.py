@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import biclique
+from papilio.kernels.cpu import biclique, biclique_index
 from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
 from papilio.kernels.cpu.biclique_local import make_around, open_root
 from papilio.kernels.engine import decisions_of, load_engine
@@ -161,6 +161,24 @@ def test_tables_of_leaves_grow_and_lose_nothing(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(biclique, "CHILD_SLOTS", 4)
     assert engine.run(prepared, 0, prepared.n_items).cells == wanted.cells
     assert len(wanted.cells) > 40
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_the_search_changes_no_answer(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = planted_graph(seed, 40, 30, blocks=3, block_side=6, noise_edges=90, missing=0.1)
+    wanted = count_all(edge_list(graph))
+    monkeypatch.setattr(
+        biclique_index,
+        "order_left",
+        lambda rows, pairs: np.random.default_rng(seed).permutation(rows.indptr.size - 1),
+    )
+    for motif in (Biclique(), Biclique(3), Biclique(None, 4), Biclique(5, 4)):
+        engine: Any = load_engine(motif, "cpu", 1)
+        prepared = engine.prepare(graph, motif, "total")
+        asked = {
+            (p, q): count for (p, q), count in wanted.items() if motif.p in (None, p) and motif.q in (None, q)
+        }
+        assert engine.run(prepared, 0, prepared.n_items).total == sum(asked.values())
 
 
 @pytest.mark.parametrize(
