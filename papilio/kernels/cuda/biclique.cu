@@ -4,10 +4,9 @@
 // later left vertices that share at least `least_right` right ones (its children, ascending); rows of the right layer.
 // Counted once: the left side of a biclique is taken in ascending order; its first two vertices name a work item's
 // root and child, and the rest of it is a sub-matrix of the candidates of that child.
-// A warp owns an item: the root u and a range of its children. It fills the matrix of the children over N(u), along the
-// rows of N(u) or of the children. For each child u' the columns are those of N(u) & N(u'), and the rows, its
-// candidates, are the later children that hold enough of them, gathered over these columns alone: mostly one word each.
-// Below that,
+// A warp owns an item: the root u and a range of its children. It fills the rows of the children over N(u), along the
+// rows of N(u) or of the children. For each child u' the candidates are the later children whose rows share enough with
+// its own, cut to what it has of N(u): mostly one word each. Below that,
 // ALGORITHM 0  takes all sets of left_size - 2 rows (subset_tree.cuh), counted by n, the right vertices that they share:
 //              the host adds C(n, q);
 // ALGORITHM 1  counts leaves of pivot trees by key (pivot_tree.cuh);
@@ -102,45 +101,33 @@ __device__ __forceinline__ void read_slot(Arena& arena, const unsigned* slot, Ta
     __syncwarp();
 }
 
-/// The sets of two and one more left vertices: the candidates themselves are the leaves.
-__device__ __forceinline__ void count_rows(SubsetTree& subsets, const BitColumns& matrix, const int* rows, int n,
-                                           const int* columns, int n_columns) {
-    const int n_words = words_for(n_columns);
-    for (int first = 0; first < n; first += kWarpSize) {
-        const int at = first + lane_id();
+/// The sets of two and one more left vertices: the later children themselves are the leaves.
+__device__ __forceinline__ void count_later(SubsetTree& subsets, const RowList& matrix, int child) {
+    for (int first = child + 1; first < matrix.n; first += kWarpSize) {
         subsets.leaves.reserve(1);
-        if (at >= n) continue;
-        int size = 0;
-        for (int k = 0; k < n_words; ++k) size += __popc(gather_word(matrix, rows[at], columns, n_columns, k));
-        subsets.leaves.add(size);
+        if (first + lane_id() < matrix.n) subsets.leaves.add(count_shared<0>(matrix, child, first + lane_id()));
     }
-    subsets.spend((long long)n * n_words);
+    subsets.spend((long long)(matrix.n - child - 1) * matrix.n_words);
 }
 
 /// The task of one child of a root: its candidates. False: it is done already.
-__device__ __forceinline__ bool open_child(Arena& arena, SubsetTree& subsets, PivotTree& pivots, const BitColumns& matrix,
+__device__ __forceinline__ bool open_child(Arena& arena, SubsetTree& subsets, PivotTree& pivots, const RowList& matrix,
                                            int child, Task& task) {
     const int levels = pivots.limits.least_left - 2;
-    int* columns = reinterpret_cast<int*>(arena.take(matrix.n_columns));
-    const int n_columns = list_columns(matrix, child, columns);
-    int* rows = reinterpret_cast<int*>(arena.take(matrix.n_rows - child));
-    const int n = list_dense_rows(matrix, child, columns, n_columns, pivots.limits.least_right, rows);
-    subsets.queue.spend(words_for(matrix.n_columns) + n_columns);
-    if (n < levels) return false;
-    if (!kEnumerates && n == 0) {
-        pivots.add_leaf(Taken{2u << 16, (unsigned)n_columns});
-        return false;
-    }
     if (kEnumerates && levels == 1) {
-        count_rows(subsets, matrix, rows, n, columns, n_columns);
+        count_later(subsets, matrix, child);
         return false;
     }
-    const int n_words = words_for(n_columns);
-    task.list = RowList{arena.take((long long)n * n_words), n, n, n_words};
-    for (int i = lane_id(); i < n; i += kWarpSize)
-        for (int k = 0; k < n_words; ++k) task.list.at(k, i) = gather_word(matrix, rows[i], columns, n_columns, k);
-    __syncwarp();
-    task.n_columns = n_columns;
+    int* rows = reinterpret_cast<int*>(arena.take(matrix.n - child));
+    const int n = list_sharing_rows(matrix, child, pivots.limits.least_right, rows);
+    subsets.queue.spend(words_for(matrix.n - child) * matrix.n_words);
+    if (n < levels) return false;
+    task.n_columns = row_size(matrix, child);
+    if (!kEnumerates && n == 0) {
+        pivots.add_leaf(Taken{2u << 16, (unsigned)task.n_columns});
+        return false;
+    }
+    task.list = cut_rows(arena, matrix, child, task.n_columns, rows, n);
     task.levels = levels;
     task.end = n;
     task.kind = kEnumerates ? kSubsetSlot : kPivotSlot;
@@ -216,7 +203,7 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     const Arena::Mark empty = arena.mark();
     Arena::Mark opened = empty;
     Task task{};
-    BitColumns matrix{nullptr, 0, 0, 0};
+    RowList matrix{nullptr, 0, 0, 0};
     int child = 0, n_children = 0;
     bool works = false;
     for (;;) {
@@ -253,9 +240,9 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
                 child = n_children = 0;
                 if (!kPivots || !pivots.leaves.is_full()) {
                     const long long begin = indptr[all.root];
-                    matrix = fill_columns(arena, columns + begin, (int)(indptr[all.root + 1] - begin), hop + all.first,
-                                          (int)(hop_indptr[all.root + 1] - all.first), Adjacency{indptr, columns},
-                                          Adjacency{right_indptr, right_rows});
+                    matrix = fill_rows(arena, columns + begin, (int)(indptr[all.root + 1] - begin), hop + all.first,
+                                       (int)(hop_indptr[all.root + 1] - all.first), Adjacency{indptr, columns},
+                                       Adjacency{right_indptr, right_rows});
                     n_children = (int)(all.last - all.first);
                     opened = arena.mark();
                 }

@@ -1,10 +1,11 @@
 // Local bit matrices: sets of a vertex's neighbourhood, numbered from 0, in 32-bit words.
 //
-// A warp builds a matrix by columns from the adjacency of its rows or of its columns (`fill_columns`), picks the rows that hold enough of some
-// columns by counting 1024 rows at a time in bit planes (`DenseRows`), gathers those rows over these columns alone,
-// so that most rows are one or two words (`gather_word`), and narrows lists of rows to those that share enough with
-// one of them (`narrow_rows`). Lists are word-major: word k of row i is `words[k * stride + i]`, so that lanes with
-// consecutive rows read consecutive words. `kWords` is the number of words where it is known, 0 where it is not.
+// A warp builds a matrix by rows or by columns from the adjacency of its rows or of its columns (`fill_rows`,
+// `fill_columns`), finds the rows that share enough columns with one of them by intersection (`list_sharing_rows`), or
+// those that hold enough of some columns by counting 1024 rows at a time in bit planes (`DenseRows`), and cuts rows to
+// the columns of one (`cut_rows`), so that most rows are one or two words; `narrow_rows` goes on from list to list.
+// Lists of rows are word-major: word k of row i is `words[k * stride + i]`, so that lanes with consecutive rows read
+// consecutive words. `kWords` is the number of words where it is known, 0 where it is not.
 // Functions are called by all lanes of a warp together unless they say otherwise, and end with what they wrote ordered.
 #pragma once
 
@@ -66,18 +67,17 @@ __device__ __forceinline__ int find_id(const int* ids, int n, int value) {
     return place < n && ids[place] == value ? place : -1;
 }
 
-/// The matrix of the ascending `members` (rows) over the ascending `ids` (columns), by the warp.
+/// Call `set(row, column)` for every one of the matrix of the ascending `members` (rows) over the ascending `ids`
+/// (columns), by some lane each; the warp.
 ///
 /// `rows` are the neighbours of members, `columns` those of ids. Either the neighbours of all members are sought among
 /// the ids, or the neighbours of all ids, from the first member on, among the members: whichever are fewer. Eight lanes
 /// share a member or an id.
-__device__ __forceinline__ BitColumns fill_columns(Arena& arena, const int* ids, int n_ids, const int* members,
-                                                   int n_members, const Adjacency& rows, const Adjacency& columns) {
+template <class Set>
+__device__ __forceinline__ void walk_edges(Arena& arena, const int* ids, int n_ids, const int* members, int n_members,
+                                           const Adjacency& rows, const Adjacency& columns, const Set& set) {
     constexpr int kLanes = 8;
-    const int lane = lane_id(), group = lane / kLanes, stride = words_for(n_members);
-    const long long size = (long long)n_ids * stride;
-    BitColumns matrix{arena.take(size), n_ids, n_members, stride};
-    for (long long i = lane; i < size; i += kWarpSize) matrix.words[i] = 0;
+    const int lane = lane_id(), group = lane / kLanes;
     const Arena::Mark mark = arena.mark();
     int* starts = reinterpret_cast<int*>(arena.take(n_ids));
     unsigned long long by_ids = 0, by_members = 0;
@@ -100,14 +100,36 @@ __device__ __forceinline__ BitColumns fill_columns(Arena& arena, const int* ids,
         long long at = indptr[numbers[line]] + lane % kLanes + (walks_ids ? starts[line] : 0);
         for (; at < end; at += kLanes) {
             const int place = find_id(sought, n_sought, neighbours[at]);
-            if (place < 0) continue;
-            const int row = walks_ids ? place : line, column = walks_ids ? line : place;
-            atomicOr(&matrix.words[(long long)column * stride + row / 32], 1u << (row & 31));
+            if (place >= 0) set(walks_ids ? place : line, walks_ids ? line : place);
         }
     }
     __syncwarp();
     arena.release(mark);
+}
+
+/// The matrix of `members` over `ids` by columns; see walk_edges.
+__device__ __forceinline__ BitColumns fill_columns(Arena& arena, const int* ids, int n_ids, const int* members,
+                                                   int n_members, const Adjacency& rows, const Adjacency& columns) {
+    const int stride = words_for(n_members);
+    const long long size = (long long)n_ids * stride;
+    const BitColumns matrix{arena.take(size), n_ids, n_members, stride};
+    for (long long i = lane_id(); i < size; i += kWarpSize) matrix.words[i] = 0;
+    walk_edges(arena, ids, n_ids, members, n_members, rows, columns, [&](int row, int column) {
+        atomicOr(&matrix.words[(long long)column * stride + row / 32], 1u << (row & 31));
+    });
     return matrix;
+}
+
+/// The matrix of `members` over `ids` as a list of rows; see walk_edges.
+__device__ __forceinline__ RowList fill_rows(Arena& arena, const int* ids, int n_ids, const int* members, int n_members,
+                                             const Adjacency& rows, const Adjacency& columns) {
+    const int n_words = words_for(n_ids);
+    const long long size = (long long)n_members * n_words;
+    const RowList list{arena.take(size), n_members, n_members, n_words};
+    for (long long i = lane_id(); i < size; i += kWarpSize) list.words[i] = 0;
+    walk_edges(arena, ids, n_ids, members, n_members, rows, columns,
+               [&](int row, int column) { atomicOr(&list.at(column / 32, row), 1u << (column & 31)); });
+    return list;
 }
 
 /// The columns that hold a row, ascending, to `columns`; returns how many. The warp.
@@ -190,6 +212,50 @@ __device__ __forceinline__ int count_shared(const RowList& list, int a, int b) {
 #pragma unroll
     for (int k = 0; k < n_words; ++k) size += __popc(list.at(k, a) & list.at(k, b));
     return size;
+}
+
+/// Columns of a row.
+__device__ __forceinline__ int row_size(const RowList& list, int row) {
+    unsigned size = 0;
+    for (int k = lane_id(); k < list.n_words; k += kWarpSize) size += (unsigned)__popc(list.at(k, row));
+    return (int)warp_total(size);
+}
+
+/// The rows after `row` that share at least `least` columns with it, ascending, to `rows`; returns how many.
+__device__ __forceinline__ int list_sharing_rows(const RowList& list, int row, int least, int* rows) {
+    int n = 0;
+    for (int first = row + 1; first < list.n; first += kWarpSize) {
+        const int other = first + lane_id();
+        const bool kept = other < list.n && count_shared<0>(list, row, other) >= least;
+        const unsigned all = __ballot_sync(kFullMask, kept);
+        if (kept) rows[n + __popc(all & lanes_before(lane_id()))] = other;
+        n += __popc(all);
+    }
+    __syncwarp();
+    return n;
+}
+
+/// The listed rows over the `n_columns` columns of `row` alone, numbered anew.
+__device__ __forceinline__ RowList cut_rows(Arena& arena, const RowList& list, int row, int n_columns, const int* rows,
+                                            int n) {
+    const int n_words = words_for(n_columns);
+    const RowList cut{arena.take((long long)n * n_words), n, n, n_words};
+    for (int i = lane_id(); i < n; i += kWarpSize) {
+        unsigned bits = 0;
+        int column = 0;
+        for (int k = 0; k < list.n_words; ++k) {
+            const unsigned word = list.at(k, rows[i]);
+            for (unsigned mask = list.at(k, row); mask != 0; mask &= mask - 1) {
+                bits |= (word >> (__ffs((int)mask) - 1) & 1u) << (column & 31);
+                if ((++column & 31) != 0) continue;
+                cut.at(column / 32 - 1, i) = bits;
+                bits = 0;
+            }
+        }
+        if ((column & 31) != 0) cut.at(column / 32, i) = bits;
+    }
+    __syncwarp();
+    return cut;
 }
 
 /// The later rows of a list that share at least `least` columns with `row`, cut to those.

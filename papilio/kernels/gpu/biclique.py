@@ -324,5 +324,5 @@ def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     lists = levels * (later * row_words + 4) + _SUBSET_FRAME_WORDS * levels
     frames = (np.minimum(later, common) + 1) * (2 * (row_words + column_words) + _PIVOT_FRAME_WORDS)
     pivots = common * column_words + frames + 2 * (row_words + column_words)
-    need: NDArray[np.int64] = degree * column_words + degree + later + lists + pivots + 128
+    need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + later + lists + pivots + 128
     return need
