@@ -168,7 +168,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
     parser.add_argument("--cases", help="names such as marvel:4,4;yelp2018:all, split by semicolons")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=30.0, help="begin nothing more after this time")
+    parser.add_argument("--seconds", type=float, default=25.0, help="begin nothing more after this time")
     parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     options = parser.parse_args()
     facts, limit = describe_machine("gpu"), popcount_limit_gpu()

@@ -36,11 +36,12 @@ check synccheck "not widest" --kernel-name-exclude kns=cupy
 check racecheck "totals or vectors" --kernel-name kns=butterfly
 check racecheck "totals" --kernel-name kns=fill_hub_rows
 step benchmarks python3 -m benchmarks.butterfly --engine gpu --data "$data" --output "$out/butterfly-gpu.json"
-# Kernels first, then their benchmark, then all laws; what hangs is ended.
-step biclique timeout 90 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=8 tests/kernels/test_gpu_biclique.py
-step biclique timeout 90 python3 -m benchmarks.biclique_gpu --data "$data" --output "$out/biclique-gpu.json"
-step biclique timeout 60 python3 -m pytest -q -p no:cacheprovider -m gpu tests/kernels/test_biclique.py
-step biclique timeout 40 compute-sanitizer --tool memcheck --error-exitcode 9 --kernel-name kns=biclique \
+# Kernels first, then their benchmark, the sanitizer, and all laws; what hangs is ended.
+bicliques="tests/kernels/test_gpu_biclique.py tests/kernels/test_gpu_biclique_vertices.py"
+step biclique timeout 60 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=5 $bicliques
+step biclique timeout 45 python3 -m benchmarks.biclique_gpu --data "$data" --output "$out/biclique-gpu.json"
+step biclique timeout 30 compute-sanitizer --tool memcheck --error-exitcode 9 --kernel-name kns=biclique \
     python3 -m pytest -q -p no:cacheprovider -m gpu -k "eager and planted" tests/kernels/test_gpu_biclique.py
+step biclique timeout 45 python3 -m pytest -q -p no:cacheprovider -m gpu tests/kernels/test_biclique.py
 step cluster python3 -m benchmarks.end_to_end --cluster cuda --output "$out/end-to-end.json"
 exit "$status"
