@@ -42,7 +42,10 @@ def explain_choices(
     elif sizes.most_left == 2 != sizes.most_right:
         reason = "only two of its vertices are taken"
     elif (motif.p is None) != (motif.q is None):
-        reason = "its side has a given size"
+        is_given = swapped == (motif.p is None)
+        reason = (
+            "its side has a given size" if is_given else "pairs of the other layer have many times the wedges"
+        )
     else:
         reason = "pairs of its vertices have no more wedges than those of the other layer"
     return (layer, reason), _explain_algorithm(per, sizes, asked[1], algorithm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -98,8 +99,22 @@ def test_the_layer_of_which_fewer_are_taken_is_anchored() -> None:
         assert not build_biclique_index(graph, Biclique(3), 1).swapped
         assert build_biclique_index(graph, Biclique(None, 3), 1).swapped
         assert build_biclique_index(graph, Biclique(max_q=2), 1).swapped
+    flat = complete_graph(4, 60)
+    assert not build_biclique_index(flat, Biclique(None, 3), 1).swapped
+    assert build_biclique_index(flat.swap_layers(), Biclique(3), 1).swapped
+    told = load_engine(Biclique(), "cpu", 1).prepare(flat, Biclique(None, 3), "total")
+    assert ("layer U anchored", "pairs of the other layer have many times the wedges") in decisions_of(told)
     assert not build_biclique_index(wide, Biclique(3, 3), 1).swapped
     assert build_biclique_index(tall, Biclique(3, 3), 1).swapped
+
+
+def test_enumeration_that_is_asked_for_gets_the_layer_that_it_needs() -> None:
+    flat = complete_graph(4, 60)
+    engine: Any = load_engine(Biclique(), "cpu", 1, algorithm="enumerate")
+    prepared = engine.prepare(flat, Biclique(None, 3), "total")
+    assert (prepared.index.swapped, prepared.algorithm) == (True, "enumerate")
+    cells = engine.run(prepared, 0, prepared.n_items).cells
+    assert cells == {(p, 3): comb(4, p) * comb(60, 3) for p in range(1, 5)}
 
 
 def test_a_heavy_root_is_cut_into_items() -> None:

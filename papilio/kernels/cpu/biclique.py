@@ -22,7 +22,12 @@ from papilio.kernels.biclique_forms import (
 )
 from papilio.kernels.cpu import biclique_search as search
 from papilio.kernels.cpu.biclique_core import Rows, transpose_rows
-from papilio.kernels.cpu.biclique_index import BicliqueIndex, BicliqueItems, build_biclique_index
+from papilio.kernels.cpu.biclique_index import (
+    BicliqueIndex,
+    BicliqueItems,
+    build_biclique_index,
+    settle_anchor,
+)
 from papilio.kernels.cpu.biclique_local import Around, LeftGraph, make_around
 from papilio.kernels.cpu.biclique_pairs import places_after
 from papilio.kernels.cpu.biclique_vertices import VertexCounts, make_vertex_counts, search_item_vertices
@@ -177,9 +182,9 @@ class BicliqueCpu:
         """
         require_request("biclique", Biclique, graph, motif, per)
         assert isinstance(motif, Biclique)
-        index = build_biclique_index(
-            graph, motif, self.threads, self.anchor, keep_pairs=per == "vertex" or self.algorithm == "pivot"
-        )
+        anchor = settle_anchor(motif, self.anchor, self.algorithm)
+        keeps = per == "vertex" or self.algorithm == "pivot"
+        index = build_biclique_index(graph, motif, self.threads, anchor, keep_pairs=keeps)
         algorithm = choose_algorithm(index, self.algorithm, per)
         lefts = Rows(index.indptr, index.columns)
         rights = transpose_rows(lefts, index.n_right)

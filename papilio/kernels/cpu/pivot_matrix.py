@@ -197,6 +197,22 @@ def _hold_gap(
 
 
 @compiled
+def _next_branch(stack: MatrixStack, rows: Words, left: int, right: int, depth: int) -> int:
+    """Make the node at hand the next branch of the deepest frame that has one; return its depth, or -1."""
+    words, both = stack.words, left + right
+    while depth >= 0:
+        frame = both + depth * (both + max(left, right))
+        if stack.taken[depth, 0] == _ROWS:
+            found = _hold_gap(stack.columns, words, frame, 0, left, left, right, frame + both)
+        else:
+            found = _hold_gap(rows, words, frame, left, right, 0, left, frame + both)
+        if found:
+            break
+        depth -= 1
+    return depth
+
+
+@compiled
 def _search_small(
     stack: MatrixStack,
     rows: Words,
@@ -287,17 +303,9 @@ def pivot_matrix(
                         _branch(columns, words, frame, pivot_column, left, right, 0, left, frame + both)
                         pr += 1
                     continue
-        found = False
-        while depth >= 0 and not found:
-            kept, frame = stack.taken[depth], both + depth * step
-            side, hl, pl, hr, pr = kept[0], kept[1], kept[2], kept[3], kept[4]
-            if side == _ROWS:
-                found = _hold_gap(columns, words, frame, 0, left, left, right, frame + both)
-                hr += 1
-            else:
-                found = _hold_gap(rows, words, frame, left, right, 0, left, frame + both)
-                hl += 1
-            if not found:
-                depth -= 1
-        if not found:
+        depth = _next_branch(stack, rows, left, right, depth)
+        if depth < 0:
             return work
+        kept = stack.taken[depth]
+        side, hl, pl, hr, pr = kept[0], kept[1], kept[2], kept[3], kept[4]
+        hl, hr = (hl, hr + 1) if side == _ROWS else (hl + 1, hr)
