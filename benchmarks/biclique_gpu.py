@@ -51,7 +51,7 @@ GBC_S: dict[str, float] = {
 VARIANTS: dict[str, dict[str, Any]] = {
     "": {},
     "alone": {"slots": 0},
-    "patient": {"check_steps": 256},
+    "patient": {"check_steps": 1024},
     "crowded": {"blocks_per_sm": (5, 5, 4)},
     "late pivots": {"race_words": 1 << 16, "race_factor": 16.0},
 }

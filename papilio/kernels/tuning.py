@@ -153,7 +153,7 @@ class TreeTuning:
     far_words: tuple[int, ...] = (1 << 14, 1 << 17, 1 << 20)
     slots: int = 512
     slot_words: int = 1 << 14
-    check_steps: int = 32
+    check_steps: int = 256
     slab_fraction: float = 0.25
     share_cost: int = 1 << 12
     leaf_slots: int = 1 << 18
