@@ -197,6 +197,13 @@ def _hold_gap(
 
 
 @compiled
+def _take_all(words: Words, begin: int, n: int) -> None:
+    """Write the set of all numbers below n."""
+    for w in range(words_of(n)):
+        words[begin + w] = span_mask(min(_WORD, n - w * _WORD))
+
+
+@compiled
 def _next_branch(stack: MatrixStack, rows: Words, left: int, right: int, depth: int) -> int:
     """Make the node at hand the next branch of the deepest frame that has one; return its depth, or -1."""
     words, both = stack.words, left + right
@@ -261,10 +268,8 @@ def pivot_matrix(
     both, step = left + right, left + right + max(left, right)
     words, columns = stack.words, stack.columns
     _transpose(rows, n_rows, n_columns, columns)
-    for w in range(left):
-        words[w] = span_mask(min(_WORD, n_rows - w * _WORD))
-    for w in range(right):
-        words[left + w] = span_mask(min(_WORD, n_columns - w * _WORD))
+    _take_all(words, 0, n_rows)
+    _take_all(words, left, n_columns)
     hl, pl, hr, pr = taken
     depth, work = -1, 0
     while True:
