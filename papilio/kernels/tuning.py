@@ -127,7 +127,8 @@ class TreeTuning:
     blocks_per_sm : tuple of int
         Blocks that a multiprocessor has registers for when it enumerates, pivots, does both or counts for vertices.
     near_words : int
-        Words of shared memory that a warp has for its matrix and lists; what does not fit lies in device memory.
+        Words of shared memory that a warp has for its matrix and lists, a multiple of 4; what does not fit lies in
+        device memory.
     far_words : tuple of int
         Words of device memory per warp that divide the work items into classes, rising.
     slots : int
