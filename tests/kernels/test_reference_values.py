@@ -130,7 +130,7 @@ def test_bicliques_by_each_algorithm_and_anchor(
     graph = reference_graph(name)
     for p, q in BICLIQUES[name].keys() - {(2, 3), (3, 2)}:
         count = BICLIQUES[name][p, q]
-        for anchor in ("u", "v") if p == q == 3 else ("auto",):
+        for anchor in ("u", "v") if p == q == 3 and algorithm != "pivot" else ("auto",):
             got = bicliques.bicliques(graph, Biclique(p, q), algorithm=algorithm, anchor=anchor)
             assert got.total == count
 
@@ -148,7 +148,6 @@ def test_tables_of_bicliques(bicliques: BicliqueCase, reference_graph: Reader, n
         assert column == {cell: count for cell, count in table.items() if cell[1] == side}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["senate", "movielens-100k"])
 def test_rows_of_bicliques_of_dense_graphs(
     bicliques: BicliqueCase, reference_graph: Reader, name: str
