@@ -62,5 +62,6 @@ def _explain_algorithm(per: Granularity, sizes: SizeRange, asked: str, algorithm
     if algorithm == "pivot":
         return name, "it counts many sizes in one search"
     if algorithm == "enumerate":
-        return name, "below a pair the search is one level deep"
+        deep = "one level" if sizes.most_left <= 3 else "a few levels"
+        return name, f"below a pair the search is {deep} deep"
     return name, "neither is always the faster"

@@ -13,11 +13,11 @@ import pytest
 from papilio.errors import CapacityError, EngineUnavailableError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu.biclique import BicliqueCpu
-from papilio.kernels.engine import Partial, fold_partials
+from papilio.kernels.engine import Partial, decisions_of, fold_partials
 from papilio.kernels.gpu.biclique import BicliqueGpu
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.tuning import TreeTuning
-from papilio.motifs import Biclique
+from papilio.motifs import Biclique, Granularity
 from tests.conftest import EMULATOR_SEED
 from tests.oracle_biclique import count_all
 from tests.strategies import complete_graph, edge_list, graph_of, planted_graph, skewed_graph
@@ -196,10 +196,35 @@ def test_items_and_costs_are_those_of_the_cpu(device: Device, motif: Biclique, a
     cpu, gpu = BicliqueCpu(1, algorithm), BicliqueGpu(device, algorithm, tuning=EAGER)
     on_cpu, on_gpu = cpu.prepare(graph, motif, "total"), gpu.prepare(graph, motif, "total")
     assert cpu.work(on_cpu).tolist() == gpu.work(on_gpu).tolist()
+    assert decisions_of(on_cpu) == decisions_of(on_gpu) != ()
     half = on_cpu.n_items // 2
     mixed = fold_partials(cpu.run(on_cpu, 0, half), gpu.run(on_gpu, half, on_gpu.n_items))
     whole = cpu.run(on_cpu, 0, on_cpu.n_items)
     assert (mixed.n_items, mixed.total, mixed.cells) == (whole.n_items, whole.total, whole.cells)
+
+
+@pytest.mark.parametrize("per", ["total", "vertex"])
+def test_what_was_decided_is_told_with_its_reason(device: Device, per: Granularity) -> None:
+    prepared = BicliqueGpu(device, tuning=EAGER).prepare(GRAPHS["skewed"](), Biclique(4, 4), per)
+    (layer, _), (algorithm, reason) = decisions_of(prepared)
+    assert layer in {"layer U anchored", "layer V anchored"}
+    assert algorithm == "algorithm enumerate"
+    assert reason in {
+        "below a pair the search is a few levels deep",
+        "it knows the vertices of what it counts",
+    }
+
+
+@pytest.mark.parametrize("motif", [Biclique(p=3), Biclique(q=3)])
+def test_one_side_is_enumerated_where_it_is_asked_for(device: Device, motif: Biclique) -> None:
+    graph = GRAPHS["skewed"]()
+    engine = BicliqueGpu(device, "enumerate", tuning=EAGER)
+    prepared = engine.prepare(graph, motif, "total")
+    assert prepared.index.swapped == (motif.p is None)
+    cells = engine.run(prepared, 0, prepared.n_items).cells
+    assert cells == {
+        (p, q): count for (p, q), count in count_all(edge_list(graph)).items() if (p, q)[motif.p is None] == 3
+    }
 
 
 def test_a_hub_on_the_right_and_one_on_the_left(device: Device) -> None:

@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique_choices import Choice, explain_choices
 from papilio.kernels.biclique_forms import Cells, add_cells, expand_leaves, expand_sizes, turn
 from papilio.kernels.cpu.biclique import choose_algorithm
+from papilio.kernels.cpu.biclique_index import settle_anchor
 from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
 from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex, build_device_index
 from papilio.kernels.gpu.biclique_vertices import PreparedVerticesGpu, prepare_vertices, run_vertices
@@ -69,6 +71,8 @@ class PreparedBicliqueGpu:
         Size classes of the work items.
     most_common : int
         Most right vertices that two left ones share.
+    decisions : tuple of (str, str)
+        What was decided, and why.
     """
 
     motif: Biclique
@@ -78,6 +82,7 @@ class PreparedBicliqueGpu:
     algorithm: str
     classes: tuple[TreeClass, ...]
     most_common: int
+    decisions: tuple[Choice, ...]
 
     @property
     def n_items(self) -> int:
@@ -153,16 +158,19 @@ class BicliqueGpu:
         assert isinstance(motif, Biclique)
         keep_pairs = per == "vertex" or self.algorithm == "pivot"
         with self.device.guard():
-            index = build_device_index(self.device, graph, motif, self.anchor, keep_pairs=keep_pairs)
+            anchor = settle_anchor(motif, self.anchor, self.algorithm)
+            index = build_device_index(self.device, graph, motif, anchor, keep_pairs=keep_pairs)
             rights = _turn_rows(self.device.xp, index)
             algorithm = choose_algorithm(index, self.algorithm, per)
             most_common = _check_sizes(index)
+            if algorithm == "auto" and index.sizes.most_left < _LEAST_RACE:
+                algorithm = "enumerate"
+            asked = self.anchor, self.algorithm
+            decisions = explain_choices(motif, per, index.sizes, index.swapped, asked, algorithm)
             if per == "vertex":
-                return prepare_vertices(self.device, graph, motif, index, rights, self.tuning)
-        if algorithm == "auto" and index.sizes.most_left < _LEAST_RACE:
-            algorithm = "enumerate"
+                return prepare_vertices(self.device, graph, motif, index, rights, self.tuning, decisions)
         classes = make_classes(_estimate_need(index), self.tuning) if index.n_pairs else ()
-        return PreparedBicliqueGpu(motif, index, *rights, algorithm, classes, most_common)
+        return PreparedBicliqueGpu(motif, index, *rights, algorithm, classes, most_common, decisions)
 
     def work(self, prepared: PreparedBicliqueGpu | PreparedVerticesGpu) -> NDArray[np.int64]:
         """Estimated set operations of each work item, int64 of shape (n_items,), falling, host."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique_choices import Choice
 from papilio.kernels.biclique_forms import choose_modulo, expand_sizes, star_vectors
 from papilio.kernels.engine import Cut, Partial
 from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex
@@ -54,6 +55,8 @@ class PreparedVerticesGpu:
         Sizes of U and V.
     stars : dict of str to ndarray of uint64, host
         The answer for every vertex where p or q is 1; else empty.
+    decisions : tuple of (str, str)
+        What was decided, and why.
     """
 
     motif: Biclique
@@ -65,6 +68,7 @@ class PreparedVerticesGpu:
     classes: tuple[TreeClass, ...]
     layers: tuple[int, int]
     stars: dict[str, NDArray[np.uint64]]
+    decisions: tuple[Choice, ...]
 
     @property
     def n_items(self) -> int:
@@ -85,6 +89,7 @@ def prepare_vertices(
     index: BicliqueDeviceIndex,
     rights: tuple[Any, Any],
     tuning: TreeTuning,
+    decisions: tuple[Choice, ...],
 ) -> PreparedVerticesGpu:
     """Add to an index what counts of vertices need.
 
@@ -100,6 +105,8 @@ def prepare_vertices(
     rights : tuple of device arrays
         Offsets and rows of the right layer.
     tuning : TreeTuning
+    decisions : tuple of (str, str)
+        What was decided, and why.
     """
     most, least_right = int(index.item_common.max(initial=0)), index.sizes.least_right
     sets = choose_modulo(most, least_right)
@@ -119,6 +126,7 @@ def prepare_vertices(
         classes=make_classes(_estimate_need(index), tuning) if index.n_pairs else (),
         layers=(graph.n_u, graph.n_v),
         stars=stars,
+        decisions=decisions,
     )
 
 
