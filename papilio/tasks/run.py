@@ -394,7 +394,7 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
         cells=partial.cells,
         listed=listed,
         capped=partial.capped,
-        device_peak_bytes=held_device_bytes(),
+        device_peak_bytes=held_device_bytes() if task.engine == "gpu" else 0,
     )
 
 

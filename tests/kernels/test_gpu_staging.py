@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from papilio.kernels.gpu.discovery import held_device_bytes, list_gpus
 from tests.kernels.test_gpu_butterfly import cuda_device
 
 MIB = 1 << 20
@@ -24,3 +25,16 @@ def test_copies_are_equal_and_ordered_with_other_work(n_bytes: int) -> None:
         copy = device.to_device(part)
         assert (copy.shape, copy.dtype) == (part.shape, part.dtype)
         assert np.array_equal(device.to_host(copy), part)
+
+
+def test_a_process_without_a_gpu_holds_no_device_memory() -> None:
+    pytest.importorskip("cupy")
+    if list_gpus():
+        pytest.skip("there is a GPU")
+    assert held_device_bytes() == 0
+
+
+@pytest.mark.gpu
+def test_device_memory_that_was_held_is_told() -> None:
+    array = cuda_device().xp.zeros(3 * MIB, np.uint8)
+    assert held_device_bytes() >= array.nbytes

@@ -132,13 +132,15 @@ def driver_cuda_version() -> tuple[int, int] | None:
 
 
 def held_device_bytes() -> int:
-    """Return the device memory that CuPy's pool of this process holds; 0 where CuPy was never loaded.
+    """Return the device memory that CuPy's pool of this process holds; 0 without a GPU, or where CuPy was never loaded.
 
     The pool gives nothing back by itself, so that this is the largest so far. The context and the code of the
     kernels come on top of it.
     """
     cupy = sys.modules.get("cupy")
-    return 0 if cupy is None else int(cupy.get_default_memory_pool().total_bytes())
+    if cupy is None or not list_gpus():
+        return 0
+    return int(cupy.get_default_memory_pool().total_bytes())
 
 
 def missing_for_gpu() -> str | None:
