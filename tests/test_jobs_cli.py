@@ -215,7 +215,7 @@ def test_shards_on_a_full_file_system_end_the_run_and_resume(store: Path, tmp_pa
     try:
         job = disk / "job"
         filler = disk / "filler"
-        filler.write_bytes(bytes(300 << 10))
+        filler.write_bytes(bytes(344 << 10))
         error = call(
             "count", "butterfly", store, "--per", "vertex", "--cluster", "inline", "--job", job, code=3
         )[1]
