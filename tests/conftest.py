@@ -17,11 +17,19 @@ from papilio.errors import EngineUnavailableError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Engine, Partial, fold_partials, load_engine
 from papilio.motifs import Butterfly, Granularity
+from tests.commands import Run, run_command
+from tests.devices import emulator
 
 ROOT = Path(__file__).resolve().parents[1]
 
 EMULATOR_SEED = 20_261_121
 """Of the thread schedule in the emulator; the emulator's own tests run many schedules."""
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command in this process."""
+    return lambda *args: run_command(capsys, *args)
 
 
 @pytest.fixture(scope="session")
@@ -136,11 +144,8 @@ def make_engine_case(name: str) -> EngineCase:
         return EngineCase(name, ButterflyCpu(threads=2), 60, 14, 10**9)
     if name == "emulator":
         from papilio.kernels.gpu.butterfly import ButterflyGpu
-        from tests.emulator import EmulatorDevice, find_compiler
 
-        if find_compiler() is None:
-            pytest.skip("no GCC found ($CXX, g++, c++); the emulator compiles kernels with it")
-        return EngineCase(name, ButterflyGpu(EmulatorDevice(seed=EMULATOR_SEED)), 20, 12, 250_000)
+        return EngineCase(name, ButterflyGpu(emulator(EMULATOR_SEED)), 20, 12, 250_000)
     try:
         return EngineCase(name, load_engine(Butterfly(), "gpu"), 60, 14, 10**11)
     except EngineUnavailableError as error:

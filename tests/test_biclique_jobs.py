@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import papilio
-from papilio.cli import main
 from papilio.errors import CapacityError, ExecutionError, InputError, UnsupportedError
 from papilio.storage.store import write_store
 from papilio.tasks import run as task_run
 from papilio.tasks.cells import cells_from_json, cells_to_json
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.run import LeaseResult
+from tests.commands import Run
 from tests.fake_biclique import FakeBicliqueEngine
 from tests.tasks.fakes import make_job, plan_of
 
@@ -44,23 +43,6 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBicliqueEngine]:
 def store(tmp_path: Path) -> Path:
     write_store(tmp_path / "k34", K34, provenance={})
     return tmp_path / "k34"
-
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*args: object) -> tuple[int, str, str]:
-        before = signal.getsignal(signal.SIGTERM)
-        with pytest.raises(SystemExit) as caught:
-            main([str(arg) for arg in args])
-        signal.signal(signal.SIGTERM, before)
-        written = capsys.readouterr()
-        assert isinstance(caught.value.code, int)
-        return caught.value.code, written.out, written.err
-
-    return call
 
 
 def lease(start: int, stop: int, total: int, **changes: Any) -> LeaseResult:

@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,38 +15,10 @@ import pytest
 
 import papilio
 from papilio import errors
-from papilio.cli import main
 from papilio.cli.app import EXIT_CODES, exit_code_of
 from papilio.cli.options import parse_size
+from tests.commands import Result, Run
 from tests.conftest import ROOT
-
-
-@dataclass(frozen=True)
-class Result:
-    """What one call of the command did."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command in this process."""
-
-    def call(*args: object) -> Result:
-        before = signal.getsignal(signal.SIGTERM)
-        with pytest.raises(SystemExit) as caught:
-            main([str(arg) for arg in args])
-        signal.signal(signal.SIGTERM, before)
-        written = capsys.readouterr()
-        assert isinstance(caught.value.code, int)
-        return Result(caught.value.code, written.out, written.err)
-
-    return call
 
 
 @pytest.fixture

@@ -4,37 +4,19 @@ from __future__ import annotations
 
 import html
 import json
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import papilio
-from papilio.cli import main
+from tests.commands import Run
 from tests.conftest import ROOT
 from tests.listings import rows_of, write_many, write_women
 
-Run = Callable[..., tuple[int, str, str]]
-
 HERE = ("--cluster", "inline")
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*args: object) -> tuple[int, str, str]:
-        before = signal.getsignal(signal.SIGTERM)
-        with pytest.raises(SystemExit) as caught:
-            main([str(arg) for arg in args])
-        signal.signal(signal.SIGTERM, before)
-        written = capsys.readouterr()
-        assert isinstance(caught.value.code, int)
-        return caught.value.code, written.out, written.err
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -282,8 +282,7 @@ def make_plan(
     book = LeaseBook([table.n_items])
     for interval in finished:
         book.record(*interval)
-    pieces = split_guided(table, n_workers, min_work, int(lengths.max_s * speed), book.missing(0))
-    leases = tuple(Lease(0, *piece, table.work_between(*piece)) for piece in pieces)
+    leases = _forecast_leases(table, n_workers, min_work, int(lengths.max_s * speed), book)
     decide(f"about {_counted(len(leases), 'lease')} of at least {min_work:,} {unit}", lengths.reason)
     if book.n_finished:
         decide(f"{_counted(book.n_finished, 'lease')} kept", "earlier sessions of the job finished them")
@@ -305,6 +304,14 @@ def make_plan(
         decisions=tuple(decisions),
         finished=tuple((0, start, stop) for start, stop in book.finished(0)),
     )
+
+
+def _forecast_leases(
+    table: CostTable, n_workers: int, min_work: int, max_work: int, book: LeaseBook
+) -> tuple[Lease, ...]:
+    """Return the leases that cover what the book misses, if nothing disturbs the run."""
+    pieces = split_guided(table, n_workers, min_work, max_work, book.missing(0))
+    return tuple(Lease(0, *piece, table.work_between(*piece)) for piece in pieces)
 
 
 def _counted(number: int, noun: str) -> str:

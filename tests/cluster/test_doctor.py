@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from papilio.cli import main
 from papilio.cluster.doctor import (
     Check,
     check_cache,
@@ -43,6 +41,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.gpu.discovery import GpuInfo
 from papilio.kernels.gpu.toolchain import Toolchain
 from papilio.storage.store import write_store
+from tests.commands import Result, run_command
 from tests.conftest import ROOT
 from tests.fake_driver import FAKE_MEMORY_BYTES, build_driver, fake_uuid, with_driver
 
@@ -330,13 +329,8 @@ def test_clusters_are_reached(store: Path) -> None:
 def test_the_command_reports_and_exits_by_code(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        before = signal.getsignal(signal.SIGTERM)
-        with pytest.raises(SystemExit) as caught:
-            main(["doctor", *map(str, arguments)])
-        signal.signal(signal.SIGTERM, before)
-        written = capsys.readouterr()
-        return int(str(caught.value.code)), written.out, written.err
+    def run(*arguments: object) -> Result:
+        return run_command(capsys, "doctor", *arguments)
 
     monkeypatch.chdir(tmp_path)
     code, output, errors = run("graph", "--cluster", "inline")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from math import comb
 from typing import Any
 
@@ -15,6 +14,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Engine, Partial, fold_partials, load_engine
 from papilio.motifs import Biclique, Granularity
 from tests.conftest import EMULATOR_SEED, EngineCase
+from tests.devices import emulator
 from tests.strategies import graph_of
 
 Cells = dict[tuple[int, int], int]
@@ -79,15 +79,10 @@ def make_biclique_case(name: str) -> BicliqueCase:
             10**9,
             lambda **options: load_engine(motif, "cpu", 2, **options),
         )
-    if find_spec("papilio.kernels.gpu.biclique") is None:
-        pytest.skip("there is no gpu engine of bicliques")
     if name == "emulator":
         from papilio.kernels.gpu.biclique import BicliqueGpu
-        from tests.emulator import EmulatorDevice, find_compiler
 
-        if find_compiler() is None:
-            pytest.skip("no GCC found ($CXX, g++, c++); the emulator compiles kernels with it")
-        device = EmulatorDevice(seed=EMULATOR_SEED)
+        device = emulator(EMULATOR_SEED)
         return BicliqueCase(
             name, BicliqueGpu(device), 8, 8, 20_000, lambda **options: BicliqueGpu(device, **options)
         )

@@ -10,7 +10,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from papilio.errors import CapacityError, EngineUnavailableError
+from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu.biclique import BicliqueCpu
 from papilio.kernels.engine import Partial, decisions_of, fold_partials
@@ -18,7 +18,7 @@ from papilio.kernels.gpu.biclique import BicliqueGpu
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Granularity
-from tests.conftest import EMULATOR_SEED
+from tests.devices import cuda_device, emulator
 from tests.oracle_biclique import count_all
 from tests.strategies import complete_graph, edge_list, graph_of, planted_graph, skewed_graph
 
@@ -44,33 +44,6 @@ SCHEDULES: dict[str, TreeTuning] = {
     "near": replace(EAGER, near_words=4096),
     "patient": replace(EAGER, race_words=1 << 30),
 }
-
-
-def cuda_device() -> Device:
-    """Return the GPU, or skip with the reason why there is none."""
-    try:
-        from papilio.kernels.gpu.cuda_device import CudaDevice
-
-        return CudaDevice()
-    except (ImportError, EngineUnavailableError) as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module", params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> Device:
-    """The emulator, and a GPU where there is one."""
-    if request.param == "gpu":
-        return cuda_device()
-    return emulator(EMULATOR_SEED)
-
-
-def emulator(seed: int, **options: int) -> Device:
-    """Return the emulator, or skip when it cannot be built."""
-    from tests.emulator import EmulatorDevice, find_compiler
-
-    if find_compiler() is None:
-        pytest.skip("no GCC found ($CXX, g++, c++); the emulator compiles kernels with it")
-    return EmulatorDevice(seed=seed, **options)
 
 
 def hub_pair(n: int, seed: int) -> BipartiteGraph:

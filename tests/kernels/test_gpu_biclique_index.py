@@ -19,6 +19,7 @@ from papilio.kernels.gpu.device import Device
 from papilio.kernels.tuning import PairTuning, TableClass, pair_tuning
 from papilio.motifs import Biclique
 from tests.conftest import EMULATOR_SEED
+from tests.devices import cuda_device, emulator
 from tests.kernels.biclique_cases import ANCHORS, crown_graph, disjoint_union, nested_graph
 from tests.strategies import bipartite_graphs, complete_graph, graph_of, planted_graph, skewed_graph
 
@@ -47,30 +48,6 @@ MOTIFS = (
     Biclique(1, 4),
     Biclique(max_p=2),
 )
-
-
-def cuda_device() -> Device:
-    """Return the GPU, or skip with the reason why there is none."""
-    from tests.kernels.test_gpu_butterfly import cuda_device
-
-    return cuda_device()
-
-
-@pytest.fixture(scope="module", params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> Device:
-    """The emulator, and a GPU where there is one."""
-    if request.param == "gpu":
-        return cuda_device()
-    return make_emulator(EMULATOR_SEED)
-
-
-def make_emulator(seed: int) -> Device:
-    """Return an emulator with this schedule of threads, or skip where there is no compiler for it."""
-    from tests.emulator import EmulatorDevice, find_compiler
-
-    if find_compiler() is None:
-        pytest.skip("no GCC found ($CXX, g++, c++); the emulator compiles kernels with it")
-    return EmulatorDevice(seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +144,7 @@ def test_schedules_reach_their_kernels(device: Device, graphs: dict[str, Biparti
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_any_schedule_of_threads_gives_the_same(graphs: dict[str, BipartiteGraph], seed: int) -> None:
-    device = make_emulator(seed)
+    device = emulator(seed)
     for name in ("planted", "path"):
         for keep_pairs in (True, False):
             assert_equal(device, graphs[name], Biclique(2, 2), tuning=SCHEDULES["all"], keep_pairs=keep_pairs)
@@ -176,7 +153,7 @@ def test_any_schedule_of_threads_gives_the_same(graphs: dict[str, BipartiteGraph
 @settings(deadline=None, max_examples=25)
 @given(bipartite_graphs(9), st.sampled_from(MOTIFS), st.sampled_from(ANCHORS), st.booleans())
 def test_drawn_graphs(graph: BipartiteGraph, motif: Biclique, anchor: str, keep_pairs: bool) -> None:
-    assert_equal(make_emulator(EMULATOR_SEED), graph, motif, anchor, keep_pairs=keep_pairs)
+    assert_equal(emulator(EMULATOR_SEED), graph, motif, anchor, keep_pairs=keep_pairs)
 
 
 @pytest.mark.parametrize("size", [(40, 3), (3, 40), (10**12, 2), (2, 10**12), (2**31, 2**31)])

@@ -19,8 +19,8 @@ from papilio.kernels.gpu.biclique import BicliqueGpu
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique
-from tests.conftest import EMULATOR_SEED
-from tests.kernels.test_gpu_biclique import EAGER, GRAPHS, cuda_device, emulator
+from tests.devices import cuda_device, emulator
+from tests.kernels.test_gpu_biclique import EAGER, GRAPHS
 from tests.strategies import complete_graph, planted_graph
 
 TUNINGS: dict[str, TreeTuning] = {
@@ -28,12 +28,6 @@ TUNINGS: dict[str, TreeTuning] = {
     "far": replace(EAGER, far_words=(256, 512, 1024, 2048), threads=32),
 }
 """Where the sums, matrices and lists of a warp lie, and how many warps a block has."""
-
-
-@pytest.fixture(scope="module", params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> Device:
-    """The emulator, and a GPU where there is one."""
-    return cuda_device() if request.param == "gpu" else emulator(EMULATOR_SEED)
 
 
 def count(engine: BicliqueGpu, graph: BipartiteGraph, p: int, q: int) -> Partial:

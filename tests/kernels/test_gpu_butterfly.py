@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from papilio.errors import CapacityError, EngineUnavailableError, InputError
+from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import fold_partials
 from papilio.kernels.gpu.butterfly import ButterflyGpu
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.tuning import TableClass, WedgeTuning, wedge_tuning
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
-from tests.conftest import EMULATOR_SEED
+from tests.devices import cuda_device
 from tests.oracle import count_butterflies
 from tests.strategies import complete_graph, edge_list, planted_graph, skewed_graph
 
@@ -37,26 +37,6 @@ SCHEDULES: dict[str, WedgeTuning] = {
     "hubs, two words": replace(PLAIN, hub_words=2, hub_min_wedges=0),
     "hubs, four words": replace(PLAIN, hub_words=4, hub_min_wedges=2),
 }
-
-
-def cuda_device() -> Device:
-    """Return the GPU, or skip with the reason why there is none."""
-    try:
-        from papilio.kernels.gpu.cuda_device import CudaDevice
-
-        return CudaDevice()
-    except (ImportError, EngineUnavailableError) as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module", params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> Device:
-    """The emulator, and a GPU where there is one."""
-    if request.param == "gpu":
-        return cuda_device()
-    from tests.emulator.device import EmulatorDevice
-
-    return EmulatorDevice(seed=EMULATOR_SEED)
 
 
 @pytest.fixture(scope="module")

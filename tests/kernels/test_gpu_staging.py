@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from papilio.kernels.gpu.discovery import held_device_bytes, list_gpus
-from tests.kernels.test_gpu_butterfly import cuda_device
+from tests.devices import cuda_device
 
 MIB = 1 << 20
 

@@ -1,0 +1,15 @@
+"""What the tests of CUDA kernels share."""
+
+from __future__ import annotations
+
+import pytest
+
+from papilio.kernels.gpu.device import Device
+from tests.conftest import EMULATOR_SEED
+from tests.devices import cuda_device, emulator
+
+
+@pytest.fixture(scope="module", params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Device:
+    """The emulator, and a GPU where there is one."""
+    return cuda_device() if request.param == "gpu" else emulator(EMULATOR_SEED)
