@@ -16,7 +16,7 @@ PACKAGE = ROOT / "papilio"
 
 LAYERS = [
     ("errors", "motifs"),
-    ("graph",),
+    ("graph", "parts"),
     ("storage",),
     ("kernels",),
     ("partitioning",),
