@@ -24,8 +24,18 @@ from papilio.motifs import (
     motif_from_json,
     motif_to_json,
 )
+from papilio.tasks.budget import NO_BUDGET, Budget
 
-__all__ = ["ENGINE_CHOICES", "EngineChoice", "JobSpec", "LeaseTask", "PrepareTask", "digest", "name_question"]
+__all__ = [
+    "ENGINE_CHOICES",
+    "EngineChoice",
+    "JobSpec",
+    "LeaseTask",
+    "PartitionRef",
+    "PrepareTask",
+    "digest",
+    "name_question",
+]
 
 EngineChoice = Literal["auto", "cpu", "gpu"]
 """``auto`` takes the GPUs where the workers have them; the others are taken at their word or refused."""
@@ -42,6 +52,22 @@ def digest(data: Any) -> str:
 def name_question(motif: Motif, per: str, listing: Listing | None) -> str:
     """Return what a job asks, for people."""
     return f"{motif.title} per {per}" if listing is None else f"listing of {motif.title}, {listing.title}"
+
+
+@dataclass(frozen=True)
+class PartitionRef:
+    """A partition of the graph into self-contained parts, which workers read instead of the graph.
+
+    Attributes
+    ----------
+    path : str
+        Directory of the partition, the same for all workers.
+    hash : str
+        Its content hash; a worker that finds another one refuses.
+    """
+
+    path: str
+    hash: str
 
 
 @dataclass(frozen=True)
@@ -68,6 +94,10 @@ class JobSpec:
         How its engines compute it, as :func:`papilio.motifs.choose_options` returns it; no part of the question.
     listing : Listing or None
         That the motifs are listed, and which; None when they are counted.
+    partition : PartitionRef or None
+        The parts that are counted one by one; None when every worker holds the whole graph. No part of the question.
+    budget : Budget
+        Memory that it may use on each worker; no part of the question.
     """
 
     source: str
@@ -81,6 +111,8 @@ class JobSpec:
     per: Granularity
     options: EngineOptions = ()
     listing: Listing | None = None
+    partition: PartitionRef | None = None
+    budget: Budget = NO_BUDGET
 
     def __post_init__(self) -> None:
         if self.per not in GRANULARITIES:
@@ -92,6 +124,11 @@ class JobSpec:
             )
         if self.listing is not None:
             self._require_listable(self.listing)
+            if self.partition is not None:
+                raise UnsupportedError(
+                    f"bicliques are listed on the whole graph, not on the parts of {self.partition.path}: "
+                    "leave the partition out"
+                )
         if self.options != choose_options(self.motif, dict(self.options)):
             raise UnsupportedError(
                 f"options {self.options!r} are not sorted, or hold a default or a name twice"
@@ -141,9 +178,11 @@ class JobSpec:
     def from_json(cls, data: dict[str, Any]) -> JobSpec:
         """Rebuild a job from :meth:`to_json`'s form."""
         options = tuple((name, value) for name, value in data.get("options", ()))
-        listing = data.get("listing")
+        listing, partition = data.get("listing"), data.get("partition")
         fields = {
             **data,
+            "partition": None if partition is None else PartitionRef(**partition),
+            "budget": Budget.from_json(data.get("budget", {})),
             "motif": motif_from_json(data["motif"]),
             "options": options,
             "listing": None if listing is None else Listing.from_json(listing),
@@ -217,6 +256,9 @@ class LeaseTask:
         How many times workers failed with the interval before.
     sequence : int
         Number of the lease in its run; with the interval it names the task and its shard.
+    next_partition : int or None
+        The partition that the worker will probably get next, so that it can be read ahead; None where that is
+        the same one, or nothing.
     """
 
     job: JobSpec
@@ -230,6 +272,7 @@ class LeaseTask:
     shard_dir: str | None = None
     attempt: int = 0
     sequence: int = 0
+    next_partition: int | None = None
 
     @property
     def key(self) -> str:

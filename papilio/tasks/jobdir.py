@@ -6,6 +6,7 @@
     shards/N/         vectors of the leases that session N finished, or what they listed
     vectors.parquet   their sum, once the job is finished
     result.json       the answer; its presence makes the job finished
+    partition/        parts of the graph, where they were cut for this job
     control/          of a job that was given to a cluster, see :mod:`papilio.tasks.jobcontrol`
     coordinator.log   what happened to it there
 
@@ -123,7 +124,7 @@ class JobDirectory:
         return (self.root / "result.json").is_file()
 
     def require_question(self, job: JobSpec) -> None:
-        """Refuse another graph, motif or granularity, and to finish with other options or another version.
+        """Refuse another graph, motif or granularity, and to finish with other options, parts or another version.
 
         Raises
         ------
@@ -140,6 +141,11 @@ class JobDirectory:
             raise InputError(
                 f"job directory {self.root} was begun with {_options(held)}; asked is {_options(job)}, whose work "
                 "items may differ: finish it with the former, or give another directory"
+            )
+        if _parts(held) != _parts(job) and not self.finished:
+            raise InputError(
+                f"job directory {self.root} was begun on {_parts(held)}; asked is {_parts(job)}, whose work items are "
+                "others: finish it with the former, or give another directory"
             )
         if self.described["version"] != papilio.__version__ and not self.finished:
             raise InputError(
@@ -255,6 +261,10 @@ def _name(job: JobSpec) -> str:
 
 def _options(job: JobSpec) -> str:
     return " and ".join(f"{name} {value}" for name, value in job.options) or "no options"
+
+
+def _parts(job: JobSpec) -> str:
+    return "the whole graph" if job.partition is None else f"the partition {job.partition.hash}"
 
 
 def find_finished(path: str | os.PathLike[str], asked: JobSpec) -> JobDirectory | None:

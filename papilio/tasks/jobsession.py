@@ -43,7 +43,7 @@ class JobSession:
     Parameters
     ----------
     path : path-like
-        Absent, empty, or a job directory; its parent exists.
+        Absent, empty but for a ``partition`` of the graph, or a job directory; its parent exists.
     job : JobSpec
         The question.
     source : str or None
@@ -111,7 +111,7 @@ class JobSession:
             ) from error
         if "job.json" in names:
             JobDirectory(self.root).require_question(self._job)
-        elif any(not name.startswith((".job.json", "ledger.jsonl")) for name in names):
+        elif any(not name.startswith((".job.json", "ledger.jsonl", "partition")) for name in names):
             raise InputError(f"{self.root} is not empty and no job directory; give another one")
 
     def _describe(self) -> None:

@@ -55,10 +55,16 @@ class PartitionPlan:
     index : int
     table : CostTable
         Costs of its items.
+    blocks : tuple of str
+        The blocks of the partition directory that it is made of, as in its manifest; empty for the whole graph.
+    nbytes : int
+        Bytes of its arrays; 0 for the whole graph, whose size the plan does not know.
     """
 
     index: int
     table: CostTable
+    blocks: tuple[str, ...] = ()
+    nbytes: int = 0
 
     @property
     def n_items(self) -> int:
@@ -93,7 +99,8 @@ class CountPlan:
     engine : str
         ``cpu`` or ``gpu``: what the workers will run.
     strategy : str
-        How the graph is partitioned: ``replicate`` (every worker holds the whole graph).
+        How the graph is partitioned: ``replicate`` (every worker holds the whole graph), or the strategy of the
+        partition directory, such as ``bcpar`` or ``pair_blocks``.
     n_workers : int
         Workers that take leases.
     threads : int
@@ -118,6 +125,8 @@ class CountPlan:
     decisions : tuple of Decision
     finished : tuple of (int, int, int)
         Partition, start and stop of the intervals that earlier sessions of the job counted.
+    replication : float
+        Edges of all parts by the edges of the graph: how often the parts hold an edge, on average.
     """
 
     job: JobSpec
@@ -136,6 +145,7 @@ class CountPlan:
     prepared_bytes: int
     decisions: tuple[Decision, ...]
     finished: tuple[tuple[int, int, int], ...] = ()
+    replication: float = 1.0
 
     @property
     def n_items(self) -> int:
@@ -195,7 +205,7 @@ class CountPlan:
             "n_items": self.n_items,
             "total_work": self.total_work,
             "job": self.job.to_json(),
-            "partitions": [{"index": p.index, "table": p.table.to_json()} for p in self.partitions],
+            "partitions": [{**asdict(p), "table": p.table.to_json()} for p in self.partitions],
         }
 
     @classmethod
@@ -211,7 +221,10 @@ class CountPlan:
         known = {name: value for name, value in data.items() if name not in derived}
         known["job"] = JobSpec.from_json(data["job"])
         known["partitions"] = tuple(
-            PartitionPlan(p["index"], CostTable.from_json(p["table"])) for p in data["partitions"]
+            PartitionPlan(
+                p["index"], CostTable.from_json(p["table"]), tuple(p.get("blocks", ())), p.get("nbytes", 0)
+            )
+            for p in data["partitions"]
         )
         known["leases"] = tuple(Lease(**lease) for lease in data["leases"])
         known["memory"] = MemoryForecast.from_json(data["memory"])

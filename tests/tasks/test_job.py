@@ -9,16 +9,18 @@ from dataclasses import replace
 import pytest
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.motifs import Biclique
-from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask, digest
+from papilio.motifs import Biclique, Listing
+from papilio.tasks.budget import Budget
+from papilio.tasks.job import JobSpec, LeaseTask, PartitionRef, PrepareTask, digest
 from tests.tasks.fakes import make_job
 
 LEASE = LeaseTask(make_job(), "cpu", "plan", "run", 0, 3, 7, 40, "/tmp/shards", 1)
 PREPARE = PrepareTask(make_job(per="edge"), "gpu", "run", 2, 1)
 PIVOT = make_job(motif=Biclique(3), options=(("algorithm", "pivot"), ("anchor", "v")))
+PARTED = make_job(partition=PartitionRef("/parts", "a" * 32), budget=Budget(1 << 30, None))
 
 
-@pytest.mark.parametrize("spec", [make_job(), LEASE, PREPARE, PIVOT])
+@pytest.mark.parametrize("spec", [make_job(), LEASE, PREPARE, PIVOT, PARTED])
 def test_specs_survive_json_and_pickle(spec: JobSpec | LeaseTask | PrepareTask) -> None:
     assert type(spec).from_json(json.loads(json.dumps(spec.to_json()))) == spec
     assert pickle.loads(pickle.dumps(spec)) == spec
@@ -45,8 +47,21 @@ def test_prepare_keys_differ_by_slot_run_and_attempt() -> None:
     assert len({PREPARE.key, *(other.key for other in others)}) == 4
 
 
-def test_source_does_not_belong_to_the_question() -> None:
-    assert make_job(source="/a").question == make_job(source="/b").question
+def test_source_partition_and_budget_do_not_belong_to_the_question() -> None:
+    assert make_job(source="/a").question == make_job(source="/b").question == PARTED.question
+
+
+def test_jobs_written_before_there_were_partitions_are_read() -> None:
+    written = make_job().to_json()
+    del written["partition"], written["budget"]
+    assert JobSpec.from_json(written) == make_job()
+
+
+def test_a_listing_of_parts_and_an_empty_budget_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="not on the parts of /parts"):
+        replace(PARTED, motif=Biclique(2, 2), listing=Listing())
+    with pytest.raises(InputError, match="host memory is 0 bytes"):
+        Budget(host_bytes=0)
 
 
 def test_vector_entries_follow_the_granularity() -> None:

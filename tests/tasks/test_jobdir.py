@@ -22,7 +22,8 @@ from papilio.partitioning.root_ranges import CostTable
 from papilio.partitioning.work_pool import split_guided
 from papilio.storage.ledger import Ledger
 from papilio.storage.results import write_partial_shard
-from papilio.tasks.job import JobSpec
+from papilio.tasks.budget import Budget
+from papilio.tasks.job import JobSpec, PartitionRef
 from papilio.tasks.jobdir import JobDirectory, list_jobs
 from papilio.tasks.jobsession import JobSession
 from papilio.tasks.leases import LeaseBook
@@ -145,6 +146,9 @@ def test_other_questions_items_and_versions_are_refused_with_both_named(tmp_path
         session.begin(changed, "inline")
     assert plan.key in str(tiling.value)
     assert changed.key in str(tiling.value)
+    parted = make_job(partition=PartitionRef("/parts", "a" * 32))
+    with pytest.raises(InputError, match=r"the whole graph; asked is the partition a{32}"):
+        JobDirectory(root).require_question(parted)
     described = json.loads((root / "job.json").read_text())
     (root / "job.json").write_text(json.dumps({**described, "version": "0.0.9"}))
     with (
@@ -153,6 +157,19 @@ def test_other_questions_items_and_versions_are_refused_with_both_named(tmp_path
     ):
         pass
     assert len(JobDirectory(root).history().sessions) == 1
+
+
+def test_a_job_of_parts_goes_on_with_the_same_parts_wherever_they_are(tmp_path: Path) -> None:
+    root, job = tmp_path / "job", make_job(partition=PartitionRef("/parts", "a" * 32))
+    (root / "partition").mkdir(parents=True)
+    with session_of(root, job):
+        pass
+    held = JobDirectory(root)
+    assert held.job == job
+    held.require_question(replace(job, partition=PartitionRef("/elsewhere", "a" * 32), budget=Budget(1, 1)))
+    for other in (PartitionRef("/parts", "b" * 32), None):
+        with pytest.raises(InputError, match=r"was begun on the partition a{32}"):
+            held.require_question(replace(job, partition=other))
 
 
 def test_foreign_and_damaged_directories_are_refused_and_left_alone(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""How much memory a job may use on each of its workers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from papilio.errors import InputError
+
+__all__ = ["NO_BUDGET", "Budget"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Memory that a job may use on each of its workers; None leaves what a worker has.
+
+    Attributes
+    ----------
+    device_bytes : int or None
+        Of its device, with the CUDA context.
+    host_bytes : int or None
+        Of its process, resident. Where the leases run in the process that folds, that is in it.
+    """
+
+    device_bytes: int | None = None
+    host_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        for kind, limit in (("device", self.device_bytes), ("host", self.host_bytes)):
+            if limit is not None and limit <= 0:
+                raise InputError(f"the budget of {kind} memory is {limit} bytes; give at least 1")
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it limits anything."""
+        return self.device_bytes is not None or self.host_bytes is not None
+
+    def of_host(self, memory_bytes: int) -> int:
+        """Return the host memory that the job may use on a worker that has ``memory_bytes``."""
+        return memory_bytes if self.host_bytes is None else min(self.host_bytes, memory_bytes)
+
+    def of_device(self, memory_bytes: int) -> int:
+        """Return the device memory that the job may use on a device of ``memory_bytes``."""
+        return memory_bytes if self.device_bytes is None else min(self.device_bytes, memory_bytes)
+
+    def to_json(self) -> dict[str, int | None]:
+        """Return the fields as a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Budget:
+        """Rebuild from :meth:`to_json`'s form."""
+        return cls(**data)
+
+
+NO_BUDGET = Budget()
+"""Whatever the workers have."""
