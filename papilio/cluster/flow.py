@@ -171,7 +171,7 @@ class TaskFlow(Generic[AnyTask, Result]):
         for level in range(self._in_flight):
             for address, place in self._places.items():
                 if len(place.held) <= level:
-                    task = self._source.take(len(self._places))
+                    task = self._source.take(len(self._places), address)
                     if task is None:
                         self._cut_tail()
                         return False

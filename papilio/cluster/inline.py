@@ -57,7 +57,7 @@ class InlineExecutor:
         in_flight: int,
     ) -> Iterator[Result]:
         """Run the tasks in order; one that fails is tried again, in parts, as the source decides."""
-        while (task := source.take(1)) is not None:
+        while (task := source.take(1, self._worker.name)) is not None:
             try:
                 result = function(task, self._worker.seat)
             except (ExecutionError, LeaseTooLargeError) as error:

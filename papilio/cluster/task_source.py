@@ -20,8 +20,8 @@ Result_contra = TypeVar("Result_contra", contravariant=True)
 class TaskSource(Protocol[AnyTask, Result_contra]):
     """Tasks to be had one by one; :class:`papilio.tasks.root_counter.RootCounter` is one of leases."""
 
-    def take(self, n_workers: int) -> AnyTask | None:
-        """Return the next task for one of ``n_workers`` workers; None when there is none now."""
+    def take(self, n_workers: int, worker: str) -> AnyTask | None:
+        """Return the next task for ``worker``, one of ``n_workers``; None when there is none now for anybody."""
         ...
 
     def answer(self, task: AnyTask, result: Result_contra) -> None:
@@ -52,8 +52,8 @@ class TaskList:
     def __init__(self, tasks: Iterable[PrepareTask]) -> None:
         self._pending = deque(tasks)
 
-    def take(self, n_workers: int) -> PrepareTask | None:
-        """Return the next one."""
+    def take(self, n_workers: int, worker: str) -> PrepareTask | None:
+        """Return the next one, whoever asks."""
         return self._pending.popleft() if self._pending else None
 
     def answer(self, task: PrepareTask, result: Any) -> None:

@@ -6,8 +6,8 @@ Leases are guided: each takes a fixed share of the work that is still left, so t
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from papilio.partitioning.root_ranges import CostTable, Interval
@@ -37,7 +37,7 @@ class Piece:
 
 
 class WorkPool:
-    """Pieces in line; what is put back goes first.
+    """Pieces in line, by partition; what is put back goes first.
 
     Parameters
     ----------
@@ -49,23 +49,34 @@ class WorkPool:
 
     def __init__(self, tables: Sequence[CostTable], pieces: Iterable[Piece]) -> None:
         self._tables = tables
-        self._pieces = deque(pieces)
-        self._left = sum(self.work_of(piece) for piece in self._pieces)
+        self._lines: OrderedDict[int, deque[Piece]] = OrderedDict()
+        self._left: dict[int, int] = {}
+        self._work_left = 0
+        for piece in pieces:
+            self._lines.setdefault(piece.partition, deque()).append(piece)
+            self._count(piece, 1)
 
     def __bool__(self) -> bool:
         """Whether anything is left."""
-        return bool(self._pieces)
+        return bool(self._lines)
 
     @property
     def work_left(self) -> int:
         """Predicted work units of all that is left."""
+        return self._work_left
+
+    @property
+    def left(self) -> Mapping[int, int]:
+        """Predicted work units that are left of each partition of which anything is left."""
         return self._left
 
     def work_of(self, piece: Piece) -> int:
         """Predicted work units of a piece."""
         return self._tables[piece.partition].work_between(piece.start, piece.stop)
 
-    def take(self, n_workers: int, min_work: int, max_work: int | None = None) -> Piece | None:
+    def take(
+        self, n_workers: int, min_work: int, max_work: int | None = None, partition: int | None = None
+    ) -> Piece | None:
         """Hand out the first items in line, or None when nothing is left.
 
         Parameters
@@ -76,27 +87,39 @@ class WorkPool:
             No lease is smaller, except where a piece is; a rest below it joins its lease.
         max_work : int, optional
             No lease aims higher (a single item may still cost more).
+        partition : int, optional
+            Of which anything is left; by default the first in line.
         """
         if n_workers < 1:
             raise ValueError(f"n_workers is {n_workers}; at least 1")
-        if not self._pieces:
+        if not self._lines:
             return None
-        piece = self._pieces.popleft()
-        aim = max(self._left // (GUIDED_SHARE * n_workers), min_work, 1)
+        line = self._lines[next(iter(self._lines)) if partition is None else partition]
+        piece = line.popleft()
+        aim = max(self._work_left // (GUIDED_SHARE * n_workers), min_work, 1)
         if max_work is not None:
             aim = min(aim, max(max_work, min_work, 1))
         stop = min(self._tables[piece.partition].advance(piece.start, aim), piece.stop)
         rest = Piece(piece.partition, stop, piece.stop, piece.attempt)
         if stop < piece.stop and self.work_of(rest) >= min_work:
-            self._pieces.appendleft(rest)
+            line.appendleft(rest)
             piece = Piece(piece.partition, piece.start, stop, piece.attempt)
-        self._left -= self.work_of(piece)
+        self._count(piece, -1)
+        if not line:
+            del self._lines[piece.partition], self._left[piece.partition]
         return piece
 
     def put_back(self, *pieces: Piece) -> None:
         """Put pieces first in line, in this order."""
-        self._pieces.extendleft(reversed(pieces))
-        self._left += sum(self.work_of(piece) for piece in pieces)
+        for piece in reversed(pieces):
+            self._lines.setdefault(piece.partition, deque()).appendleft(piece)
+            self._lines.move_to_end(piece.partition, last=False)
+            self._count(piece, 1)
+
+    def _count(self, piece: Piece, sign: int) -> None:
+        work = sign * self.work_of(piece)
+        self._left[piece.partition] = self._left.get(piece.partition, 0) + work
+        self._work_left += work
 
 
 def split_guided(

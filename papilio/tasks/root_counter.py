@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from papilio.errors import CapacityError, FailedItemsError, LeaseTooLargeError, TilingError
+from papilio.partitioning.affinity import PartAffinity
 from papilio.partitioning.lease_policy import choose_lengths
 from papilio.partitioning.work_pool import Piece, WorkPool
 from papilio.tasks.job import LeaseTask
@@ -70,24 +71,30 @@ class RootCounter:
             for start, stop in book.missing(partition.index)
         ]
         self._pool = WorkPool([partition.table for partition in plan.partitions], missing)
+        self._affinity = PartAffinity([partition.blocks for partition in plan.partitions])
         self._handed_out: dict[str, LeaseTask] = {}
         self._measured: dict[str, tuple[int, float]] = {}
         self._sequence = 0
 
-    def take(self, n_workers: int) -> LeaseTask | None:
-        """Return the next lease, sized for ``n_workers`` workers by what is left; None when all is held."""
+    def take(self, n_workers: int, worker: str = "") -> LeaseTask | None:
+        """Return the next lease for ``worker``, sized for ``n_workers`` by what is left; None when all is held.
+
+        It is one of the partition that the worker has, as long as there is any left of that.
+        """
         speed = self._speed()
         fair_s = self._plan.total_work / speed / n_workers
         lengths = choose_lengths(fair_s, self._plan.vector_s)
         if self._pool.work_left < lengths.min_s * speed * n_workers:
             lengths = choose_lengths(fair_s, self._plan.vector_s, tail=True)
-        piece = self._pool.take(n_workers, int(lengths.min_s * speed), int(lengths.max_s * speed))
+        partition = self._affinity.choose(worker, self._pool.left)
+        piece = self._pool.take(n_workers, int(lengths.min_s * speed), int(lengths.max_s * speed), partition)
         if piece is None:
             return None
         self._sequence += 1
         task = LeaseTask(
             self._plan.job, self._plan.engine, self._plan_key, self._run_id, piece.partition, piece.start,
             piece.stop, self._pool.work_of(piece), self._shard_dir, piece.attempt, self._sequence,
+            self._affinity.expect(worker, self._pool.left),
         )  # fmt: skip
         self._handed_out[task.key] = task
         return task
@@ -122,6 +129,7 @@ class RootCounter:
             When one item took its workers down and the rest is not worth finishing.
         """
         self._forget(task)
+        self._affinity.forget(worker)
         if was_running:
             self._retry(
                 task, f"its workers went away, the last one {worker}: see that worker's log (memory?)"

@@ -256,7 +256,7 @@ def _engine_of(
 ) -> Engine:
     if listing is not None:
         return load_lister(motif, listing, name, threads, **dict(options))
-    return load_engine(motif, name, threads, **dict(options))
+    return load_engine(motif, name, threads, memory_bytes=None, **dict(options))
 
 
 def forget_graphs(graph_hashes: Collection[str] | None = None) -> None:

@@ -50,7 +50,7 @@ class FixedLeases:
     def __init__(self, n: int, run_id: str) -> None:
         self._pending = deque(tasks(n, run_id))
 
-    def take(self, n_workers: int) -> LeaseTask | None:
+    def take(self, n_workers: int, worker: str = "") -> LeaseTask | None:
         return self._pending.popleft() if self._pending else None
 
     def answer(self, task: LeaseTask, result: Any) -> None:
@@ -112,8 +112,8 @@ def test_leases_that_never_come_back_are_noticed(
     whole = RootCounter.take
     total = papilio.plan(senate, papilio.Butterfly()).n_items
 
-    def take_all_but_the_last(counter: RootCounter, n_workers: int) -> LeaseTask | None:
-        task = whole(counter, n_workers)
+    def take_all_but_the_last(counter: RootCounter, n_workers: int, worker: str) -> LeaseTask | None:
+        task = whole(counter, n_workers, worker)
         return None if task is None or task.stop == total else task
 
     monkeypatch.setattr(RootCounter, "take", take_all_but_the_last)

@@ -24,7 +24,7 @@ class Source:
     def __init__(self, n_tasks: int) -> None:
         self.tasks = deque(Task(str(number)) for number in range(n_tasks))
 
-    def take(self, n_workers: int) -> Task | None:
+    def take(self, n_workers: int, worker: str) -> Task | None:
         return self.tasks.popleft() if self.tasks else None
 
     def predict_s(self, task: Task, worker: str) -> float:

@@ -1,0 +1,86 @@
+"""Which partition a worker goes on with: one that it holds, or shares a block with, before it reads another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+__all__ = ["PartAffinity"]
+
+
+class PartAffinity:
+    """Remembers which partition each worker was given last, and chooses its next one.
+
+    A partition is *free* when no worker was given it last. A worker that was told what to expect is given that,
+    unless it is gone; others are given it only where nothing else is free.
+
+    Parameters
+    ----------
+    blocks : sequence of tuple of str
+        The blocks that each partition is made of. Two share a block where they have the same name in the same
+        place; the last ones (the ends of wedges) are held to be the larger ones.
+    """
+
+    def __init__(self, blocks: Sequence[tuple[str, ...]]) -> None:
+        self._blocks = blocks
+        self._last: dict[str, int] = {}
+        self._expected: dict[str, int] = {}
+
+    def choose(self, worker: str, left: Mapping[int, int]) -> int | None:
+        """Return the partition of the next lease of a worker, or None when nothing is left.
+
+        The one that it was given last, as long as there is any of it; then a free one that shares a block with
+        that, the last block before the others; then a free one whose last block the fewest workers have; then the
+        one of which most is left for each worker that has it. O(partitions left).
+
+        Parameters
+        ----------
+        worker : str
+        left : mapping of int to int
+            Work left by partition.
+        """
+        chosen = self._pick(worker, left)
+        self._expected.pop(worker, None)
+        if chosen is not None:
+            self._last[worker] = chosen
+        return chosen
+
+    def expect(self, worker: str, left: Mapping[int, int]) -> int | None:
+        """Return the partition that a worker will probably be given after its last one; None if that or nothing."""
+        expected = self._pick(worker, left)
+        if expected is None or expected == self._last.get(worker):
+            return None
+        self._expected[worker] = expected
+        return expected
+
+    def forget(self, worker: str) -> None:
+        """Take note that a worker is gone, and with it what it held."""
+        self._last.pop(worker, None)
+        self._expected.pop(worker, None)
+
+    def _pick(self, worker: str, left: Mapping[int, int]) -> int | None:
+        if not left:
+            return None
+        last, expected = self._last.get(worker), self._expected.get(worker)
+        if last is not None and last in left:
+            return last
+        holders = Counter(self._last.values())
+        if expected is not None and expected in left and not holders[expected]:
+            return expected
+        free = [each for each in left if not holders[each]]
+        reserved = set(self._expected.values())
+        free = [each for each in free if each not in reserved] or free
+        if not free:
+            return max(left, key=lambda each: (left[each] / (1 + holders[each]), -each))
+        if last is not None:
+            for place in range(-1, -len(self._blocks[last]) - 1, -1):
+                name = self._blocks[last][place]
+                sharing = [each for each in free if self._block(each, place) == name]
+                if sharing:
+                    return min(sharing)
+        crowd = Counter(self._block(each, -1) for each in self._last.values())
+        return min(free, key=lambda each: (crowd[self._block(each, -1)], -left[each], each))
+
+    def _block(self, partition: int, place: int) -> str | None:
+        blocks = self._blocks[partition]
+        return blocks[place] if -place <= len(blocks) else None
