@@ -3,7 +3,8 @@
 A motif has one engine per processor kind, with the same work items and the same partials, so that leases
 of one job may run on either and be checked on the other:
 
-* ``prepare`` reduces, orders and builds the form that the kernels need;
+* ``stage`` copies the data of a part to where the engine runs, while it runs another;
+* ``prepare`` reduces, orders and builds the form that the kernels need, of a whole graph or of a part;
 * ``work`` gives the exact or estimated cost of every work item, heaviest first;
 * ``run`` is exact for exactly the items of ``[start, stop)``, or, when it is cut, for the first of them;
 * partials fold associatively and commutatively (:func:`fold_partials`).
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +26,14 @@ from numpy.typing import NDArray
 from papilio.errors import EngineUnavailableError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Granularity, Listing, Motif, choose_options
+from papilio.parts import EndBlock, Part, RootPart, StartBlock
 
 __all__ = [
     "ENGINES",
     "Cut",
     "Engine",
     "EngineName",
+    "Loadable",
     "Partial",
     "Prepared",
     "decisions_of",
@@ -44,6 +47,9 @@ __all__ = [
 
 EngineName = Literal["cpu", "gpu"]
 ENGINES: tuple[EngineName, ...] = ("cpu", "gpu")
+
+Loadable = TypeVar("Loadable", StartBlock, EndBlock, RootPart)
+"""What is read from storage and copied to a device as one: a block of a part, or a part that has no blocks."""
 
 Cut = Callable[[], bool]
 """Asked by a run, again and again, from any of its threads: whether it should end early."""
@@ -69,7 +75,8 @@ class Partial:
         which need not be what another engine does.
     vectors : dict of str to ndarray of uint64, host
         Empty for granularity ``total``; ``{"u": shape (n_u,), "v": shape (n_v,)}`` for ``vertex``;
-        ``{"edge": shape (n_edges,)}``, in edge-id order, for ``edge``. Original dense ids throughout.
+        ``{"edge": shape (n_edges,)}``, in edge-id order, for ``edge``. Original dense ids throughout. Of a part:
+        entry i is for the id that ``part.vector_ids(per)`` has there.
     cells : dict of (int, int) to int
         For a motif whose answer is a table: its counts by (p, q), in terms of U and V, Python integers of any size,
         without those that are 0; ``total`` is their sum. Empty for any other motif.
@@ -126,17 +133,26 @@ def require_interval(start: int, stop: int, n_items: int) -> None:
         raise InputError(f"items [{start}, {stop}) are not within [0, {n_items})")
 
 
-def require_request(engine: str, motif_type: type[Motif], graph: object, motif: Motif, per: str) -> None:
-    """Refuse what a bipartite engine of ``motif_type`` cannot count.
+def require_request(
+    engine: str,
+    motif_type: type[Motif],
+    graph: object,
+    motif: Motif,
+    per: str,
+    part_type: type[Part] | None = None,
+) -> None:
+    """Refuse what a bipartite engine of ``motif_type``, and of parts of ``part_type``, cannot count.
 
     Raises
     ------
     UnsupportedError
-        For another motif, kind of graph or granularity.
+        For another motif, kind of graph or part, or granularity.
     """
     if not isinstance(motif, motif_type):
         raise UnsupportedError(f"the {engine} engine cannot count {motif.name!r}")
-    if not isinstance(graph, BipartiteGraph):
+    if isinstance(graph, Part) and (part_type is None or not isinstance(graph, part_type)):
+        raise UnsupportedError(f"the {engine} engine cannot count in a {type(graph).__name__}")
+    if not isinstance(graph, BipartiteGraph | Part):
         raise UnsupportedError(f"{engine} counts need a bipartite graph, not a {type(graph).__name__}")
     if per not in motif.granularities:
         raise UnsupportedError(
@@ -172,12 +188,19 @@ class Engine(Protocol):
 
     name: EngineName
 
-    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> Any:
-        """Reduce, order and build; see :class:`Prepared`."""
+    def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> Any:
+        """Reduce, order and build; see :class:`Prepared`. A part may be staged or not, and is left as it is."""
+        ...
+
+    def stage(self, block: Loadable) -> Loadable:
+        """Return a block with its large arrays where the engine runs: on the device, or as it is on the CPU.
+
+        Complete on return. May be called from another thread while the engine runs.
+        """
         ...
 
     def work(self, prepared: Any) -> NDArray[np.int64]:
-        """Cost of each work item, shape (n_items,), heaviest first, host."""
+        """Cost of each work item, shape (n_items,), host; heaviest first, but for parts."""
         ...
 
     def slice_work(self, prepared: Any) -> int:
@@ -221,7 +244,14 @@ _MODULES: dict[str, dict[EngineName, tuple[str, str]]] = {
 """Module and class of each engine: ``cpu`` classes are made with threads, ``gpu`` classes with a device."""
 
 
-def load_engine(motif: Motif, name: EngineName, threads: int | None = None, **options: str) -> Engine:
+def load_engine(
+    motif: Motif,
+    name: EngineName,
+    threads: int | None = None,
+    *,
+    memory_bytes: int | None = None,
+    **options: str,
+) -> Engine:
     """Return the engine of ``motif`` on ``name``; imports CuPy or Numba only now.
 
     Parameters
@@ -230,6 +260,8 @@ def load_engine(motif: Motif, name: EngineName, threads: int | None = None, **op
     name : str
     threads : int, optional
         Bounds the threads of the cpu engine; by default all processors that this process may use.
+    memory_bytes : int, optional
+        Most device memory that arrays of the gpu engine may take, all engines of this process together.
     **options : str
         Options of the motif, see ``Motif.choices``.
 
@@ -259,7 +291,7 @@ def load_engine(motif: Motif, name: EngineName, threads: int | None = None, **op
         raise EngineUnavailableError(
             f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
         ) from error
-    gpu_engine: Engine = gpu_class(CudaDevice(), **chosen)
+    gpu_engine: Engine = gpu_class(CudaDevice(memory_bytes), **chosen)
     return gpu_engine
 
 

@@ -301,6 +301,10 @@ class EmulatorDevice:
         """The emulator's errors name what goes wrong by themselves."""
         return nullcontext()
 
+    def staging(self) -> AbstractContextManager[None]:
+        """Copies end before they return."""
+        return nullcontext()
+
     def free_bytes(self) -> int:
         """Device memory that can still be allocated, in bytes."""
         return self._free_bytes

@@ -9,7 +9,7 @@ from typing import Any
 import cupy
 from numpy.typing import NDArray
 
-from papilio.errors import DeviceLostError, EngineUnavailableError
+from papilio.errors import DeviceLostError, EngineUnavailableError, InputError
 from papilio.kernels.gpu.device import N_STREAMS, Kernel, Module, read_source
 from papilio.kernels.gpu.staging import copy_to_device
 
@@ -44,13 +44,23 @@ class _CudaModule:
 class CudaDevice:
     """The current CUDA device, through CuPy.
 
+    Parameters
+    ----------
+    limit_bytes : int, optional
+        Most device memory that arrays may take; the context of the driver comes on top. It is a limit of CuPy's
+        pool, hence of all that this process does on the device; without it the pool is left as it is.
+
     Raises
     ------
     EngineUnavailableError
         When no CUDA device can be used.
+    InputError
+        For a limit below 1.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit_bytes: int | None = None) -> None:
+        if limit_bytes is not None and limit_bytes < 1:
+            raise InputError(f"the limit of device memory is {limit_bytes} bytes; at least 1 is needed")
         self.xp = cupy
         try:
             attributes = cupy.cuda.Device().attributes
@@ -60,6 +70,10 @@ class CudaDevice:
         self.max_shared_bytes = int(attributes["MaxSharedMemoryPerBlockOptin"])
         self._modules: dict[tuple[Any, ...], _CudaModule] = {}
         self._streams = [cupy.cuda.Stream() for _ in range(N_STREAMS)]
+        self._number = int(cupy.cuda.Device().id)
+        self._staging_stream = cupy.cuda.Stream(non_blocking=True)
+        if limit_bytes is not None:
+            cupy.get_default_memory_pool().set_limit(size=limit_bytes)
 
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:
         key = (stem, *sorted(defines.items()))
@@ -101,9 +115,18 @@ class CudaDevice:
                 ) from error
             raise
 
+    @contextmanager
+    def staging(self) -> Iterator[None]:
+        # A thread begins on device 0 and the stream that waits for all others.
+        with cupy.cuda.Device(self._number), self._staging_stream:
+            yield
+            self._staging_stream.synchronize()
+
     def free_bytes(self) -> int:
         free, _ = cupy.cuda.runtime.memGetInfo()
-        return int(free) + int(cupy.get_default_memory_pool().free_bytes())
+        pool = cupy.get_default_memory_pool()
+        available, limit = int(free) + int(pool.free_bytes()), int(pool.get_limit())
+        return min(available, max(0, limit - int(pool.used_bytes()))) if limit else available
 
 
 def _is_lost() -> bool:

@@ -97,8 +97,12 @@ class Device(Protocol):
         """
         ...
 
+    def staging(self) -> AbstractContextManager[None]:
+        """Copy to the device inside the block beside the kernels of other threads, complete at its end."""
+        ...
+
     def free_bytes(self) -> int:
-        """Device memory that can still be allocated, in bytes."""
+        """Device memory that can still be allocated within the limit of the device, if it has one, in bytes."""
         ...
 
 
