@@ -18,12 +18,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.cpu.growth import add_closures, fill_groups, grow, sum_closures
+from papilio.kernels.cpu.growth import Costs, add_closures, fill_groups, grow, sum_closures
 
 __all__ = [
     "GroupCosts",
@@ -37,6 +38,7 @@ __all__ = [
 
 Ids = NDArray[np.int32]
 Ints = NDArray[np.int64]
+Score = Literal["share", "shared"]
 
 READ_ENTRIES = 1 << 24
 """Entries that are read at a time: 64 MiB."""
@@ -87,6 +89,7 @@ def grow_groups(
     limit_bytes: int,
     *,
     entry_bytes: int = 0,
+    score: Score = "share",
 ) -> Ids:
     """Group the roots by Algorithm 3 of the GBC paper: grow from the heaviest, by shared columns, under a limit.
 
@@ -101,6 +104,9 @@ def grow_groups(
         Most bytes of a group.
     entry_bytes : int
         What each root without an earlier group adds to its columns.
+    score : {"share", "shared"}
+        Which root joins next: that of whose closure the group has the largest share of bytes, or, as in the paper,
+        that of whose closure it has the most bytes.
 
     Returns
     -------
@@ -118,10 +124,10 @@ def grow_groups(
     paper, which closes a group at the first candidate that does not fit, candidates are passed over up to
     ``MISSES`` times in a row, and a group that shares nothing with any other root goes on from the next heaviest.
     Hub columns, which nearly every root holds, stay in the scores: they are walked once per group that has them,
-    which the bound above includes, and with them the score is exactly what a root saves.
+    which the bound above includes, and with them what a root would add is known exactly without a look at its row.
     """
     costs = _column_costs(columns, column_bytes, entry_bytes)
-    return _grow(indptr, columns, costs, root_bytes, limit_bytes, entry_bytes)
+    return _grow(indptr, columns, costs, root_bytes, limit_bytes, entry_bytes, score)
 
 
 def _column_costs(columns: Ids, column_bytes: Ints, entry_bytes: int) -> Ints:
@@ -134,21 +140,21 @@ def _column_costs(columns: Ids, column_bytes: Ints, entry_bytes: int) -> Ints:
 def _grow(
     indptr: Ints,
     columns: Ids,
-    costs: Ints,
+    column_costs: Ints,
     root_bytes: Ints,
     limit_bytes: int,
     entry_bytes: int,
+    score: Score,
     first: int = 0,
 ) -> Ids:
-    """Grow the groups of one chunk whose roots are numbered from ``first``; ``costs`` is overwritten."""
-    closure = sum_closures(indptr, columns, costs)
+    """Grow the groups of one chunk whose roots are numbered from ``first``; ``column_costs`` is overwritten."""
+    closure = sum_closures(indptr, columns, column_costs)
     if not entry_bytes:
         _require_roots_fit(closure + root_bytes, limit_bytes, first)
     average = closure // np.maximum(np.diff(indptr), 1)
     order = np.argsort(-average, kind="stable")
-    groups, _, refused = grow(
-        indptr, columns, costs, root_bytes, limit_bytes, entry_bytes, closure.copy(), order
-    )
+    costs = Costs(column_costs, root_bytes, closure, entry_bytes, limit_bytes, score == "share")
+    groups, refused = grow(indptr, columns, costs, order)
     if refused >= 0:
         raise _root_too_large(first + int(refused), int(closure[refused] + root_bytes[refused]), limit_bytes)
     return groups
@@ -177,12 +183,13 @@ def grow_chunks(
     threads: int,
     *,
     entry_bytes: int = 0,
+    score: Score = "share",
 ) -> Ids:
     """Group the roots as :func:`grow_groups` does, chunk by chunk, where the rows do not fit host memory.
 
     Parameters
     ----------
-    indptr, column_bytes, root_bytes, limit_bytes, entry_bytes
+    indptr, column_bytes, root_bytes, limit_bytes, entry_bytes, score
         As for :func:`grow_groups`.
     read : callable
         ``read(first, last)`` returns the rows of the roots [first, last) one after the other, int32; it is called
@@ -210,7 +217,7 @@ def grow_chunks(
 
     def grow_one(first: int, last: int, columns: Ids, costs: Ints) -> Ids:
         local = indptr[first : last + 1] - indptr[first]
-        return _grow(local, columns, costs, root_bytes[first:last], limit_bytes, entry_bytes, first)
+        return _grow(local, columns, costs, root_bytes[first:last], limit_bytes, entry_bytes, score, first)
 
     n_groups = 0
     with ThreadPoolExecutor(max(1, min(threads, CHUNKS_AT_ONCE))) as pool:
@@ -264,7 +271,9 @@ def closure_cost(
     n_groups = int(groups.max(initial=-1)) + 1
     order = np.argsort(groups, kind="stable")
     costs = _column_costs(columns, column_bytes, entry_bytes)
-    nbytes, counts = add_closures(indptr, columns, costs, entry_bytes, order, groups, n_groups)
+    nbytes, counts = add_closures(
+        indptr, columns, Costs(costs, root_bytes, root_bytes, entry_bytes, 0, False), order, groups, n_groups
+    )
     roots = np.bincount(groups, minlength=n_groups)
     entries = np.zeros(n_groups, dtype=np.int64)
     np.add.at(entries, groups, np.diff(indptr))
@@ -309,10 +318,10 @@ def _fill(
     labels: Ids,
 ) -> Ids:
     costs = _column_costs(columns, column_bytes, entry_bytes)
-    groups, _, refused = fill_groups(
-        indptr, columns, costs, root_bytes, limit_bytes, entry_bytes, order, labels
+    closure = sum_closures(indptr, columns, costs)
+    groups, refused = fill_groups(
+        indptr, columns, Costs(costs, root_bytes, closure, entry_bytes, limit_bytes, False), order, labels
     )
     if refused >= 0:
-        closure = sum_closures(indptr, columns, costs)
         raise _root_too_large(int(refused), int(closure[refused] + root_bytes[refused]), limit_bytes)
     return groups
