@@ -1,0 +1,217 @@
+"""The manifest of a partition: what ``partition.json`` says, in frozen dataclasses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from papilio.errors import StoreError
+from papilio.motifs import GRANULARITIES, Granularity
+from papilio.parts import Layer, PartSizes
+from papilio.storage.partition_blocks import BlockFile, BlockInfo, BlockKind
+
+__all__ = ["PARTITION_NAME", "Family", "PartInfo", "PartitionManifest"]
+
+PARTITION_NAME = "partition.json"
+"""The file that makes a directory a partition; written last."""
+
+FORMAT = "papilio-partition"
+"""Value of the key ``format``, by which a manifest is told from another program's ``partition.json``."""
+
+FORMAT_VERSION = 1
+"""Version of the layout that this code writes, and the newest that it reads."""
+
+Family = Literal["wedges", "roots"]
+"""What the parts are cut for: butterflies by wedges, or (p,q)-bicliques by roots."""
+
+_BLOCKS: dict[str, tuple[BlockKind, ...]] = {"wedges": ("starts", "ends"), "roots": ("roots",)}
+
+
+@dataclass(frozen=True)
+class PartInfo:
+    """What is known of a part without reading it.
+
+    Attributes
+    ----------
+    index : int
+        Its number, from 0.
+    blocks : tuple of str
+        Names of its blocks: starts and ends, or the one of its roots.
+    layer : {"u", "v"}
+        Layer of its starts or roots.
+    sizes : PartSizes
+    n_items : int
+        Work items: its starts or roots.
+    work : int
+        Estimated cost of all items, in work units.
+    table : dict
+        Cost of the first items at some breakpoints, ``{"items": [0, ..., n_items], "work": [0, ..., work]}``.
+    nbytes : int
+        Bytes of its arrays.
+    """
+
+    index: int
+    blocks: tuple[str, ...]
+    layer: Layer
+    sizes: PartSizes
+    n_items: int
+    work: int
+    table: dict[str, list[int]]
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class PartitionManifest:
+    """What is known of a partition without reading its blocks.
+
+    Attributes
+    ----------
+    graph_hash : str
+        Content hash of the graph, 32 hexadecimal digits.
+    n_u, n_v, n_edges : int
+        Sizes of the graph.
+    family : {"wedges", "roots"}
+    strategy : str
+        How the items were grouped, such as ``bcpar`` or ``pair_blocks``.
+    reason : str
+        Why this strategy.
+    layer : {"u", "v"} or None
+        The anchored layer; None where both layers have parts.
+    least_p, least_q : int
+        Smallest p and q that the parts are valid for; 2 and 2 for wedges.
+    per : {"total", "vertex", "edge"}
+        The most detailed counts that it serves.
+    part_bytes_limit : int
+        Memory that one part was allowed to need, in bytes.
+    parts : tuple of PartInfo
+    decisions : tuple of (str, str)
+        What was decided on the way, and why.
+    seconds : dict of str to float
+        Seconds that the steps of making it took.
+    peak_bytes : int
+        Measured peak of resident host memory while it was made.
+    stored_edges : int
+        Edges in the files of the blocks.
+    replication : float
+        Edges of all parts together, over the edges of the graph.
+    blocks : tuple of BlockInfo
+    hash : str
+        Hash of what was cut, 32 hexadecimal digits.
+    format_version : int
+    """
+
+    graph_hash: str
+    n_u: int
+    n_v: int
+    n_edges: int
+    family: Family
+    strategy: str
+    reason: str
+    layer: Layer | None
+    least_p: int
+    least_q: int
+    per: Granularity
+    part_bytes_limit: int
+    parts: tuple[PartInfo, ...]
+    decisions: tuple[tuple[str, str], ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+    peak_bytes: int = 0
+    stored_edges: int = 0
+    replication: float = 0.0
+    blocks: tuple[BlockInfo, ...] = ()
+    hash: str = ""
+    format_version: int = FORMAT_VERSION
+
+    def to_json(self) -> str:
+        """Return the text of ``partition.json``; the inverse of :meth:`from_json`."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes, name: str) -> PartitionManifest:
+        """Read the text of ``partition.json``; ``name`` is its path, for messages.
+
+        Raises
+        ------
+        StoreError
+            When the text is not JSON, not a manifest, of a newer version, or breaks an invariant.
+        """
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise StoreError(f"{name} is not valid JSON ({error}); the partition is corrupt") from error
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise StoreError(f'{name} does not describe a partition: it has no "format": "{FORMAT}"')
+        version = data.get("format_version")
+        if not isinstance(version, int) or version < 1:
+            raise StoreError(f"{name} has format_version {version!r}; expected an integer from 1 on")
+        if version > FORMAT_VERSION:
+            raise StoreError(
+                f"{name} has format_version {version}; "
+                f"this version of Papilio reads up to {FORMAT_VERSION}: upgrade it"
+            )
+        missing = [f.name for f in fields(cls) if f.name not in data]
+        if missing:
+            raise StoreError(f"{name} lacks {', '.join(missing)}; the partition is corrupt, make it again")
+        try:
+            manifest = _rebuild(data)
+            problem = _problem(manifest)
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            problem = f"an entry has another form than expected ({error!r})"
+        if problem:
+            raise StoreError(f"{name}: {problem}; the partition is corrupt, make it again")
+        return manifest
+
+
+def _rebuild(data: dict[str, Any]) -> PartitionManifest:
+    known = {f.name: data[f.name] for f in fields(PartitionManifest)}
+    known["decisions"] = tuple((str(what), str(why)) for what, why in data["decisions"])
+    known["parts"] = tuple(
+        PartInfo(**{**part, "blocks": tuple(part["blocks"]), "sizes": PartSizes(**part["sizes"])})
+        for part in data["parts"]
+    )
+    known["blocks"] = tuple(
+        BlockInfo(**{**block, "files": tuple(BlockFile(**file) for file in block["files"])})
+        for block in data["blocks"]
+    )
+    return PartitionManifest(**known)
+
+
+def _problem(manifest: PartitionManifest) -> str | None:
+    """Return what is wrong with a manifest, or None."""
+    for name in ("n_u", "n_v", "n_edges", "least_p", "least_q", "part_bytes_limit", "stored_edges"):
+        value = getattr(manifest, name)
+        if not isinstance(value, int) or value < 0:
+            return f"{name} is {value!r}; expected an integer from 0 on"
+    if manifest.family not in get_args(Family):
+        return f"family is {manifest.family!r}; expected one of {', '.join(get_args(Family))}"
+    if manifest.per not in GRANULARITIES:
+        return f"per is {manifest.per!r}; expected one of {', '.join(GRANULARITIES)}"
+    if manifest.layer not in (None, "u", "v"):
+        return f"layer is {manifest.layer!r}; expected u, v or none"
+    for name in ("hash", "graph_hash"):
+        if not isinstance(getattr(manifest, name), str) or len(getattr(manifest, name)) != 32:
+            return f"{name} is {getattr(manifest, name)!r}; expected 32 hexadecimal digits"
+    for block in manifest.blocks:
+        names = [block.name, *(file.name for file in block.files)]
+        if any("/" in name or name.startswith(".") for name in names):
+            return f"the block {block.name!r} names a file outside the partition"
+    kinds = {block.name: block.kind for block in manifest.blocks}
+    return next(
+        (p for i, part in enumerate(manifest.parts) if (p := _part_problem(part, i, manifest, kinds))), None
+    )
+
+
+def _part_problem(
+    part: PartInfo, index: int, manifest: PartitionManifest, kinds: dict[str, BlockKind]
+) -> str | None:
+    items, work = part.table["items"], part.table["work"]
+    if part.index != index:
+        return f"part {index} says that it is part {part.index}"
+    if tuple(kinds.get(name) for name in part.blocks) != _BLOCKS[manifest.family]:
+        return f"part {index} has blocks {', '.join(part.blocks)}, which are not those of {manifest.family}"
+    if part.n_items < 1 or part.n_items != part.sizes.roots:
+        return f"part {index} has {part.n_items} items and {part.sizes.roots} starts or roots"
+    if len(items) != len(work) or (items[0], work[0], items[-1], work[-1]) != (0, 0, part.n_items, part.work):
+        return f"part {index} has a table that does not end at item {part.n_items} with work {part.work}"
+    return None

@@ -1,0 +1,285 @@
+"""A stored partition: the parts of a graph that does not fit a memory, cut once and read by any worker.
+
+    partition.json            format version, graph, strategy, parts with their sizes and work, blocks, hash
+    blocks/<name>/*.parquet   see :mod:`papilio.storage.partition_blocks`
+
+A partition is written into a temporary sibling and renamed into place: it is whole or absent. It belongs to one
+graph, known by its content hash, and serves every motif for which its cut is valid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pyarrow import fs as arrow_fs
+
+from papilio.errors import StoreError, UnsupportedError
+from papilio.motifs import GRANULARITIES, Biclique, Butterfly, Granularity, Motif
+from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart
+from papilio.storage import partition_blocks as blocks
+from papilio.storage.location import atomic_directory, filesystem_of
+from papilio.storage.partition_manifest import PARTITION_NAME, PartInfo, PartitionManifest
+
+__all__ = ["PartInfo", "Partition", "PartitionManifest", "PartitionWriter", "open_partition"]
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+
+
+class Partition:
+    """A stored partition, opened by :func:`open_partition`; holds its manifest and no blocks.
+
+    Instances are cheap to pickle as far as the manifest is; any thread may read.
+    """
+
+    def __init__(self, path: str, manifest: PartitionManifest) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    @property
+    def hash(self) -> str:
+        """Hash of its content, 32 hexadecimal digits."""
+        return self.manifest.hash
+
+    def __repr__(self) -> str:
+        manifest = self.manifest
+        return f"Partition({self.path!r}, {manifest.strategy}, {len(manifest.parts)} parts)"
+
+    def __reduce__(self) -> tuple[type[Partition], tuple[str, PartitionManifest]]:
+        return Partition, (self.path, self.manifest)
+
+    @cached_property
+    def _infos(self) -> dict[str, blocks.BlockInfo]:
+        return {info.name: info for info in self.manifest.blocks}
+
+    def _find(self, name: str, kind: blocks.BlockKind) -> tuple[arrow_fs.FileSystem, str, blocks.BlockInfo]:
+        info = self._infos.get(name)
+        if info is None or info.kind != kind:
+            raise StoreError(f"{self.path} has no block of {kind} named {name}")
+        return *filesystem_of(self.path), info
+
+    def read_start_block(self, name: str) -> StartBlock:
+        """Read a block of starts.
+
+        Raises
+        ------
+        StoreError
+            When there is none of this name, or its files are missing, not readable or changed.
+        """
+        return blocks.read_start_block(*self._find(name, "starts"))
+
+    def read_end_block(self, name: str) -> EndBlock:
+        """Read a block of ends; errors as :meth:`read_start_block`."""
+        return blocks.read_end_block(*self._find(name, "ends"))
+
+    def read_root_part(self, name: str) -> RootPart:
+        """Read a part of roots; errors as :meth:`read_start_block`."""
+        return blocks.read_root_part(*self._find(name, "roots"))
+
+    def read_part(self, index: int) -> Part:
+        """Read the part of this number; errors as :meth:`read_start_block`."""
+        names = self.manifest.parts[index].blocks
+        if self.manifest.family == "roots":
+            return self.read_root_part(names[0])
+        return WedgePart(self.read_start_block(names[0]), self.read_end_block(names[1]))
+
+    def require_graph(self, graph_hash: str) -> None:
+        """Check that it is a partition of the graph with this content hash.
+
+        Raises
+        ------
+        UnsupportedError
+            When it is one of another graph.
+        """
+        if graph_hash != self.manifest.graph_hash:
+            raise UnsupportedError(
+                f"{self.path} is a partition of the graph {self.manifest.graph_hash} and this graph is "
+                f"{graph_hash}; make a partition of this one"
+            )
+
+    def require_serves(self, motif: Motif, per: Granularity) -> None:
+        """Check that the motif can be counted from these parts, at this granularity.
+
+        Raises
+        ------
+        UnsupportedError
+            When the parts are those of another motif, of larger (p, q) only, or were made for less detail.
+        """
+        manifest = self.manifest
+        served: type[Motif] = Butterfly if manifest.family == "wedges" else Biclique
+        if not isinstance(motif, served):
+            raise UnsupportedError(
+                f"{self.path} has parts for {served.name} and {motif.title} is asked for; make a partition for it"
+            )
+        if isinstance(motif, Biclique):
+            p, q = motif.p or 1, motif.q or 1
+            if p < manifest.least_p or q < manifest.least_q:
+                raise UnsupportedError(
+                    f"{self.path} serves p >= {manifest.least_p} and q >= {manifest.least_q}, and {motif.title} "
+                    f"asks for p = {p} and q = {q}; make a partition for that"
+                )
+        if GRANULARITIES.index(per) > GRANULARITIES.index(manifest.per):
+            raise UnsupportedError(
+                f"{self.path} was made for counts per {manifest.per} and counts per {per} are asked for; "
+                f"make it again with --per {per}"
+            )
+
+
+def open_partition(path: str | os.PathLike[str]) -> Partition:
+    """Open the partition at a local path or at a URL that pyarrow reads.
+
+    Reads the manifest and checks that the files of all blocks are there with their recorded sizes.
+
+    Raises
+    ------
+    StoreError
+        When there is no partition, or it is corrupt, truncated, foreign or of a newer version.
+    """
+    name = os.fspath(path)
+    filesystem, root = filesystem_of(name)
+    try:
+        with filesystem.open_input_stream(f"{root}/{PARTITION_NAME}") as stream:
+            text = stream.read()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise StoreError(
+            f"{name} has no {PARTITION_NAME}: it is not a partition of a graph; make one with papilio partition"
+        ) from error
+    except OSError as error:
+        raise StoreError(f"{name}: {PARTITION_NAME} cannot be read ({error})") from error
+    manifest = PartitionManifest.from_json(text, f"{name}/{PARTITION_NAME}")
+    files = [(f"blocks/{info.name}/{file.name}", file) for info in manifest.blocks for file in info.files]
+    found = filesystem.get_file_info([f"{root}/{inner}" for inner, _ in files])
+    for (inner, file), entry in zip(files, found, strict=True):
+        if entry.type != arrow_fs.FileType.File:
+            raise StoreError(f"{name}/{inner} is missing; the partition is corrupt, make it again")
+        if entry.size != file.n_bytes:
+            raise StoreError(
+                f"{name}/{inner} has {entry.size} bytes and the manifest says {file.n_bytes}; "
+                "the partition is truncated or changed, make it again"
+            )
+    return Partition(name, manifest)
+
+
+class PartitionWriter:
+    """Writes a partition block by block; a context manager. Several threads may write blocks at once.
+
+    After :meth:`finish` and the end of the block the partition appears at ``path``; on an exception nothing is left.
+
+    Parameters
+    ----------
+    path : path-like
+        A local path in an existing directory.
+    overwrite : bool
+        Replace an existing partition.
+
+    Raises
+    ------
+    StoreError
+        When ``path`` cannot be written to or exists.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        self.path = os.fspath(path)
+        self._overwrite = overwrite
+        self._infos: dict[str, blocks.BlockInfo] = {}
+        self._lock = threading.Lock()
+        self._stack = ExitStack()
+        self._manifest: PartitionManifest | None = None
+        self._partition: Partition | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.directory: Path = stack.enter_context(
+                atomic_directory(self.path, self._overwrite, PARTITION_NAME)
+            )
+            """The temporary directory that becomes the partition."""
+            (self.directory / "blocks").mkdir()
+            self._stack = stack.pop_all()
+        return self
+
+    def _make(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"a block cannot be named {name!r}: use small letters, digits, - and _")
+        directory = self.directory / "blocks" / name
+        directory.mkdir()
+        return directory
+
+    def _add(self, info: blocks.BlockInfo) -> None:
+        with self._lock:
+            self._infos[info.name] = info
+
+    def write_start_block(self, name: str, block: StartBlock) -> None:
+        """Write a block of starts; ``name`` is of small letters, digits, ``-`` and ``_``, and new."""
+        self._add(blocks.write_start_block(self._make(name), name, block))
+
+    def write_end_block(self, name: str, block: EndBlock) -> None:
+        """Write a block of ends, named as in :meth:`write_start_block`."""
+        self._add(blocks.write_end_block(self._make(name), name, block))
+
+    def write_root_part(self, name: str, part: RootPart) -> None:
+        """Write a part of roots, named as in :meth:`write_start_block`."""
+        self._add(blocks.write_root_part(self._make(name), name, part))
+
+    def finish(self, manifest: PartitionManifest) -> None:
+        """Write the manifest, once all blocks are written.
+
+        Parameters
+        ----------
+        manifest : PartitionManifest
+            All but its ``blocks``, ``stored_edges``, ``replication`` and ``hash``, which are filled in here.
+
+        Raises
+        ------
+        StoreError
+            When what it says is not consistent: a part of a block that was not written, numbers out of order.
+        """
+        infos = tuple(self._infos[name] for name in sorted(self._infos))
+        stored = sum(file.n_rows for i in infos for file in i.files if file.name in _EDGE_FILES)
+        read = sum(part.sizes.edges for part in manifest.parts)
+        full = replace(
+            manifest, blocks=infos, stored_edges=stored, replication=read / max(manifest.n_edges, 1)
+        )
+        full = replace(full, hash=_hash_of(full))
+        text = full.to_json()
+        self._manifest = PartitionManifest.from_json(text, f"{self.path}/{PARTITION_NAME}")
+        (self.directory / PARTITION_NAME).write_text(text, encoding="utf-8")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self._manifest is None:
+            unfinished = StoreError(f"{self.path}: the partition was not finished; nothing is kept")
+            self._stack.__exit__(StoreError, unfinished, None)
+            raise unfinished
+        self._stack.__exit__(kind, error, trace)
+        if error is None and self._manifest is not None:
+            self._partition = Partition(self.path, self._manifest)
+
+    @property
+    def partition(self) -> Partition:
+        """The finished partition; only after the block has ended."""
+        if self._partition is None:
+            raise StoreError(f"{self.path}: the partition is not finished")
+        return self._partition
+
+
+_EDGE_FILES = ("entries.parquet", "edges.parquet")
+"""The files whose rows are edges."""
+
+
+def _hash_of(manifest: PartitionManifest) -> str:
+    """Return the hash of what was cut, and not of how long it took or why it was cut so."""
+    data = json.loads(manifest.to_json())
+    for name in ("hash", "reason", "decisions", "seconds", "peak_bytes"):
+        del data[name]
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

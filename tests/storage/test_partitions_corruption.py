@@ -1,0 +1,151 @@
+"""Directories that are not, or no longer, the partition that was written: each gives a clear error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from papilio.errors import StoreError
+from papilio.storage.partition_manifest import FORMAT_VERSION
+from papilio.storage.partitions import open_partition
+from tests.storage.partition_helpers import write_wedges
+
+ENTRIES = "blocks/s0/entries.parquet"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A partition of two parts."""
+    write_wedges(tmp_path / "p", 2)
+    return tmp_path / "p"
+
+
+def change(path: Path, **values: Any) -> None:
+    """Change, or with ``...`` remove, keys of the manifest."""
+    data = json.loads((path / "partition.json").read_text())
+    data.update(values)
+    (path / "partition.json").write_text(json.dumps({k: v for k, v in data.items() if v is not ...}))
+
+
+def replace_file(path: Path, name: str, table: pa.Table) -> None:
+    """Replace a file of the block s0, and record its new size so that only the content is wrong."""
+    pq.write_table(table, path / "blocks/s0" / name)
+    data = json.loads((path / "partition.json").read_text())
+    for block in data["blocks"]:
+        for file in block["files"]:
+            if (block["name"], file["name"]) == ("s0", name):
+                file["n_bytes"] = (path / "blocks/s0" / name).stat().st_size
+    (path / "partition.json").write_text(json.dumps(data))
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"nowhere has no partition.json: it is not a partition"):
+        open_partition(tmp_path / "nowhere")
+
+
+def test_a_file_and_a_foreign_directory(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("0 1\n")
+    with pytest.raises(StoreError, match=r"has no partition.json: it is not a partition"):
+        open_partition(tmp_path / "x")
+    (tmp_path / "d").mkdir()
+    with pytest.raises(StoreError, match=r"has no partition.json: it is not a partition"):
+        open_partition(tmp_path / "d")
+
+
+@pytest.mark.parametrize("text", ["", "{", "\xff"])
+def test_manifest_is_not_json(path: Path, text: str) -> None:
+    (path / "partition.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(StoreError, match=r"partition.json is not valid JSON"):
+        open_partition(path)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"format": "papilio-graph", "format_version": 1}'])
+def test_manifest_of_something_else(path: Path, text: str) -> None:
+    (path / "partition.json").write_text(text)
+    with pytest.raises(StoreError, match="does not describe a partition"):
+        open_partition(path)
+
+
+def test_newer_version(path: Path) -> None:
+    change(path, format_version=FORMAT_VERSION + 1)
+    with pytest.raises(StoreError, match=f"reads up to {FORMAT_VERSION}: upgrade it"):
+        open_partition(path)
+    change(path, format_version="1")
+    with pytest.raises(StoreError, match="format_version '1'; expected an integer"):
+        open_partition(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"parts": ...}, "lacks parts"),
+        ({"n_edges": -1}, "n_edges is -1"),
+        ({"n_u": "3"}, "n_u is '3'"),
+        ({"family": "stars"}, "family is 'stars'"),
+        ({"per": "face"}, "per is 'face'"),
+        ({"layer": "w"}, "layer is 'w'"),
+        ({"hash": "12"}, "hash is '12'"),
+        ({"parts": [3]}, "an entry has another form"),
+        ({"parts": [{"index": 0}]}, "an entry has another form"),
+        ({"blocks": {}}, "which are not those of wedges"),
+        ({"blocks": [{"name": "s0"}]}, "an entry has another form"),
+        (
+            {"blocks": [{"name": "../x", "kind": "starts", "layer": "u", "edges": False, "files": []}]},
+            "a file outside the partition",
+        ),
+    ],
+)
+def test_manifest_breaks_an_invariant(path: Path, values: dict[str, Any], message: str) -> None:
+    change(path, **values)
+    with pytest.raises(StoreError, match=message):
+        open_partition(path)
+
+
+def test_missing_and_truncated_files(path: Path) -> None:
+    data = (path / ENTRIES).read_bytes()
+    (path / ENTRIES).unlink()
+    with pytest.raises(StoreError, match=f"{ENTRIES} is missing; the partition is corrupt"):
+        open_partition(path)
+    (path / ENTRIES).write_bytes(data[:-10])
+    with pytest.raises(StoreError, match=f"has {len(data) - 10} bytes and the manifest says {len(data)}"):
+        open_partition(path)
+
+
+def test_files_that_vanish_later(path: Path) -> None:
+    partition = open_partition(path)
+    (path / ENTRIES).unlink()
+    with pytest.raises(StoreError, match=r"entries.parquet: cannot be read"):
+        partition.read_start_block("s0")
+
+
+def test_a_flipped_bit(path: Path) -> None:
+    partition = open_partition(path)
+    data = bytearray((path / ENTRIES).read_bytes())
+    values = partition.read_start_block("s0").middles.tobytes()
+    at = bytes(data).index(values)
+    data[at + 5] ^= 4
+    (path / ENTRIES).write_bytes(data)
+    with pytest.raises(StoreError, match=r"entries.parquet: has checksum \d+; expected \d+"):
+        open_partition(path).read_start_block("s0")
+
+
+def test_not_parquet(path: Path) -> None:
+    size = (path / ENTRIES).stat().st_size
+    (path / ENTRIES).write_bytes(b"x" * size)
+    with pytest.raises(StoreError, match=r"entries.parquet: cannot be read .*make it again"):
+        open_partition(path).read_start_block("s0")
+
+
+def test_other_columns_and_rows(path: Path) -> None:
+    table = pq.read_table(path / ENTRIES)
+    replace_file(path, "entries.parquet", table.slice(1))
+    with pytest.raises(StoreError, match=rf"holds {table.num_rows - 1} rows of middle int32"):
+        open_partition(path).read_start_block("s0")
+    replace_file(path, "entries.parquet", table.rename_columns(["edge"]))
+    with pytest.raises(StoreError, match=rf"holds {table.num_rows} rows of edge int32"):
+        open_partition(path).read_start_block("s0")
