@@ -217,7 +217,7 @@ def _entry_columns(name: str, ids: NDArray[np.int32], edges: NDArray[np.int64]) 
 
 def write_start_block(directory: Path, name: str, block: StartBlock) -> BlockInfo:
     """Write the files of a block of starts into ``directory``, which exists, and return what to record."""
-    starts = {"rank": block.rank, "id": block.ids, "work": block.work, "stop": block.indptr[1:]}
+    starts: Columns = {"rank": block.rank, "id": block.ids, "work": block.work, "stop": block.indptr[1:]}
     files = (
         _write_file(directory, "starts", starts),
         _write_file(directory, "entries", _entry_columns("middle", block.middles, block.edges)),
@@ -245,7 +245,7 @@ def read_start_block(filesystem: arrow_fs.FileSystem, root: str, info: BlockInfo
 
 def write_end_block(directory: Path, name: str, block: EndBlock) -> BlockInfo:
     """Write the files of a block of ends into ``directory``, which exists, and return what to record."""
-    middles = {"rank": block.middle_rank, "id": block.middle_ids, "stop": block.indptr[1:]}
+    middles: Columns = {"rank": block.middle_rank, "id": block.middle_ids, "stop": block.indptr[1:]}
     files = (
         _write_file(directory, "ends", {"rank": block.rank, "id": block.ids}),
         _write_file(directory, "middles", middles),
