@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from papilio.kernels.cpu.biclique_index import SizeRange
+from papilio.kernels.biclique_items import SizeRange
 from papilio.motifs import Biclique, Granularity
 
 __all__ = ["Choice", "explain_choices"]
@@ -30,14 +30,16 @@ def explain_choices(
     swapped : bool
         V is anchored.
     asked : tuple of str
-        Anchor and algorithm that were asked for.
+        Anchor and algorithm that were asked for; the anchor of a part is ``part``.
     algorithm : {"enumerate", "pivot", "auto"}
         What runs.
     """
     if sizes.is_empty:
         return (("no search", "every size that is asked for has a closed form or does not occur"),)
     layer = f"layer {'V' if swapped else 'U'} anchored"
-    if asked[0] != "auto":
+    if asked[0] == "part":
+        reason = "the roots of the part are of it"
+    elif asked[0] != "auto":
         reason = "asked for"
     elif sizes.most_left == 2 != sizes.most_right:
         reason = "only two of its vertices are taken"

@@ -6,25 +6,30 @@ trees by how many vertices are held and how many are free on either side. Here t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import comb
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique
+from papilio.parts import Layer
 
 __all__ = [
     "Cells",
     "Layers",
     "Leaf",
+    "RootStars",
     "add_cells",
     "choose_modulo",
     "closed_cells",
     "count_stars",
     "expand_leaves",
     "expand_sizes",
+    "find_root_stars",
+    "needs_stars",
     "star_vectors",
     "turn",
 ]
@@ -71,18 +76,83 @@ def count_stars(degrees: NDArray[np.int64], least: int, most: int) -> dict[int, 
     return stars
 
 
-def closed_cells(graph: Layers, motif: Biclique) -> Cells:
-    """Return the counts that ``motif`` asks for with p = 1 or q = 1: stars, by (p, q)."""
+@dataclass(frozen=True, eq=False)
+class RootStars:
+    """Which stars are those of a part of a graph: the ones that hold a root.
+
+    Attributes
+    ----------
+    layer : {"u", "v"}
+        Layer of the roots.
+    is_root : ndarray of bool, shape (size of the layer,)
+    others : ndarray of int64, shape (size of the other layer,)
+        Neighbours of each vertex that are no roots.
+    """
+
+    layer: Layer
+    is_root: NDArray[np.bool_]
+    others: NDArray[np.int64]
+
+
+def needs_stars(motif: Biclique) -> bool:
+    """Return whether stars are asked for."""
+    return motif.p in (None, 1) or motif.q in (None, 1)
+
+
+def find_root_stars(graph: BipartiteGraph, layer: Layer, roots: NDArray[np.int32], xp: Any = np) -> RootStars:
+    """Return which stars hold a root; O(n_edges).
+
+    Parameters
+    ----------
+    graph : BipartiteGraph
+        Its edges where ``xp`` is: on the host, or on a device; what is returned is there too.
+    layer : {"u", "v"}
+    roots : ndarray of int32, host
+    xp : module
+        NumPy, or CuPy.
+    """
+    own, other, n_own, n_other = (
+        (graph.u, graph.v, graph.n_u, graph.n_v) if layer == "u" else (graph.v, graph.u, graph.n_v, graph.n_u)
+    )
+    is_root = xp.zeros(n_own, dtype=np.bool_)
+    is_root[xp.asarray(roots)] = True
+    others = xp.bincount(other[~is_root[own]], minlength=n_other).astype(np.int64)
+    return RootStars(layer, is_root, others)
+
+
+def closed_cells(graph: Layers, motif: Biclique, of_roots: RootStars | None = None) -> Cells:
+    """Return the counts that ``motif`` asks for with p = 1 or q = 1: stars, by (p, q).
+
+    Parameters
+    ----------
+    graph : Layers
+    motif : Biclique
+    of_roots : RootStars, optional
+        Counts only these.
+    """
     cells: Cells = {}
     if motif.p in (None, 1):
         most = motif.q or motif.max_q or graph.n_v
-        stars = count_stars(graph.degree_u, motif.q or 1, most)
+        stars = _count_centres("u", graph.degree_u, (motif.q or 1, most), of_roots)
         cells.update({(1, size): count for size, count in stars.items()})
     if motif.q in (None, 1):
         most = motif.p or motif.max_p or graph.n_u
-        stars = count_stars(graph.degree_v, motif.p or 1, most)
+        stars = _count_centres("v", graph.degree_v, (motif.p or 1, most), of_roots)
         cells.update({(size, 1): count for size, count in stars.items()})
     return cells
+
+
+def _count_centres(
+    layer: Layer, degrees: NDArray[np.int64], sizes: tuple[int, int], of_roots: RootStars | None
+) -> dict[int, int]:
+    """Count the stars whose centre is in ``layer`` by their size; see :func:`count_stars`."""
+    if of_roots is None:
+        return count_stars(degrees, *sizes)
+    if of_roots.layer == layer:
+        return count_stars(degrees[of_roots.is_root], *sizes)
+    stars, without = count_stars(degrees, *sizes), count_stars(of_roots.others, *sizes)
+    differences = ((size, count - without.get(size, 0)) for size, count in stars.items())
+    return {size: count for size, count in differences if count}
 
 
 def expand_sizes(histogram: dict[int, int], left: int, rights: range) -> Cells:
@@ -206,10 +276,13 @@ def choose_modulo(most: int, size: int) -> NDArray[np.uint64]:
     return ways
 
 
-def star_vectors(graph: BipartiteGraph, motif: Biclique) -> dict[str, NDArray[np.uint64]]:
+def star_vectors(
+    graph: BipartiteGraph, motif: Biclique, of_roots: RootStars | None = None
+) -> dict[str, NDArray[np.uint64]]:
     """Return how many (p,q)-bicliques each vertex is in, modulo 2^64, where p or q is 1.
 
-    A centre of degree d has C(d, size) stars; each of its neighbours is in C(d - 1, size - 1) of them.
+    A centre of degree d has C(d, size) stars; each of its neighbours is in C(d - 1, size - 1) of them. Of a part, the
+    stars without a root do not count: those at a centre that is none, or among the neighbours that are none.
     """
     swapped = motif.p != 1
     centres, ends = ("v", "u") if swapped else ("u", "v")
@@ -218,9 +291,17 @@ def star_vectors(graph: BipartiteGraph, motif: Biclique) -> dict[str, NDArray[np
     most = int(degree.max(initial=0))
     own, of_others = choose_modulo(most, size), choose_modulo(most, size - 1)
     edges_centre, edges_end = (graph.v, graph.u) if swapped else (graph.u, graph.v)
+    at_centres, at_edges = own[degree], of_others[degree[edges_centre] - 1]
+    if of_roots is not None and of_roots.layer == centres:
+        at_centres[~of_roots.is_root] = 0
+        at_edges[~of_roots.is_root[edges_centre]] = 0
+    elif of_roots is not None:
+        at_centres -= own[of_roots.others]
+        without = ~of_roots.is_root[edges_end]
+        at_edges[without] -= of_others[of_roots.others[edges_centre[without]] - 1]
     at_ends = np.zeros(graph.n_u if swapped else graph.n_v, np.uint64)
-    np.add.at(at_ends, edges_end, of_others[degree[edges_centre] - 1])
-    return {centres: own[degree], ends: at_ends}
+    np.add.at(at_ends, edges_end, at_edges)
+    return {centres: at_centres, ends: at_ends}
 
 
 def add_cells(cells: Cells, more: Cells) -> Cells:

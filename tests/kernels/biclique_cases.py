@@ -13,6 +13,7 @@ from papilio.errors import EngineUnavailableError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Engine, Partial, fold_partials, load_engine
 from papilio.motifs import Biclique, Granularity
+from papilio.parts import RootPart
 from tests.conftest import EMULATOR_SEED, EngineCase
 from tests.devices import emulator
 from tests.strategies import graph_of
@@ -38,7 +39,7 @@ class BicliqueCase(EngineCase):
             pytest.skip(f"{wedges} set operations; the {self.name} engine is tested up to {self.max_wedges}")
 
     def prepare(
-        self, graph: BipartiteGraph, motif: Biclique, per: Granularity = "total", **options: str
+        self, graph: BipartiteGraph | RootPart, motif: Biclique, per: Granularity = "total", **options: str
     ) -> tuple[Engine, Any]:
         """Return the engine with these options and the graph prepared for it."""
         engine = self.make(**options) if options else self.engine

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,16 @@ from papilio.kernels.biclique_forms import (
     choose_modulo,
     expand_leaves,
     expand_sizes,
+    find_root_stars,
     star_vectors,
     turn,
 )
+from papilio.kernels.biclique_items import BicliqueItems
 from papilio.kernels.cpu import biclique_search as search
 from papilio.kernels.cpu.biclique_core import Rows, transpose_rows
 from papilio.kernels.cpu.biclique_index import (
     BicliqueIndex,
-    BicliqueItems,
+    anchor_part,
     build_biclique_index,
     settle_anchor,
 )
@@ -35,8 +38,17 @@ from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_co
 from papilio.kernels.cpu.leaf_table import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.cpu.pivot_matrix import MatrixStack, make_matrix_stack
 from papilio.kernels.cpu.subset_tree import Levels, make_levels
-from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
+from papilio.kernels.engine import (
+    Cut,
+    EngineName,
+    Loadable,
+    Partial,
+    never_cut,
+    require_interval,
+    require_request,
+)
 from papilio.motifs import Biclique, Granularity, Motif
+from papilio.parts import Part, RootPart
 
 __all__ = ["BicliqueCpu", "PreparedBicliqueCpu", "choose_algorithm"]
 
@@ -170,39 +182,48 @@ class BicliqueCpu:
         self.threads = threads if threads is not None else available_threads()
         self.algorithm, self.anchor = algorithm, anchor
 
-    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedBicliqueCpu:
+    def stage(self, block: Loadable) -> Loadable:
+        """Return the block itself: a search reads it where it is."""
+        return block
+
+    def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueCpu:
         """Build the index; see :func:`~papilio.kernels.cpu.biclique_index.build_biclique_index`.
 
         Raises
         ------
         UnsupportedError
-            For another motif, kind of graph or granularity, and where ``enumerate`` cannot count what is asked.
+            For another motif, kind of graph or granularity, where ``enumerate`` cannot count what is asked, and for a
+            part of another layer than the one to be anchored.
         CapacityError
             When the pairs of left vertices do not fit the memory.
         """
-        require_request("biclique", Biclique, graph, motif, per)
+        require_request("biclique", Biclique, graph, motif, per, RootPart)
         assert isinstance(motif, Biclique)
-        anchor = settle_anchor(motif, self.anchor, self.algorithm)
+        assert isinstance(graph, BipartiteGraph | RootPart)
+        part = graph if isinstance(graph, RootPart) else None
+        source = graph.graph if isinstance(graph, RootPart) else graph
+        asked = self.anchor, self.algorithm
+        if part is None:
+            anchor, roots = settle_anchor(motif, *asked), None
+        else:
+            asked, anchor, roots = ("part", self.algorithm), anchor_part(part, self.anchor), part.roots
         keeps = per == "vertex" or self.algorithm == "pivot"
-        index = build_biclique_index(graph, motif, self.threads, anchor, keep_pairs=keeps)
+        index = build_biclique_index(source, motif, self.threads, anchor, keep_pairs=keeps, roots=roots)
         algorithm = choose_algorithm(index, self.algorithm, per)
-        lefts = Rows(index.indptr, index.columns)
-        rights = transpose_rows(lefts, index.n_right)
-        after, _ = places_after(lefts, rights)
-        left_graph = LeftGraph(lefts, rights, after, index.hop_indptr, index.hop, index.hop_common)
+        left_graph = _lay_graph(index)
         levels = 1 if algorithm == "pivot" else index.sizes.most_left - (1 if per == "vertex" else 2)
         rooms = search.measure_rooms(index.hop_indptr, index.hop_common, levels)
         stars = {}
         if per == "vertex" and index.closed_cells:
-            stars = star_vectors(graph, motif)
-        layers = graph.n_u, graph.n_v
-        asked = self.anchor, self.algorithm
+            of_roots = None if part is None else find_root_stars(source, part.layer, part.roots)
+            stars = star_vectors(source, motif, of_roots)
+        layers = source.n_u, source.n_v
         decisions = explain_choices(motif, per, index.sizes, index.swapped, asked, algorithm)
         return PreparedBicliqueCpu(index, left_graph, motif, per, algorithm, rooms, layers, stars, decisions)
 
     def work(self, prepared: PreparedBicliqueCpu) -> NDArray[np.int64]:
-        """Return the estimated set operations of each item, shape (n_items,), heaviest first."""
-        return prepared.index.costs
+        """Return the estimated set operations of each item, shape (n_items,); heaviest first, but for a part."""
+        return prepared.index.work
 
     def slice_work(self, prepared: PreparedBicliqueCpu) -> int:
         """Slices cost nothing."""
@@ -224,14 +245,11 @@ class BicliqueCpu:
             When the interval is not within ``[0, n_items]``.
         """
         require_interval(start, stop, prepared.n_items)
-        index = prepared.index
-        chunks = cut_by_cost(index.costs[start:stop], self.threads, len(bounds) + 1, SERIAL_COST)
-        items = search.Items(
-            index.item_root[start:stop], index.item_first[start:stop], index.item_last[start:stop]
-        )
+        span, n_slices = (start, stop), len(bounds) + 1
         if prepared.per == "vertex":
-            return self._run_vertices(prepared, start, items, chunks, cut)
-        sizes = index.sizes
+            return self._run_vertices(prepared, span, n_slices, cut)
+        index, sizes = prepared.index, prepared.index.sizes
+        items = search.Items(index.item_root, index.item_first, index.item_last)
         limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
         code = _CODES[prepared.algorithm]
 
@@ -245,8 +263,7 @@ class BicliqueCpu:
                 worker.counts = _with_room(worker.counts, status)
 
         runner = ChunkRunner(lambda: _make_worker(prepared), self.threads)
-        n_chunks = runner.run(chunks, count, cut)
-        n_items = chunks[n_chunks - 1][1] if n_chunks else 0
+        n_items = self._run_pieces(runner, index, span, n_slices, count, cut)
         counts = [worker.counts for worker in runner.states]
         cells = _expand(index, counts)
         if start == 0 and n_items:
@@ -254,15 +271,37 @@ class BicliqueCpu:
         work = sum(int(one.work[0]) for one in counts)
         return Partial(n_items, sum(cells.values()), work, {}, cells if prepared.motif.is_table else {})
 
-    def _run_vertices(
+    def _run_pieces(
         self,
-        prepared: PreparedBicliqueCpu,
-        start: int,
-        items: search.Items,
-        chunks: Sequence[tuple[int, int]],
+        runner: ChunkRunner[Any],
+        index: BicliqueIndex,
+        span: tuple[int, int],
+        n_slices: int,
+        count: Callable[[Any, int, int], None],
         cut: Cut,
+    ) -> int:
+        """Search the pieces of the items ``span``, or, when cut, of the first of them; return how many items."""
+        start, stop = span
+        first, last = index.pieces_at(span)
+        costs = index.costs[first:last]
+        chunks = [(first + a, first + b) for a, b in cut_by_cost(costs, self.threads, n_slices, SERIAL_COST)]
+        n_chunks = runner.run(chunks, count, cut)
+        if n_chunks == len(chunks):
+            return stop - start
+        if n_chunks == 0:
+            return 0
+        reached = chunks[n_chunks - 1][1]
+        end = index.item_over(reached)
+        (whole,) = index.pieces_at([end])
+        rest = [(a, min(b, whole)) for a, b in chunks[n_chunks:] if a < whole]
+        runner.run(rest, count)
+        return end - start
+
+    def _run_vertices(
+        self, prepared: PreparedBicliqueCpu, span: tuple[int, int], n_slices: int, cut: Cut
     ) -> Partial:
         index = prepared.index
+        items = search.Items(index.item_root, index.item_first, index.item_last)
         least_left, least_right = index.sizes.least_left, index.sizes.least_right
         most = int(index.hop_common.max(initial=0))
         sets = choose_modulo(most, least_right)
@@ -281,9 +320,8 @@ class BicliqueCpu:
             search_item_vertices(prepared.graph, *worker, items, begin, end, least_left - 2, least_right)
 
         runner = ChunkRunner(make_worker, self.threads)
-        n_chunks = runner.run(chunks, count, cut)
-        n_items = chunks[n_chunks - 1][1] if n_chunks else 0
-        closed = start == 0 and n_items > 0 and bool(index.closed_cells)
+        n_items = self._run_pieces(runner, index, span, n_slices, count, cut)
+        closed = span[0] == 0 and n_items > 0 and bool(index.closed_cells)
         vectors = _vertex_vectors(prepared, [counts for _, _, counts in runner.states], closed)
         total = index.closed_total if closed else 0
         for _, _, counts in runner.states:
@@ -291,6 +329,14 @@ class BicliqueCpu:
             total += sum(expand_sizes(shared, least_left, range(least_right, least_right + 1)).values())
         work = sum(int(counts.work[0]) for _, _, counts in runner.states)
         return Partial(n_items, total, work, vectors)
+
+
+def _lay_graph(index: BicliqueIndex) -> LeftGraph:
+    """Return the arrays of the index that a search reads, with the rows of the right layer."""
+    lefts = Rows(index.indptr, index.columns)
+    rights = transpose_rows(lefts, index.n_right)
+    after, _ = places_after(lefts, rights)
+    return LeftGraph(lefts, rights, after, index.hop_indptr, index.hop, index.hop_common)
 
 
 def _vertex_vectors(

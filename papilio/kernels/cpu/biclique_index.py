@@ -12,18 +12,35 @@ index holds no pairs, and the counts are among its closed forms. On yelp2018 and
 
 Left vertices come by rising number of pairs that they are in (the number of 2-hop neighbours that share enough),
 so that the many pairs of a hub stand in the rows of the others, and the rows that are left stay short.
+
+Of a part of a graph (:class:`~papilio.parts.RootPart`) the roots come first, by the same rule, then the other left
+vertices. Only pairs with a root are found, and nothing is searched from the others: a biclique with a root has one for
+its first vertex. A work item is then a root with all of its children, in the order in which the part lists the roots.
+A whole graph is the part of which every left vertex is a root, but for that.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import InputError
+from papilio.errors import InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_forms import Cells, Layers, add_cells, closed_cells, expand_sizes, turn
+from papilio.kernels.biclique_forms import (
+    Cells,
+    Layers,
+    RootStars,
+    add_cells,
+    closed_cells,
+    expand_sizes,
+    find_root_stars,
+    needs_stars,
+    turn,
+)
+from papilio.kernels.biclique_items import BicliqueItems, SizeRange, number_roots, place_roots
 from papilio.kernels.cpu.biclique_core import Core, Ids32, Rows, order_rows, reduce_to_core
 from papilio.kernels.cpu.biclique_pairs import (
     Pairs,
@@ -35,14 +52,14 @@ from papilio.kernels.cpu.biclique_pairs import (
 )
 from papilio.kernels.cpu.jit import Ints, compiled
 from papilio.motifs import Biclique
+from papilio.parts import RootPart
 
 __all__ = [
     "ITEMS_PER_JOB",
     "LEAST_ITEM_COST",
     "BicliqueIndex",
-    "BicliqueItems",
-    "SizeRange",
     "add_pairs",
+    "anchor_part",
     "build_biclique_index",
     "choose_anchor",
     "choose_sizes",
@@ -63,73 +80,6 @@ ITEMS_PER_JOB = 8192
 
 LEAST_ITEM_COST = 1 << 14
 """Items below this cost are not worth cutting: some ten microseconds."""
-
-
-@dataclass(frozen=True)
-class SizeRange:
-    """What the search counts: left sides of ``least_left`` to ``most_left`` vertices, right sides likewise.
-
-    All are at least 2. ``most_*`` is the size of the layer where nothing else bounds it.
-    """
-
-    least_left: int
-    most_left: int
-    least_right: int
-    most_right: int
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is left to search for."""
-        return self.most_left < self.least_left or self.most_right < self.least_right
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BicliqueItems:
-    """What an index knows of its work items, wherever its rows are. All arrays are C-contiguous, on the host.
-
-    Attributes
-    ----------
-    swapped : bool
-        The left, anchored layer is V.
-    sizes : SizeRange
-        What the search counts, by left and right.
-    n_left, n_right : int
-        Vertices in the core.
-    item_root : ndarray of int32, shape (n_items,)
-        First left vertex; -1 for the item of a job that is all closed forms.
-    item_first, item_last : ndarray of int64, shape (n_items,)
-        Children ``[first, last)``, as places in ``hop``.
-    costs : ndarray of int64, shape (n_items,)
-        Estimated set operations of each item, falling; ties by root, then by first child.
-    closed_cells : dict of (int, int) to int
-        Counts that need no search, by (p, q) of U and V; they belong to item 0.
-    """
-
-    swapped: bool
-    sizes: SizeRange
-    n_left: int
-    n_right: int
-    item_root: NDArray[np.int32]
-    item_first: NDArray[np.int64]
-    item_last: NDArray[np.int64]
-    costs: NDArray[np.int64]
-    closed_cells: Cells = field(default_factory=dict)
-
-    @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return int(self.item_root.size)
-
-    @property
-    def closed_total(self) -> int:
-        """Sum of the closed forms."""
-        return sum(self.closed_cells.values())
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of host memory held by the arrays."""
-        values = (getattr(self, item.name) for item in fields(self))
-        return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -183,6 +133,30 @@ def settle_anchor(motif: Biclique, anchor: str, algorithm: str) -> str:
     return anchor
 
 
+def anchor_part(part: RootPart, anchor: str) -> str:
+    """Return the anchored layer of a part.
+
+    Raises
+    ------
+    InputError
+        For an unknown anchor.
+    UnsupportedError
+        When the other layer is asked for.
+    """
+    _check_anchor(anchor)
+    if anchor not in ("auto", part.layer):
+        raise UnsupportedError(
+            f"anchor {anchor!r} is asked for, but the partition has roots in layer {part.layer.upper()}; use anchor "
+            f"'auto' or {part.layer!r}, or partition the graph with the anchor that is wanted"
+        )
+    return part.layer
+
+
+def _check_anchor(anchor: str) -> None:
+    if anchor not in ANCHORS:
+        raise InputError(f"anchor is {anchor!r}; known: {', '.join(ANCHORS)}")
+
+
 def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
     """Return whether V is anchored: as asked for, or for ``auto`` by the first of these that decides:
 
@@ -195,8 +169,7 @@ def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
     InputError
         For an unknown anchor.
     """
-    if anchor not in ANCHORS:
-        raise InputError(f"anchor is {anchor!r}; known: {', '.join(ANCHORS)}")
+    _check_anchor(anchor)
     if anchor != "auto":
         return anchor == "v"
     two_u, two_v = (choose_sizes(graph, motif, swapped).most_left == 2 for swapped in (False, True))
@@ -268,6 +241,7 @@ def build_biclique_index(
     anchor: str = "auto",
     limit_bytes: int | None = None,
     keep_pairs: bool = True,
+    roots: NDArray[np.int32] | None = None,
 ) -> BicliqueIndex:
     """Reduce, order, pair and cut; O(edges + wedges of the core whose middles are right).
 
@@ -283,6 +257,8 @@ def build_biclique_index(
         What the pairs may take; by default half of this machine's memory.
     keep_pairs : bool
         Whether pairs are wanted where nothing is searched below them; else they are counted as closed forms.
+    roots : ndarray of int32, optional
+        The graph is that of a part with these roots, of the layer that ``anchor`` names.
 
     Raises
     ------
@@ -293,29 +269,32 @@ def build_biclique_index(
     """
     swapped = choose_anchor(graph, motif, anchor)
     sizes = choose_sizes(graph, motif, swapped)
-    closed = closed_cells(graph, motif)
+    closed = closed_cells(graph, motif, _stars_of(graph, motif, swapped, roots))
     nothing = np.empty(0, np.int32)
     if sizes.is_empty:
         core = Core(Rows(np.zeros(1, np.int64), nothing), nothing, nothing)
     else:
         core = reduce_to_core(graph, swapped, sizes.least_left, sizes.least_right)
-    by_degree = _sort_rising(np.diff(core.rows.indptr))
+    items = None if roots is None else number_roots(roots, graph.n_v if swapped else graph.n_u)[core.left_ids]
+    n_roots = core.left_ids.size if items is None else int(np.count_nonzero(items >= 0))
+    by_degree = _roots_first(_sort_rising(np.diff(core.rows.indptr)), items)
     rows = order_rows(core.rows, by_degree)
     if sizes.most_left == 2 and not keep_pairs:
-        closed = add_pairs(closed, count_pairs(rows, core.right_ids.size, threads), sizes, swapped)
+        shared = count_pairs(rows, core.right_ids.size, threads, n_roots)
+        closed = add_pairs(closed, shared, sizes, swapped)
         found = Pairs(np.zeros(rows.indptr.size, np.int64), nothing, nothing)
     else:
         limit = available_bytes() if limit_bytes is None else limit_bytes
-        found = find_pairs(rows, core.right_ids.size, sizes.least_right, threads, limit)
+        found = find_pairs(rows, core.right_ids.size, sizes.least_right, threads, limit, n_roots)
     order = order_left(rows, found)
+    if items is not None:
+        order = _roots_first(order, items[by_degree])
+        items = items[by_degree[order]]
     pairs = lay_pairs(found, order)
     rows = order_rows(rows, order)
-    child_costs = _child_costs(pairs, sizes.most_left > 2)
-    most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
-    roots, firsts, lasts, costs = cut_items(pairs.indptr, child_costs, most)
-    if closed and not roots.size:
-        roots, firsts, lasts, costs = make_star_item()
-    by_cost = _sort_rising(-costs)
+    pieces, item_ptr = _cut_pieces(pairs, sizes, items, 0 if roots is None else roots.size)
+    if closed and roots is None and not pieces[0].size:
+        pieces = make_star_item()
     return BicliqueIndex(
         swapped=swapped,
         sizes=sizes,
@@ -328,14 +307,52 @@ def build_biclique_index(
         hop_indptr=pairs.indptr,
         hop=pairs.others,
         hop_common=pairs.common,
-        item_root=roots[by_cost],
-        item_first=firsts[by_cost],
-        item_last=lasts[by_cost],
-        costs=costs[by_cost],
+        item_root=pieces[0],
+        item_first=pieces[1],
+        item_last=pieces[2],
+        costs=pieces[3],
         closed_cells=closed,
+        item_ptr=item_ptr,
     )
 
 
-def _sort_rising(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+def _stars_of(
+    graph: BipartiteGraph, motif: Biclique, swapped: bool, roots: NDArray[np.int32] | None
+) -> RootStars | None:
+    """Return which stars of a part count, if any are asked for; None for a whole graph."""
+    if roots is None or not needs_stars(motif):
+        return None
+    return find_root_stars(graph, "v" if swapped else "u", roots)
+
+
+def _cut_pieces(
+    pairs: Pairs, sizes: SizeRange, items: Ids32 | None, n_items: int
+) -> tuple[tuple[Ids32, Ints, Ints, Ints], Ints | None]:
+    """Return root, first and last child, and cost of each piece, in order, and ``item_ptr``; see BicliqueItems.
+
+    Parameters
+    ----------
+    items : ndarray of int32, shape (n_left,), or None
+        Item of each left vertex, -1 for those that are no roots; None for a whole graph.
+    n_items : int
+        Items of a part.
+    """
+    child_costs = _child_costs(pairs, sizes.most_left > 2)
+    most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
+    roots, firsts, lasts, costs = cut_items(pairs.indptr, child_costs, most)
+    order = _sort_rising(-costs)
+    item_ptr = None
+    if items is not None:
+        order = order[_sort_rising(items[roots[order]])]
+        item_ptr = place_roots(items[roots[order]], n_items)
+    return (roots[order], firsts[order], lasts[order], costs[order]), item_ptr
+
+
+def _roots_first(order: NDArray[np.int64], items: Ids32 | None) -> NDArray[np.int64]:
+    """Return the order with the vertices that have an item before the others; as it is where ``items`` is None."""
+    return order if items is None else order[np.argsort(items[order] < 0, kind="stable")]
+
+
+def _sort_rising(keys: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """Return the permutation that sorts the keys rising, ties in the order given."""
     return np.argsort(keys, kind="stable")

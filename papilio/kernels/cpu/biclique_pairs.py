@@ -134,8 +134,11 @@ def _make_counters(n_left: int) -> _Counters:
     return _Counters(np.zeros(n_left, np.int32), np.empty(n_left + 1, np.int32))
 
 
-def count_pairs(lefts: Rows, n_right: int, threads: int) -> dict[int, int]:
-    """Return how many pairs of left vertices share exactly so many right ones, from 1 on; O(wedges), none is kept."""
+def count_pairs(lefts: Rows, n_right: int, threads: int, n_roots: int) -> dict[int, int]:
+    """Return how many pairs of left vertices share exactly so many right ones, from 1 on; O(wedges), none is kept.
+
+    One vertex of a pair is among the first ``n_roots`` rows.
+    """
     rights = transpose_rows(lefts, n_right)
     after, wedges = places_after(lefts, rights)
     most = int(np.diff(lefts.indptr).max(initial=0))
@@ -147,15 +150,17 @@ def count_pairs(lefts: Rows, n_right: int, threads: int) -> dict[int, int]:
         _count_rows(lefts, rights, after, begin, end, *state)
 
     runner = ChunkRunner(make_state, threads)
-    runner.run(cut_by_cost(wedges, threads), count)
+    runner.run(cut_by_cost(wedges[:n_roots], threads), count)
     histogram = sum((counted for _, counted in runner.states), np.zeros(most + 1, np.int64))
     return {int(shared): int(histogram[shared]) for shared in np.flatnonzero(histogram)}
 
 
-def find_pairs(lefts: Rows, n_right: int, least_common: int, threads: int, limit_bytes: int) -> Pairs:
+def find_pairs(
+    lefts: Rows, n_right: int, least_common: int, threads: int, limit_bytes: int, n_roots: int
+) -> Pairs:
     """Return all pairs that share at least ``least_common`` right vertices; O(wedges).
 
-    The pairs of a row are those with later rows, in no particular order.
+    The pairs of a row are those with later rows, in no particular order; only the first ``n_roots`` rows have any.
 
     Raises
     ------
@@ -184,7 +189,8 @@ def find_pairs(lefts: Rows, n_right: int, least_common: int, threads: int, limit
             )
         found[begin] = others[:size].copy(), common[:size].copy()
 
-    ChunkRunner(lambda: _make_counters(n_left), threads).run(cut_by_cost(wedges, max(threads, 2)), pair)
+    cuts = cut_by_cost(wedges[:n_roots], max(threads, 2))
+    ChunkRunner(lambda: _make_counters(n_left), threads).run(cuts, pair)
     chunks = [found[begin] for begin in sorted(found)]
     others = np.concatenate([chunk[0] for chunk in chunks] or [np.empty(0, np.int32)])
     common = np.concatenate([chunk[1] for chunk in chunks] or [np.empty(0, np.int32)])

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique_forms import Cells, closed_cells
+from papilio.kernels.biclique_items import BicliqueItems, SizeRange
 from papilio.kernels.cpu.biclique_index import (
     ITEMS_PER_JOB,
     LEAST_ITEM_COST,
-    BicliqueItems,
-    SizeRange,
     add_pairs,
     choose_anchor,
     choose_sizes,
