@@ -1,0 +1,53 @@
+"""Memory of cutters: jobs that share it, and what is measured of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from papilio.errors import CapacityError
+from papilio.partitioning.memory_share import run_within
+from papilio.partitioning.peak_memory import PeakMemory
+
+
+def test_a_peak_is_seen_after_it_is_over() -> None:
+    with PeakMemory() as peak:
+        block = np.ones(1 << 24, np.int64)
+        time.sleep(0.05)
+        del block
+    assert 0.9 * (1 << 27) < peak.grown_bytes < 1.5 * (1 << 27)
+
+
+@pytest.mark.parametrize(("limit", "threads", "most"), [(30, 8, 3), (10, 8, 1), (1, 8, 1), (10_000, 4, 4)])
+def test_jobs_stay_within_the_memory_that_they_share(limit: int, threads: int, most: int) -> None:
+    lock, running, seen, done = threading.Lock(), [0], [0], []
+
+    def job(value: int) -> int:
+        with lock:
+            running[0] += 1
+            seen[0] = max(seen[0], running[0])
+        time.sleep(0.002)
+        with lock:
+            running[0] -= 1
+        return value
+
+    jobs = ((10, lambda value=value: job(value)) for value in range(20))
+    assert run_within(jobs, limit, threads, done.append) == list(range(20))
+    assert seen[0] == most
+    assert done == [10] * 20
+
+
+def test_no_job_is_begun_after_one_that_raised() -> None:
+    begun = []
+
+    def job(value: int) -> None:
+        begun.append(value)
+        if value == 3:
+            raise CapacityError("three")
+
+    with pytest.raises(CapacityError, match="three"):
+        run_within(((1, lambda value=value: job(value)) for value in range(100)), 1, 2)
+    assert begun == [0, 1, 2, 3]
