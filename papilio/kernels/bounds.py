@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 
-__all__ = ["MAX_START_COUNT", "MAX_VERTEX_COUNT", "check_vertex_bound", "check_vertices"]
+__all__ = [
+    "MAX_START_COUNT",
+    "MAX_VERTEX_COUNT",
+    "check_part_vertices",
+    "check_vertex_bound",
+    "check_vertices",
+]
 
 MAX_VERTEX_COUNT = 2**63 - 1
 """Largest number of butterflies of one vertex that the vectors are proven to hold."""
@@ -65,3 +71,31 @@ def check_vertices(graph: BipartiteGraph, max_degree: int) -> None:
         others = np.zeros(one.n_edges + 1, dtype=np.int64)
         np.cumsum(one.degree_v[one.v] - 1, out=others[1:])
         check_vertex_bound(one.degree_u, np.diff(others[one.indptr]))
+
+
+def check_part_vertices(root_entries: int, entries: int, widest_start: int, widest_middle: int) -> None:
+    """Refuse a part in which a vertex could be in more than 2^63 - 1 butterflies.
+
+    A butterfly of a start w is given by one of the entries (middle, end) and the other middle; one of an end by one
+    of the entries (start, middle) and the other middle; one of a middle v by an end in its row and one of the entries
+    (start, other middle).
+
+    Parameters
+    ----------
+    root_entries, entries : int
+        Entries of the starts, and of the ends.
+    widest_start, widest_middle : int
+        Most middles of a start, and ends of a middle.
+
+    Raises
+    ------
+    CapacityError
+        When the product of these is too large.
+    """
+    bound = max(max(root_entries, entries) * widest_start, root_entries * widest_middle)
+    if bound > MAX_VERTEX_COUNT:
+        raise CapacityError(
+            f"a vertex of a part of {root_entries} and {entries} edges, with rows of {widest_start} and "
+            f"{widest_middle}, could be in {bound} butterflies; counts per vertex hold at most {MAX_VERTEX_COUNT}: "
+            "cut smaller parts, or count the total or per edge instead"
+        )

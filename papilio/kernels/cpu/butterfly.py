@@ -4,7 +4,7 @@ A work item is a start vertex, of either layer, with its counted wedges (see
 :mod:`papilio.kernels.cpu.wedges`); items come heaviest first and are the same on every engine. For the pair
 of ends (u, w) with c counted wedges there are C(c, 2) butterflies whose vertex that is first in the total
 order is u (then both middles come after u) and whose other vertex of that layer is w: each butterfly belongs
-to one item.
+to one item. The items of a part are all its starts, in the order of their wedges in the whole graph.
 """
 
 from __future__ import annotations
@@ -17,13 +17,23 @@ from numpy.typing import NDArray
 
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.bounds import check_vertices
+from papilio.kernels.bounds import check_part_vertices, check_vertices
 from papilio.kernels.cpu import butterfly_kernels as kernels
 from papilio.kernels.cpu.butterfly_kernels import KeptStarts, Tables
 from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
+from papilio.kernels.cpu.wedge_part import WedgePartIndex, count_part_edges, index_wedge_part
 from papilio.kernels.cpu.wedges import WedgeIndex, index_wedges
-from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
+from papilio.kernels.engine import (
+    Cut,
+    EngineName,
+    Loadable,
+    Partial,
+    never_cut,
+    require_interval,
+    require_request,
+)
 from papilio.motifs import Butterfly, Granularity, Motif
+from papilio.parts import Part, WedgePart
 
 __all__ = ["ButterflyCpu", "PreparedButterflyCpu"]
 
@@ -33,17 +43,17 @@ SLICE_WEDGES_PER_EDGE = 80
 
 @dataclass(frozen=True, eq=False)
 class PreparedButterflyCpu:
-    """A graph ready for :meth:`ButterflyCpu.run`.
+    """A graph or part ready for :meth:`ButterflyCpu.run`.
 
     Attributes
     ----------
-    index : WedgeIndex
-        The graph by rank; with edge ids when ``per`` is ``edge``.
+    index : WedgeIndex or WedgePartIndex
+        The graph by rank, with edge ids when ``per`` is ``edge``; or the part.
     per : {"total", "vertex", "edge"}
         What is counted.
     """
 
-    index: WedgeIndex
+    index: WedgeIndex | WedgePartIndex
     per: Granularity
 
     @property
@@ -73,29 +83,42 @@ class ButterflyCpu:
             raise InputError(f"threads is {threads}; at least 1 is needed")
         self.threads = threads if threads is not None else available_threads()
 
-    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedButterflyCpu:
-        """Rank, index and cost the graph; O(n_u + n_v + n_edges).
+    def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyCpu:
+        """Rank, index and cost the graph, O(n_u + n_v + n_edges), or join the blocks of a part, in all threads.
 
         Raises
         ------
         UnsupportedError
-            For another motif, kind of graph or granularity.
+            For another motif, kind of graph or part, or granularity.
         CapacityError
             When ``per`` is ``vertex`` and a count could pass 2^63 - 1.
         """
-        require_request("butterfly", Butterfly, graph, motif, per)
+        require_request("butterfly", Butterfly, graph, motif, per, WedgePart)
+        if isinstance(graph, WedgePart):
+            part = index_wedge_part(graph, self.threads)
+            if per == "vertex":
+                sizes = graph.sizes
+                check_part_vertices(sizes.root_entries, sizes.entries, part.max_degree, part.widest_middle)
+            return PreparedButterflyCpu(part, per)
+        assert isinstance(graph, BipartiteGraph)
         index = index_wedges(graph, with_edge_ids=per == "edge")
         if per == "vertex":
             check_vertices(graph, index.max_degree)
         return PreparedButterflyCpu(index, per)
 
+    def stage(self, block: Loadable) -> Loadable:
+        """Return the block: it is on the host, where the engine runs."""
+        return block
+
     def work(self, prepared: PreparedButterflyCpu) -> NDArray[np.int64]:
-        """Return the counted wedges of each item, shape (n_items,), heaviest first."""
+        """Return the counted wedges of each item, shape (n_items,); heaviest first, but for a part."""
         return prepared.index.costs
 
     def slice_work(self, prepared: PreparedButterflyCpu) -> int:
-        """Per edge, every slice passes over all edges of both layers; otherwise slices cost nothing."""
-        return SLICE_WEDGES_PER_EDGE * prepared.index.n_edges if prepared.per == "edge" else 1
+        """Per edge, every slice passes over all edges of both layers of a whole graph; else slices cost nothing."""
+        if prepared.per == "edge" and isinstance(prepared.index, WedgeIndex):
+            return SLICE_WEDGES_PER_EDGE * prepared.index.n_edges
+        return 1
 
     def run(
         self,
@@ -114,13 +137,17 @@ class ButterflyCpu:
         """
         require_interval(start, stop, prepared.n_items)
         index = prepared.index
-        if prepared.per == "edge":
+        if prepared.per == "edge" and isinstance(index, WedgePartIndex):
+            return self._run_part_edges(index, start, stop, len(bounds) + 1, cut)
+        if prepared.per == "edge" and isinstance(index, WedgeIndex):
             return self._run_edges(index, [start, *bounds, stop], cut)
         if prepared.per == "vertex":
             return self._run_vertices(index, start, stop, len(bounds) + 1, cut)
         return self._run_total(index, start, stop, len(bounds) + 1, cut)
 
-    def _run_total(self, index: WedgeIndex, start: int, stop: int, n_slices: int, cut: Cut) -> Partial:
+    def _run_total(
+        self, index: WedgeIndex | WedgePartIndex, start: int, stop: int, n_slices: int, cut: Cut
+    ) -> Partial:
         rows, items = index.rows, index.items[start:stop]
 
         def count(tables: Tables, begin: int, end: int) -> None:
@@ -132,9 +159,11 @@ class ButterflyCpu:
         work = int(index.costs[start : start + n_items].sum())
         return Partial(n_items, _sum_tables(runner.states), work)
 
-    def _run_vertices(self, index: WedgeIndex, start: int, stop: int, n_slices: int, cut: Cut) -> Partial:
+    def _run_vertices(
+        self, index: WedgeIndex | WedgePartIndex, start: int, stop: int, n_slices: int, cut: Cut
+    ) -> Partial:
         rows, items = index.rows, index.items[start:stop]
-        n_rows = index.n_u + index.n_v
+        n_rows = index.n_rows
         make_tables = _tables_of(index)
 
         def make_state() -> tuple[Tables, NDArray[np.uint64]]:
@@ -143,20 +172,33 @@ class ButterflyCpu:
         def count(state: tuple[Tables, NDArray[np.uint64]], begin: int, end: int) -> None:
             kernels.count_vertices(rows, items, begin, end, *state)
 
-        # Each thread has a vector of its own; together they take no more memory than twice the index.
-        threads = min(self.threads, max(1, 2 * index.nbytes // (8 * n_rows + 1)))
+        threads = min(self.threads, index.most_vectors)
         runner = ChunkRunner(make_state, threads)
         chunks = cut_by_cost(index.costs[start:stop], threads, n_slices)
         n_items = _items_in(chunks, runner.run(chunks, count, cut))
         counts = runner.states[0][1]
         for _, more in runner.states[1:]:
             counts += more
-        vector_u, vector_v = np.empty(index.n_u, np.uint64), np.empty(index.n_v, np.uint64)
-        vector_u[index.order_u] = counts[: index.n_u]
-        vector_v[index.order_v] = counts[index.n_u :]
         total = _sum_tables([tables for tables, _ in runner.states])
         work = int(index.costs[start : start + n_items].sum())
-        return Partial(n_items, total, work, {"u": vector_u, "v": vector_v})
+        return Partial(n_items, total, work, index.vertex_vectors(counts))
+
+    def _run_part_edges(
+        self, index: WedgePartIndex, start: int, stop: int, n_slices: int, cut: Cut
+    ) -> Partial:
+        """Each start writes its own edges; those of ends are added to by all threads, atomically."""
+        rows, items = index.rows, index.items[start:stop]
+        support = np.zeros(index.ids.size + index.ends.size, np.uint64)
+        of_starts, of_ends = support[: index.ids.size], support[index.ids.size :]
+
+        def count(tables: Tables, begin: int, end: int) -> None:
+            count_part_edges(rows, items, begin, end, tables, of_starts, of_ends)
+
+        runner = ChunkRunner(_tables_of(index), self.threads)
+        chunks = cut_by_cost(index.costs[start:stop], self.threads, n_slices)
+        n_items = _items_in(chunks, runner.run(chunks, count, cut))
+        work = int(index.costs[start : start + n_items].sum())
+        return Partial(n_items, _sum_tables(runner.states), work, {"edge": support})
 
     def _run_edges(self, index: WedgeIndex, bounds: Sequence[int], cut: Cut) -> Partial:
         """Run, in every slice, starts, then hubs, of one layer after the other: each edge has one writer."""
@@ -228,9 +270,9 @@ class ButterflyCpu:
         runner.run(cut_by_cost(behind, self.threads), count)
 
 
-def _tables_of(index: WedgeIndex) -> Callable[[], Tables]:
+def _tables_of(index: WedgeIndex | WedgePartIndex) -> Callable[[], Tables]:
     """Return the maker of one thread's tables."""
-    n_ranks, max_degree = max(index.n_u, index.n_v), index.max_degree
+    n_ranks, max_degree = index.n_ranks, index.max_degree
     return lambda: kernels.make_tables(n_ranks, max_degree)
 
 

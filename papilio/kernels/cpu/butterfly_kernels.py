@@ -32,6 +32,7 @@ __all__ = [
     "KeptStarts",
     "Tables",
     "add_to_sums",
+    "clear_start",
     "count_hub_edges",
     "count_start_edges",
     "count_total",
@@ -39,6 +40,7 @@ __all__ = [
     "join_sums",
     "keep_members",
     "make_tables",
+    "scan_start",
 ]
 
 NARROW_LIMIT = np.iinfo(np.uint8).max
@@ -104,7 +106,7 @@ def add_to_sums(sums: Sums, amount: np.uint64) -> None:
 
 
 @compiled
-def _scan_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums) -> tuple[Place, Place]:
+def scan_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums) -> tuple[Place, Place]:
     """Count the wedges of one start; return (touched counters lie below this rank, number of wedges)."""
     middles = rows.n_u if row < rows.n_u else 0
     top = np.int64(0)
@@ -113,14 +115,14 @@ def _scan_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums) -> 
         length = np.int64(rows.prefix[at])
         if length:
             begin = rows.offsets[middles + np.int64(rows.ids[at])]
-            add_to_sums(sums, _increment(rows.ids, begin, begin + length, counters))
+            add_to_sums(sums, _increment(rows.ends, begin, begin + length, counters))
             wedges += length
-            top = max(top, np.int64(rows.ids[begin + length - 1]) + 1)
+            top = max(top, np.int64(rows.ends[begin + length - 1]) + 1)
     return top, wedges
 
 
 @compiled
-def _clear_start(rows: WedgeRows, row: Place, counters: Counters, top: Place, wedges: Place) -> None:
+def clear_start(rows: WedgeRows, row: Place, counters: Counters, top: Place, wedges: Place) -> None:
     """Zero every counter that the start has touched, the cheaper way."""
     if top * counters.itemsize <= wedges * _CLEAR_BYTES_PER_WEDGE:
         counters[:top] = 0
@@ -129,7 +131,7 @@ def _clear_start(rows: WedgeRows, row: Place, counters: Counters, top: Place, we
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
         begin = rows.offsets[middles + np.int64(rows.ids[at])]
         for to in range(begin, begin + np.int64(rows.prefix[at])):
-            counters[rows.ids[to]] = 0
+            counters[rows.ends[to]] = 0
 
 
 @compiled
@@ -138,11 +140,11 @@ def count_total(rows: WedgeRows, items: Ints, start: Place, stop: Place, tables:
     for item in range(start, stop):
         row = items[item]
         if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
-            top, wedges = _scan_start(rows, row, tables.narrow, tables.sums)
-            _clear_start(rows, row, tables.narrow, top, wedges)
+            top, wedges = scan_start(rows, row, tables.narrow, tables.sums)
+            clear_start(rows, row, tables.narrow, top, wedges)
         else:
-            top, wedges = _scan_start(rows, row, tables.wide, tables.sums)
-            _clear_start(rows, row, tables.wide, top, wedges)
+            top, wedges = scan_start(rows, row, tables.wide, tables.sums)
+            clear_start(rows, row, tables.wide, top, wedges)
 
 
 @compiled
@@ -150,21 +152,21 @@ def _credit_ends(
     rows: WedgeRows, row: Place, counters: Counters, top: Place, wedges: Place, counts: Sums
 ) -> None:
     """Add C(c, 2) to every other end of the start and zero its counter."""
-    starts, middles = (0, rows.n_u) if row < rows.n_u else (rows.n_u, 0)
+    first_end, middles = (rows.ends_at, rows.n_u) if row < rows.n_u else (rows.n_u, 0)
     if top * counters.itemsize <= wedges * _CLEAR_BYTES_PER_WEDGE:
         for below in range(top):
             c = np.uint64(counters[below])
             if c > np.uint64(1):
-                counts[starts + below] += c * (c - np.uint64(1)) // np.uint64(2)
+                counts[first_end + below] += c * (c - np.uint64(1)) // np.uint64(2)
         counters[:top] = 0
         return
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
         begin = rows.offsets[middles + np.int64(rows.ids[at])]
         for to in range(begin, begin + np.int64(rows.prefix[at])):
-            rank = np.int64(rows.ids[to])
+            rank = np.int64(rows.ends[to])
             c = np.uint64(counters[rank])
             if c > np.uint64(1):
-                counts[starts + rank] += c * (c - np.uint64(1)) // np.uint64(2)
+                counts[first_end + rank] += c * (c - np.uint64(1)) // np.uint64(2)
             counters[rank] = 0
 
 
@@ -173,9 +175,9 @@ def _vertices_of_start(rows: WedgeRows, row: Place, counters: Counters, sums: Su
     """One start of :func:`count_vertices`."""
     middles = rows.n_u if row < rows.n_u else 0
     own = np.zeros(2, np.uint64)
-    top, wedges = _scan_start(rows, row, counters, own)
+    top, wedges = scan_start(rows, row, counters, own)
     if own[0] == 0:
-        _clear_start(rows, row, counters, top, wedges)
+        clear_start(rows, row, counters, top, wedges)
         return
     counts[row] += own[0]
     add_to_sums(sums, own[0])
@@ -184,7 +186,7 @@ def _vertices_of_start(rows: WedgeRows, row: Place, counters: Counters, sums: Su
         if length:
             middle = middles + np.int64(rows.ids[at])
             begin = rows.offsets[middle]
-            counts[middle] += _sum_counters(rows.ids, begin, begin + length, counters)
+            counts[middle] += _sum_counters(rows.ends, begin, begin + length, counters)
     _credit_ends(rows, row, counters, top, wedges, counts)
 
 
@@ -211,13 +213,13 @@ def _edges_of_start(
 ) -> None:
     """One start of :func:`count_start_edges`."""
     middles = rows.n_u if row < rows.n_u else 0
-    top, wedges = _scan_start(rows, row, counters, sums)
+    top, wedges = scan_start(rows, row, counters, sums)
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
         length = np.int64(rows.prefix[at])
         if length:
             begin = rows.offsets[middles + np.int64(rows.ids[at])]
-            support[edge_ids[at]] += _sum_counters(rows.ids, begin, begin + length, counters)
-    _clear_start(rows, row, counters, top, wedges)
+            support[edge_ids[at]] += _sum_counters(rows.ends, begin, begin + length, counters)
+    clear_start(rows, row, counters, top, wedges)
 
 
 @compiled

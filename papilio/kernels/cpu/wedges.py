@@ -30,12 +30,20 @@ _DIGIT_BITS = 11
 
 
 class WedgeRows(NamedTuple):
-    """The arrays of :class:`WedgeIndex` that a scan of wedges reads, as compiled code takes them."""
+    """What a scan of wedges reads, as compiled code takes it.
+
+    The middles of a start row x are ``ids[offsets[x] : offsets[x + 1]]``, the ends of the middle m of a row below
+    ``n_u`` the first of ``ends[offsets[n_u + m] :]``, and those of a row of the second layer of ``ends[offsets[m] :]``.
+    """
 
     n_u: int
     offsets: Ints
     ids: Ids
     prefix: Ids
+    ends: Ids
+    """The same as ``ids`` where starts and ends are rows of one graph."""
+    ends_at: int
+    """Row of end 0 of a start row below ``n_u``; that of the others is ``n_u``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +96,29 @@ class WedgeIndex:
     @property
     def rows(self) -> WedgeRows:
         """What the kernels scan."""
-        return WedgeRows(self.n_u, self.offsets, self.ids, self.prefix)
+        return WedgeRows(self.n_u, self.offsets, self.ids, self.prefix, self.ids, 0)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows: vertices of both layers."""
+        return self.n_u + self.n_v
+
+    @property
+    def n_ranks(self) -> int:
+        """Number of ranks of the larger layer."""
+        return max(self.n_u, self.n_v)
+
+    @property
+    def most_vectors(self) -> int:
+        """Vectors of counts per row, one of each thread, that together take no more memory than twice the index."""
+        return max(1, 2 * self.nbytes // (8 * self.n_rows + 1))
+
+    def vertex_vectors(self, counts: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64]]:
+        """Return counts per row, shape (n_rows,), as the vectors of a partial."""
+        vector_u, vector_v = np.empty(self.n_u, np.uint64), np.empty(self.n_v, np.uint64)
+        vector_u[self.order_u] = counts[: self.n_u]
+        vector_v[self.order_v] = counts[self.n_u :]
+        return {"u": vector_u, "v": vector_v}
 
     @property
     def max_degree(self) -> int:

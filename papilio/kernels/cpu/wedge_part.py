@@ -1,0 +1,300 @@
+"""The blocks of a part joined into what the kernels of the wedge engine scan; edges of a part.
+
+Rows are the starts in the order of their block, then, after a row that is not used, the middles. The ends stay as
+the block lists them: an end is known by its place there, and the ends that precede a start are the first ones. The
+ends of a counted wedge of a start with a middle are therefore a prefix of the row of that middle, found by binary
+search. No edge is sorted or copied: a part costs two numbers of four bytes for every edge of a start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.cpu.butterfly_kernels import NARROW_LIMIT, Tables, add_to_sums, clear_start, scan_start
+from papilio.kernels.cpu.chunks import ChunkRunner
+from papilio.kernels.cpu.jit import Counters, Ids, Ints, Place, Sums, add_atomically, compiled
+from papilio.kernels.cpu.wedges import WedgeRows, order_falling
+from papilio.parts import WedgePart
+
+__all__ = ["WedgePartIndex", "count_part_edges", "index_wedge_part"]
+
+_CHUNKS_PER_THREAD = 16
+_SERIAL_ENTRIES = 1 << 16
+"""Below this many entries (about a millisecond) threads cost more than they bring."""
+
+_VECTOR_BYTES = 8
+"""Memory per entry that the vectors of further threads may take."""
+
+Ranks = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class WedgePartIndex:
+    """A part as the wedge engine scans it. Arrays are C-contiguous, on the host.
+
+    Attributes
+    ----------
+    layer : {"u", "v"}
+        Layer of the starts and ends.
+    n_starts, n_middles, n_ends : int
+        Sizes.
+    offsets : ndarray of int64, shape (n_starts + n_middles + 2,)
+        Begins of the rows of starts in ``ids`` and ``prefix`` and their end, then those of the middles in ``ends``.
+    ids : ndarray of uint32, shape (root_entries,)
+        Middle of each entry of a start, as its place in the block of ends.
+    prefix : ndarray of uint32, shape (root_entries,)
+        Number of counted wedges with this start and middle; 0 for all middles of a start that shares fewer than two
+        of them with ends.
+    ends : ndarray of uint32, shape (entries,)
+        Ends of each middle, the array of the block.
+    items : ndarray of int64, shape (n_starts,)
+        Starts by falling work in the whole graph, ties by rank.
+    costs : ndarray of int64, shape (n_starts,)
+        Number of counted wedges of each item.
+    max_degree, widest_middle : int
+        Entries of the longest row of a start, and of a middle.
+    """
+
+    layer: str
+    n_starts: int
+    n_middles: int
+    n_ends: int
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.uint32]
+    prefix: NDArray[np.uint32]
+    ends: NDArray[np.uint32]
+    items: NDArray[np.int64]
+    costs: NDArray[np.int64]
+    max_degree: int
+    widest_middle: int
+
+    @property
+    def rows(self) -> WedgeRows:
+        """What the kernels scan."""
+        middles = self.n_starts + 1
+        ends_at = middles + self.n_middles + 1
+        return WedgeRows(middles, self.offsets, self.ids, self.prefix, self.ends, ends_at)
+
+    @property
+    def n_rows(self) -> int:
+        """Entries of a vector of counts: starts, middles and ends, and one that is not used after either two."""
+        return self.rows.ends_at + self.n_ends
+
+    @property
+    def n_ranks(self) -> int:
+        """Number of ends that a start can have."""
+        return self.n_ends
+
+    @property
+    def most_vectors(self) -> int:
+        """Vectors of counts per row, one of each thread: the first, and as many as 8 bytes per entry allow."""
+        return 1 + _VECTOR_BYTES * (self.ids.size + self.ends.size) // (8 * self.n_rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of host memory held by the arrays, with the one that belongs to the block of ends."""
+        values = (getattr(self, item.name) for item in fields(self))
+        return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+
+    def vertex_vectors(self, counts: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64]]:
+        """Return counts per row, shape (n_rows,), as the vectors of a partial."""
+        rows = self.rows
+        own = np.concatenate((counts[: self.n_starts], counts[rows.ends_at :]))
+        other = counts[rows.n_u : rows.n_u + self.n_middles].copy()
+        return {"u": own, "v": other} if self.layer == "u" else {"u": other, "v": own}
+
+
+class _Blocks(NamedTuple):
+    """The arrays of both blocks that are joined, and the table that finds middles."""
+
+    start_rank: Ranks
+    start_indptr: Ints
+    middles: Ranks
+    end_rank: Ranks
+    middle_rank: Ranks
+    end_indptr: Ints
+    ends: Ids
+    shift: int
+    first: Ranks
+    """Of the middles with a rank of ``base + (b << shift)`` or more the first, for each b, ``base`` being the rank of
+    the first middle; and, once more, their number."""
+
+
+@compiled
+def _lower_bound(values: Ids | Ranks, begin: Place, stop: Place, bound: Place) -> Place:
+    """Return the first place of ``[begin, stop)`` whose value is at least ``bound``, or ``stop``."""
+    while begin < stop:
+        middle = (begin + stop) >> 1
+        if np.int64(values[middle]) < bound:
+            begin = middle + 1
+        else:
+            stop = middle
+    return begin
+
+
+@compiled
+def _fill_first(middle_rank: Ranks, shift: int, first: Ranks) -> None:
+    """Fill the table of :class:`_Blocks`; there is a middle."""
+    at = np.int64(0)
+    for bucket in range(first.size):
+        bound = np.int64(middle_rank[0]) + (np.int64(bucket) << shift)
+        while at < middle_rank.size and middle_rank[at] < bound:
+            at += 1
+        first[bucket] = at
+
+
+@compiled
+def _find_middle(blocks: _Blocks, rank: Place) -> Place:
+    """Return the place of a middle in the block of ends, or -1."""
+    bucket = (rank - np.int64(blocks.middle_rank[0])) >> blocks.shift
+    if bucket < 0 or bucket + 1 >= blocks.first.size:
+        return -1
+    begin, stop = np.int64(blocks.first[bucket]), np.int64(blocks.first[bucket + 1])
+    at = _lower_bound(blocks.middle_rank, begin, stop, rank)
+    return at if at < stop and blocks.middle_rank[at] == rank else -1
+
+
+@compiled
+def _count_before(blocks: _Blocks, middle: Place, preceding: Place) -> Place:
+    """Return the number of ends of a middle that are among the first ``preceding`` of the block."""
+    begin, stop = np.int64(blocks.end_indptr[middle]), np.int64(blocks.end_indptr[middle + 1])
+    if np.int64(blocks.ends[stop - 1]) < preceding:
+        return stop - begin
+    return _lower_bound(blocks.ends, begin, stop - 1, preceding) - begin
+
+
+@compiled
+def _join_starts(blocks: _Blocks, begin: Place, stop: Place, ids: Ids, prefix: Ids, wedges: Ints) -> None:
+    """Fill ``ids``, ``prefix`` and ``wedges`` for the starts ``[begin, stop)``."""
+    preceding = np.int64(
+        _lower_bound(blocks.end_rank, 0, blocks.end_rank.size, np.int64(blocks.start_rank[begin]))
+    )
+    for start in range(begin, stop):
+        while preceding < blocks.end_rank.size and blocks.end_rank[preceding] < blocks.start_rank[start]:
+            preceding += 1
+        joined, total = np.int64(0), np.int64(0)
+        for at in range(blocks.start_indptr[start], blocks.start_indptr[start + 1]):
+            middle = _find_middle(blocks, np.int64(blocks.middles[at]))
+            length = np.int64(0)
+            if middle >= 0:
+                length = np.int64(_count_before(blocks, middle, preceding))
+                total += length
+                joined += length > 0
+            ids[at] = max(middle, 0)
+            prefix[at] = length
+        if joined < 2 and total > 0:
+            prefix[blocks.start_indptr[start] : blocks.start_indptr[start + 1]] = 0
+            total = np.int64(0)
+        wedges[start] = total
+
+
+@compiled
+def _longest_row(indptr: Ints) -> Place:
+    longest = np.int64(0)
+    for row in range(indptr.size - 1):
+        longest = max(longest, indptr[row + 1] - indptr[row])
+    return longest
+
+
+def _table_of_middles(middle_rank: Ranks) -> tuple[int, Ranks]:
+    """Return ``shift`` and ``first`` of :class:`_Blocks`, with no more entries than there are middles and three."""
+    if middle_rank.size == 0:
+        return 0, np.zeros(0, np.int32)
+    span = int(middle_rank[-1]) - int(middle_rank[0]) + 1
+    shift = 0
+    while ((span - 1) >> shift) + 1 > middle_rank.size:
+        shift += 1
+    first = np.empty(((span - 1) >> shift) + 2, np.int32)
+    _fill_first(middle_rank, shift, first)
+    return shift, first
+
+
+def index_wedge_part(part: WedgePart, threads: int) -> WedgePartIndex:
+    """Find the middles and prefixes of every start; O(root_entries log(ends of a middle)), in ``threads`` threads."""
+    starts, ends = part.starts, part.ends
+    n_starts, n_middles, n_ends = starts.rank.size, ends.middle_rank.size, ends.rank.size
+    ids, prefix = np.empty(starts.middles.size, np.uint32), np.empty(starts.middles.size, np.uint32)
+    wedges = np.empty(n_starts, np.int64)
+    end_places = ends.ends.view(np.uint32)
+    if n_middles and n_starts:
+        blocks = _Blocks(
+            starts.rank,
+            starts.indptr,
+            starts.middles,
+            ends.rank,
+            ends.middle_rank,
+            ends.indptr,
+            end_places,
+            *_table_of_middles(ends.middle_rank),
+        )
+        n_chunks = 1 if ids.size < _SERIAL_ENTRIES else threads * _CHUNKS_PER_THREAD
+        targets = np.arange(n_chunks + 1) * (ids.size // n_chunks)
+        cuts = np.unique(np.searchsorted(starts.indptr[:-1], targets[1:-1], side="left"))
+        bounds = [0, *(int(cut) for cut in cuts if 0 < cut < n_starts), n_starts]
+        ChunkRunner(lambda: None, threads).run(
+            list(pairwise(bounds)),
+            lambda _, begin, stop: _join_starts(blocks, begin, stop, ids, prefix, wedges),
+        )
+    else:
+        for array in (ids, prefix, wedges):
+            array.fill(0)
+    items = order_falling(starts.work)
+    return WedgePartIndex(
+        layer=part.layer,
+        n_starts=n_starts,
+        n_middles=n_middles,
+        n_ends=n_ends,
+        offsets=np.concatenate((starts.indptr, ends.indptr)),
+        ids=ids,
+        prefix=prefix,
+        ends=end_places,
+        items=items,
+        costs=wedges[items],
+        max_degree=int(_longest_row(starts.indptr)),
+        widest_middle=int(_longest_row(ends.indptr)),
+    )
+
+
+@compiled
+def _part_edges_of_start(
+    rows: WedgeRows, row: Place, counters: Counters, sums: Sums, of_starts: Sums, of_ends: Sums
+) -> None:
+    """One start of :func:`count_part_edges`."""
+    own = np.zeros(2, np.uint64)
+    top, wedges = scan_start(rows, row, counters, own)
+    if own[0] > 0 or own[1] > 0:
+        sums[1] += own[1]
+        add_to_sums(sums, own[0])
+        for at in range(rows.offsets[row], rows.offsets[row + 1]):
+            begin = rows.offsets[rows.n_u + np.int64(rows.ids[at])]
+            given = np.uint64(0)
+            for to in range(begin, begin + np.int64(rows.prefix[at])):
+                others = np.uint64(counters[rows.ends[to]]) - np.uint64(1)
+                if others:
+                    add_atomically(of_ends, to, others)
+                    given += others
+            of_starts[at] += given
+    clear_start(rows, row, counters, top, wedges)
+
+
+@compiled
+def count_part_edges(
+    rows: WedgeRows, items: Ints, start: Place, stop: Place, tables: Tables, of_starts: Sums, of_ends: Sums
+) -> None:
+    """Add the butterflies of ``items[start:stop]`` to the sums and to both edges of each of their wedges.
+
+    ``of_starts`` (per entry of ``rows.ids``) and ``of_ends`` (per entry of ``rows.ends``) are shared by all threads:
+    no other item writes the entries of a start, and those of ends are added to atomically. A wedge that is alone
+    between its ends, as most are, writes nothing.
+    """
+    for item in range(start, stop):
+        row = items[item]
+        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
+            _part_edges_of_start(rows, row, tables.narrow, tables.sums, of_starts, of_ends)
+        else:
+            _part_edges_of_start(rows, row, tables.wide, tables.sums, of_starts, of_ends)
