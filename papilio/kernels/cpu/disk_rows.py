@@ -1,0 +1,392 @@
+"""Serial kernels by which the rows of a graph are ranked and sorted when its edges do not fit memory.
+
+Edges come in batches and leave as 64-bit words, grouped by ranges of their vertices, so that each group can be
+spilled to its place or added to its sums while these lie in the cache. Threads run the kernels at once: whatever a
+kernel writes to belongs to one batch, one range or one range of rows.
+
+    row words     rank of the row's vertex in the upper 32 bits, rank of the neighbour in the lower
+    sum words     what to add in the upper 32 bits, the vertex that it is added to in the lower
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.cpu.jit import Bools, Ints, Place, Sums, compiled
+
+__all__ = [
+    "Ranges",
+    "add_words",
+    "count_batch",
+    "make_ranges",
+    "place_words",
+    "rank_batch",
+    "sort_rows",
+    "split_rows",
+    "work_words",
+]
+
+_TABLE = 1 << 16
+"""Entries of a table of :class:`Ranges`: 256 KiB, within the second-level cache."""
+
+_INSERTION = 48
+"""Rows up to this length are sorted by insertion; the counters of a radix pass cost as much as sorting these."""
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+Vertices = NDArray[np.int32]
+
+
+class Ranges(NamedTuple):
+    """Consecutive ranges that cover ``[0, n)``, with tables that find the range of a number.
+
+    Attributes
+    ----------
+    starts : ndarray of int64, shape (n_ranges + 1,)
+        Range k is ``[starts[k], starts[k + 1])``; none is empty.
+    head : ndarray of int32
+        The range of each of the first numbers: of hubs, where numbers are ranks, many ranges hold few.
+    tail : ndarray of int32
+        The range of every multiple of ``2 ** shift``.
+    shift : int
+    """
+
+    starts: Ints
+    head: Vertices
+    tail: Vertices
+    shift: int
+
+
+def make_ranges(starts: Ints) -> Ranges:
+    """Make the tables of consecutive ranges from their starts, 0 first, with the end of the last behind them."""
+    n = int(starts[-1])
+    shift = max(0, n.bit_length() - _TABLE.bit_length() + 1)
+    head = np.searchsorted(starts, np.arange(min(n, _TABLE)), side="right") - 1
+    tail = np.searchsorted(starts, np.arange((n >> shift) + 1) << shift, side="right") - 1
+    return Ranges(starts, head.astype(np.int32), tail.astype(np.int32), shift)
+
+
+@compiled
+def _find_range(ranges: Ranges, number: Place) -> Place:
+    if number < ranges.head.size:
+        return np.int64(ranges.head[number])
+    found = np.int64(ranges.tail[number >> ranges.shift])
+    while number >= ranges.starts[found + 1]:
+        found += 1
+    return found
+
+
+@compiled
+def _begin_ranges(counts: Ints) -> None:
+    """Turn the counts of all ranges into where each begins."""
+    at = np.int64(0)
+    for k in range(counts.size):
+        size = counts[k]
+        counts[k] = at
+        at += size
+
+
+@compiled
+def count_batch(
+    u: Vertices,
+    v: Vertices,
+    keep_u: Bools,
+    keep_v: Bools,
+    degree_u: Ints,
+    border: Ints,
+    ranges_v: Ranges,
+    words: Sums,
+    ends: Ints,
+) -> int:
+    """Count the kept edges of sorted edges at each u, and write words that count those at each v.
+
+    Parameters
+    ----------
+    u, v : ndarray of int32, shape (k,)
+        Sorted by (u, v).
+    keep_u, keep_v : ndarray of bool, shape (n_u,) and (n_v,), or (0,)
+        Vertices kept; all, where empty.
+    degree_u : ndarray of int64, shape (n_u,)
+        Added to for all u but the first and the last, which other batches may hold as well.
+    border : ndarray of int64, shape (2,)
+        Set to the counts of the first and of the last u; to one count and 0 where they are the same.
+    ranges_v : Ranges
+        Ranges of v.
+    words : ndarray of uint64, shape (at least k,)
+        Set to one sum word for each kept edge, by range of v.
+    ends : ndarray of int64, shape (n_ranges,)
+        Set to where the words of each range end; they begin where those of the range before end.
+
+    Returns
+    -------
+    int
+        Place of the first edge that is out of its layer or out of order; -1 without one.
+    """
+    n_u, n_v = degree_u.size, ranges_v.starts[ranges_v.starts.size - 1]
+    ends[:] = 0
+    border[:] = 0
+    for i in range(u.size):
+        if u[i] < 0 or u[i] >= n_u or v[i] < 0 or v[i] >= n_v:
+            return i
+        if i > 0 and (u[i] < u[i - 1] or (u[i] == u[i - 1] and v[i] <= v[i - 1])):
+            return i
+        if (keep_u.size == 0 or keep_u[u[i]]) and (keep_v.size == 0 or keep_v[v[i]]):
+            ends[_find_range(ranges_v, v[i])] += 1
+            if u[i] == u[0]:
+                border[0] += 1
+            elif u[i] == u[u.size - 1]:
+                border[1] += 1
+            else:
+                degree_u[u[i]] += 1
+    _begin_ranges(ends)
+    one = np.uint64(1) << _HALF
+    for i in range(u.size):
+        if (keep_u.size == 0 or keep_u[u[i]]) and (keep_v.size == 0 or keep_v[v[i]]):
+            k = _find_range(ranges_v, v[i])
+            words[ends[k]] = one | np.uint64(v[i])
+            ends[k] += 1
+    return -1
+
+
+@compiled
+def add_words(words: Sums, sums: Ints) -> None:
+    """Add sum words to the sums of their vertices."""
+    for word in words:
+        sums[word & _LOW] += np.int64(word >> _HALF)
+
+
+@compiled
+def rank_batch(
+    rows: Vertices,
+    others: Vertices,
+    rank_rows: Vertices,
+    rank_others: Vertices,
+    first_edge: int,
+    ranges: Ranges,
+    keys: Sums,
+    words: Sums,
+    edges: Ints,
+    ends: Ints,
+) -> int:
+    """Write the row words of the kept edges of a batch, by range of the rank of the row.
+
+    Parameters
+    ----------
+    rows, others : ndarray of int32, shape (k,)
+        Ends of the edges: in the layer whose rows are made, and in the other.
+    rank_rows, rank_others : ndarray of int32
+        Rank of every vertex in its layer; -1 for one that is not kept.
+    first_edge : int
+        Edge id of the first edge.
+    ranges : Ranges
+        Ranges of the ranks of rows.
+    keys : ndarray of uint64, shape (at least k,)
+        Overwritten.
+    words : ndarray of uint64, shape (at least k,)
+        Set to the row words.
+    edges : ndarray of int64, shape (at least k,), or (0,)
+        Set to the edge id of each word, unless empty.
+    ends : ndarray of int64, shape (n_ranges,)
+        Set to where the words of each range end; they begin where those of the range before end.
+
+    Returns
+    -------
+    int
+        Place of the first edge that is out of its layer; -1 without one.
+    """
+    ends[:] = 0
+    for i in range(rows.size):
+        row, other = rows[i], others[i]
+        if row < 0 or row >= rank_rows.size or other < 0 or other >= rank_others.size:
+            return i
+        rank, rank_other = rank_rows[row], rank_others[other]
+        if rank >= 0 and rank_other >= 0:
+            keys[i] = (np.uint64(rank) << _HALF) | np.uint64(rank_other)
+            ends[_find_range(ranges, rank)] += 1
+        else:
+            keys[i] = _LOW
+    _begin_ranges(ends)
+    for i in range(rows.size):
+        if keys[i] & _LOW != _LOW:
+            k = _find_range(ranges, np.int64(keys[i] >> _HALF))
+            words[ends[k]] = keys[i]
+            if edges.size:
+                edges[ends[k]] = first_edge + i
+            ends[k] += 1
+    return -1
+
+
+@compiled
+def place_words(
+    words: Sums, word_edges: Ints, first: int, indptr: Ints, filled: Vertices, ids: Vertices, edges: Ints
+) -> bool:
+    """Put the neighbours of some rows side by side, in no order within a row.
+
+    Parameters
+    ----------
+    words : ndarray of uint64, shape (m,)
+        All row words of these rows, in any order.
+    word_edges : ndarray of int64, shape (m,) or (0,)
+        Their edge ids.
+    first : int
+        Rank of the first row.
+    indptr : ndarray of int64, shape (n_rows + 1,)
+        Of these rows; need not begin with 0.
+    filled : ndarray of int32, shape (n_rows,)
+        Overwritten.
+    ids : ndarray of int32, shape (m,)
+        Set to the neighbours.
+    edges : ndarray of int64, shape (m,) or (0,)
+        Set to their edge ids.
+
+    Returns
+    -------
+    bool
+        Whether the words fill the rows exactly.
+    """
+    filled[:] = 0
+    for i in range(words.size):
+        row = np.int64(words[i] >> _HALF) - first
+        if row < 0 or row >= filled.size or filled[row] >= indptr[row + 1] - indptr[row]:
+            return False
+        at = indptr[row] - indptr[0] + filled[row]
+        filled[row] += 1
+        ids[at] = np.int32(words[i] & _LOW)
+        if edges.size:
+            edges[at] = word_edges[i]
+    return words.size == ids.size
+
+
+@compiled
+def _sort_by_insertion(ids: Vertices, edges: Ints) -> None:
+    for i in range(1, ids.size):
+        value = ids[i]
+        edge = edges[i] if edges.size else np.int64(0)
+        at = i
+        while at > 0 and ids[at - 1] > value:
+            ids[at] = ids[at - 1]
+            if edges.size:
+                edges[at] = edges[at - 1]
+            at -= 1
+        ids[at] = value
+        if edges.size:
+            edges[at] = edge
+
+
+@compiled
+def _sort_by_radix(ids: Vertices, edges: Ints, spare_ids: Vertices, spare_edges: Ints, bits: int) -> None:
+    starts = np.empty(257, np.int64)
+    source, target, source_edges, target_edges = ids, spare_ids, edges, spare_edges
+    passes = (bits + 7) // 8
+    for digit in range(passes):
+        shift = 8 * digit
+        starts[:] = 0
+        for i in range(ids.size):
+            starts[((source[i] >> shift) & 255) + 1] += 1
+        for k in range(256):
+            starts[k + 1] += starts[k]
+        for i in range(ids.size):
+            k = (source[i] >> shift) & 255
+            target[starts[k]] = source[i]
+            if edges.size:
+                target_edges[starts[k]] = source_edges[i]
+            starts[k] += 1
+        source, target = target, source
+        source_edges, target_edges = target_edges, source_edges
+    if passes % 2:
+        ids[:] = spare_ids[: ids.size]
+        edges[:] = spare_edges[: edges.size]
+
+
+@compiled
+def sort_rows(
+    indptr: Ints, ids: Vertices, edges: Ints, spare_ids: Vertices, spare_edges: Ints, n_others: int
+) -> None:
+    """Sort the neighbours of every row, below ``n_others``, with their edge ids.
+
+    The spare arrays are overwritten; they are at least as large as the others.
+    """
+    bits = 1
+    while n_others >> bits:
+        bits += 1
+    for row in range(indptr.size - 1):
+        begin, end = indptr[row] - indptr[0], indptr[row + 1] - indptr[0]
+        row_edges = edges[begin:end] if edges.size else edges
+        if end - begin <= _INSERTION:
+            _sort_by_insertion(ids[begin:end], row_edges)
+        else:
+            _sort_by_radix(ids[begin:end], row_edges, spare_ids, spare_edges, bits)
+
+
+@compiled
+def _first_not_above(indptr: Ints, degree: Place) -> Place:
+    """Return the first of rows of falling length that has at most ``degree`` entries."""
+    low, high = 0, indptr.size - 1
+    while low < high:
+        middle = (low + high) // 2
+        if indptr[middle + 1] - indptr[middle] > degree:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def split_rows(indptr: Ints, ids: Vertices, indptr_others: Ints, others_first: bool, split: Vertices) -> None:
+    """Set ``split`` to the number of neighbours of each row that precede its vertex in the order of both layers.
+
+    Parameters
+    ----------
+    indptr : ndarray of int64, shape (n_rows + 1,)
+        Of these rows; need not begin with 0.
+    ids : ndarray of int32
+        Their neighbours, ascending in each row.
+    indptr_others : ndarray of int64
+        Of all rows of the other layer.
+    others_first : bool
+        Whether a vertex of the other layer precedes one of the same degree of this layer.
+    split : ndarray of int32, shape (n_rows,)
+    """
+    ahead: Place = np.int64(0)
+    known: Place = np.int64(-1)
+    for row in range(split.size):
+        degree = indptr[row + 1] - indptr[row]
+        if degree != known:
+            known = degree
+            ahead = _first_not_above(indptr_others, degree - 1 if others_first else degree)
+        begin = indptr[row] - indptr[0]
+        low, high = begin, begin + degree
+        while low < high:
+            middle = (low + high) // 2
+            if ids[middle] < ahead:
+                low = middle + 1
+            else:
+                high = middle
+        split[row] = low - begin
+
+
+@compiled
+def work_words(indptr: Ints, ids: Vertices, split: Vertices, ranges: Ranges, words: Sums, ends: Ints) -> None:
+    """Write words that sum, for each neighbour in some rows, the wedges that it starts with the row as their middle.
+
+    Those are as many as neighbours precede it in the row, as far as they precede the row's vertex. Parameters as in
+    :func:`split_rows`; ``words`` and ``ends`` as in :func:`rank_batch`, by range of the neighbour.
+    """
+    ends[:] = 0
+    for row in range(split.size):
+        if split[row] > 0:
+            for at in range(indptr[row] - indptr[0] + 1, indptr[row + 1] - indptr[0]):
+                ends[_find_range(ranges, ids[at])] += 1
+    _begin_ranges(ends)
+    for row in range(split.size):
+        if split[row] > 0:
+            begin = indptr[row] - indptr[0]
+            for at in range(begin + 1, indptr[row + 1] - indptr[0]):
+                k = _find_range(ranges, ids[at])
+                value = np.uint64(min(at - begin, np.int64(split[row])))
+                words[ends[k]] = (value << _HALF) | np.uint64(ids[at])
+                ends[k] += 1

@@ -1,0 +1,239 @@
+"""Degrees and the (p,q)-core of a stored graph, in passes over its row groups; only vertex arrays are in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import StoreError
+from papilio.kernels.cpu.chunks import ChunkRunner, available_threads
+from papilio.kernels.cpu.disk_rows import add_words, count_batch, make_ranges
+from papilio.storage.content import edge_problem
+from papilio.storage.edges import RowGroup, read_row_groups
+from papilio.storage.location import filesystem_of
+from papilio.storage.store import GraphStore
+
+__all__ = ["Progress", "SharedSums", "Visit", "core_masks", "degrees", "largest_batch", "scan_edges"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with a phase, and how many of its edges are done and how many there are."""
+
+State = TypeVar("State")
+
+Visit = Callable[[State, int, RowGroup, NDArray[np.int32], NDArray[np.int32]], int]
+"""Takes a thread's state, the place of a row group among all, the row group, u and v; returns the place of an edge
+that is out of its layer or out of order, or -1."""
+
+_STRIPES = 64
+"""Ranges of shared sums, each with a lock: four for each of 16 threads."""
+
+_RUN = 8
+"""Most row groups that a thread takes at once; so few files are opened again."""
+
+_NONE = np.empty(0, np.bool_)
+
+
+def largest_batch(store: GraphStore) -> int:
+    """Return the most edges that a row group of the store has."""
+    return max((group.n_edges for group in store.row_groups), default=0)
+
+
+def scan_edges(
+    store: GraphStore,
+    threads: int,
+    make_state: Callable[[], State],
+    visit: Visit[State],
+    phase: str,
+    progress: Progress | None = None,
+) -> None:
+    """Visit all row groups of a store from several threads, in about the order of their edges.
+
+    Raises
+    ------
+    StoreError
+        When files cannot be read, or a visit finds an edge that is wrong.
+    """
+    filesystem, root = filesystem_of(store.path)
+    groups = store.row_groups
+    lock = threading.Lock()
+    done = 0
+
+    def scan_some(state: State, start: int, stop: int) -> None:
+        nonlocal done
+        some = groups[start:stop]
+        for index, (u, v, _) in enumerate(read_row_groups(filesystem, root, some), start):
+            group = groups[index]
+            if visit(state, index, group, u, v) >= 0:
+                problem = edge_problem(u, v, None, kind=store.kind, n_u=store.n_u, n_v=store.n_v)
+                raise StoreError(
+                    f"{store.path}/{group.file}, row group {group.index}: {problem}; write it again"
+                )
+            with lock:
+                done += group.n_edges
+                if progress is not None:
+                    progress(phase, done, store.n_edges)
+
+    run = max(1, min(_RUN, len(groups) // (4 * threads)))
+    chunks = [(start, min(start + run, len(groups))) for start in range(0, len(groups), run)]
+    ChunkRunner(make_state, threads).run(chunks, scan_some)
+
+
+class SharedSums:
+    """int64 sums that several threads add to: each range of them has a lock.
+
+    Parameters
+    ----------
+    sums : ndarray of int64, shape (n,)
+        What is added to.
+    starts : ndarray of int64
+        Starts of the ranges, with the end of the last behind them.
+    """
+
+    def __init__(self, sums: NDArray[np.int64], starts: NDArray[np.int64]) -> None:
+        self.ranges = make_ranges(starts)
+        self._sums = sums
+        self._locks = [threading.Lock() for _ in range(starts.size - 1)]
+        self._turns = count()
+
+    def make_ends(self) -> NDArray[np.int64]:
+        """Return an array for the ends of the words of each range."""
+        return np.empty(len(self._locks), np.int64)
+
+    def add(self, words: NDArray[np.uint64], ends: NDArray[np.int64]) -> None:
+        """Add sum words, grouped by range, where those of range k end at ``ends[k]``."""
+        stops = [0, *ends.tolist()]
+        turn = next(self._turns)
+        for k in range(len(self._locks)):
+            at = (turn + k) % len(self._locks)
+            if stops[at] < stops[at + 1]:
+                with self._locks[at]:
+                    add_words(words[stops[at] : stops[at + 1]], self._sums)
+
+
+class _CountState:
+    """What one thread needs to count degrees."""
+
+    def __init__(self, batch: int, ends: NDArray[np.int64]) -> None:
+        self.words = np.empty(batch, np.uint64)
+        self.ends = ends
+        self.border = np.empty(2, np.int64)
+
+
+def degrees(
+    store: GraphStore,
+    *,
+    keep_u: NDArray[np.bool_] | None = None,
+    keep_v: NDArray[np.bool_] | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count the edges at every vertex in one pass, which also checks that the edges are sorted and in their layers.
+
+    Parameters
+    ----------
+    store : GraphStore
+        A bipartite graph.
+    keep_u, keep_v : ndarray of bool, shapes (n_u,) and (n_v,), optional
+        Only edges between kept vertices count.
+    threads : int, optional
+        By default as many as there are processors.
+    progress : callable, optional
+
+    Returns
+    -------
+    degree_u, degree_v : ndarray of int64, shapes (n_u,) and (n_v,)
+
+    Raises
+    ------
+    StoreError
+        When the edges cannot be read, or are not sorted or out of their layers.
+    """
+    degree_u, degree_v = np.zeros(store.n_u, np.int64), np.zeros(store.n_v, np.int64)
+    kept_u, kept_v = (_NONE if keep is None else keep for keep in (keep_u, keep_v))
+    sums = SharedSums(degree_v, np.unique(np.linspace(0, store.n_v, _STRIPES + 1).astype(np.int64)))
+    borders = np.empty((len(store.row_groups), 2), np.int64)
+    batch = largest_batch(store)
+    lock = threading.Lock()
+
+    def visit(
+        state: _CountState, index: int, group: RowGroup, u: NDArray[np.int32], v: NDArray[np.int32]
+    ) -> int:
+        wrong = count_batch(
+            u, v, kept_u, kept_v, degree_u, state.border, sums.ranges, state.words, state.ends
+        )
+        if wrong < 0:
+            borders[index] = int(u[0]) << 32 | int(v[0]), int(u[-1]) << 32 | int(v[-1])
+            sums.add(state.words, state.ends)
+            with lock:
+                degree_u[u[0]] += state.border[0]
+                degree_u[u[-1]] += state.border[1]
+        return wrong
+
+    scan_edges(
+        store,
+        threads or available_threads(),
+        lambda: _CountState(batch, sums.make_ends()),
+        visit,
+        "degrees",
+        progress,
+    )
+    _check_borders(store, store.row_groups, borders)
+    return degree_u, degree_v
+
+
+def _check_borders(store: GraphStore, groups: Sequence[RowGroup], borders: NDArray[np.int64]) -> None:
+    """Check that every row group begins after the one before it ends."""
+    late = np.flatnonzero(borders[1:, 0] <= borders[:-1, 1])
+    if late.size:
+        at = int(late[0]) + 1
+        (first, before), group = (int(borders[at, 0]), int(borders[at - 1, 1])), groups[at]
+        raise StoreError(
+            f"{store.path}/{group.file}, row group {group.index}: edge ({first >> 32}, {first & 0xFFFFFFFF}) comes "
+            f"after ({before >> 32}, {before & 0xFFFFFFFF}); edges must be sorted by (u, v): write it again"
+        )
+
+
+def core_masks(
+    store: GraphStore,
+    least_u_degree: int,
+    least_v_degree: int,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Find the largest subgraph in which every vertex of U and of V has at least these degrees.
+
+    Vertices below are dropped in rounds, one pass over the edges each, until none is; 9 bytes per vertex.
+
+    Parameters
+    ----------
+    store : GraphStore
+        A bipartite graph.
+    least_u_degree, least_v_degree : int
+        At least 1.
+    threads : int, optional
+        By default as many as there are processors.
+    progress : callable, optional
+
+    Returns
+    -------
+    keep_u, keep_v : ndarray of bool, shapes (n_u,) and (n_v,)
+
+    Raises
+    ------
+    StoreError
+        As :func:`degrees`.
+    """
+    keep_u = keep_v = None
+    n_kept = -1
+    while True:
+        degree_u, degree_v = degrees(store, keep_u=keep_u, keep_v=keep_v, threads=threads, progress=progress)
+        keep_u, keep_v = degree_u >= least_u_degree, degree_v >= least_v_degree
+        before, n_kept = n_kept, int(keep_u.sum()) + int(keep_v.sum())
+        if n_kept == before:
+            return keep_u, keep_v

@@ -1,0 +1,208 @@
+"""The rows of a graph by rank, on disk: made out of core, read a range of rows at a time.
+
+Three passes over the store. The first counts degrees, which give the total order of :mod:`papilio.kernels.cpu.wedges`
+and the place of every row. The other two, one for each layer, spill every edge to the bucket of its row: a range of
+rows with as many entries as a thread may sort at a time, whose place in the spill file is known beforehand. Buckets
+are then sorted by threads and written in their order, while the spill file is read; what both layers need to know of
+each other (the work of a start, which its middles' rows tell) is added up on the way. Where all entries fit the
+memory that is given, the spill is an array instead of a file.
+
+In memory lie, beside the buffers of threads, 28 bytes per vertex. The disk holds at most 8 bytes per edge for the
+spill and 4 for each of the two directions, each 8 more with edge ids.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError, UnsupportedError
+from papilio.partitioning.disk_degrees import Progress, core_masks, degrees, largest_batch
+from papilio.partitioning.row_sort import (
+    SCAN_BYTES,
+    SORT_BYTES,
+    LayerSort,
+    Ranking,
+    RowFiles,
+    plan_sort,
+    rank_layer,
+)
+from papilio.storage.array_file import ArrayFile
+from papilio.storage.location import local_path
+from papilio.storage.store import GraphStore
+
+__all__ = ["VERTEX_BYTES", "DiskRows", "core_masks", "degrees", "write_disk_rows"]
+
+VERTEX_BYTES = 28
+"""Memory per vertex: order 4, rank 4, row offset 8, split 4, work 8."""
+
+
+class DiskRows:
+    """Rows of both layers by rank, in scratch files; made by :func:`write_disk_rows`, a context manager.
+
+    Vertices are known by rank; those without a kept edge are left out. Any thread may read.
+
+    Attributes
+    ----------
+    n_u, n_v, n_edges : int
+        What is kept.
+    order_u, order_v : ndarray of int32, shape (n_u,) and (n_v,)
+        Id in the store of each rank.
+    indptr_u, indptr_v : ndarray of int64, shape (n_u + 1,) and (n_v + 1,)
+        Where the rows begin and end.
+    split_u, split_v : ndarray of int32, shape (n_u,) and (n_v,)
+        Number of neighbours that precede the vertex in the total order over both layers.
+    work_u, work_v : ndarray of int64, shape (n_u,) and (n_v,)
+        Counted wedges that start at the vertex.
+    """
+
+    def __init__(self, directory: Path, u: Ranking, v: Ranking, with_edges: bool) -> None:
+        self.directory = directory
+        self.order_u, self.order_v = u.order, v.order
+        self.indptr_u, self.indptr_v = u.indptr, v.indptr
+        self.n_u, self.n_v, self.n_edges = int(u.order.size), int(v.order.size), int(u.indptr[-1])
+        self.split_u, self.split_v = np.empty(self.n_u, np.int32), np.empty(self.n_v, np.int32)
+        self.work_u, self.work_v = np.zeros(self.n_u, np.int64), np.zeros(self.n_v, np.int64)
+        self._files: dict[str, RowFiles] = {}
+        for layer in "uv":
+            ids = ArrayFile(directory / f"ids-{layer}", np.int32, self.n_edges)
+            edges = ArrayFile(directory / f"edges-{layer}", np.int64, self.n_edges) if with_edges else None
+            self._files[layer] = RowFiles(ids, edges)
+
+    def files(self, layer: str) -> RowFiles:
+        """Return the files of the rows of a layer."""
+        return self._files[layer]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held by the vertex arrays."""
+        return sum(value.nbytes for value in vars(self).values() if isinstance(value, np.ndarray))
+
+    def read_u(self, first: int, last: int) -> NDArray[np.int32]:
+        """Return the ranks in V of the neighbours of the ranks [first, last) of U, ascending for each."""
+        return self._files["u"].ids.read(int(self.indptr_u[first]), int(self.indptr_u[last]))
+
+    def read_v(self, first: int, last: int) -> NDArray[np.int32]:
+        """Return the ranks in U of the neighbours of the ranks [first, last) of V, ascending for each."""
+        return self._files["v"].ids.read(int(self.indptr_v[first]), int(self.indptr_v[last]))
+
+    def edges_u(self, first: int, last: int) -> NDArray[np.int64]:
+        """Return the edge ids in the store of what :meth:`read_u` returns; only if they were asked for."""
+        return self._edges_of("u").read(int(self.indptr_u[first]), int(self.indptr_u[last]))
+
+    def edges_v(self, first: int, last: int) -> NDArray[np.int64]:
+        """Return the edge ids in the store of what :meth:`read_v` returns; only if they were asked for."""
+        return self._edges_of("v").read(int(self.indptr_v[first]), int(self.indptr_v[last]))
+
+    def _edges_of(self, layer: str) -> ArrayFile:
+        edges = self._files[layer].edges
+        if edges is None:
+            raise ValueError("the rows were made without edge ids; make them with_edges")
+        return edges
+
+    def close(self) -> None:
+        """Remove the scratch files."""
+        for files in self._files.values():
+            files.ids.remove()
+            if files.edges is not None:
+                files.edges.remove()
+        self._files = {}
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _check_vertices(store: GraphStore, host_bytes: int, with_edges: bool) -> int:
+    """Return the bytes that are left beside the vertex arrays; refuse when these and a row group do not fit."""
+    vertices = VERTEX_BYTES * (store.n_u + store.n_v)
+    scan = SCAN_BYTES[with_edges] * largest_batch(store)
+    if vertices + scan > host_bytes:
+        raise CapacityError(
+            f"{store.path}: {store.n_u + store.n_v} vertices need {vertices} bytes of host memory and a row group "
+            f"of {largest_batch(store)} edges {scan}; at most {host_bytes} bytes are allowed: allow more"
+        )
+    return host_bytes - vertices
+
+
+def write_disk_rows(
+    store: GraphStore,
+    directory: str | Path,
+    host_bytes: int,
+    threads: int,
+    *,
+    with_edges: bool = False,
+    keep_u: NDArray[np.bool_] | None = None,
+    keep_v: NDArray[np.bool_] | None = None,
+    progress: Progress | None = None,
+) -> DiskRows:
+    """Make the rows of both layers by rank, within a memory that need not hold the edges.
+
+    O(n_u + n_v) memory; O(n_edges) time, in three passes over the store and one over each spill.
+
+    Parameters
+    ----------
+    store : GraphStore
+        A bipartite graph.
+    directory : path-like
+        An existing local directory; scratch files are made in a directory of their own within it.
+    host_bytes : int
+        Memory that may be used, beside what the process had before.
+    threads : int
+        At most so many; fewer where memory is short.
+    with_edges : bool
+        Keep the edge id of every entry.
+    keep_u, keep_v : ndarray of bool, shapes (n_u,) and (n_v,), optional
+        Only edges between kept vertices are.
+    progress : callable, optional
+
+    Raises
+    ------
+    CapacityError
+        When the vertex arrays, a row group or the longest row do not fit; before anything is written.
+    StoreError
+        When the store cannot be read, or the scratch files not be written.
+    UnsupportedError
+        For a graph that is not bipartite.
+    """
+    if store.kind != "bipartite":
+        raise UnsupportedError(
+            f"{store.path} is a {store.kind} graph; rows of two layers need a bipartite one"
+        )
+    free_bytes = _check_vertices(store, host_bytes, with_edges)
+    place = local_path(Path(directory) / "rows")
+    masks = {"keep_u": keep_u, "keep_v": keep_v}
+    count_threads = max(1, min(threads, free_bytes // max(1, SCAN_BYTES[with_edges] * largest_batch(store))))
+    degree_u, degree_v = degrees(store, **masks, threads=count_threads, progress=progress)
+    longest = max(int(degree_u.max(initial=0)), int(degree_v.max(initial=0)))
+    if longest * SORT_BYTES[with_edges] > free_bytes:
+        raise CapacityError(
+            f"{store.path}: sorting the {longest} neighbours of its largest vertex needs "
+            f"{longest * SORT_BYTES[with_edges]} bytes of host memory beside the vertex arrays and {free_bytes} are "
+            f"left of {host_bytes}; allow more"
+        )
+    u = rank_layer(degree_u)
+    del degree_u
+    v = rank_layer(degree_v)
+    del degree_v
+    plan = plan_sort(int(u.indptr[-1]), largest_batch(store), free_bytes, threads, with_edges)
+    rows = DiskRows(Path(tempfile.mkdtemp(prefix=".papilio-rows-", dir=place.parent)), u, v, with_edges)
+    try:
+        files = rows.directory
+        LayerSort(store, files, "v", v, u, rows.files("v"), rows.split_v, rows.work_u, plan).run(progress)
+        LayerSort(store, files, "u", u, v, rows.files("u"), rows.split_u, rows.work_v, plan).run(progress)
+    except BaseException:
+        rows.close()
+        raise
+    return rows

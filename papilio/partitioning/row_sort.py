@@ -1,0 +1,272 @@
+"""How the rows of one layer are made on disk: edges are spilled to buckets of rows, and buckets are sorted."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import StoreError
+from papilio.kernels.cpu.chunks import ChunkRunner
+from papilio.kernels.cpu.disk_rows import (
+    make_ranges,
+    place_words,
+    rank_batch,
+    sort_rows,
+    split_rows,
+    work_words,
+)
+from papilio.kernels.cpu.wedges import order_falling
+from papilio.partitioning.disk_degrees import Progress, SharedSums, largest_batch, scan_edges
+from papilio.parts import Layer
+from papilio.storage.array_file import ArrayFile, ArrayMemory
+from papilio.storage.edges import RowGroup
+from papilio.storage.store import GraphStore
+
+__all__ = [
+    "SCAN_BYTES",
+    "SORT_BYTES",
+    "LayerSort",
+    "Ranking",
+    "RowFiles",
+    "SortPlan",
+    "plan_sort",
+    "rank_layer",
+]
+
+SCAN_BYTES = (48, 64)
+"""Memory of a thread per edge of a row group, without and with edge ids: two ids 8, decoding 16, keys 8, words 8 (and
+edge ids 8), and what the allocator keeps."""
+
+SORT_BYTES = (12, 28)
+"""Memory of a thread per entry of its bucket, without and with edge ids: a word and an id, and two edge ids."""
+
+_BUCKET_ENTRIES = 1 << 22
+"""Entries of a bucket, if memory allows it: its ids, 16 MB, are sorted in the last-level cache."""
+
+_FEW_ENTRIES = 1 << 18
+"""Buckets below this are sorted by fewer threads rather than made smaller."""
+
+_MANY_BUCKETS = 1024
+"""Above this, buckets grow: a row group of a million edges gives each of them 8 KB or more at a time."""
+
+_STRIPES = 64
+"""Ranges of shared sums."""
+
+_NO_EDGES = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """One layer in the total order: the order, the rank of every vertex (-1: not kept) and the row offsets."""
+
+    order: NDArray[np.int32]
+    rank: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+
+
+def rank_layer(degree: NDArray[np.int64]) -> Ranking:
+    order = order_falling(degree)[: np.count_nonzero(degree)].astype(np.int32)
+    rank = np.full(degree.size, -1, np.int32)
+    rank[order] = np.arange(order.size, dtype=np.int32)
+    indptr = np.zeros(order.size + 1, np.int64)
+    np.take(degree, order, out=indptr[1:])
+    np.cumsum(indptr, out=indptr)
+    return Ranking(order, rank, indptr)
+
+
+def _cut_rows(indptr: NDArray[np.int64], n_entries: int) -> NDArray[np.int64]:
+    """Cut rows into ranges of at most ``n_entries`` entries, or one row; return the first row of each, and the end."""
+    starts = [0]
+    while starts[-1] < indptr.size - 1:
+        first = starts[-1]
+        last = int(np.searchsorted(indptr, indptr[first] + n_entries, side="right")) - 1
+        starts.append(max(last, first + 1))
+    return np.array(starts, np.int64)
+
+
+@dataclass(frozen=True)
+class SortPlan:
+    """How much memory is used for what, in all that follows the degrees."""
+
+    scan_threads: int
+    sort_threads: int
+    bucket_entries: int
+    in_memory: bool
+
+
+def plan_sort(n_edges: int, batch: int, free_bytes: int, threads: int, with_edges: bool) -> SortPlan:
+    """Choose threads and the size of buckets within ``free_bytes``, which hold a batch at least."""
+    scan, sort, word = batch * SCAN_BYTES[with_edges], SORT_BYTES[with_edges], 16 if with_edges else 8
+    scan_threads = max(1, min(threads, free_bytes // max(scan, 1)))
+    share = max(1, min(_BUCKET_ENTRIES, n_edges // (8 * threads)))
+    if n_edges * word + max(scan_threads * scan, threads * share * (sort - word)) <= free_bytes:
+        return SortPlan(scan_threads, threads, share, True)
+    wanted = max(share, n_edges // _MANY_BUCKETS)
+    sort_threads = max(1, min(threads, free_bytes // (min(_FEW_ENTRIES, wanted) * sort)))
+    entries = max(1, min(wanted, free_bytes // (sort_threads * sort)))
+    return SortPlan(scan_threads, sort_threads, entries, False)
+
+
+@dataclass(frozen=True)
+class RowFiles:
+    """Where the rows of a layer go: neighbours and, where they are asked for, edge ids."""
+
+    ids: ArrayFile
+    edges: ArrayFile | None
+
+
+class _ScanState:
+    """What one thread needs to spill edges."""
+
+    def __init__(self, batch: int, n_buckets: int, with_edges: bool) -> None:
+        self.keys, self.words = np.empty(batch, np.uint64), np.empty(batch, np.uint64)
+        self.edges = np.empty(batch if with_edges else 0, np.int64)
+        self.ends = np.empty(n_buckets, np.int64)
+
+
+class _SortState:
+    """What one thread needs to sort buckets of up to ``size`` entries; ``read_size`` of them read from a file."""
+
+    def __init__(self, size: int, read_size: int, with_edges: bool, ends: NDArray[np.int64]) -> None:
+        self.words = np.empty(read_size, np.uint64)
+        self.word_edges = np.empty(read_size if with_edges else 0, np.int64)
+        self.ids = np.empty(size, np.int32)
+        self.edges = np.empty(size if with_edges else 0, np.int64)
+        self.ends = ends
+
+
+class LayerSort:
+    """Makes the rows of one layer: spills the edges to buckets of rows, then sorts each bucket."""
+
+    def __init__(
+        self,
+        store: GraphStore,
+        directory: Path,
+        layer: Layer,
+        own: Ranking,
+        other: Ranking,
+        files: RowFiles,
+        split: NDArray[np.int32],
+        other_work: NDArray[np.int64],
+        plan: SortPlan,
+    ) -> None:
+        self._store, self._directory, self._layer, self._plan = store, directory, layer, plan
+        self._own, self._other, self._files, self._split = own, other, files, split
+        self._n_edges = int(own.indptr[-1])
+        self._starts = _cut_rows(own.indptr, plan.bucket_entries)
+        self._places = own.indptr[self._starts]
+        self._sums = SharedSums(other_work, _cut_rows(other.indptr, max(1, self._n_edges // _STRIPES)))
+
+    def run(self, progress: Progress | None) -> None:
+        """Make the rows, and give back the spill, in any case."""
+        with ExitStack() as stack:
+            self._words = self._make_spill("words", np.uint64, stack)
+            self._edges = (
+                None if self._files.edges is None else self._make_spill("word-edges", np.int64, stack)
+            )
+            self._spill(progress)
+            self._sort(progress)
+
+    def _make_spill(
+        self, name: str, dtype: type[np.uint64] | type[np.int64], stack: ExitStack
+    ) -> ArrayFile | ArrayMemory:
+        spill: ArrayFile | ArrayMemory
+        if self._plan.in_memory:
+            spill = ArrayMemory(dtype, self._n_edges)
+        else:
+            spill = ArrayFile(self._directory / f"{name}-{self._layer}", dtype, self._n_edges)
+        stack.callback(spill.remove)
+        return spill
+
+    def _spill(self, progress: Progress | None) -> None:
+        batch, ranges = largest_batch(self._store), make_ranges(self._starts)
+        next_place = self._places[:-1].copy()
+        lock = threading.Lock()
+
+        def visit(
+            state: _ScanState, index: int, group: RowGroup, u: NDArray[np.int32], v: NDArray[np.int32]
+        ) -> int:
+            own, other = (u, v) if self._layer == "u" else (v, u)
+            ranks = (self._own.rank, self._other.rank)
+            edges = state.edges[: u.size]
+            wrong = rank_batch(
+                own, other, *ranks, group.first_edge, ranges, state.keys, state.words, edges, state.ends
+            )
+            if wrong >= 0:
+                return wrong
+            counts = np.diff(state.ends, prepend=0)
+            with lock:
+                places = next_place.copy()
+                next_place[:] += counts
+                self._check_places(bool((next_place <= self._places[1:]).all()))
+            for k in np.flatnonzero(counts).tolist():
+                piece = slice(int(state.ends[k] - counts[k]), int(state.ends[k]))
+                self._words.write(int(places[k]), state.words[piece])
+                if self._edges is not None:
+                    self._edges.write(int(places[k]), state.edges[piece])
+            return wrong
+
+        scan_edges(
+            self._store,
+            self._plan.scan_threads,
+            lambda: _ScanState(batch, self._starts.size - 1, self._edges is not None),
+            visit,
+            f"rows of {self._layer}",
+            progress,
+        )
+        self._check_places(bool((next_place == self._places[1:]).all()))
+
+    def _check_places(self, good: bool) -> None:
+        if not good:
+            raise StoreError(f"{self._store.path}: the edges changed while they were read; run it again")
+
+    def _sort(self, progress: Progress | None) -> None:
+        sizes = np.diff(self._places)
+        large = np.flatnonzero(sizes > self._plan.bucket_entries)
+        small = np.flatnonzero(sizes <= self._plan.bucket_entries)
+        done = 0
+        lock = threading.Lock()
+
+        def sort_one(state: _SortState, start: int, stop: int) -> None:
+            nonlocal done
+            self._sort_bucket(state, start)
+            with lock:
+                done += int(sizes[start])
+                if progress is not None:
+                    progress(f"sorting {self._layer}", done, self._n_edges)
+
+        for some in (large, small):
+            if some.size:
+                most = int(sizes[some].max())
+                fits = self._plan.sort_threads * self._plan.bucket_entries // most
+                runner = ChunkRunner(
+                    partial(self._make_state, most), max(1, min(self._plan.sort_threads, fits))
+                )
+                runner.run([(k, k + 1) for k in some.tolist()], sort_one)
+
+    def _make_state(self, size: int) -> _SortState:
+        from_file = 0 if self._plan.in_memory else size
+        return _SortState(size, from_file, self._edges is not None, self._sums.make_ends())
+
+    def _sort_bucket(self, state: _SortState, bucket: int) -> None:
+        first, last = int(self._starts[bucket]), int(self._starts[bucket + 1])
+        begin, end = int(self._places[bucket]), int(self._places[bucket + 1])
+        indptr, split = self._own.indptr[first : last + 1], self._split[first:last]
+        ids, edges = state.ids[: end - begin], _NO_EDGES
+        words, word_edges = self._words.read(begin, end, state.words), _NO_EDGES
+        if self._edges is not None:
+            word_edges, edges = self._edges.read(begin, end, state.word_edges), state.edges[: end - begin]
+        self._check_places(place_words(words, word_edges, first, indptr, split, ids, edges))
+        sort_rows(indptr, ids, edges, words.view(np.int32), word_edges, int(self._other.order.size))
+        self._files.ids.write(begin, ids)
+        if self._files.edges is not None:
+            self._files.edges.write(begin, edges)
+        split_rows(indptr, ids, self._other.indptr, self._layer == "v", split)
+        work_words(indptr, ids, split, self._sums.ranges, words, state.ends)
+        self._sums.add(words, state.ends)

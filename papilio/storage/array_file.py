@@ -1,0 +1,124 @@
+"""One-dimensional arrays in scratch files, read and written in pieces by any thread, without mapping them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from papilio.errors import StoreError
+
+__all__ = ["ArrayFile", "ArrayMemory"]
+
+
+class ArrayFile:
+    """A new file that holds ``size`` values of one type, zero until they are written.
+
+    What is read or written is copied, so that only the caller's arrays are resident. Threads may read and write at
+    once; what two of them write to one place is either's.
+
+    Parameters
+    ----------
+    path : Path
+        A file that does not exist.
+    dtype : dtype
+    size : int
+        Number of values.
+
+    Raises
+    ------
+    StoreError
+        When the file cannot be made.
+    """
+
+    def __init__(self, path: Path, dtype: DTypeLike, size: int) -> None:
+        self.path, self.dtype, self.size = path, np.dtype(dtype), size
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            os.ftruncate(self._file, size * self.dtype.itemsize)
+        except OSError as error:
+            raise self._problem("made", error) from error
+
+    def _problem(self, what: str, error: OSError) -> StoreError:
+        n_bytes = self.size * self.dtype.itemsize
+        return StoreError(
+            f"{self.path} ({n_bytes} bytes) cannot be {what}: {error.strerror}; "
+            "name a scratch directory with room for it"
+        )
+
+    def _check(self, start: int, stop: int) -> None:
+        if not 0 <= start <= stop <= self.size:
+            raise ValueError(f"{self.path}: [{start}, {stop}) is not within [0, {self.size})")
+
+    def write(self, start: int, values: NDArray[Any]) -> None:
+        """Write contiguous values of the file's type from place ``start`` on.
+
+        Raises
+        ------
+        StoreError
+            When they cannot be written: a full disk, most often.
+        """
+        self._check(start, start + values.size)
+        if values.dtype != self.dtype:
+            raise ValueError(f"{self.path} holds {self.dtype}; got {values.dtype}")
+        rest, at = (
+            values.view(np.uint8).data,
+            start * self.dtype.itemsize,
+        )
+        try:
+            while rest:
+                done = os.pwrite(self._file, rest, at)
+                rest, at = rest[done:], at + done
+        except OSError as error:
+            raise self._problem("written", error) from error
+
+    def read(self, start: int, stop: int, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return the values [start, stop), in the first places of ``out`` if it is given.
+
+        Raises
+        ------
+        StoreError
+            When they cannot be read, or the file was made shorter.
+        """
+        self._check(start, stop)
+        values = np.empty(stop - start, self.dtype) if out is None else out[: stop - start]
+        rest, at = (
+            values.view(np.uint8).data,
+            start * self.dtype.itemsize,
+        )
+        try:
+            while rest:
+                done = os.preadv(self._file, [rest], at)
+                if done == 0:
+                    raise StoreError(f"{self.path} ends at byte {at}: it was changed by another program")
+                rest, at = rest[done:], at + done
+        except OSError as error:
+            raise self._problem("read", error) from error
+        return values
+
+    def remove(self) -> None:
+        """Close and remove the file; once only."""
+        os.close(self._file)
+        self.path.unlink(missing_ok=True)
+
+
+class ArrayMemory:
+    """What :class:`ArrayFile` is, in memory, for what fits there: reading gives a view and copies nothing."""
+
+    def __init__(self, dtype: DTypeLike, size: int) -> None:
+        self._values: NDArray[Any] = np.empty(size, dtype)
+
+    def write(self, start: int, values: NDArray[Any]) -> None:
+        """Write values from place ``start`` on."""
+        self._values[start : start + values.size] = values
+
+    def read(self, start: int, stop: int, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return a view of the values [start, stop)."""
+        return self._values[start:stop]
+
+    def remove(self) -> None:
+        """Give the memory back."""
+        self._values = self._values[:0].copy()
