@@ -240,8 +240,15 @@ def test_what_it_cannot_count_is_refused_with_a_way_out() -> None:
     ):
         full.prepare(graph, motif, "total")
     prepared = BicliqueGpu(emulator(0), "pivot", tuning=EAGER).prepare(graph, motif, "total")
-    with pytest.raises(CapacityError, match=r"needs \d+ bytes of device memory .* use --engine cpu"):
+    with pytest.raises(
+        CapacityError, match=r"table of leaves is 65536 bytes; .* at most 1024; use --engine cpu"
+    ):
         full.run(prepared, 0, prepared.n_items)
+    enumerated = BicliqueGpu(full.device, "enumerate", tuning=EAGER)
+    with pytest.raises(
+        CapacityError, match=r"needs \d+ bytes of device memory; 768 bytes .* or --engine cpu"
+    ):
+        enumerated.run(replace(prepared, algorithm="enumerate"), 0, prepared.n_items)
 
 
 REFERENCES = [

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
 from papilio.kernels.gpu import biclique_pairs
-from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex, build_device_index
+from papilio.kernels.gpu.biclique_index import build_device_index
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.tuning import PairTuning, TableClass, pair_tuning
 from papilio.motifs import Biclique
 from tests.conftest import EMULATOR_SEED
 from tests.devices import cuda_device, emulator
 from tests.kernels.biclique_cases import ANCHORS, crown_graph, disjoint_union, nested_graph
+from tests.kernels.biclique_indices import assert_equal
 from tests.strategies import bipartite_graphs, complete_graph, graph_of, planted_graph, skewed_graph
 
 NEVER = 1 << 62
@@ -64,37 +64,6 @@ def graphs() -> dict[str, BipartiteGraph]:
         "two parts": disjoint_union(complete_graph(4, 5), skewed_graph(3, 20, 30, 90)),
         "path": graph_of({(i, i) for i in range(30)} | {(i + 1, i) for i in range(30)}, 31, 30),
     }
-
-
-def assert_equal(
-    device: Device, graph: BipartiteGraph, motif: Biclique, anchor: str = "auto", **options: object
-) -> tuple[BicliqueDeviceIndex, BicliqueIndex]:
-    """Build both and compare every array, with its type, and every number."""
-    tuning = options.pop("tuning", None)
-    wanted = build_biclique_index(graph, motif, 1, anchor, **options)  # type: ignore[arg-type]
-    got = build_device_index(device, graph, motif, anchor, tuning=tuning, **options)  # type: ignore[arg-type]
-    for name in ("swapped", "sizes", "n_left", "n_right", "n_items", "closed_cells", "closed_total"):
-        assert getattr(got, name) == getattr(wanted, name), name
-    for name in ("item_root", "item_first", "item_last", "costs"):
-        assert_same(getattr(got, name), getattr(wanted, name), name)
-    for name, array in got.arrays.items():
-        assert_same(device.to_host(array), getattr(wanted, name), name)
-    assert got.n_pairs == wanted.hop.size
-    assert got.device_bytes == wanted.nbytes - wanted.costs.nbytes
-    stars = wanted.item_root < 0
-    root = np.where(stars, 0, wanted.item_root)
-    if not stars.any():
-        assert_same(got.item_later, wanted.hop_indptr[root + 1] - wanted.item_first, "item_later")
-        assert_same(got.item_degree, np.diff(wanted.indptr)[root], "item_degree")
-        spans = zip(wanted.item_first.tolist(), wanted.item_last.tolist(), strict=True)
-        assert got.item_common.tolist() == [wanted.hop_common[a:b].max() for a, b in spans]
-    return got, wanted
-
-
-def assert_same(got: np.ndarray, wanted: np.ndarray, name: str) -> None:
-    """Compare arrays with their types."""
-    assert got.dtype == wanted.dtype, name
-    np.testing.assert_array_equal(got, wanted, err_msg=name)
 
 
 @pytest.mark.parametrize("motif", MOTIFS, ids=str)

@@ -9,7 +9,7 @@ word, of which a GPU does some 4e12 a second, so that 2^64 leaves of one run wou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,14 +20,23 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique_choices import Choice, explain_choices
 from papilio.kernels.biclique_forms import Cells, add_cells, expand_leaves, expand_sizes, turn
 from papilio.kernels.cpu.biclique import choose_algorithm
-from papilio.kernels.cpu.biclique_index import settle_anchor
-from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
+from papilio.kernels.cpu.biclique_index import anchor_part, settle_anchor
+from papilio.kernels.engine import (
+    Cut,
+    EngineName,
+    Loadable,
+    Partial,
+    never_cut,
+    require_interval,
+    require_request,
+)
 from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex, build_device_index
 from papilio.kernels.gpu.biclique_vertices import PreparedVerticesGpu, prepare_vertices, run_vertices
 from papilio.kernels.gpu.device import Device, check_fits
 from papilio.kernels.gpu.tree_launch import Arguments, TreeClass, TreeLauncher, make_classes
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
+from papilio.parts import Part, RootPart
 
 __all__ = ["BicliqueGpu", "PreparedBicliqueGpu"]
 
@@ -142,30 +151,49 @@ class BicliqueGpu:
         self.tuning = tuning if tuning is not None else tree_tuning(device.max_shared_bytes)
         self.block_words = np.zeros(0, dtype=np.uint64)
 
+    def stage(self, block: Loadable) -> Loadable:
+        """Return a part with its edges on the device; other blocks are not this engine's and stay as they are."""
+        staged = self._stage_part(block) if isinstance(block, RootPart) else block
+        assert isinstance(staged, type(block))
+        return staged
+
+    def _stage_part(self, part: RootPart) -> RootPart:
+        graph = part.graph
+        with self.device.guard(), self.device.staging():
+            edges = self.device.to_device(graph.u), self.device.to_device(graph.v)
+        return replace(part, graph=BipartiteGraph(graph.n_u, graph.n_v, *edges))
+
     def prepare(
-        self, graph: BipartiteGraph, motif: Motif, per: Granularity
+        self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedBicliqueGpu | PreparedVerticesGpu:
         """Build the index on the device; see :func:`~papilio.kernels.gpu.biclique_index.build_device_index`.
 
         Raises
         ------
         UnsupportedError
-            For another motif, kind of graph or granularity, and where ``enumerate`` cannot count what is asked.
+            For another motif, kind of graph or granularity, where ``enumerate`` cannot count what is asked, and for a
+            part of another layer than the one to be anchored.
         CapacityError
             When the pairs of left vertices do not fit the device memory, or a side of the search has 2^16 vertices.
         """
-        require_request("biclique", Biclique, graph, motif, per)
+        require_request("biclique", Biclique, graph, motif, per, RootPart)
         assert isinstance(motif, Biclique)
-        keep_pairs = per == "vertex" or self.algorithm == "pivot"
+        assert isinstance(graph, BipartiteGraph | RootPart)
+        part = graph if isinstance(graph, RootPart) else None
+        source = graph.graph if isinstance(graph, RootPart) else graph
+        asked = self.anchor, self.algorithm
+        if part is None:
+            anchor, roots = settle_anchor(motif, *asked), None
+        else:
+            asked, anchor, roots = ("part", self.algorithm), anchor_part(part, self.anchor), part.roots
+        keeps = per == "vertex" or self.algorithm == "pivot"
         with self.device.guard():
-            anchor = settle_anchor(motif, self.anchor, self.algorithm)
-            index = build_device_index(self.device, graph, motif, anchor, keep_pairs=keep_pairs)
+            index = build_device_index(self.device, source, motif, anchor, keep_pairs=keeps, roots=roots)
             rights = _turn_rows(self.device.xp, index)
             algorithm = choose_algorithm(index, self.algorithm, per)
             most_common = _check_sizes(index)
             if algorithm == "auto" and index.sizes.most_left < _LEAST_RACE:
                 algorithm = "enumerate"
-            asked = self.anchor, self.algorithm
             decisions = explain_choices(motif, per, index.sizes, index.swapped, asked, algorithm)
             if per == "vertex":
                 return prepare_vertices(self.device, graph, motif, index, rights, self.tuning, decisions)
@@ -173,8 +201,8 @@ class BicliqueGpu:
         return PreparedBicliqueGpu(motif, index, *rights, algorithm, classes, most_common, decisions)
 
     def work(self, prepared: PreparedBicliqueGpu | PreparedVerticesGpu) -> NDArray[np.int64]:
-        """Estimated set operations of each work item, int64 of shape (n_items,), falling, host."""
-        return prepared.index.costs
+        """Estimated set operations of each work item, int64 of shape (n_items,), host; falling, but for a part."""
+        return prepared.index.work
 
     def slice_work(self, prepared: PreparedBicliqueGpu | PreparedVerticesGpu) -> int:
         """A slice costs its launches alone, which run while the slice before still does."""
@@ -220,34 +248,42 @@ class BicliqueGpu:
 
     def _search(self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut) -> tuple[int, Cells]:
         """Run the slices, again with a larger table when one was full; return where the run ended, and the cells."""
-        code, n_keys = _CODES[prepared.algorithm], self.tuning.leaf_slots
+        n_keys, ended = self.tuning.leaf_slots if prepared.algorithm != "enumerate" else 1, False
+        while not ended:
+            bounds, cells = self._search_once(prepared, bounds, cut, n_keys)
+            ended = cells is not None
+            n_keys *= 4
+            cut = never_cut
+        return bounds[-1], cells or {}
+
+    def _search_once(
+        self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut, n_keys: int
+    ) -> tuple[Sequence[int], Cells | None]:
+        """Return the bounds of the slices that ran, and the cells; None when a table of ``n_keys`` was full."""
+        code, index = _CODES[prepared.algorithm], prepared.index
         fixed_words = _LEAF_WORDS if prepared.algorithm != "pivot" else 0
         blocks_per_sm = self.tuning.blocks_per_sm[code]
         module = self.device.load("biclique", {"ALGORITHM": code, "MIN_BLOCKS": blocks_per_sm})
-        kernel = module.get_function("biclique_search")
-        while True:
-            launcher = TreeLauncher(
-                self.device,
-                self.tuning,
-                kernel,
-                prepared.classes,
-                prepared.index.costs,
-                fixed_words,
-                blocks_per_sm,
-            )
-            counts = self._make_counts(prepared, n_keys)
-            end = launcher.run(bounds, cut, partial(self._arguments, prepared, counts))
-            if not int(self.device.to_host(counts.full)[0]):
-                break
-            n_keys *= 4
-            bounds, cut = [bound for bound in bounds if bound <= end], never_cut
+        counts = self._make_counts(prepared, n_keys)
+        launcher = TreeLauncher(
+            self.device,
+            self.tuning,
+            module.get_function("biclique_search"),
+            prepared.classes,
+            index.costs,
+            fixed_words,
+            blocks_per_sm,
+        )
+        n_slices = launcher.run(index.pieces_at(bounds), cut, partial(self._arguments, prepared, counts))
+        bounds = bounds[: n_slices + 1]
+        if int(self.device.to_host(counts.full)[0]):
+            return bounds, None
         self.block_words = self.device.to_host(launcher.block_words)
-        return end, self._expand(prepared.index, counts)
+        return bounds, self._expand(index, counts)
 
     def _make_counts(self, prepared: PreparedBicliqueGpu, n_keys: int) -> _Counts:
         xp = self.device.xp
-        if prepared.algorithm == "enumerate":
-            n_keys = 1
+        check_fits("the table of leaves", 16 * n_keys, self.device.free_bytes(), "bytes")
         return _Counts(
             sums=xp.zeros(prepared.most_common + 1, dtype=np.uint64),
             keys=xp.zeros(n_keys, dtype=np.uint64),

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_forms import Cells, closed_cells
-from papilio.kernels.biclique_items import BicliqueItems, SizeRange
+from papilio.kernels.biclique_forms import Cells, RootStars, closed_cells, find_root_stars, needs_stars
+from papilio.kernels.biclique_items import BicliqueItems, SizeRange, number_roots, place_roots
 from papilio.kernels.cpu.biclique_index import (
     ITEMS_PER_JOB,
     LEAST_ITEM_COST,
@@ -37,6 +37,8 @@ _ROUNDS = 4
 
 _HIGH = np.uint64(32)
 _LOW_MASK = np.uint64(0xFFFFFFFF)
+_NO_ROOT = np.uint64(63)
+"""Bit of the key of a vertex that is no root; degrees are below 2^31."""
 _MAX_INT = 2**31 - 1
 
 
@@ -48,12 +50,12 @@ class BicliqueDeviceIndex(BicliqueItems):
     ----------
     arrays : dict of str to device array
         The arrays of :class:`~papilio.kernels.cpu.biclique_index.BicliqueIndex` by their names, all but ``costs``.
-    item_later : ndarray of int64, shape (n_items,), host
-        Children of the root from the first one of the item on.
-    item_degree : ndarray of int64, shape (n_items,), host
+    item_later : ndarray of int64, shape (n_pieces,), host
+        Children of the root from the first one of the piece on.
+    item_degree : ndarray of int64, shape (n_pieces,), host
         Right vertices of the root.
-    item_common : ndarray of int64, shape (n_items,), host
-        Most right vertices that the root shares with a child of the item.
+    item_common : ndarray of int64, shape (n_pieces,), host
+        Most right vertices that the root shares with a child of the piece.
     """
 
     arrays: dict[str, Any]
@@ -94,11 +96,16 @@ class _Edges:
 
 @dataclass(frozen=True, eq=False)
 class _Core:
-    """Rows of the core by rank; original ids of the left vertices by rank and of the right ones, int32."""
+    """Rows of the core by rank; original ids of the left vertices by rank and of the right ones, int32.
+
+    Of a part also the item of each left vertex by rank, -1 for those that are no roots, and how many items there are.
+    """
 
     rows: PairRows
     left_ids: Any
     right_ids: Any
+    items: Any = None
+    n_items: int = 0
 
 
 def build_device_index(
@@ -109,6 +116,7 @@ def build_device_index(
     limit_bytes: int | None = None,
     keep_pairs: bool = True,
     tuning: PairTuning | None = None,
+    roots: NDArray[np.int32] | None = None,
 ) -> BicliqueDeviceIndex:
     """Copy the edges to the device, then reduce, order, pair and cut there.
 
@@ -126,6 +134,8 @@ def build_device_index(
         Whether pairs are wanted where nothing is searched below them; else they are counted as closed forms.
     tuning : PairTuning, optional
         Launch constants; by default those of the device.
+    roots : ndarray of int32, host, optional
+        The graph is that of a part with these roots, of the layer that ``anchor`` names.
 
     Raises
     ------
@@ -143,20 +153,36 @@ def build_device_index(
     layers = _Layers(graph.n_u, graph.n_v, *degrees)
     swapped = choose_anchor(layers, motif, anchor)
     sizes = choose_sizes(layers, motif, swapped)
-    closed = closed_cells(layers, motif)
+    closed = closed_cells(layers, motif, _stars_of(device, graph, edges, motif, swapped, roots))
     if swapped:
         edges = _Edges(edges.rights, edges.lefts, edges.degree_right, edges.degree_left)
     if sizes.is_empty or not _peel(device, edges, sizes):
-        return _empty_index(device, swapped, sizes, closed)
-    core = _link_core(device, linker, edges, sizes)
+        return _empty_index(device, swapped, sizes, closed, roots)
+    core = _link_core(device, linker, edges, sizes, roots)
     del edges
     least = min(sizes.least_right, _MAX_INT)
     if sizes.most_left == 2 and not keep_pairs:
         closed = add_pairs(closed, count_pairs(device, core.rows, least, chosen), sizes, swapped)
-        pairs = _no_pairs(device, core.rows.n_left)
+        pairs = _no_pairs(device, core.rows)
     else:
         pairs = find_pairs(device, core.rows, least, chosen, limit_bytes)
     return _make_index(device, core, pairs, swapped, sizes, closed)
+
+
+def _stars_of(
+    device: Device,
+    graph: BipartiteGraph,
+    edges: _Edges,
+    motif: Biclique,
+    swapped: bool,
+    roots: NDArray[np.int32] | None,
+) -> RootStars | None:
+    """Return which stars of a part count, on the host, if any are asked for; None for a whole graph."""
+    if roots is None or not needs_stars(motif):
+        return None
+    on_device = BipartiteGraph(graph.n_u, graph.n_v, edges.lefts, edges.rights)
+    found = find_root_stars(on_device, "v" if swapped else "u", roots, device.xp)
+    return RootStars(found.layer, device.to_host(found.is_root), device.to_host(found.others))
 
 
 def _load_edges(device: Device, linker: Module, graph: BipartiteGraph) -> _Edges:
@@ -203,13 +229,19 @@ def _peel(device: Device, edges: _Edges, sizes: SizeRange) -> int:
     return n
 
 
-def _link_core(device: Device, linker: Module, edges: _Edges, sizes: SizeRange) -> _Core:
-    """Number the vertices of the core, left ones by falling degree, then id, and sort its edges into rows."""
+def _link_core(
+    device: Device, linker: Module, edges: _Edges, sizes: SizeRange, roots: NDArray[np.int32] | None
+) -> _Core:
+    """Number the vertices of the core, left ones by falling degree, then id, roots last; sort its edges into rows."""
     xp = device.xp
     lefts = xp.flatnonzero(edges.degree_left)
     rights = xp.flatnonzero(edges.degree_right)
     n_left, n_right, n_edges = lefts.size, rights.size, edges.lefts.size
     keys = (edges.degree_left[lefts].astype(np.uint64) << _HIGH) | xp.arange(n_left, dtype=np.uint64)
+    items: Any = None
+    if roots is not None:
+        items = device.to_device(number_roots(roots, edges.degree_left.size))
+        keys |= (items[lefts] < 0).astype(np.uint64) << _NO_ROOT
     keys.sort()
     by_rank = xp.ascontiguousarray(lefts[(keys & _LOW_MASK).astype(np.int64)][::-1])
     rank_left = xp.empty(edges.degree_left.size, dtype=np.int32)
@@ -225,23 +257,32 @@ def _link_core(device: Device, linker: Module, edges: _Edges, sizes: SizeRange) 
         (edges.lefts, edges.rights, np.int64(n_edges), rank_left, new_right, first),
     )
     adjacency, prefix, _ = link_rows(device, linker, first, indptr, n_left)
-    rows = PairRows(n_left, degree, indptr, adjacency, prefix)
-    return _Core(rows, by_rank.astype(np.int32), rights.astype(np.int32))
+    left_ids, right_ids = by_rank.astype(np.int32), rights.astype(np.int32)
+    n_roots, n_items = n_left, 0
+    if roots is not None:
+        items, n_items = items[by_rank], int(roots.size)
+        n_roots = int(xp.count_nonzero(items >= 0))
+    most_shared = int(device.to_host(degree[n_left - n_roots :][:1]).max(initial=0))
+    rows = PairRows(n_left, n_roots, degree, indptr, adjacency, prefix, most_shared)
+    return _Core(rows, left_ids, right_ids, items, n_items)
 
 
-def _no_pairs(device: Device, n_left: int) -> Pairs:
-    """Return rows without pairs; the order is then by rising degree, then id."""
-    xp = device.xp
+def _no_pairs(device: Device, rows: PairRows) -> Pairs:
+    """Return rows without pairs; the order is then that of :class:`Pairs`, by rising degree, then id."""
+    xp, n_left = device.xp, rows.n_left
     none = xp.zeros(0, dtype=np.int32)
     order = xp.arange(n_left - 1, -1, -1, dtype=np.int64)
     return Pairs(order, xp.zeros(n_left + 1, dtype=np.int64), none, none)
 
 
-def _empty_index(device: Device, swapped: bool, sizes: SizeRange, closed: Cells) -> BicliqueDeviceIndex:
+def _empty_index(
+    device: Device, swapped: bool, sizes: SizeRange, closed: Cells, roots: NDArray[np.int32] | None
+) -> BicliqueDeviceIndex:
     xp = device.xp
     none, start = xp.zeros(0, dtype=np.int32), xp.zeros(1, dtype=np.int64)
-    core = _Core(PairRows(0, none, start, none, none), none, none)
-    return _make_index(device, core, _no_pairs(device, 0), swapped, sizes, closed)
+    rows = PairRows(0, 0, none, start, none, none, 0)
+    core = _Core(rows, none, none) if roots is None else _Core(rows, none, none, none, int(roots.size))
+    return _make_index(device, core, _no_pairs(device, rows), swapped, sizes, closed)
 
 
 def _make_index(
@@ -268,15 +309,18 @@ def _make_index(
         "hop": pairs.others,
         "hop_common": pairs.common,
     }
+    items = None if core.items is None else core.items[pairs.order]
     if pairs.others.size:
-        roots, firsts, lasts, costs, widest = _cut_items(device, module, pairs, sizes.most_left > 2)
+        roots, firsts, lasts, costs, widest = _cut_items(device, module, pairs, sizes.most_left > 2, items)
         later, degree = pairs.indptr[1:][roots] - firsts, xp.diff(indptr)[roots]
         measures = [to_host(each).astype(np.int64) for each in (later, degree, widest)]
     else:
-        stars = make_star_item() if closed else tuple(each[:0] for each in make_star_item())
+        is_one = closed and items is None
+        stars = make_star_item() if is_one else tuple(each[:0] for each in make_star_item())
         roots, firsts, lasts, costs = (device.to_device(each) for each in stars)
         measures = [np.zeros(roots.size, np.int64)] * 3
     arrays |= {"item_root": roots, "item_first": firsts, "item_last": lasts}
+    item_ptr = None if items is None else place_roots(to_host(items[roots]), core.n_items)
     return BicliqueDeviceIndex(
         swapped=swapped,
         sizes=sizes,
@@ -291,11 +335,17 @@ def _make_index(
         item_later=measures[0],
         item_degree=measures[1],
         item_common=measures[2],
+        item_ptr=item_ptr,
     )
 
 
-def _cut_items(device: Device, module: Module, pairs: Pairs, deep: bool) -> tuple[Any, Any, Any, Any, Any]:
-    """Return root, first and last child, cost and most shared columns of each item, in the order of the items."""
+def _cut_items(
+    device: Device, module: Module, pairs: Pairs, deep: bool, items: Any
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Return root, first and last child, cost and most shared columns of each piece, in their order.
+
+    ``items`` of a part are those of the left vertices, -1 for those that are no roots; None for a whole graph.
+    """
     xp = device.xp
     n_left, n_pairs = pairs.indptr.size - 1, pairs.others.size
     grid, block, n_rows = choose_grid(device, 32 * n_left), (_THREADS,), np.int32(n_left)
@@ -314,8 +364,10 @@ def _cut_items(device: Device, module: Module, pairs: Pairs, deep: bool) -> tupl
     module.get_function("write_items")(
         grid, block, (pairs.indptr, ends, n_rows, most, places, roots, firsts, lasts, costs)
     )
-    by_cost = xp.argsort(-costs, kind="stable")
-    roots, firsts, lasts, costs = (each[by_cost] for each in (roots, firsts, lasts, costs))
+    order = xp.argsort(-costs, kind="stable")
+    if items is not None:
+        order = order[xp.argsort(items[roots[order]], kind="stable")]
+    roots, firsts, lasts, costs = (each[order] for each in (roots, firsts, lasts, costs))
     widest = xp.empty(n, dtype=np.int32)
     module.get_function("widest_child")(
         choose_grid(device, 32 * n), block, (firsts, lasts, np.int64(n), pairs.common, widest)

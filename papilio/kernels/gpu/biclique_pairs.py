@@ -26,31 +26,39 @@ _KEY_BITS = 64
 _HIGH = np.uint64(32)
 _LOW_MASK = np.uint64(0xFFFFFFFF)
 _CLASS = np.int64(1 << 58)
+_NO_ROOT = np.uint64(1 << 63)
+"""Of the key of a vertex that is no root; numbers of pairs are below 2^31."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairRows:
-    """The core of a graph, ranked by falling degree of the left vertices, ties by falling id.
+    """The core of a graph, ranked by falling degree of the left vertices, ties by falling id; roots of a part last.
 
     Attributes
     ----------
     n_left : int
         Rows of the left layer come first.
+    n_roots : int
+        The last of them are roots: all, but for a part.
     degree : device array of int32, shape (n_left,)
-        Lengths of the left rows, falling.
+        Lengths of the left rows, falling among the roots and among the others.
     indptr : device array of int64, shape (n_left + n_right + 1,)
         Row offsets.
     adjacency : device array of int32, shape (2 n_edges,)
         Right ids of the left rows, then left ranks of the right rows; ascending within a row.
     prefix : device array of int32, shape (2 n_edges,)
         Per left entry, the left vertices of lower rank in the row of the right one.
+    most_shared : int
+        Right vertices that two left ones can share: the largest degree of a root.
     """
 
     n_left: int
+    n_roots: int
     degree: Any
     indptr: Any
     adjacency: Any
     prefix: Any
+    most_shared: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +68,8 @@ class Pairs:
     Attributes
     ----------
     order : device array of int64, shape (n_left,)
-        Rank of each left vertex in the order of the search: by rising number of pairs, then degree, then id.
+        Rank of each left vertex in the order of the search: roots, by rising number of pairs, then degree, then id;
+        then the others likewise.
     indptr : device array of int64, shape (n_left + 1,)
         Row offsets.
     others, common : device array of int32, shape (n_pairs,)
@@ -74,7 +83,10 @@ class Pairs:
 
 
 class _Passes:
-    """The roots of :class:`PairRows` by schedule, and the launches of one pass over all of them."""
+    """The roots of :class:`PairRows` by schedule, and the launches of one pass over all of them.
+
+    A pair is met from its vertex of higher rank, which is a root: vertices that are none only are ends.
+    """
 
     def __init__(self, device: Device, rows: PairRows, least: int, tuning: PairTuning) -> None:
         xp = device.xp
@@ -83,6 +95,7 @@ class _Passes:
         n_left = rows.n_left
         n_entries = rows.adjacency.size // 2
         self.wedges = xp.diff(make_offsets(xp, rows.prefix[:n_entries])[rows.indptr[: n_left + 1]])
+        self.wedges[: n_left - rows.n_roots] = 0
         rank = xp.arange(n_left, dtype=np.int64)
         number = xp.full(n_left, len(tuning.tables) - 1, dtype=np.int64)
         for at, table in reversed(list(enumerate(tuning.tables[:-1]))):
@@ -150,7 +163,7 @@ class _Passes:
 
 def count_pairs(device: Device, rows: PairRows, least: int, tuning: PairTuning) -> dict[int, int]:
     """Return how many pairs of left vertices share exactly so many right ones, from ``least`` on; no pair is kept."""
-    most = int(device.to_host(rows.degree[:1])[0])
+    most = rows.most_shared
     sums = device.xp.zeros(max(most + 1, _BINS), dtype=np.uint64)
     _Passes(device, rows, least, tuning).run(_SUM, {"sums": sums})
     histogram = device.to_host(sums)
@@ -177,10 +190,12 @@ def find_pairs(
     partners, found = xp.zeros(n, dtype=np.int32), xp.zeros(n, dtype=np.int32)
     passes.run(_COUNT, {"partners": partners, "found": found})
     keys = (partners.astype(np.uint64) << _HIGH) | (np.uint64(n - 1) - xp.arange(n, dtype=np.uint64))
+    keys[: n - rows.n_roots] |= _NO_ROOT
     keys.sort()
     order = n - 1 - (keys & _LOW_MASK).astype(np.int64)
     places = make_offsets(xp, found)
-    n_pairs, n_paired = int(device.to_host(places[-1:])[0]), int(xp.count_nonzero(partners))
+    n_pairs = int(device.to_host(places[-1:])[0])
+    n_paired = n - rows.n_roots + int(xp.count_nonzero(partners[n - rows.n_roots :]))
     limit = int(tuning.pair_fraction * device.free_bytes()) if limit_bytes is None else limit_bytes
     if n_pairs * PAIR_BYTES > limit:
         raise CapacityError(
@@ -199,10 +214,13 @@ def find_pairs(
 def _write_pairs(
     passes: _Passes, places: Any, final_rank: Any, sizes: tuple[int, int]
 ) -> tuple[Any, Any, Any]:
-    """Write the pairs as keys, sort them and take them apart; ``sizes``: pairs, and vertices with a pair."""
+    """Write the pairs as keys, sort them and take them apart.
+
+    ``sizes`` are the pairs, and the vertices that are not among the roots without a pair, which come first.
+    """
     device, (n_pairs, n_paired) = passes.device, sizes
     xp, n = device.xp, passes.rows.n_left
-    most = int(device.to_host(passes.rows.degree[:1])[0])
+    most = passes.rows.most_shared
     first_paired, rank_bits, common_bits = n - n_paired, (n_paired - 1).bit_length(), most.bit_length()
     if 2 * rank_bits + common_bits > _KEY_BITS:
         common_bits = 0

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique_choices import Choice
-from papilio.kernels.biclique_forms import choose_modulo, expand_sizes, star_vectors
+from papilio.kernels.biclique_forms import choose_modulo, expand_sizes, find_root_stars, star_vectors
 from papilio.kernels.engine import Cut, Partial
 from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.gpu.tree_launch import Arguments, TreeClass, TreeLauncher, make_classes
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique
+from papilio.parts import RootPart
 
 __all__ = ["PreparedVerticesGpu", "prepare_vertices", "run_vertices"]
 
@@ -84,7 +85,7 @@ class PreparedVerticesGpu:
 
 def prepare_vertices(
     device: Device,
-    graph: BipartiteGraph,
+    graph: BipartiteGraph | RootPart,
     motif: Biclique,
     index: BicliqueDeviceIndex,
     rights: tuple[Any, Any],
@@ -96,8 +97,8 @@ def prepare_vertices(
     Parameters
     ----------
     device : Device
-    graph : BipartiteGraph
-        The graph of the index, on the host or the device.
+    graph : BipartiteGraph or RootPart
+        The graph of the index, or the part, with its edges on the host or the device.
     motif : Biclique
         With p and q.
     index : BicliqueDeviceIndex
@@ -112,10 +113,14 @@ def prepare_vertices(
     sets = choose_modulo(most, least_right)
     members = np.zeros_like(sets)
     members[1:] = choose_modulo(most, least_right - 1)[:-1]
+    source = graph.graph if isinstance(graph, RootPart) else graph
     stars = {}
     if index.closed_cells:
-        ids = device.to_host(graph.u), device.to_host(graph.v)
-        stars = star_vectors(BipartiteGraph(graph.n_u, graph.n_v, *ids), motif)
+        ids = device.to_host(source.u), device.to_host(source.v)
+        on_host, of_roots = BipartiteGraph(source.n_u, source.n_v, *ids), None
+        if isinstance(graph, RootPart):
+            of_roots = find_root_stars(on_host, graph.layer, graph.roots)
+        stars = star_vectors(on_host, motif, of_roots)
     return PreparedVerticesGpu(
         motif=motif,
         index=index,
@@ -124,7 +129,7 @@ def prepare_vertices(
         sets=device.to_device(sets),
         members=device.to_device(members),
         classes=make_classes(_estimate_need(index), tuning) if index.n_pairs else (),
-        layers=(graph.n_u, graph.n_v),
+        layers=(source.n_u, source.n_v),
         stars=stars,
         decisions=decisions,
     )
@@ -185,19 +190,19 @@ class _Search:
 
     def run(self, tuning: TreeTuning, bounds: Sequence[int], cut: Cut) -> tuple[int, NDArray[np.uint64]]:
         """Launch the slices; return the item at which the run ended, and the words that blocks intersected."""
-        blocks_per_sm = tuning.blocks_per_sm[2]
+        blocks_per_sm, index = tuning.blocks_per_sm[2], self.prepared.index
         module = self.device.load("biclique_vertices", {"MIN_BLOCKS": blocks_per_sm})
         launcher = TreeLauncher(
             self.device,
             replace(tuning, slots=0),
             module.get_function("biclique_vertices"),
             self.prepared.classes,
-            self.prepared.index.costs,
+            index.costs,
             _LEAF_WORDS,
             blocks_per_sm,
         )
-        end = launcher.run(bounds, cut, self._arguments)
-        return end, self.device.to_host(launcher.block_words)
+        n_slices = launcher.run(index.pieces_at(bounds), cut, self._arguments)
+        return bounds[n_slices], self.device.to_host(launcher.block_words)
 
     def _arguments(self, items: Any, n_items: np.int32, schedule: Arguments, block_words: Any) -> Arguments:
         """Return the arguments of the kernel; nothing is left to others, so that only the first item is read."""
