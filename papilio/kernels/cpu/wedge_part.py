@@ -27,6 +27,9 @@ _CHUNKS_PER_THREAD = 16
 _SERIAL_ENTRIES = 1 << 16
 """Below this many entries (about a millisecond) threads cost more than they bring."""
 
+_BATCH_ENTRIES = 512
+"""Entries whose middles are looked up together: their two numbers stay in the first-level cache."""
+
 _VECTOR_BYTES = 8
 """Memory per entry that the vectors of further threads may take."""
 
@@ -149,46 +152,67 @@ def _fill_first(middle_rank: Ranks, shift: int, first: Ranks) -> None:
 
 
 @compiled
-def _find_middle(blocks: _Blocks, rank: Place) -> Place:
-    """Return the place of a middle in the block of ends, or -1."""
-    bucket = (rank - np.int64(blocks.middle_rank[0])) >> blocks.shift
-    if bucket < 0 or bucket + 1 >= blocks.first.size:
-        return -1
-    begin, stop = np.int64(blocks.first[bucket]), np.int64(blocks.first[bucket + 1])
-    at = _lower_bound(blocks.middle_rank, begin, stop, rank)
-    return at if at < stop and blocks.middle_rank[at] == rank else -1
+def _find_middles(blocks: _Blocks, begin: Place, stop: Place, ids: Ids, prefix: Ids) -> None:
+    """Write, for the entries ``[begin, stop)``, the place of the middle and its number of ends, or 0 and 0.
+
+    Loops of one kind of access each, so that the misses of neighbouring entries overlap.
+    """
+    lowest, last = np.int64(blocks.middle_rank[0]), np.int64(blocks.middle_rank[-1])
+    direct = blocks.shift == 0
+    for at in range(begin, stop):
+        rank = np.int64(blocks.middles[at])
+        inside = (rank >= lowest) & (rank <= last)
+        bucket = ((rank if inside else lowest) - lowest) >> blocks.shift
+        low, high = np.int64(blocks.first[bucket]), np.int64(blocks.first[bucket + 1])
+        if not direct:
+            low = np.int64(_lower_bound(blocks.middle_rank, low, high, rank))
+            inside &= low < high and np.int64(blocks.middle_rank[low]) == rank
+        else:
+            inside &= low < high
+        ids[at] = low if inside else 0
+        prefix[at] = inside
+    for at in range(begin, stop):
+        middle = ids[at]
+        prefix[at] *= np.uint32(blocks.end_indptr[middle + 1] - blocks.end_indptr[middle])
 
 
 @compiled
-def _count_before(blocks: _Blocks, middle: Place, preceding: Place) -> Place:
-    """Return the number of ends of a middle that are among the first ``preceding`` of the block."""
-    begin, stop = np.int64(blocks.end_indptr[middle]), np.int64(blocks.end_indptr[middle + 1])
-    if np.int64(blocks.ends[stop - 1]) < preceding:
-        return stop - begin
-    return _lower_bound(blocks.ends, begin, stop - 1, preceding) - begin
+def _count_before(ends: Ids, begin: Place, length: Place, bound: Place) -> Place:
+    """Return how many of the rising ``ends[begin : begin + length]``, at least one, are less than ``bound``."""
+    at, left = begin, length
+    while left > 1:
+        half = left >> 1
+        at += half if np.int64(ends[at + half - 1]) < bound else 0
+        left -= half
+    return at - begin + (np.int64(ends[at]) < bound)
 
 
 @compiled
 def _join_starts(blocks: _Blocks, begin: Place, stop: Place, ids: Ids, prefix: Ids, wedges: Ints) -> None:
     """Fill ``ids``, ``prefix`` and ``wedges`` for the starts ``[begin, stop)``."""
-    preceding = np.int64(
-        _lower_bound(blocks.end_rank, 0, blocks.end_rank.size, np.int64(blocks.start_rank[begin]))
-    )
+    n_ends = blocks.end_rank.size
+    preceding = np.int64(_lower_bound(blocks.end_rank, 0, n_ends, np.int64(blocks.start_rank[begin])))
+    found_upto = np.int64(blocks.start_indptr[begin])
     for start in range(begin, stop):
-        while preceding < blocks.end_rank.size and blocks.end_rank[preceding] < blocks.start_rank[start]:
+        first, last = blocks.start_indptr[start], blocks.start_indptr[start + 1]
+        if last > found_upto:
+            upto = min(max(last, found_upto + _BATCH_ENTRIES), blocks.start_indptr[stop])
+            _find_middles(blocks, found_upto, upto, ids, prefix)
+            found_upto = upto
+        while preceding < n_ends and blocks.end_rank[preceding] < blocks.start_rank[start]:
             preceding += 1
         joined, total = np.int64(0), np.int64(0)
-        for at in range(blocks.start_indptr[start], blocks.start_indptr[start + 1]):
-            middle = _find_middle(blocks, np.int64(blocks.middles[at]))
-            length = np.int64(0)
-            if middle >= 0:
-                length = np.int64(_count_before(blocks, middle, preceding))
-                total += length
-                joined += length > 0
-            ids[at] = max(middle, 0)
-            prefix[at] = length
+        for at in range(first, last):
+            length = np.int64(prefix[at])
+            if length > 0 and preceding < n_ends:
+                length = np.int64(
+                    _count_before(blocks.ends, blocks.end_indptr[np.int64(ids[at])], length, preceding)
+                )
+                prefix[at] = length
+            total += length
+            joined += length > 0
         if joined < 2 and total > 0:
-            prefix[blocks.start_indptr[start] : blocks.start_indptr[start + 1]] = 0
+            prefix[first:last] = 0
             total = np.int64(0)
         wedges[start] = total
 
@@ -202,12 +226,15 @@ def _longest_row(indptr: Ints) -> Place:
 
 
 def _table_of_middles(middle_rank: Ranks) -> tuple[int, Ranks]:
-    """Return ``shift`` and ``first`` of :class:`_Blocks`, with no more entries than there are middles and three."""
+    """Return ``shift`` and ``first`` of :class:`_Blocks`: at most twice as many entries as there are middles, and one.
+
+    With ``shift`` 0, as there is where at least every second rank is a middle, it holds the answers themselves.
+    """
     if middle_rank.size == 0:
         return 0, np.zeros(0, np.int32)
     span = int(middle_rank[-1]) - int(middle_rank[0]) + 1
     shift = 0
-    while ((span - 1) >> shift) + 1 > middle_rank.size:
+    while ((span - 1) >> shift) + 1 > 2 * middle_rank.size:
         shift += 1
     first = np.empty(((span - 1) >> shift) + 2, np.int32)
     _fill_first(middle_rank, shift, first)
