@@ -170,8 +170,8 @@ def test_sides_larger_than_any_degree(device: Device, p: int, q: int) -> None:
 
 def test_what_does_not_fit_is_refused_with_a_way_out() -> None:
     prepared = BicliqueGpu(emulator(0), tuning=EAGER).prepare(complete_graph(9, 17), Biclique(3, 3), "vertex")
-    engine = BicliqueGpu(emulator(0, free_bytes=1 << 10), tuning=EAGER)
-    with pytest.raises(CapacityError, match=r"needs \d+ bytes of device memory; 768 bytes .* --engine cpu"):
+    engine = BicliqueGpu(emulator(0, free_bytes=1 << 8), tuning=EAGER)
+    with pytest.raises(CapacityError, match=r"needs \d+ bytes of device memory; 192 bytes .* --engine cpu"):
         engine.run(prepared, 0, prepared.n_items)
 
 
