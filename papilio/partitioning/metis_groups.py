@@ -1,0 +1,109 @@
+"""Groups of roots by METIS: a baseline for the growth of groups, after the GBC paper (ICDE 2024, Figure 10).
+
+METIS cuts graphs of one layer. So the roots are joined where they are 2-hop neighbours, by edges that weigh as many
+columns as the two share, and METIS cuts few of these into parts of equally many entries. It knows nothing of costs:
+a part whose closure passes the limit is split further.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from papilio.errors import EngineUnavailableError
+from papilio.kernels.cpu.biclique_core import Rows
+from papilio.kernels.cpu.biclique_pairs import PAIR_BYTES, find_pairs
+from papilio.partitioning.group_rows import Ids, Ints, column_costs, fill_rows, require_roots_fit, root_costs
+
+__all__ = ["MAX_PAIRS", "metis_groups"]
+
+MAX_PAIRS = 1 << 24
+"""Pairs of holders of one column that are looked at: METIS takes some ten seconds and 1 GiB for as many edges."""
+
+_TRIES = 4
+"""Numbers of parts that METIS is asked for before what it gave last is split."""
+
+
+def metis_groups(
+    indptr: Ints,
+    columns: Ids,
+    column_bytes: Ints,
+    root_bytes: Ints,
+    limit_bytes: int,
+    *,
+    entry_bytes: int = 0,
+    max_pairs: int = MAX_PAIRS,
+) -> Ids:
+    """Group the roots by METIS; a group over the limit is split in the order of its roots.
+
+    Parameters, result and errors as for :func:`papilio.partitioning.growth.grow_groups`, and:
+
+    Parameters
+    ----------
+    max_pairs : int
+        Bound of the auxiliary graph. Columns with the fewest holders come in first, until the pairs of their holders
+        are as many: the pairs of a hub are most, and tell least.
+
+    Raises
+    ------
+    EngineUnavailableError
+        When pymetis is not installed.
+    """
+    metis = _load_metis()
+    if not entry_bytes:
+        require_roots_fit(root_costs(indptr, columns, column_bytes, root_bytes), limit_bytes)
+    n_roots = root_bytes.size
+    starts, others, weights = _join_roots(indptr, columns, column_bytes.size, max_pairs)
+    adjacency = metis.CSRAdjacency(starts, others)
+    whole = int(column_costs(columns, column_bytes, entry_bytes).sum() + root_bytes.sum())
+    n_parts = max(1, -(-whole // max(limit_bytes, 1)))
+    best: Ids | None = None
+    for _ in range(_TRIES):
+        n_parts = min(n_parts, max(n_roots, 1))
+        labels = np.zeros(n_roots, dtype=np.int32)
+        if n_parts > 1:
+            sizes = 1 + np.diff(indptr)
+            _, found = metis.part_graph(n_parts, adjacency, vweights=sizes, eweights=weights)
+            labels = np.asarray(found, dtype=np.int32)
+        order = np.argsort(labels, kind="stable")
+        groups = fill_rows(indptr, columns, column_bytes, root_bytes, limit_bytes, entry_bytes, order, labels)
+        n_groups = int(groups.max(initial=-1)) + 1
+        if best is None or n_groups <= int(best.max(initial=-1)):
+            best = groups
+        if n_groups <= n_parts + n_parts // 4 or n_parts == n_roots:
+            break
+        n_parts = n_groups
+    assert best is not None
+    return best
+
+
+def _load_metis() -> Any:
+    try:
+        return importlib.import_module("pymetis")
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"groups by METIS need pymetis ({error}); install papilio[partition], or use the strategy bcpar"
+        ) from error
+
+
+def _join_roots(indptr: Ints, columns: Ids, n_columns: int, max_pairs: int) -> tuple[Ints, Ints, Ints]:
+    """Return the auxiliary graph of METIS: offsets, neighbours and the weights of these, all int64."""
+    holders = np.bincount(columns, minlength=n_columns).astype(np.int64)
+    smallest = np.argsort(holders, kind="stable")
+    pairs = np.cumsum((holders * (holders - 1) // 2)[smallest])
+    used = np.zeros(n_columns, dtype=bool)
+    used[smallest[: np.searchsorted(pairs, max_pairs, "right")]] = True
+    kept = used[columns]
+    below = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept)))
+    n_roots = indptr.size - 1
+    found = find_pairs(Rows(below[indptr], columns[kept]), n_columns, 1, 1, max_pairs * PAIR_BYTES, n_roots)
+    first = np.repeat(np.arange(n_roots), np.diff(found.indptr))
+    ends = np.concatenate((first, found.others))
+    others = np.concatenate((found.others, first))
+    order = np.lexsort((others, ends))
+    starts = np.zeros(n_roots + 1, dtype=np.int64)
+    np.cumsum(np.bincount(ends, minlength=n_roots), out=starts[1:])
+    weights = np.concatenate((found.common, found.common))[order].astype(np.int64)
+    return starts, others[order].astype(np.int64), weights
