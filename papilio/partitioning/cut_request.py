@@ -11,7 +11,7 @@ from papilio.errors import CapacityError, InputError
 from papilio.motifs import GRANULARITIES, Granularity
 from papilio.parts import PartBytes, PartSizes
 
-__all__ = ["STRATEGIES", "Closure", "CutRequest", "Progress", "Strategy"]
+__all__ = ["STRATEGIES", "Closure", "CutRequest", "Progress", "Strategy", "report_rows"]
 
 Strategy = Literal["auto", "bcpar", "pair_blocks", "hash", "metis"]
 """How work items are grouped into parts; ``auto`` lets the cutter decide."""
@@ -80,3 +80,19 @@ class CutRequest:
     def fits(self, sizes: PartSizes) -> bool:
         """Return whether a part of these sizes stays within the limit."""
         return self.part_bytes.of(sizes) <= self.limit_bytes
+
+
+ROWS_PHASES = 5
+"""Phases of :func:`papilio.partitioning.disk_rows.write_disk_rows`: degrees, and for each layer a spill and a sort."""
+
+
+def report_rows(progress: Progress, share: float) -> Callable[[str, int, int], None]:
+    """Return what takes the phases of making rows on disk and reports them as the first ``share`` of a cut."""
+    begun: list[str] = []
+
+    def take(phase: str, done: int, total: int) -> None:
+        if phase not in begun:
+            begun.append(phase)
+        progress(share * (len(begun) - 1 + done / max(total, 1)) / ROWS_PHASES)
+
+    return take

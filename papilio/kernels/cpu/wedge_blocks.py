@@ -1,0 +1,305 @@
+"""Blocks of starts and ends of wedges, out of slabs of rows: what the cutter of wedge parts does to every edge.
+
+A slab is some consecutive rows of one layer: ``offsets`` of its rows, and ``columns``, the ranks in the other layer,
+ascending in each row. ``split`` says how many entries of a row precede its vertex in the total order of
+:mod:`papilio.kernels.cpu.wedges`. Hence the row of a vertex from ``split`` on holds the middles of which it is an end,
+and the first ``split`` entries of the row of a middle are its ends.
+
+All functions take C-contiguous arrays on the host and run without the interpreter lock; each thread has outputs of
+its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.cpu.jit import Ints, compiled
+
+__all__ = [
+    "NO_END",
+    "add_ends",
+    "count_entries",
+    "fill_ends",
+    "fill_starts",
+    "find_first_ends",
+    "gather_ends",
+    "grow_end_blocks",
+    "mark_middles",
+    "number_marked",
+    "renumber",
+]
+
+Ranks = NDArray[np.int32]
+
+NO_END = np.iinfo(np.int32).max
+"""First end of a middle without any."""
+
+
+@compiled
+def find_first_ends(
+    first: int, offsets: Ints, columns: Ranks, split: Ranks, first_end: Ranks, useful: Ranks
+) -> None:
+    """Note the first end of every middle, and how many middles of every start have an end before it.
+
+    Slabs come in rising order of rank.
+
+    Parameters
+    ----------
+    first : int
+        Rank of the first row of the slab.
+    offsets, columns : ndarray
+        The slab.
+    split : ndarray of int32, shape (n_rows,)
+        Of the rows of the slab.
+    first_end : ndarray of int32, shape (n_other,)
+        Updated; ``NO_END`` where no end was met.
+    useful : ndarray of int32, shape (n_rows,)
+        Written: entries of the row whose middle has an end before the row's vertex.
+    """
+    for i in range(offsets.size - 1):
+        rank = first + i
+        count = 0
+        ends_from = offsets[i] + split[i]
+        for at in range(offsets[i], offsets[i + 1]):
+            middle = columns[at]
+            if first_end[middle] < rank:
+                count += 1
+            elif at >= ends_from and first_end[middle] == NO_END:
+                first_end[middle] = rank
+        useful[i] = count
+
+
+@compiled
+def add_ends(offsets: Ints, columns: Ranks, split: Ranks, n_ends: Ranks) -> None:
+    """Add the entries of a slab that are those of ends to the number of ends of each middle."""
+    for i in range(offsets.size - 1):
+        for at in range(offsets[i] + split[i], offsets[i + 1]):
+            n_ends[columns[at]] += 1
+
+
+@compiled
+def grow_end_blocks(
+    first: int,
+    offsets: Ints,
+    columns: Ranks,
+    split: Ranks,
+    vertex_bytes: float,
+    entry_bytes: float,
+    limit_bytes: float,
+    stamp: Ranks,
+    state: Ints,
+) -> Ints:
+    """Fill blocks with ends in rising order of rank, each as full as the limit allows; one end always fits.
+
+    Parameters
+    ----------
+    first : int
+        Rank of the first row of the slab; slabs come in rising order.
+    offsets, columns : ndarray
+        The slab.
+    split : ndarray of int32, shape (n_rows,)
+        Of the rows of the slab.
+    vertex_bytes, entry_bytes, limit_bytes : float
+        What an end or middle and an entry take, and what a block may.
+    stamp : ndarray of int32, shape (n_other,)
+        Number of the last block in which each middle was met; before the first slab -1.
+    state : ndarray of int64, shape (5,)
+        The open block, updated: its number, first rank, ends, middles, entries. Before the first slab all 0.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_closed, 4)
+        First rank, ends, middles and entries of the blocks that this slab closed.
+    """
+    closed = np.empty((offsets.size, 4), np.int64)
+    n_closed = 0
+    for i in range(offsets.size - 1):
+        begin = offsets[i] + split[i]
+        n_entries = offsets[i + 1] - begin
+        if n_entries == 0:
+            continue
+        n_new = 0
+        for at in range(begin, offsets[i + 1]):
+            if stamp[columns[at]] != state[0]:
+                n_new += 1
+        needed = vertex_bytes * (state[2] + 1 + state[3] + n_new) + entry_bytes * (state[4] + n_entries)
+        if state[2] > 0 and needed > limit_bytes:
+            closed[n_closed] = state[1:]
+            n_closed += 1
+            state[0] += 1
+            state[1] = first + i
+            state[2:] = 0
+            n_new = n_entries
+        for at in range(begin, offsets[i + 1]):
+            stamp[columns[at]] = state[0]
+        state[2] += 1
+        state[3] += n_new
+        state[4] += n_entries
+    return closed[:n_closed].copy()
+
+
+@compiled
+def fill_starts(
+    rows: Ints,
+    ranks: Ranks,
+    offsets: Ints,
+    columns: Ranks,
+    edges: Ints,
+    first_end: Ranks,
+    indptr: Ints,
+    middles: Ranks,
+    middle_edges: Ints,
+) -> None:
+    """Copy the middles of starts that have an end before the start.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (n,)
+        Rows of the slab that are starts.
+    ranks : ndarray of int32, shape (n,)
+        Their ranks.
+    offsets, columns : ndarray
+        The slab.
+    edges : ndarray of int64, shape (n_entries,) or (0,)
+        Edge ids of the slab, or none.
+    first_end : ndarray of int32, shape (n_other,)
+        As :func:`find_first_ends` leaves it.
+    indptr, middles, middle_edges : ndarray of int64, int32 and int64, shape (n + 1,), (n_kept,), (n_kept,) or (0,)
+        Written from ``indptr[0]`` on; ``indptr[1:]`` is known beforehand.
+    """
+    with_edges = middle_edges.size > 0
+    for i in range(rows.size):
+        to = indptr[i]
+        for at in range(offsets[rows[i]], offsets[rows[i] + 1]):
+            if first_end[columns[at]] < ranks[i]:
+                middles[to] = columns[at]
+                if with_edges:
+                    middle_edges[to] = edges[at]
+                to += 1
+
+
+@compiled
+def mark_middles(offsets: Ints, columns: Ranks, split: Ranks, places: Ranks) -> None:
+    """Mark the middles of the ends of a slab: ``places[middle]`` becomes 0 where it was -1."""
+    for i in range(offsets.size - 1):
+        for at in range(offsets[i] + split[i], offsets[i + 1]):
+            places[columns[at]] = 0
+
+
+@compiled
+def number_marked(places: Ranks) -> Ranks:
+    """Number what is not -1 in ``places``, in place, and return where the numbers stand, ascending."""
+    count = 0
+    for i in range(places.size):
+        if places[i] >= 0:
+            places[i] = count
+            count += 1
+    marked = np.empty(count, np.int32)
+    for i in range(places.size):
+        if places[i] >= 0:
+            marked[places[i]] = i
+    return marked
+
+
+@compiled
+def count_entries(offsets: Ints, columns: Ranks, split: Ranks, places: Ranks, indptr: Ints) -> None:
+    """Add the entries of the ends of a slab to ``indptr[place of the middle + 1]``."""
+    for i in range(offsets.size - 1):
+        for at in range(offsets[i] + split[i], offsets[i + 1]):
+            indptr[places[columns[at]] + 1] += 1
+
+
+@compiled
+def fill_ends(
+    place: int,
+    offsets: Ints,
+    columns: Ranks,
+    edges: Ints,
+    split: Ranks,
+    places: Ranks,
+    cursor: Ints,
+    ends: Ranks,
+    end_edges: Ints,
+) -> int:
+    """Write the entries of the ends of a slab into the rows of their middles; return the place after the last end.
+
+    Parameters
+    ----------
+    place : int
+        Place in the block of the first end of the slab; rows without entries of an end are none.
+    offsets, columns, edges, split : ndarray
+        The slab, as above.
+    places : ndarray of int32, shape (n_other,)
+        Place of each middle in the block.
+    cursor : ndarray of int64, shape (n_middles,)
+        Where the next entry of each middle goes; updated.
+    ends, end_edges : ndarray of int32 and int64, shape (n_entries,), and (n_entries,) or (0,)
+        Written.
+    """
+    with_edges = end_edges.size > 0
+    for i in range(offsets.size - 1):
+        begin = offsets[i] + split[i]
+        if begin == offsets[i + 1]:
+            continue
+        for at in range(begin, offsets[i + 1]):
+            middle = places[columns[at]]
+            to = cursor[middle]
+            cursor[middle] = to + 1
+            ends[to] = place
+            if with_edges:
+                end_edges[to] = edges[at]
+        place += 1
+    return place
+
+
+@compiled
+def renumber(values: Ranks, places: Ranks) -> None:
+    """Replace each value by its place, in place."""
+    for i in range(values.size):
+        values[i] = places[values[i]]
+
+
+@compiled
+def gather_ends(
+    offsets: Ints,
+    columns: Ranks,
+    edges: Ints,
+    split: Ranks,
+    rows: Ints,
+    last_start: int,
+    lengths: Ints,
+    ends: Ranks,
+    end_edges: Ints,
+) -> int:
+    """Copy the ends of some middles of a slab that precede the last start; return how many they are.
+
+    Parameters
+    ----------
+    offsets, columns, edges : ndarray
+        A slab of rows of middles.
+    split : ndarray of int32, shape (n_rows,)
+        Of the rows of the slab.
+    rows : ndarray of int64, shape (n_wanted,)
+        Rows of the slab to take.
+    last_start : int
+        Rank of the last start: ends at or after it are left out.
+    lengths : ndarray of int64, shape (n_wanted,)
+        Written: the entries taken from each row.
+    ends, end_edges : ndarray of int32 and int64, at least as long as the slab; ``end_edges`` may be (0,)
+        Written from the beginning: ranks of the ends, and their edge ids.
+    """
+    with_edges = end_edges.size > 0
+    to = 0
+    for i in range(rows.size):
+        begin = offsets[rows[i]]
+        lengths[i] = split[rows[i]]
+        for at in range(begin, begin + split[rows[i]]):
+            if columns[at] >= last_start:
+                lengths[i] = at - begin
+                break
+            ends[to] = columns[at]
+            if with_edges:
+                end_edges[to] = edges[at]
+            to += 1
+    return to

@@ -1,0 +1,295 @@
+"""Blocks of starts and ends of wedges, read out of the rows of a graph on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.cpu.wedge_blocks import (
+    NO_END,
+    count_entries,
+    fill_ends,
+    fill_starts,
+    find_first_ends,
+    gather_ends,
+    mark_middles,
+    number_marked,
+    renumber,
+)
+from papilio.partitioning.disk_rows import DiskRows
+from papilio.parts import EndBlock, Layer, StartBlock
+
+__all__ = [
+    "LayerRows",
+    "LayerSurvey",
+    "Slab",
+    "build_closure",
+    "build_ends",
+    "build_starts",
+    "distinct_ranks",
+    "read_slab",
+    "rows_of_layer",
+    "split_slabs",
+    "survey_layer",
+]
+
+_NO_EDGES = np.empty(0, np.int64)
+
+_GAP_ENTRIES = 16_384
+"""Rows of middles that are not wanted are read along where they are fewer than this: 64 KiB, about what one more
+read costs."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerRows:
+    """The rows of a graph on disk, seen from the layer of the starts and ends.
+
+    Attributes
+    ----------
+    layer : {"u", "v"}
+        Layer of the starts and ends; their middles are of the other one.
+    order, other_order : ndarray of int32, host
+        Id in the whole graph by rank, of this layer and of the other.
+    indptr, other_indptr : ndarray of int64, host
+        Offsets of the rows.
+    split, other_split : ndarray of int32, host
+        Entries of each row that precede its vertex in the total order.
+    work : ndarray of int64, host
+        Wedges that start at each vertex of this layer.
+    read, read_edges, read_other, read_other_edges : callable
+        ``(first, last)`` -> the entries of rows [first, last): ranks, or edge ids.
+    """
+
+    layer: Layer
+    order: NDArray[np.int32]
+    other_order: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    other_indptr: NDArray[np.int64]
+    split: NDArray[np.int32]
+    other_split: NDArray[np.int32]
+    work: NDArray[np.int64]
+    read: Callable[[int, int], NDArray[np.int32]]
+    read_edges: Callable[[int, int], NDArray[np.int64]]
+    read_other: Callable[[int, int], NDArray[np.int32]]
+    read_other_edges: Callable[[int, int], NDArray[np.int64]]
+
+    @property
+    def n_rows(self) -> int:
+        """Vertices of this layer."""
+        return int(self.order.size)
+
+    @property
+    def n_other(self) -> int:
+        """Vertices of the other layer."""
+        return int(self.other_order.size)
+
+    def end_entries(self, first: int, stop: int) -> NDArray[np.int64]:
+        """Return the number of middles of which each vertex of ranks [first, stop) is an end."""
+        return np.diff(self.indptr[first : stop + 1]) - self.split[first:stop]
+
+
+def rows_of_layer(rows: DiskRows, layer: Layer) -> LayerRows:
+    """See the rows from one layer."""
+    u = (rows.order_u, rows.indptr_u, rows.split_u, rows.read_u, rows.edges_u)
+    v = (rows.order_v, rows.indptr_v, rows.split_v, rows.read_v, rows.edges_v)
+    own, other = (u, v) if layer == "u" else (v, u)
+    work = rows.work_u if layer == "u" else rows.work_v
+    return LayerRows(
+        layer, own[0], other[0], own[1], other[1], own[2], other[2], work, own[3], own[4], other[3], other[4]
+    )
+
+
+class Slab(NamedTuple):
+    """Consecutive rows: the first one's rank, their offsets, entries, edge ids (or none) and splits."""
+
+    first: int
+    offsets: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    edges: NDArray[np.int64]
+    split: NDArray[np.int32]
+
+
+def split_slabs(
+    indptr: NDArray[np.int64], first: int, stop: int, max_entries: int
+) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows that tile [first, stop), each of at most so many entries, or of one row."""
+    while first < stop:
+        last = int(np.searchsorted(indptr, indptr[first] + max_entries, side="right")) - 1
+        last = min(max(last, first + 1), stop)
+        yield first, last
+        first = last
+
+
+def read_slab(rows: LayerRows, first: int, stop: int, *, with_edges: bool = False) -> Slab:
+    """Read the rows [first, stop) of the layer."""
+    edges = rows.read_edges(first, stop) if with_edges else _NO_EDGES
+    offsets = rows.indptr[first : stop + 1] - rows.indptr[first]
+    return Slab(first, offsets, rows.read(first, stop), edges, rows.split[first:stop])
+
+
+@dataclass(frozen=True, eq=False)
+class LayerSurvey:
+    """What one pass over the rows of a layer tells.
+
+    Attributes
+    ----------
+    first_end : ndarray of int32, shape (n_other,)
+        First end of each middle; ``NO_END`` where it has none.
+    useful : ndarray of int32, shape (n_rows,)
+        Middles of each start that have an end before it.
+    starts : ndarray of int32, shape (n_starts,)
+        Ranks of the starts that can have butterflies: with at least two such middles.
+    """
+
+    first_end: NDArray[np.int32]
+    useful: NDArray[np.int32]
+    starts: NDArray[np.int32]
+
+    @property
+    def n_middles(self) -> int:
+        """Middles that have an end."""
+        return int(np.count_nonzero(self.first_end != NO_END))
+
+
+def survey_layer(rows: LayerRows, slab_entries: int) -> LayerSurvey:
+    """Find the starts, their useful middles, and the first end of every middle; one pass over the rows."""
+    first_end = np.full(rows.n_other, NO_END, np.int32)
+    useful = np.zeros(rows.n_rows, np.int32)
+    for first, stop in split_slabs(rows.indptr, 0, rows.n_rows, slab_entries):
+        slab = read_slab(rows, first, stop)
+        find_first_ends(first, slab.offsets, slab.columns, slab.split, first_end, useful[first:stop])
+    return LayerSurvey(first_end, useful, np.flatnonzero(useful >= 2).astype(np.int32))
+
+
+def build_starts(
+    rows: LayerRows, survey: LayerSurvey, starts: NDArray[np.int32], slab_entries: int, *, with_edges: bool
+) -> StartBlock:
+    """Read the block of some starts.
+
+    Parameters
+    ----------
+    rows, survey
+        The layer.
+    starts : ndarray of int32, shape (n,)
+        Ranks, ascending, each one of ``survey.starts``.
+    slab_entries : int
+        Entries that are read at a time, where no row has more.
+    with_edges : bool
+        Whether to keep edge ids.
+    """
+    indptr = np.zeros(starts.size + 1, np.int64)
+    np.cumsum(survey.useful[starts], out=indptr[1:])
+    middles = np.empty(int(indptr[-1]), np.int32)
+    edges = np.empty(middles.size if with_edges else 0, np.int64)
+    for first, stop in _runs(starts, rows.indptr, slab_entries):
+        slab = read_slab(rows, first, stop, with_edges=with_edges)
+        low, high = np.searchsorted(starts, (first, stop))
+        fill_starts(
+            starts[low:high].astype(np.int64) - first,
+            starts[low:high],
+            slab.offsets,
+            slab.columns,
+            slab.edges,
+            survey.first_end,
+            indptr[low : high + 1],
+            middles,
+            edges,
+        )
+    return StartBlock(rows.layer, starts, rows.order[starts], rows.work[starts], indptr, middles, edges)
+
+
+def _runs(
+    wanted: NDArray[np.int32], indptr: NDArray[np.int64], slab_entries: int
+) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows that hold all wanted ones, without long stretches of others."""
+    if not wanted.size:
+        return
+    gaps = indptr[wanted[1:]] - indptr[wanted[:-1].astype(np.int64) + 1]
+    breaks = np.flatnonzero(gaps > _GAP_ENTRIES) + 1
+    for low, high in zip([0, *breaks.tolist()], [*breaks.tolist(), wanted.size], strict=True):
+        yield from split_slabs(indptr, int(wanted[low]), int(wanted[high - 1]) + 1, slab_entries)
+
+
+def build_ends(rows: LayerRows, first: int, stop: int, slab_entries: int, *, with_edges: bool) -> EndBlock:
+    """Read the block of the ends of ranks [first, stop); their rows are read twice where they are many."""
+    slabs = list(split_slabs(rows.indptr, first, stop, slab_entries))
+    kept = [read_slab(rows, *slabs[0], with_edges=with_edges)] if len(slabs) == 1 else None
+
+    def each(edges: bool) -> Iterator[Slab]:
+        return iter(kept) if kept else (read_slab(rows, *slab, with_edges=edges) for slab in slabs)
+
+    rank = (first + np.flatnonzero(rows.end_entries(first, stop))).astype(np.int32)
+    places = np.full(rows.n_other, -1, np.int32)
+    for slab in each(False):
+        mark_middles(slab.offsets, slab.columns, slab.split, places)
+    middles = number_marked(places)
+    indptr = np.zeros(middles.size + 1, np.int64)
+    for slab in each(False):
+        count_entries(slab.offsets, slab.columns, slab.split, places, indptr)
+    np.cumsum(indptr, out=indptr)
+    ends = np.empty(int(indptr[-1]), np.int32)
+    edges = np.empty(ends.size if with_edges else 0, np.int64)
+    cursor = indptr[:-1].copy()
+    place = 0
+    for slab in each(with_edges):
+        place = fill_ends(
+            place, slab.offsets, slab.columns, slab.edges, slab.split, places, cursor, ends, edges
+        )
+    return EndBlock(
+        rows.layer, rank, rows.order[rank], middles, rows.other_order[middles], indptr, ends, edges
+    )
+
+
+def build_closure(rows: LayerRows, starts: StartBlock, slab_entries: int) -> EndBlock:
+    """Read the block of all ends that precede the last of some starts, next to a middle of any."""
+    with_edges = starts.edges.size > 0
+    last_start = int(starts.rank[-1])
+    middles = distinct_ranks(starts.middles, rows.n_other)[0]
+    indptr = np.zeros(middles.size + 1, np.int64)
+    ends: list[NDArray[np.int32]] = []
+    edges: list[NDArray[np.int64]] = []
+    for first, stop in _runs(middles, rows.other_indptr, slab_entries):
+        columns = rows.read_other(first, stop)
+        ids = rows.read_other_edges(first, stop) if with_edges else _NO_EDGES
+        low, high = np.searchsorted(middles, (first, stop))
+        kept = np.empty(columns.size, np.int32)
+        kept_edges = np.empty(ids.size, np.int64)
+        n_kept = gather_ends(
+            rows.other_indptr[first : stop + 1] - rows.other_indptr[first],
+            columns,
+            ids,
+            rows.other_split[first:stop],
+            middles[low:high].astype(np.int64) - first,
+            last_start,
+            indptr[low + 1 : high + 1],
+            kept,
+            kept_edges,
+        )
+        ends.append(kept[:n_kept].copy())
+        edges.append(kept_edges[:n_kept].copy())
+    np.cumsum(indptr, out=indptr)
+    places = np.concatenate(ends)
+    ends.clear()
+    rank, number = distinct_ranks(places, rows.n_rows)
+    renumber(places, number)
+    return EndBlock(
+        rows.layer,
+        rank,
+        rows.order[rank],
+        middles,
+        rows.other_order[middles],
+        indptr,
+        places,
+        np.concatenate(edges) if with_edges else _NO_EDGES,
+    )
+
+
+def distinct_ranks(ranks: NDArray[np.int32], n_ranks: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the distinct ranks, ascending, and the place of each among them (-1 for any other)."""
+    places = np.full(n_ranks, -1, np.int32)
+    mark_middles(np.array([0, ranks.size]), ranks, np.zeros(1, np.int32), places)
+    return number_marked(places), places

@@ -1,0 +1,306 @@
+"""The grid of pair blocks of one layer: how much of a part goes to its ends, and how much to its starts.
+
+A pair of a start block and an end block is a part; pairs follow each other by end block, so that a worker keeps the
+ends and moves the starts. Every end block costs one round of the starts after it: the larger the ends, the fewer
+bytes move. Several shapes within the budget are filled with the real blocks, and the one that moves least is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError
+from papilio.kernels.cpu.wedge_blocks import grow_end_blocks
+from papilio.partitioning.wedge_blocks import LayerRows, LayerSurvey, read_slab, split_slabs
+from papilio.parts import PartBytes
+
+__all__ = ["PART_OVERHEAD_BYTES", "BlockBytes", "Grid", "GridBudget", "choose_grid", "raw_bytes", "tighten"]
+
+PART_OVERHEAD_BYTES = 8 << 20
+"""What a part costs besides its bytes, in bytes: to hand it out and set it up takes about 3 ms, in which a disk gives
+as much."""
+
+_START_SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
+"""Shares of the room of a part that start blocks are tried with, besides those that follow from the graph."""
+
+
+@dataclass(frozen=True)
+class BlockBytes:
+    """What blocks take as they are stored and moved, in bytes.
+
+    Attributes
+    ----------
+    start, start_entry : int
+        For a start and for each of its middles.
+    end, middle, end_entry : int
+        For an end, a middle, and an entry of both.
+    """
+
+    start: int
+    start_entry: int
+    end: int
+    middle: int
+    end_entry: int
+
+    def of_starts(self, starts: NDArray[np.int64], entries: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bytes of start blocks with so many starts and entries."""
+        return self.start * starts + self.start_entry * entries + 8
+
+    def of_ends(
+        self, ends: NDArray[np.int64], middles: NDArray[np.int64], entries: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the bytes of end blocks with so many ends, middles and entries."""
+        return self.end * ends + self.middle * middles + self.end_entry * entries + 8
+
+
+def raw_bytes(per: str) -> BlockBytes:
+    """Return the bytes of the arrays of :class:`StartBlock` and :class:`EndBlock`."""
+    entry = 12 if per == "edge" else 4
+    return BlockBytes(24, entry, 8, 16, entry)
+
+
+def tighten(part: PartBytes, limit_bytes: int, sizes: BlockBytes, block_bytes: int) -> PartBytes:
+    """Return what a part takes so that one within ``limit_bytes`` is also within ``block_bytes`` as stored.
+
+    Of the two limits the one that a start, end or entry takes more of counts, which is a little above both.
+    """
+    scale = (limit_bytes - part.fixed) / block_bytes
+    return PartBytes(
+        part.fixed,
+        max(part.root, scale * sizes.start),
+        max(part.root_entry, scale * sizes.start_entry),
+        max(part.vertex, scale * sizes.middle),
+        max(part.entry, scale * sizes.end_entry),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Blocks of one layer and their pairs.
+
+    Attributes
+    ----------
+    start_cuts : ndarray of int64, shape (n_start_blocks + 1,)
+        Start block i holds ``survey.starts[start_cuts[i]:start_cuts[i + 1]]``.
+    last_start : ndarray of int64, shape (n_start_blocks,)
+        Rank of the last start of each block.
+    start_entries : ndarray of int64, shape (n_start_blocks,)
+    first_end, ends, middles, end_entries : ndarray of int64, shape (n_end_blocks,)
+        Rank of the first end of each block, and how many ends, middles and entries it has.
+    sizes : BlockBytes
+        What all these take.
+    """
+
+    start_cuts: NDArray[np.int64]
+    last_start: NDArray[np.int64]
+    start_entries: NDArray[np.int64]
+    first_end: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    middles: NDArray[np.int64]
+    end_entries: NDArray[np.int64]
+    sizes: BlockBytes
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Starts of each start block."""
+        return np.diff(self.start_cuts)
+
+    @property
+    def first_partner(self) -> NDArray[np.int64]:
+        """For each end block the first start block with a start after an end of it; all later ones have some too."""
+        return np.searchsorted(self.last_start, self.first_end, side="right")
+
+    @property
+    def n_parts(self) -> int:
+        """Pairs that can have wedges."""
+        return int((self.last_start.size - self.first_partner).sum())
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield (start block, end block), those of one end block after each other."""
+        for j, first in enumerate(self.first_partner.tolist()):
+            for i in range(first, self.last_start.size):
+                yield i, j
+
+    @property
+    def start_bytes(self) -> NDArray[np.int64]:
+        """Bytes of each start block."""
+        return self.sizes.of_starts(self.starts, self.start_entries)
+
+    @property
+    def end_bytes(self) -> NDArray[np.int64]:
+        """Bytes of each end block."""
+        return self.sizes.of_ends(self.ends, self.middles, self.end_entries)
+
+    @property
+    def used_ends(self) -> int:
+        """End blocks, the first ones, that are in a pair."""
+        return int(np.searchsorted(self.first_partner, self.last_start.size))
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all blocks that are in a pair, each once."""
+        return int(self.start_bytes.sum()) + int(self.end_bytes[: self.used_ends].sum())
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that one worker moves: every end block once, and for each the start blocks that it meets."""
+        from_block = np.concatenate((np.cumsum(self.start_bytes[::-1])[::-1], [0]))
+        return int(self.end_bytes[: self.used_ends].sum() + from_block[self.first_partner].sum())
+
+    @property
+    def cost_bytes(self) -> int:
+        """Bytes moved, and what the parts cost besides."""
+        return self.moved_bytes + PART_OVERHEAD_BYTES * self.n_parts
+
+
+@dataclass(frozen=True)
+class GridBudget:
+    """What blocks and their pairs may take.
+
+    Attributes
+    ----------
+    part_bytes : PartBytes
+    limit_bytes : int
+        What a part takes and may take.
+    sizes : BlockBytes
+        What is stored and moved.
+    block_bytes : int
+        Most bytes of the blocks of a part as stored: what the cutter can hold.
+    slab_entries : int
+        Entries that are read at a time, where no row has more.
+    n_shapes : int
+        Most shapes to try, at least 1; each takes 4 bytes per vertex of the other layer.
+    """
+
+    part_bytes: PartBytes
+    limit_bytes: int
+    sizes: BlockBytes
+    block_bytes: int
+    slab_entries: int
+    n_shapes: int
+
+    @property
+    def room_bytes(self) -> int:
+        """Bytes for the blocks of a part; one is kept back for rounding."""
+        return self.limit_bytes - self.part_bytes.fixed - 1
+
+
+def choose_grid(rows: LayerRows, survey: LayerSurvey, budget: GridBudget, pool: Executor) -> Grid:
+    """Find the shape of the blocks that moves least bytes; shapes are filled in the threads of ``pool``.
+
+    Raises
+    ------
+    CapacityError
+        When the largest start and the largest end do not fit together; names them and the least budget.
+    """
+    if not survey.starts.size:
+        none = np.zeros(0, np.int64)
+        return Grid(np.zeros(1, np.int64), none, none, none, none, none, none, budget.sizes)
+    _require_room(rows, survey, _LayerCosts.of(rows, survey, budget.part_bytes), budget)
+    part = tighten(budget.part_bytes, budget.limit_bytes, budget.sizes, budget.block_bytes)
+    costs = _LayerCosts.of(rows, survey, part)
+    if costs.least > budget.room_bytes:
+        raise CapacityError(
+            f"the cutter has {budget.block_bytes:,} bytes of host memory for the blocks of a part, and the largest "
+            f"rows of layer {rows.layer.upper()} take more: raise the host memory"
+        )
+    shares = costs.start_shares(budget.room_bytes, budget.n_shapes)
+    return min(_fill(rows, survey, part, costs, budget, shares, pool), key=lambda grid: grid.cost_bytes)
+
+
+@dataclass(frozen=True, eq=False)
+class _LayerCosts:
+    """What every start and end takes of a part, in bytes: ``starts`` by place in ``survey.starts``, ends by rank."""
+
+    starts: NDArray[np.float64]
+    ends: NDArray[np.float64]
+    all_ends: float
+
+    @classmethod
+    def of(cls, rows: LayerRows, survey: LayerSurvey, part: PartBytes) -> _LayerCosts:
+        entries = rows.end_entries(0, rows.n_rows)
+        all_vertices = int(np.count_nonzero(entries)) + survey.n_middles
+        return cls(
+            part.root + part.root_entry * survey.useful[survey.starts],
+            np.where(entries > 0, part.vertex * (1 + entries) + part.entry * entries, 0.0),
+            part.vertex * all_vertices + part.entry * int(entries.sum()),
+        )
+
+    @property
+    def least(self) -> float:
+        """Bytes of the largest start and the largest end."""
+        return float(self.starts.max() + self.ends.max())
+
+    def start_shares(self, room: float, n_shapes: int) -> list[float]:
+        """Return the bytes that start blocks may take, largest first; the ends get the rest."""
+        least = max(float(self.starts.max()), 1.0)
+        if self.all_ends + least <= room:
+            return [room - self.all_ends]
+        wanted = [float(self.starts.sum()), *(share * room for share in _START_SHARES), least]
+        most = room - max(float(self.ends.max()), 1.0)
+        return sorted({min(max(share, least), most) for share in wanted}, reverse=True)[-n_shapes:]
+
+
+def _require_room(rows: LayerRows, survey: LayerSurvey, costs: _LayerCosts, budget: GridBudget) -> None:
+    """Refuse a budget that the largest start and the largest end pass."""
+    start, end = int(survey.starts[np.argmax(costs.starts)]), int(np.argmax(costs.ends))
+    n_start, n_end = int(survey.useful[start]), int(rows.end_entries(end, end + 1)[0])
+    needed = budget.part_bytes.fixed + math.ceil(costs.least) + 1
+    layer = rows.layer.upper()
+    if needed > budget.limit_bytes:
+        raise CapacityError(
+            f"a part may take {budget.limit_bytes:,} bytes; vertex {rows.order[start]} of layer {layer}, a start with "
+            f"{n_start:,} middles, and vertex {rows.order[end]}, an end of {n_end:,}, take {needed:,} as a part: give "
+            "parts at least that much"
+        )
+
+
+def _fill(
+    rows: LayerRows,
+    survey: LayerSurvey,
+    part: PartBytes,
+    costs: _LayerCosts,
+    budget: GridBudget,
+    shares: list[float],
+    pool: Executor,
+) -> list[Grid]:
+    """Fill start blocks of each share of the room, and end blocks with the rest: one pass over the rows for all."""
+    limits = [(part.vertex, part.entry, budget.room_bytes - share) for share in shares]
+    stamps = [np.full(rows.n_other, -1, np.int32) for _ in shares]
+    states = [np.zeros(5, np.int64) for _ in shares]
+    closed: list[list[NDArray[np.int64]]] = [[] for _ in shares]
+    for first, stop in split_slabs(rows.indptr, 0, rows.n_rows, budget.slab_entries):
+        slab = read_slab(rows, first, stop)
+        args = (first, slab.offsets, slab.columns, slab.split)
+        tasks = [
+            pool.submit(grow_end_blocks, *args, *limit, stamp, state)
+            for limit, stamp, state in zip(limits, stamps, states, strict=True)
+        ]
+        for blocks, task in zip(closed, tasks, strict=True):
+            blocks.append(task.result())
+    entries = survey.useful[survey.starts].astype(np.int64)
+    grids = []
+    for share, blocks, state in zip(shares, closed, states, strict=True):
+        cuts = _cut(costs.starts, share)
+        last = survey.starts[cuts[1:] - 1].astype(np.int64)
+        ends = np.concatenate([*blocks, state[None, 1:]]).T
+        grids.append(
+            Grid(cuts, last, np.add.reduceat(entries, cuts[:-1]), *np.ascontiguousarray(ends), budget.sizes)
+        )
+    return grids
+
+
+def _cut(taken: NDArray[np.float64], limit: float) -> NDArray[np.int64]:
+    """Cut a row of things into blocks that take at most ``limit``, each as long as can be; no thing takes more."""
+    before = np.concatenate(([0.0], np.cumsum(taken)))
+    cuts = [0]
+    while cuts[-1] < taken.size:
+        last = int(np.searchsorted(before, before[cuts[-1]] + limit, side="right")) - 1
+        cuts.append(max(last, cuts[-1] + 1))
+    return np.array(cuts, np.int64)

@@ -1,0 +1,244 @@
+"""Starts of one layer in groups with closures of their own: bcpar, and its baselines hash and metis.
+
+The closure of a group is every end that precedes one of its starts next to one of its middles. Starts are grouped
+chunk by chunk, a chunk being starts of consecutive ranks whose rows fit host memory. A middle costs a group what it
+has of ends before the last start of the chunk, so that chunks of hubs, which come first, have small closures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError
+from papilio.kernels.cpu.wedge_blocks import add_ends, renumber
+from papilio.partitioning.growth import closure_cost, growth_bytes, root_costs
+from papilio.partitioning.wedge_blocks import (
+    LayerRows,
+    LayerSurvey,
+    build_starts,
+    distinct_ranks,
+    read_slab,
+    split_slabs,
+)
+from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES, BlockBytes, tighten
+from papilio.parts import PartBytes
+
+__all__ = ["GroupBudget", "Grouper", "Groups", "group_starts"]
+
+CHUNKS_AT_ONCE = 4
+"""Chunks that share the memory. Fixed, because the groups depend on the size of a chunk: a machine with more threads
+must find the same groups."""
+
+
+class Grouper(Protocol):
+    """A function of :mod:`papilio.partitioning.growth`."""
+
+    def __call__(
+        self,
+        indptr: NDArray[np.int64],
+        columns: NDArray[np.int32],
+        column_bytes: NDArray[np.int64],
+        root_bytes: NDArray[np.int64],
+        limit_bytes: int,
+    ) -> NDArray[np.int32]:
+        """Return the group of each root."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Starts of a layer by group.
+
+    Attributes
+    ----------
+    starts : ndarray of int32, shape (n_starts,)
+        Ranks: those of the first group, ascending, then those of the next, and so on.
+    cuts : ndarray of int64, shape (n_groups + 1,)
+        Where each group begins.
+    nbytes : ndarray of int64, shape (n_groups,)
+        Bytes of the blocks of each group as stored, at most.
+    complete : bool
+        Whether all starts have a group.
+    """
+
+    starts: NDArray[np.int32]
+    cuts: NDArray[np.int64]
+    nbytes: NDArray[np.int64]
+    complete: bool
+
+    @property
+    def n_parts(self) -> int:
+        """Number of groups."""
+        return int(self.nbytes.size)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes of all blocks, at most: each is moved once."""
+        return int(self.nbytes.sum())
+
+    @property
+    def cost_bytes(self) -> int:
+        """Bytes moved, and what the parts cost besides."""
+        return self.moved_bytes + PART_OVERHEAD_BYTES * self.n_parts
+
+
+class _Chunk(NamedTuple):
+    """Rows of starts by numbers of their own for the middles, and the ends of each middle so far."""
+
+    starts: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    n_ends: NDArray[np.int64]
+    distinct_ends: int
+
+
+@dataclass(frozen=True)
+class GroupBudget:
+    """What groups may take.
+
+    Attributes
+    ----------
+    part_bytes : PartBytes
+    limit_bytes : int
+        What a part takes and may take.
+    sizes : BlockBytes
+        What is stored and moved.
+    host_bytes : int
+        Host memory for all chunks at work.
+    block_bytes : int
+        Most bytes of the two blocks of a group as stored: what the cutter can hold.
+    slab_entries : int
+        Entries that are read at a time, where no row has more.
+    most_bytes : int, optional
+        Give up as soon as the groups cost more than this.
+    """
+
+    part_bytes: PartBytes
+    limit_bytes: int
+    sizes: BlockBytes
+    host_bytes: int
+    block_bytes: int
+    slab_entries: int
+    most_bytes: int | None = None
+
+
+def group_starts(
+    rows: LayerRows, survey: LayerSurvey, grouper: Grouper, budget: GroupBudget, pool: Executor
+) -> Groups:
+    """Group the starts of a layer; incomplete when the groups would cost more than ``budget.most_bytes``.
+
+    Raises
+    ------
+    CapacityError
+        When a start with its closure does not fit a part, naming it; or a chunk of one start the host memory.
+    """
+    starts, counts, nbytes = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    running: deque[tuple[NDArray[np.int32], Future[tuple[NDArray[np.int32], NDArray[np.int64]]]]] = deque()
+    cost = 0
+
+    def take() -> int:
+        members, future = running.popleft()
+        groups, found = future.result()
+        starts.append(members[np.argsort(groups, kind="stable")])
+        counts.append(np.bincount(groups, minlength=found.size))
+        nbytes.append(found)
+        return int(found.sum()) + PART_OVERHEAD_BYTES * found.size
+
+    for chunk in _read_chunks(rows, survey, budget):
+        if len(running) == CHUNKS_AT_ONCE - 1:
+            cost += take()
+        running.append((chunk.starts, pool.submit(_group_chunk, rows, chunk, grouper, budget)))
+        if budget.most_bytes is not None and cost > budget.most_bytes:
+            break
+    while running:
+        cost += take()
+    complete = budget.most_bytes is None or cost <= budget.most_bytes
+    cuts = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
+    return Groups(np.concatenate(starts), cuts, np.concatenate(nbytes), complete)
+
+
+def _read_chunks(rows: LayerRows, survey: LayerSurvey, budget: GroupBudget) -> Iterator[_Chunk]:
+    """Yield chunks of starts in rising order of rank, each within its share of the memory."""
+    n_ends = np.zeros(rows.n_other, np.int32)
+    distinct, done = 0, 0
+    for low, high in _chunk_bounds(rows, survey, budget):
+        starts = survey.starts[low:high]
+        stop = int(starts[-1])
+        for slab_rows in split_slabs(rows.indptr, done, stop, budget.slab_entries):
+            slab = read_slab(rows, *slab_rows)
+            add_ends(slab.offsets, slab.columns, slab.split, n_ends)
+        distinct += int(np.count_nonzero(rows.end_entries(done, stop)))
+        done = stop
+        block = build_starts(rows, survey, starts, budget.slab_entries, with_edges=False)
+        middles, numbers = distinct_ranks(block.middles, rows.n_other)
+        renumber(block.middles, numbers)
+        yield _Chunk(starts, block.indptr, block.middles, n_ends[middles].astype(np.int64), distinct)
+
+
+def _chunk_bounds(rows: LayerRows, survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[int, int]]:
+    """Yield ranges of ``survey.starts``: of one chunk each."""
+    share = budget.host_bytes // CHUNKS_AT_ONCE
+    per_start, per_entry = growth_bytes(1, 0, 0) + 32, growth_bytes(0, 0, 1) + 8
+    columns = growth_bytes(0, survey.n_middles, 0)
+    if columns <= share // 2:
+        share -= columns
+    else:
+        per_entry += growth_bytes(0, 1, 0)
+    used = np.concatenate(
+        ([0], np.cumsum(per_start + per_entry * survey.useful[survey.starts].astype(np.int64)))
+    )
+    low = 0
+    while low < survey.starts.size:
+        high = int(np.searchsorted(used, used[low] + share, side="right")) - 1
+        if high == low:
+            needed = CHUNKS_AT_ONCE * int(used[low + 1] - used[low])
+            raise CapacityError(
+                f"grouping the starts may take {budget.host_bytes:,} bytes of host memory; vertex "
+                f"{rows.order[survey.starts[low]]} of layer {rows.layer.upper()} alone needs {needed:,}: raise the "
+                "host memory, or use pair_blocks"
+            )
+        yield low, high
+        low = high
+
+
+def _group_chunk(
+    rows: LayerRows, chunk: _Chunk, grouper: Grouper, budget: GroupBudget
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the group of each start of a chunk, and the bytes of the blocks of each group, at most."""
+    sizes = budget.sizes
+    part = tighten(budget.part_bytes, budget.limit_bytes, sizes, budget.block_bytes)
+    room = budget.limit_bytes - part.fixed - 1
+    lengths = np.diff(chunk.indptr)
+    root_bytes = np.ceil(part.root + part.root_entry * lengths).astype(np.int64)
+    # Either an end for every entry, or all ends of the chunk, which are kept back from the room.
+    all_ends = math.ceil(part.vertex * chunk.distinct_ends)
+    choices = []
+    for kept_back, per_end in ((0, part.entry + part.vertex), (all_ends, part.entry)):
+        column_bytes = np.ceil(part.vertex + per_end * chunk.n_ends).astype(np.int64)
+        alone = root_costs(chunk.indptr, chunk.columns, column_bytes, root_bytes)
+        worst = int(np.argmax(alone))
+        choices.append((kept_back + int(alone[worst]), kept_back, worst, column_bytes))
+    fitting = [choice for choice in choices if choice[0] <= room and choice[1] <= room // 4]
+    needed, kept_back, worst, column_bytes = (
+        fitting[-1] if fitting else min(choices, key=lambda each: each[0])
+    )
+    if needed > room:
+        raise CapacityError(
+            f"a part may take {budget.limit_bytes:,} bytes; vertex {rows.order[chunk.starts[worst]]} of layer "
+            f"{rows.layer.upper()} with its closure needs up to {needed + part.fixed + 1:,} (with "
+            f"{budget.block_bytes:,} bytes of host memory for cutting it): give parts more memory, or use pair_blocks"
+        )
+    groups = grouper(chunk.indptr, chunk.columns, column_bytes, root_bytes, room - kept_back)
+    stored = sizes.middle + sizes.end_entry * chunk.n_ends
+    costs = closure_cost(
+        chunk.indptr, chunk.columns, stored, sizes.start + sizes.start_entry * lengths, groups
+    )
+    ends = closure_cost(chunk.indptr, chunk.columns, chunk.n_ends, np.zeros_like(lengths), groups).nbytes
+    return groups, costs.nbytes + sizes.end * np.minimum(ends, chunk.distinct_ends) + 16

@@ -1,0 +1,340 @@
+"""Cuts a stored graph into parts of the wedge engine (:class:`~papilio.parts.WedgePart`), out of core, in parallel.
+
+1. The rows of both layers are written to disk, by rank (:mod:`papilio.partitioning.disk_rows`).
+2. A survey of each layer finds the starts, and the middles of each that have an end before it.
+3. A strategy is chosen by what it moves (:mod:`papilio.partitioning.wedge_plan`): pairs of blocks of starts and ends
+   (:mod:`papilio.partitioning.wedge_grid`), or groups of starts with their closures
+   (:mod:`papilio.partitioning.wedge_groups`).
+4. The blocks are built and written, as many at a time as the host memory holds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import UnsupportedError
+from papilio.kernels.cpu.wedges import order_falling
+from papilio.partitioning.cut_request import CutRequest, Progress, report_rows
+from papilio.partitioning.disk_rows import DiskRows, write_disk_rows
+from papilio.partitioning.memory_share import run_within
+from papilio.partitioning.peak_memory import PeakMemory
+from papilio.partitioning.root_ranges import CostTable
+from papilio.partitioning.wedge_blocks import (
+    build_closure,
+    build_ends,
+    build_starts,
+    rows_of_layer,
+    survey_layer,
+)
+from papilio.partitioning.wedge_grid import Grid
+from papilio.partitioning.wedge_groups import Groups
+from papilio.partitioning.wedge_plan import CutPlan, CutterMemory, SurveyedLayer, plan_cut, share_memory
+from papilio.parts import EndBlock, PartSizes, StartBlock
+from papilio.storage.location import local_path
+from papilio.storage.partition_manifest import PartInfo, PartitionManifest
+from papilio.storage.partitions import Partition, PartitionWriter
+from papilio.storage.store import GraphStore
+
+__all__ = ["cut_wedges"]
+
+TABLE_ENTRIES = 512
+"""Most entries of the cost table of a part."""
+
+MANIFEST_ENTRIES = 1 << 20
+"""Most entries of the cost tables of all parts: about 20 MB of manifest."""
+
+ROWS_SHARE, PLAN_SHARE = 0.4, 0.2
+"""Shares of the work, for progress: rows on disk, and the plan; the rest is for blocks."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Starts:
+    """What is kept of a start block that was written."""
+
+    name: str
+    n_starts: int
+    n_entries: int
+    nbytes: int
+    table: CostTable
+
+    @classmethod
+    def of(cls, name: str, block: StartBlock, max_entries: int) -> _Starts:
+        costs = block.work[order_falling(block.work)]
+        table = CostTable.from_costs(costs, max_entries)
+        return cls(name, int(block.rank.size), int(block.middles.size), block.nbytes, table)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    """What is kept of an end block that was written."""
+
+    name: str
+    n_vertices: int
+    n_entries: int
+    nbytes: int
+
+    @classmethod
+    def of(cls, name: str, block: EndBlock) -> _Ends:
+        vertices = int(block.rank.size) + int(block.middle_rank.size)
+        return cls(name, vertices, int(block.ends.size), block.nbytes)
+
+
+_Written = _Starts | _Ends | tuple[_Starts, _Ends]
+_Job = tuple[int, Callable[[], _Written]]
+
+
+def cut_wedges(
+    store: GraphStore,
+    output: str | os.PathLike[str],
+    request: CutRequest,
+    progress: Progress | None = None,
+) -> Partition:
+    """Cut a stored graph into parts for butterflies.
+
+    Parameters
+    ----------
+    store : GraphStore
+    output : path-like
+        The partition that is written, which must not exist.
+    request : CutRequest
+    progress : callable, optional
+
+    Raises
+    ------
+    UnsupportedError
+        For a unipartite graph.
+    CapacityError
+        When a part that cannot be cut further passes the limit, or the host memory does not do; nothing is written
+        then.
+    StoreError
+        When ``output`` cannot be written.
+    """
+    if store.kind != "bipartite":
+        raise UnsupportedError(f"{store.path} is {store.kind}; butterflies need a bipartite graph")
+    report = progress or (lambda share: None)
+    directory = request.scratch or local_path(output).parent
+    seconds: dict[str, float] = {}
+    began = time.perf_counter()
+    with (
+        PeakMemory() as peak,
+        write_disk_rows(
+            store,
+            directory,
+            request.host_bytes,
+            request.threads,
+            with_edges=request.per == "edge",
+            progress=report_rows(report, ROWS_SHARE),
+        ) as disk,
+    ):
+        seconds["rows"] = time.perf_counter() - began
+        memory = share_memory(disk.n_u, disk.n_v, disk.nbytes, request)
+        with ThreadPoolExecutor(request.threads) as pool:
+            layers = _survey(disk, memory, pool)
+            plan = plan_cut(layers, request, memory, pool)
+        seconds["plan"] = time.perf_counter() - began - sum(seconds.values())
+        report(ROWS_SHARE + PLAN_SHARE)
+        with PartitionWriter(output) as writer:
+            parts = _write_parts(writer, layers, plan, request, memory, report)
+            seconds["parts"] = time.perf_counter() - began - sum(seconds.values())
+            writer.finish(_manifest(store, request, plan, parts, seconds, peak.grown_bytes))
+    report(1.0)
+    return writer.partition
+
+
+def _survey(disk: DiskRows, memory: CutterMemory, pool: ThreadPoolExecutor) -> tuple[SurveyedLayer, ...]:
+    rows = [rows_of_layer(disk, layer) for layer in ("u", "v")]
+    surveys = pool.map(lambda each: survey_layer(each, memory.slab_entries), rows)
+    return tuple(SurveyedLayer(*both) for both in zip(rows, surveys, strict=True))
+
+
+def _manifest(
+    store: GraphStore,
+    request: CutRequest,
+    plan: CutPlan,
+    parts: tuple[PartInfo, ...],
+    seconds: dict[str, float],
+    peak_bytes: int,
+) -> PartitionManifest:
+    return PartitionManifest(
+        graph_hash=store.hash,
+        n_u=store.n_u,
+        n_v=store.n_v,
+        n_edges=store.n_edges,
+        family="wedges",
+        strategy=plan.strategy,
+        reason=plan.reason,
+        layer=None,
+        least_p=2,
+        least_q=2,
+        per=request.per,
+        part_bytes_limit=request.limit_bytes,
+        parts=parts,
+        decisions=(*plan.decisions, _tell_parts(parts, request)),
+        seconds=seconds,
+        peak_bytes=peak_bytes,
+    )
+
+
+def _tell_parts(parts: tuple[PartInfo, ...], request: CutRequest) -> tuple[str, str]:
+    """Return how many parts there are, and which is the largest."""
+    if not parts:
+        return "no part", "no two vertices can be in a butterfly"
+    needs = [request.part_bytes.of(part.sizes) for part in parts]
+    worst = max(range(len(parts)), key=needs.__getitem__)
+    return (
+        f"{len(parts):,} parts",
+        f"part {worst} needs most, {needs[worst]:,} of {request.limit_bytes:,} bytes",
+    )
+
+
+def _write_parts(
+    writer: PartitionWriter,
+    layers: tuple[SurveyedLayer, ...],
+    plan: CutPlan,
+    request: CutRequest,
+    memory: CutterMemory,
+    report: Progress,
+) -> tuple[PartInfo, ...]:
+    """Build and write all blocks; return what is known of each part, in order."""
+    entries = min(TABLE_ENTRIES, max(8, MANIFEST_ENTRIES // max(1, sum(cut.n_parts for cut in plan.layers))))
+    cutter = _Cutter(writer, memory, request.per == "edge", entries)
+    jobs = [
+        job
+        for layer, cut in zip(layers, plan.layers, strict=True)
+        for job in (cutter.grid_jobs(layer, cut) if isinstance(cut, Grid) else cutter.group_jobs(layer, cut))
+    ]
+    total, done = sum(needed for needed, _ in jobs), 0
+
+    def count(needed: int) -> None:
+        nonlocal done
+        done += needed
+        report(ROWS_SHARE + PLAN_SHARE + (1 - ROWS_SHARE - PLAN_SHARE) * done / total)
+
+    written = iter(run_within(jobs, memory.room_bytes, request.threads, count))
+    parts: list[PartInfo] = []
+    for layer, cut in zip(layers, plan.layers, strict=True):
+        pairs = _pair_up(layer, cut, written) if isinstance(cut, Grid) else _take_groups(cut, written)
+        for starts, ends, table in pairs:
+            sizes = PartSizes(starts.n_starts, starts.n_entries, ends.n_vertices, ends.n_entries)
+            if not request.fits(sizes):
+                raise AssertionError(
+                    f"{starts.name} with {ends.name} of {sizes} passes {request.limit_bytes} bytes"
+                )
+            parts.append(
+                PartInfo(
+                    index=len(parts),
+                    blocks=(starts.name, ends.name),
+                    layer=layer.rows.layer,
+                    sizes=sizes,
+                    n_items=starts.n_starts,
+                    work=table.total,
+                    table=table.to_json(),
+                    nbytes=starts.nbytes + ends.nbytes,
+                )
+            )
+    return tuple(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cutter:
+    """Builds blocks and writes them.
+
+    Attributes
+    ----------
+    writer : PartitionWriter
+    memory : CutterMemory
+    with_edges : bool
+        Whether to keep edge ids.
+    table_entries : int
+        Most entries of the cost table of a block.
+    """
+
+    writer: PartitionWriter
+    memory: CutterMemory
+    with_edges: bool
+    table_entries: int
+
+    def grid_jobs(self, layer: SurveyedLayer, grid: Grid) -> Iterator[_Job]:
+        """Yield the jobs of the start blocks, then of the end blocks that are in a pair."""
+        for i, nbytes in enumerate(grid.start_bytes.tolist()):
+            members = layer.survey.starts[grid.start_cuts[i] : grid.start_cuts[i + 1]]
+            yield self.memory.of_block(nbytes), partial(self._write_starts, layer, i, members)
+        stops = [*grid.first_end[1:].tolist(), layer.rows.n_rows]
+        for j, nbytes in enumerate(grid.end_bytes[: grid.used_ends].tolist()):
+            job = partial(self._write_ends, layer, j, int(grid.first_end[j]), stops[j])
+            yield self.memory.of_block(nbytes), job
+
+    def group_jobs(self, layer: SurveyedLayer, groups: Groups) -> Iterator[_Job]:
+        """Yield the jobs of the groups."""
+        for i, (low, high) in enumerate(pairwise(groups.cuts.tolist())):
+            job = partial(self._write_group, layer, i, groups.starts[low:high])
+            yield self.memory.of_block(int(groups.nbytes[i])), job
+
+    def _build_starts(self, layer: SurveyedLayer, members: NDArray[np.int32]) -> StartBlock:
+        slab = self.memory.slab_entries
+        return build_starts(layer.rows, layer.survey, members, slab, with_edges=self.with_edges)
+
+    def _write_starts(self, layer: SurveyedLayer, index: int, members: NDArray[np.int32]) -> _Starts:
+        block = self._build_starts(layer, members)
+        name = f"{layer.rows.layer}-starts-{index:06d}"
+        self.writer.write_start_block(name, block)
+        return _Starts.of(name, block, self.table_entries)
+
+    def _write_ends(self, layer: SurveyedLayer, index: int, first: int, stop: int) -> _Ends:
+        block = build_ends(layer.rows, first, stop, self.memory.slab_entries, with_edges=self.with_edges)
+        name = f"{layer.rows.layer}-ends-{index:06d}"
+        self.writer.write_end_block(name, block)
+        return _Ends.of(name, block)
+
+    def _write_group(
+        self, layer: SurveyedLayer, index: int, members: NDArray[np.int32]
+    ) -> tuple[_Starts, _Ends]:
+        starts = self._build_starts(layer, members)
+        ends = build_closure(layer.rows, starts, self.memory.slab_entries)
+        names = [f"{layer.rows.layer}-{kind}-{index:06d}" for kind in ("starts", "ends")]
+        self.writer.write_start_block(names[0], starts)
+        self.writer.write_end_block(names[1], ends)
+        return _Starts.of(names[0], starts, self.table_entries), _Ends.of(names[1], ends)
+
+
+def _take_groups(groups: Groups, written: Iterator[_Written]) -> Iterator[tuple[_Starts, _Ends, CostTable]]:
+    """Yield the blocks of each group and the cost of its starts."""
+    for _ in range(groups.n_parts):
+        both = next(written)
+        assert isinstance(both, tuple)
+        yield *both, both[0].table
+
+
+def _pair_up(
+    layer: SurveyedLayer, grid: Grid, written: Iterator[_Written]
+) -> Iterator[tuple[_Starts, _Ends, CostTable]]:
+    """Yield the pairs that can have wedges, those of an end block after each other, and the cost of their starts.
+
+    The work of a start block is shared among the end blocks by their entries before its last start.
+    """
+    starts = list(islice(written, grid.last_start.size))
+    ends = list(islice(written, grid.used_ends))
+    before = np.concatenate(([0], np.cumsum(layer.rows.end_entries(0, layer.rows.n_rows))))
+    first = np.append(grid.first_end, layer.rows.n_rows)
+    for i, j in grid.pairs():
+        one, other = starts[i], ends[j]
+        assert isinstance(one, _Starts)
+        assert isinstance(other, _Ends)
+        last = int(grid.last_start[i])
+        share = int(before[min(int(first[j + 1]), last)] - before[first[j]])
+        yield one, other, _scale(one.table, share, int(before[last]))
+
+
+def _scale(table: CostTable, share: int, whole: int) -> CostTable:
+    """Return the table of ``share / whole`` of the work, at least 1."""
+    work = [value * share // whole for value in table.work]
+    return CostTable(table.items, (*work[:-1], max(work[-1], 1)))

@@ -1,0 +1,241 @@
+"""Which strategy cuts the wedges of a graph: what each would store and move, in bytes, before a part is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from papilio.errors import CapacityError, UnsupportedError
+from papilio.partitioning.cut_request import CutRequest
+from papilio.partitioning.growth import grow_groups, hash_groups
+from papilio.partitioning.wedge_blocks import LayerRows, LayerSurvey
+from papilio.partitioning.wedge_grid import Grid, GridBudget, choose_grid, raw_bytes
+from papilio.partitioning.wedge_groups import GroupBudget, Grouper, Groups, group_starts
+
+__all__ = ["CutPlan", "CutterMemory", "SurveyedLayer", "plan_cut", "share_memory"]
+
+GROUPERS: dict[str, Grouper] = {"bcpar": grow_groups, "hash": hash_groups}
+"""Strategies that give every group a closure of its own."""
+
+_SURVEY_BYTES = 12
+"""Host memory per vertex of a survey: first end, useful middles, and its rank among the starts."""
+
+_PLAN_BYTES = 64
+"""Host memory per vertex of a layer while its grid is laid out: costs, entries, and sums of these."""
+
+Decisions = tuple[tuple[str, str], ...]
+
+_MAX_SLAB_ENTRIES = 1 << 20
+
+_MAX_SHAPES = 7
+
+
+@dataclass(frozen=True, eq=False)
+class SurveyedLayer:
+    """A layer whose starts are cut."""
+
+    rows: LayerRows
+    survey: LayerSurvey
+
+
+@dataclass(frozen=True)
+class CutterMemory:
+    """How the host memory of a cut is shared.
+
+    Attributes
+    ----------
+    room_bytes : int
+        For everything but the arrays by vertex that stay.
+    slab_entries : int
+        Entries that are read at a time, where no row has more.
+    fixed_bytes : int
+        Of building any block.
+    """
+
+    room_bytes: int
+    slab_entries: int
+    fixed_bytes: int
+
+    @property
+    def block_bytes(self) -> int:
+        """Most bytes of one block as stored."""
+        return (self.room_bytes - self.fixed_bytes) // 3
+
+    def of_block(self, nbytes: int) -> int:
+        """Return the bytes that building and writing a block of ``nbytes`` takes: it, its parts, and its pages."""
+        return self.fixed_bytes + 3 * nbytes
+
+
+def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> CutterMemory:
+    """Share the host memory of a cut.
+
+    Parameters
+    ----------
+    n_u, n_v : int
+        Vertices with rows.
+    held_bytes : int
+        Of the arrays that the rows keep in memory.
+    request : CutRequest
+
+    Raises
+    ------
+    CapacityError
+        When the arrays by vertex leave no room.
+    """
+    held = held_bytes + _SURVEY_BYTES * (n_u + n_v)
+    room = request.host_bytes - held
+    planning = _PLAN_BYTES * max(n_u, n_v) + 4 * max(n_u, n_v)
+    read = 12 if request.per == "edge" else 4
+    slab = min(_MAX_SLAB_ENTRIES, max(1024, room // (16 * request.threads * read)))
+    fixed = 4 * max(n_u, n_v) + 2 * read * slab
+    if room < max(planning, fixed) + 1024:
+        raise CapacityError(
+            f"cutting may take {request.host_bytes:,} bytes of host memory; the arrays of {n_u + n_v:,} vertices alone "
+            f"take {held + max(planning, fixed) + 1024:,}: raise the host memory"
+        )
+    return CutterMemory(room, slab, fixed)
+
+
+@dataclass(frozen=True, eq=False)
+class CutPlan:
+    """What is to be cut.
+
+    Attributes
+    ----------
+    strategy, reason : str
+    decisions : tuple of (str, str)
+        What was decided on the way, and why.
+    layers : tuple of Grid or Groups
+        One for each layer.
+    """
+
+    strategy: str
+    reason: str
+    decisions: Decisions
+    layers: tuple[Grid | Groups, ...]
+
+
+def plan_cut(
+    layers: tuple[SurveyedLayer, ...], request: CutRequest, memory: CutterMemory, pool: Executor
+) -> CutPlan:
+    """Choose the strategy that moves fewer bytes, or plan the one that is asked for.
+
+    Raises
+    ------
+    CapacityError
+        When no part within the limit can be cut by the strategy, or by any.
+    """
+    if request.strategy in GROUPERS:
+        groups = tuple(_group(layer, request, memory, pool, request.strategy) for layer in layers)
+        return CutPlan(request.strategy, f"asked for: {_tell(request.strategy, groups)}", (), groups)
+    if request.strategy not in ("auto", "pair_blocks"):
+        raise UnsupportedError(f"wedges cannot be cut by strategy {request.strategy}")
+    try:
+        grids = tuple(_lay_out(layer, request, memory, pool) for layer in layers)
+    except CapacityError as error:
+        if request.strategy == "pair_blocks":
+            raise
+        return _plan_groups_alone(layers, request, memory, pool, error)
+    decisions = tuple(
+        _tell_grid(layer.rows.layer, grid) for layer, grid in zip(layers, grids, strict=True) if grid.n_parts
+    )
+    told = _tell("pair_blocks", grids)
+    if request.strategy == "pair_blocks":
+        return CutPlan("pair_blocks", f"asked for: {told}", decisions, grids)
+    if all(grid.moved_bytes == grid.stored_bytes for grid in grids):
+        return CutPlan("pair_blocks", f"no block is moved twice: {told}", decisions, grids)
+    return _compare(layers, request, memory, pool, grids, decisions)
+
+
+def _lay_out(layer: SurveyedLayer, request: CutRequest, memory: CutterMemory, pool: Executor) -> Grid:
+    shapes = max(1, min(_MAX_SHAPES, memory.room_bytes // 2 // (4 * layer.rows.n_other + 1)))
+    budget = GridBudget(
+        request.part_bytes,
+        request.limit_bytes,
+        raw_bytes(request.per),
+        memory.block_bytes,
+        memory.slab_entries,
+        shapes,
+    )
+    return choose_grid(layer.rows, layer.survey, budget, pool)
+
+
+def _group(
+    layer: SurveyedLayer,
+    request: CutRequest,
+    memory: CutterMemory,
+    pool: Executor,
+    strategy: str,
+    most_bytes: int | None = None,
+) -> Groups:
+    budget = GroupBudget(
+        request.part_bytes,
+        request.limit_bytes,
+        raw_bytes(request.per),
+        memory.room_bytes // 2,
+        memory.block_bytes,
+        memory.slab_entries,
+        most_bytes,
+    )
+    return group_starts(layer.rows, layer.survey, GROUPERS[strategy], budget, pool)
+
+
+def _compare(
+    layers: tuple[SurveyedLayer, ...],
+    request: CutRequest,
+    memory: CutterMemory,
+    pool: Executor,
+    grids: tuple[Grid, ...],
+    decisions: Decisions,
+) -> CutPlan:
+    """Group the starts as long as that costs less than the pair blocks."""
+    told = _tell("pair_blocks", grids)
+    most = sum(grid.cost_bytes for grid in grids)
+    groups: list[Groups] = []
+    try:
+        for layer in layers:
+            spent = sum(found.cost_bytes for found in groups)
+            groups.append(_group(layer, request, memory, pool, "bcpar", most - spent))
+            if not groups[-1].complete:
+                break
+    except CapacityError as error:
+        decisions = (*decisions, ("no bcpar", str(error)))
+        return CutPlan("pair_blocks", f"bcpar cannot: {told}", decisions, grids)
+    if not groups[-1].complete:
+        shown = (
+            "no bcpar",
+            f"given up: {_tell('bcpar', groups)}, and had not grouped all starts then",
+        )
+        return CutPlan("pair_blocks", f"moves fewer bytes than bcpar: {told}", (*decisions, shown), grids)
+    why = f"moves fewer bytes than pair_blocks: {_tell('bcpar', groups)}"
+    return CutPlan("bcpar", why, (("no pair_blocks", told),), tuple(groups))
+
+
+def _plan_groups_alone(
+    layers: tuple[SurveyedLayer, ...],
+    request: CutRequest,
+    memory: CutterMemory,
+    pool: Executor,
+    refused: CapacityError,
+) -> CutPlan:
+    """Group the starts where pair blocks do not fit; closures, which leave out middles without a start, still may."""
+    try:
+        groups = tuple(_group(layer, request, memory, pool, "bcpar") for layer in layers)
+    except CapacityError:
+        raise refused from None
+    why = f"pair_blocks cannot: {_tell('bcpar', groups)}"
+    return CutPlan("bcpar", why, (("no pair_blocks", str(refused)),), groups)
+
+
+def _tell(strategy: str, layers: Sequence[Grid | Groups]) -> str:
+    moved, parts = sum(layer.moved_bytes for layer in layers), sum(layer.n_parts for layer in layers)
+    return f"{strategy} moves {moved:,} bytes in {parts:,} parts"
+
+
+def _tell_grid(layer: str, grid: Grid) -> tuple[str, str]:
+    return (
+        f"{grid.first_end.size} x {grid.last_start.size} blocks of layer {layer.upper()}",
+        f"{grid.stored_bytes:,} bytes stored and {grid.moved_bytes:,} moved: every block of ends once, with each the "
+        f"blocks of starts after it; {grid.n_parts:,} pairs can have wedges",
+    )

@@ -1,0 +1,239 @@
+"""Parts of wedges: every pair in one part, every part within its budget, by any strategy."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from papilio.errors import CapacityError
+from papilio.graph import BipartiteGraph
+from papilio.motifs import Granularity
+from papilio.partitioning.cut_request import CutRequest, Strategy
+from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES
+from papilio.partitioning.wedge_parts import cut_wedges
+from papilio.storage.partitions import Partition
+from tests.oracle import count_butterflies
+from tests.partitioning.wedge_reference import BYTES, check_partition, limits, moved_bytes, store_of
+from tests.strategies import bipartite_graphs, complete_graph, edge_list, graph_of, skewed_graph
+
+HOST = 64 << 20
+
+
+def ask(
+    limit: int, strategy: Strategy = "auto", per: Granularity = "total", host: int = HOST, threads: int = 2
+) -> CutRequest:
+    return CutRequest(per, BYTES, limit, host, threads, strategy)
+
+
+def star_of_stars(arms: int) -> BipartiteGraph:
+    """One vertex of U next to every one of V, each of which has two more neighbours that all share."""
+    edges = {(0, v) for v in range(arms)} | {(1 + v % 3, v) for v in range(arms)}
+    return graph_of(edges | {(1 + (v + 1) % 3, v) for v in range(arms)}, 4, arms)
+
+
+GRAPHS: dict[str, Callable[[], BipartiteGraph]] = {
+    "nothing": lambda: graph_of(set(), 3, 4),
+    "one edge": lambda: graph_of({(0, 0)}, 1, 1),
+    "a star": lambda: graph_of({(0, v) for v in range(30)}, 1, 30),
+    "a square": lambda: complete_graph(2, 2),
+    "complete": lambda: complete_graph(9, 7),
+    "ties": lambda: graph_of({(u, (u + k) % 12) for u in range(12) for k in range(4)}, 12, 12),
+    "one hub": lambda: star_of_stars(40),
+    "one hub of V": lambda: star_of_stars(40).swap_layers(),
+    "skewed": lambda: skewed_graph(7, 60, 40, 500),
+}
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Callable[[BipartiteGraph, CutRequest], Partition]:
+    """Cut a graph; each time in a directory of its own."""
+
+    def run(graph: BipartiteGraph, request: CutRequest) -> Partition:
+        directory = tmp_path_factory.mktemp("cut")
+        partition = cut_wedges(store_of(directory / "graph", graph), directory / "parts", request)
+        assert sorted(path.name for path in directory.iterdir()) == ["graph", "parts"]
+        return partition
+
+    return run
+
+
+Cut = Callable[[BipartiteGraph, CutRequest], Partition]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_parts_hold_every_pair_once(cut: Cut, name: str) -> None:
+    graph = GRAPHS[name]()
+    expected = count_butterflies(edge_list(graph)).total
+    fitted = 0
+    for strategy, per, limit in product(
+        ("auto", "pair_blocks", "bcpar", "hash"), ("total", "edge"), limits(graph, (1.0, 0.4, 0.15))
+    ):
+        request = ask(limit, strategy, per)
+        try:
+            partition = cut(graph, request)
+        except CapacityError:
+            continue
+        fitted += 1
+        assert check_partition(partition, graph, request).butterflies() == expected
+        assert partition.manifest.strategy == strategy or strategy == "auto"
+    assert fitted >= 8
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(
+    graph=bipartite_graphs(),
+    share=st.sampled_from((0.8, 0.5, 0.3, 0.2, 0.1)),
+    strategy=st.sampled_from(("auto", "pair_blocks", "bcpar", "hash")),
+    per=st.sampled_from(("total", "vertex", "edge")),
+)
+def test_parts_of_drawn_graphs(
+    cut: Cut, graph: BipartiteGraph, share: float, strategy: Strategy, per: Granularity
+) -> None:
+    request = ask(limits(graph, (share,))[0], strategy, per)
+    try:
+        partition = cut(graph, request)
+    except CapacityError:
+        return
+    assert (
+        check_partition(partition, graph, request).butterflies() == count_butterflies(edge_list(graph)).total
+    )
+
+
+def test_every_strategy_is_obeyed_and_says_what_it_moves(cut: Cut) -> None:
+    graph = skewed_graph(3, 80, 60, 900)
+    limit = limits(graph, (0.25,))[0]
+    costs = {}
+    for strategy in ("pair_blocks", "bcpar", "hash"):
+        manifest = cut(graph, ask(limit, strategy)).manifest
+        moved = int(manifest.reason.split(" moves ")[1].split(" bytes")[0].replace(",", ""))
+        costs[strategy] = moved + PART_OVERHEAD_BYTES * len(manifest.parts)
+        assert manifest.strategy == strategy
+        assert f"in {len(manifest.parts):,} parts" in manifest.reason
+        assert len(manifest.parts) > 2
+    chosen = cut(graph, ask(limit)).manifest
+    assert chosen.strategy == min(("pair_blocks", "bcpar"), key=costs.__getitem__)
+    assert any(what in ("no bcpar", "no pair_blocks") for what, _ in chosen.decisions)
+
+
+@pytest.mark.parametrize("per", ["total", "edge"])
+def test_pair_blocks_move_exactly_what_the_plan_says(cut: Cut, per: Granularity) -> None:
+    graph = skewed_graph(4, 70, 90, 1200)
+    for limit in limits(graph, (1.0, 0.5, 0.2, 0.1)):
+        partition = cut(graph, ask(limit, "pair_blocks", per))
+        assert f"moves {moved_bytes(partition):,} bytes" in partition.manifest.reason
+
+
+def test_closures_move_no_more_than_the_plan_says(cut: Cut) -> None:
+    graph = skewed_graph(4, 70, 90, 1200)
+    for limit in limits(graph, (1.0, 0.5, 0.3)):
+        partition = cut(graph, ask(limit, "bcpar"))
+        told = int(partition.manifest.reason.split(" moves ")[1].split(" bytes")[0].replace(",", ""))
+        assert 0.5 * told < moved_bytes(partition) <= told
+
+
+def test_graph_of_separate_blocks_is_grouped(cut: Cut) -> None:
+    """Closures of separate blocks do not overlap; a grid would pair blocks that share nothing."""
+    side, blocks = 6, 30
+    edges = {(side * k + i, side * k + j) for k in range(blocks) for i in range(side) for j in range(side)}
+    graph = graph_of(edges, side * blocks, side * blocks)
+    limit = limits(graph, (0.05,))[0]
+    grouped, grid = cut(graph, ask(limit)), cut(graph, ask(limit, "pair_blocks"))
+    assert grouped.manifest.strategy == "bcpar"
+    assert moved_bytes(grouped) < moved_bytes(grid) / 3
+    assert check_partition(grouped, graph, ask(limit)).butterflies() == blocks * 15 * 15
+
+
+def test_parts_of_one_end_block_follow_each_other(cut: Cut) -> None:
+    graph = skewed_graph(5, 90, 90, 1500)
+    partition = cut(graph, ask(limits(graph, (0.1,))[0], "pair_blocks"))
+    names = [info.blocks[1] for info in partition.manifest.parts]
+    runs = [name for before, name in pairwise(["", *names]) if name != before]
+    assert len(runs) == len(set(runs)) > 2
+    for info in partition.manifest.parts:
+        part = partition.read_part(info.index)
+        assert part.ends.rank[0] < part.starts.rank[-1]
+    used = {name for info in partition.manifest.parts for name in info.blocks}
+    assert used == {block.name for block in partition.manifest.blocks}
+
+
+def test_tables_share_the_work_of_a_start_block(cut: Cut) -> None:
+    graph = skewed_graph(6, 90, 70, 1500)
+    manifest = (partition := cut(graph, ask(limits(graph, (0.15,))[0], "pair_blocks"))).manifest
+    given: dict[str, list[int]] = {}
+    for info in manifest.parts:
+        given.setdefault(info.blocks[0], []).append(info.work)
+    for name, shares in given.items():
+        work = partition.read_start_block(name).work
+        assert work.sum() - len(shares) <= sum(shares) <= work.sum() + len(shares)
+        one = next(info for info in manifest.parts if info.blocks[0] == name)
+        assert one.table["items"] == list(range(work.size + 1))
+
+
+def test_a_hub_has_blocks_of_its_own(cut: Cut) -> None:
+    """The hub of U is an end for every start of the same layer, and its row is most of the graph."""
+    arms = 400
+    graph = star_of_stars(arms)
+    least = BYTES.fixed + math.ceil(
+        (BYTES.root + BYTES.root_entry * 267) + BYTES.vertex * (1 + arms) + BYTES.entry * arms
+    )
+    partition = cut(graph, ask(least + 1, "pair_blocks"))
+    assert any(part.sizes.vertices == 1 + arms for part in partition.manifest.parts)
+    expected = count_butterflies(edge_list(graph)).total
+    assert check_partition(partition, graph, ask(least + 1)).butterflies() == expected
+    with pytest.raises(
+        CapacityError, match=r"vertex 1 of layer U, a start with 267 middles, and vertex 0, an end"
+    ):
+        cut(graph, ask(least, "pair_blocks"))
+
+
+def test_pair_blocks_go_on_where_no_closure_fits(cut: Cut) -> None:
+    graph = skewed_graph(4, 70, 90, 1200)
+    request = ask(limits(graph, (0.1,))[0])
+    with pytest.raises(
+        CapacityError, match=r"vertex \d+ of layer [UV] with its closure needs .* or use pair_blocks"
+    ):
+        cut(graph, ask(request.limit_bytes, "bcpar"))
+    partition = cut(graph, request)
+    assert partition.manifest.strategy == "pair_blocks"
+    assert partition.manifest.reason.startswith("bcpar cannot")
+    assert (
+        check_partition(partition, graph, request).butterflies() == count_butterflies(edge_list(graph)).total
+    )
+
+
+def test_the_budget_that_a_refusal_names_will_do(cut: Cut) -> None:
+    graph = skewed_graph(8, 50, 50, 700)
+    with pytest.raises(CapacityError) as refused:
+        cut(graph, ask(BYTES.fixed + 1, "pair_blocks"))
+    limit = int(re.findall(r"take ([\d,]+) as a part", str(refused.value))[0].replace(",", ""))
+    with pytest.raises(CapacityError):
+        cut(graph, ask(limit - 1, "pair_blocks"))
+    while True:
+        try:
+            partition = cut(graph, ask(limit, "pair_blocks"))
+            break
+        except CapacityError as error:  # the other layer
+            limit = int(re.findall(r"take ([\d,]+) as a part", str(error))[0].replace(",", ""))
+    assert (
+        check_partition(partition, graph, ask(limit)).butterflies()
+        == count_butterflies(edge_list(graph)).total
+    )
+
+
+@pytest.mark.parametrize("strategy", ["pair_blocks", "bcpar"])
+def test_threads_change_nothing(cut: Cut, strategy: Strategy) -> None:
+    graph = skewed_graph(9, 90, 70, 1500)
+    limit = limits(graph, (0.3,))[0]
+    assert len({cut(graph, ask(limit, strategy, threads=threads)).hash for threads in (1, 2, 5)}) == 1
