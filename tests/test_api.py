@@ -23,7 +23,7 @@ from papilio.errors import (
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.gpu import discovery
 from papilio.storage.store import GraphStore, write_store
-from papilio.tasks import run
+from papilio.tasks import ready, run
 from papilio.tasks.result import find_top
 from tests.conftest import read_edges
 from tests.oracle import count_butterflies
@@ -227,7 +227,7 @@ def test_discovery_without_a_driver_or_with_a_failing_one(monkeypatch: pytest.Mo
 def test_a_job_that_cannot_fit_is_refused_before_it_reads(
     women: GraphStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("papilio.tasks.memory._PROCESS_BYTES", {"cpu": 1 << 60, "gpu": 1 << 60})
+    monkeypatch.setattr("papilio.tasks.forecast.PROCESS_BYTES", {"cpu": 1 << 60, "gpu": 1 << 60})
     monkeypatch.setattr(GraphStore, "read", None)
     with pytest.raises(CapacityError, match="worker inline"):
         papilio.count(women, papilio.Butterfly())
@@ -261,12 +261,12 @@ def test_missing_stores_and_clusters(tmp_path: Path) -> None:
 
 def test_inline_forgets_the_graph_afterwards(women: GraphStore) -> None:
     papilio.count(women, papilio.Butterfly())
-    assert len(run._prepared_cache("cpu")) == 0
+    assert len(ready.prepared_cache("cpu")) == 0
     with papilio.open_cluster("inline") as cluster:
         papilio.count(women, papilio.Butterfly(), cluster=cluster)
         again = papilio.count(women, papilio.Butterfly(), cluster=cluster)
         assert again.seconds["read"] == 0.0
-    assert len(run._prepared_cache("cpu")) == 0
+    assert len(ready.prepared_cache("cpu")) == 0
 
 
 def test_top_is_by_falling_count_then_id() -> None:

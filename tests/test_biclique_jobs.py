@@ -16,10 +16,10 @@ import pytest
 import papilio
 from papilio.errors import CapacityError, ExecutionError, InputError, UnsupportedError
 from papilio.storage.store import write_store
-from papilio.tasks import run as task_run
+from papilio.tasks import ready
+from papilio.tasks.answers import LeaseResult
 from papilio.tasks.cells import cells_from_json, cells_to_json
 from papilio.tasks.fold import PartialFold
-from papilio.tasks.run import LeaseResult
 from tests.commands import Run
 from tests.fake_biclique import FakeBicliqueEngine
 from tests.tasks.fakes import make_job, plan_of
@@ -31,12 +31,12 @@ ALL_OF_K34 = {(p, q): math.comb(3, p) * math.comb(4, q) for p in range(1, 4) for
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBicliqueEngine]:
     engine = FakeBicliqueEngine()
-    task_run._engine_of.cache_clear()
-    task_run.forget_graphs()
-    monkeypatch.setattr(task_run, "load_engine", lambda motif, name, threads, **options: engine)
+    ready._engine_of.cache_clear()
+    ready.forget_graphs()
+    monkeypatch.setattr(ready, "load_engine", lambda motif, name, threads, **options: engine)
     yield engine
-    task_run._engine_of.cache_clear()
-    task_run.forget_graphs()
+    ready._engine_of.cache_clear()
+    ready.forget_graphs()
 
 
 @pytest.fixture
@@ -126,11 +126,13 @@ def test_tables_from_python() -> None:
 def test_options_go_to_the_engine_and_are_checked_before(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, str]] = []
 
-    def load(motif: object, name: str, threads: int, **options: str) -> FakeBicliqueEngine:
+    def load(
+        motif: object, name: str, threads: int, *, memory_bytes: int | None, **options: str
+    ) -> FakeBicliqueEngine:
         seen.append(options)
         return FakeBicliqueEngine()
 
-    monkeypatch.setattr(task_run, "load_engine", load)
+    monkeypatch.setattr(ready, "load_engine", load)
     options = {"anchor": "v", "algorithm": "pivot"}
     assert papilio.plan(K34, papilio.Biclique(2), options=options).job.options == (
         ("algorithm", "pivot"), ("anchor", "v"),

@@ -20,10 +20,10 @@ from papilio.errors import ExecutionError, InputError, StoreError, TilingError, 
 from papilio.motifs import Listing
 from papilio.partitioning import lease_policy
 from papilio.storage.listings import ListingShard
+from papilio.tasks.answers import LeaseResult
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.job import JobSpec, LeaseTask
 from papilio.tasks.listing import ListingFold, make_fold
-from papilio.tasks.run import LeaseResult
 from tests.listings import rows_of, write_many, write_women
 from tests.tasks.fakes import make_job, plan_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter, sleep
 from uuid import uuid4
@@ -16,13 +16,15 @@ from papilio.cluster.task_source import TaskList
 from papilio.errors import ClusterError, ExecutionError, StoreError
 from papilio.kernels.engine import Partial
 from papilio.storage.listings import ListingShard
+from papilio.tasks.answers import LeaseResult, Movement, PrepareReport
 from papilio.tasks.job import EngineChoice, JobSpec, PrepareTask
 from papilio.tasks.jobsession import JobSession
 from papilio.tasks.listing import ListingFold, make_fold, require_cpu
 from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import CountPlan, make_plan
 from papilio.tasks.root_counter import RootCounter
-from papilio.tasks.run import PrepareReport, run_lease, run_prepare
+from papilio.tasks.run import run_lease, run_prepare
+from papilio.tasks.sources import open_job_partition
 from papilio.tasks.worker import WorkerInfo
 
 __all__ = ["JobOutcome", "count_job", "plan_job", "run_directory"]
@@ -55,6 +57,12 @@ class JobOutcome:
         Leases that earlier sessions of the job had finished.
     listed : tuple of ListingShard
         What the leases of a listing wrote, in the order of the items.
+    device_peak_bytes : int
+        Most device memory that a worker held for arrays; 0 without a GPU.
+    device_used_bytes : int
+        Most device memory that was in use when a lease ended, by the driver's account, by whatever process.
+    moved : Movement
+        What all leases read of parts; all 0 for a whole graph.
     """
 
     plan: CountPlan
@@ -65,6 +73,26 @@ class JobOutcome:
     n_leases_by_worker: dict[str, int]
     n_leases_before: int = 0
     listed: tuple[ListingShard, ...] = ()
+    device_peak_bytes: int = 0
+    device_used_bytes: int = 0
+    moved: Movement = field(default_factory=Movement)
+
+
+@dataclass
+class _Peaks:
+    """The most memory of any worker so far, and what all of them read of parts."""
+
+    host_bytes: int
+    device_bytes: int = 0
+    used_bytes: int = 0
+    moved: Movement = field(default_factory=Movement)
+
+    def note(self, result: LeaseResult) -> None:
+        """Take note of a finished lease."""
+        self.host_bytes = max(self.host_bytes, result.peak_bytes)
+        self.device_bytes = max(self.device_bytes, result.device_peak_bytes)
+        self.used_bytes = max(self.used_bytes, result.device_used_bytes)
+        self.moved += result.movement
 
 
 @contextmanager
@@ -110,6 +138,8 @@ def plan_job(
 ) -> tuple[CountPlan, tuple[WorkerInfo, ...], list[PrepareReport]]:
     """Prepare the graph on one worker, or on all of them at the same time, and plan the job.
 
+    Of a partitioned graph nothing is read but the manifest of the partition, by the workers and here.
+
     The graph is read where the engine is: this process needs neither the graph nor a GPU. What was prepared
     stays in the workers' caches. ``finished`` are the intervals that the plan leaves out.
 
@@ -132,14 +162,15 @@ def plan_job(
     run_id = run_id or uuid4().hex
     tasks = [PrepareTask(job, name, run_id, slot) for slot in range(len(workers) if everywhere else 1)]
     reports = list(executor.run(run_prepare, TaskList(tasks), workers, in_flight=1))
-    first = next(report for report in reports if report.table is not None)
+    manifest = None if job.partition is None else open_job_partition(job).manifest
+    first = next(report for report in reports if manifest is not None or report.table is not None)
     for report in reports:
         if report.costs_digest != first.costs_digest:
             raise ClusterError(
                 f"workers {first.worker} and {report.worker} order the work items differently; "
                 "check that their versions of numpy, numba and papilio are the same"
             )
-    plan = make_plan(job, name, reason, workers, first, memory, finished)
+    plan = make_plan(job, name, reason, workers, first, memory, finished, manifest)
     plan.validate()
     return plan, workers, reports
 
@@ -189,10 +220,11 @@ def count_job(
         **slowest.seconds,
     }
     listener(PlanMade(plan))
-    peak_bytes = max(report.peak_bytes for report in reports)
+    peaks = _Peaks(max(report.peak_bytes for report in reports))
     by_worker = dict.fromkeys((worker.name for worker in workers), 0)
-    fold, fold_s, started = make_fold(plan, keep_shards=session is not None), 0.0, perf_counter()
+    fold_s, started = 0.0, perf_counter()
     with _shard_directory(executor, plan, shard_parent, session) as directory:
+        fold = make_fold(plan, keep_shards=session is not None, directory=directory or shard_parent)
         if session is not None:
             for result in session.finished_leases:
                 fold.add(result)
@@ -207,7 +239,7 @@ def count_job(
             if session is not None:
                 session.record(result)
             fold_s += perf_counter() - fold_started
-            peak_bytes = max(peak_bytes, result.peak_bytes)
+            peaks.note(result)
             by_worker[result.worker] = by_worker.get(result.worker, 0) + 1
             table = plan.partitions[result.partition].table
             listener(LeaseFinished(result, table.work_between(result.start, result.stop)))
@@ -219,7 +251,10 @@ def count_job(
     partial = fold.finish()
     seconds |= {"run": perf_counter() - started - fold_s, "fold": fold_s}
     listed = fold.shards if isinstance(fold, ListingFold) else ()
-    return JobOutcome(plan, workers, partial, seconds, peak_bytes, by_worker, len(before), listed)
+    return JobOutcome(
+        plan, workers, partial, seconds, peaks.host_bytes, by_worker, len(before), listed,
+        peaks.device_bytes, peaks.used_bytes, peaks.moved,
+    )  # fmt: skip
 
 
 def _shard_directory(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from papilio.tasks.answers import LeaseResult
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.run import LeaseResult
 
-__all__ = ["Event", "LeaseFinished", "Listener", "PhaseStarted", "PlanMade", "ignore_events"]
+__all__ = ["CutAdvanced", "Event", "LeaseFinished", "Listener", "PhaseStarted", "PlanMade", "ignore_events"]
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,23 @@ class PhaseStarted:
     Attributes
     ----------
     name : str
-        ``start``, ``plan``, ``run``, ``check`` (of a listing) or ``write``.
+        ``start``, ``cut`` (into parts), ``plan``, ``run``, ``check`` (of a listing) or ``write``.
     """
 
     name: str
+
+
+@dataclass(frozen=True)
+class CutAdvanced:
+    """The graph is being cut into parts.
+
+    Attributes
+    ----------
+    share : float
+        What is done, from 0 to 1.
+    """
+
+    share: float
 
 
 @dataclass(frozen=True)
@@ -46,9 +59,10 @@ class LeaseFinished:
     work: int
 
 
-Event = PhaseStarted | PlanMade | LeaseFinished
+Event = PhaseStarted | CutAdvanced | PlanMade | LeaseFinished
 Listener = Callable[[Event], None]
-"""Called in the thread that runs the job, between tasks; an exception of its own ends the run."""
+"""Called in the thread that runs the job, between tasks (:class:`CutAdvanced` in any thread); an exception of its own
+ends the run."""
 
 
 def ignore_events(event: Event) -> None:

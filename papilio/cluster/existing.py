@@ -20,7 +20,7 @@ from papilio.cluster.pool import DaskPool
 from papilio.errors import ClusterError, InputError
 from papilio.tasks.job import JobSpec
 from papilio.tasks.jobcontrol import Priority
-from papilio.tasks.run import forget_graphs
+from papilio.tasks.ready import forget_graphs
 from papilio.tasks.worker import WorkerInfo
 
 __all__ = ["LAG_S", "ExistingExecutor"]

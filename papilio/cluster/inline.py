@@ -9,7 +9,7 @@ from papilio.cluster.executor import Result, TaskFunction
 from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import ExecutionError, InputError, LeaseTooLargeError
 from papilio.tasks.job import JobSpec
-from papilio.tasks.run import forget_graphs
+from papilio.tasks.ready import forget_graphs
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
 __all__ = ["InlineExecutor"]

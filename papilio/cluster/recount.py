@@ -17,9 +17,10 @@ from papilio.errors import ExecutionError, InputError, TilingError
 from papilio.kernels.engine import EngineName
 from papilio.storage.listings import count_missing_rows
 from papilio.storage.results import read_partial_shard
+from papilio.tasks.answers import LeaseResult
 from papilio.tasks.job import EngineChoice, LeaseTask
 from papilio.tasks.jobdir import JobDirectory
-from papilio.tasks.run import LeaseResult, run_lease
+from papilio.tasks.run import run_lease
 
 __all__ = ["Recount", "recount_leases"]
 

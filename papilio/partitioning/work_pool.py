@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from papilio.partitioning.root_ranges import CostTable, Interval
+from papilio.partitioning.root_ranges import CostTable
 
 __all__ = ["GUIDED_SHARE", "Piece", "WorkPool", "split_guided"]
 
@@ -123,31 +123,18 @@ class WorkPool:
 
 
 def split_guided(
-    table: CostTable,
+    tables: Sequence[CostTable],
+    pieces: Iterable[Piece],
     n_workers: int,
     min_work: int,
     max_work: int | None = None,
-    gaps: Sequence[Interval] | None = None,
-) -> tuple[Interval, ...]:
-    """Return the leases that a pool of one partition hands out when nothing disturbs it, large first.
+) -> tuple[Piece, ...]:
+    """Return the leases that a pool hands out when nothing disturbs it, of each partition the large ones first.
 
-    Parameters
-    ----------
-    table : CostTable
-        Costs of the items; leases end at its breakpoints and at the ends of gaps.
-    n_workers, min_work, max_work : int
-        As for :meth:`WorkPool.take`.
-    gaps : sequence of (start, stop), optional
-        The items to be handed out, in rising order, disjoint; by default all.
-
-    Returns
-    -------
-    tuple of (start, stop)
-        Intervals in rising order that tile the gaps, none empty.
+    Parameters are those of :class:`WorkPool` and :meth:`WorkPool.take`. The leases tile the pieces; none is empty.
     """
-    missing = gaps if gaps is not None else [(0, table.n_items)] if table.n_items else []
-    pool = WorkPool([table], [Piece(0, start, stop) for start, stop in missing])
+    pool = WorkPool(tables, pieces)
     leases = []
     while (piece := pool.take(n_workers, min_work, max_work)) is not None:
-        leases.append((piece.start, piece.stop))
+        leases.append(piece)
     return tuple(leases)

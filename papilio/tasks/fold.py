@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,14 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, ExecutionError, TilingError
 from papilio.kernels.engine import Partial, fold_partials
-from papilio.motifs import Biclique
+from papilio.motifs import Biclique, Motif
+from papilio.storage.file_vectors import slices_of
 from papilio.storage.results import read_partial_shard
+from papilio.tasks.answers import LeaseResult
 from papilio.tasks.cells import find_wrong_cell
-from papilio.tasks.job import JobSpec
 from papilio.tasks.leases import LeaseBook
+from papilio.tasks.part_vectors import PartVectors, zero_vectors
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.run import LeaseResult
 
 __all__ = ["PartialFold"]
 
@@ -28,6 +30,8 @@ class PartialFold:
 
     Counts of bicliques per vertex are sums modulo 2^64 until the end. Each biclique adds p to the sum of all
     entries of U and q to that of V, so that the sums, taken with all their digits, show whether an entry wrapped.
+    Vectors of the parts of a graph are added at the ids of the whole; each butterfly adds 2 to the sum of either
+    layer and 4 to that of the edges, which is checked in the same way.
 
     Parameters
     ----------
@@ -35,14 +39,21 @@ class PartialFold:
         Of the job.
     keep_shards : bool
         Whether shards stay once they are added.
+    directory : path-like, optional
+        For vectors of a partitioned graph that do not fit the host budget.
     """
 
-    def __init__(self, plan: CountPlan, *, keep_shards: bool = False) -> None:
+    def __init__(
+        self, plan: CountPlan, *, keep_shards: bool = False, directory: str | Path | None = None
+    ) -> None:
         self._keep_shards = keep_shards
         self._job = plan.job
         self._n_items = plan.n_items
         self._book = LeaseBook([partition.n_items for partition in plan.partitions])
-        self._partial = Partial(0, 0, 0, _zero_vectors(plan.job))
+        self._parts: PartVectors | None = None
+        if plan.job.partition is not None and plan.job.vector_entries:
+            self._parts = PartVectors(plan.job, None if directory is None else Path(directory))
+        self._partial = Partial(0, 0, 0, {} if self._parts is not None else zero_vectors(plan.job))
 
     @property
     def is_full(self) -> bool:
@@ -65,18 +76,25 @@ class PartialFold:
         vectors = result.vectors
         if result.shard is not None:
             vectors = read_partial_shard(result.shard.path, result.shard.checksum)
-        expected = {name: vector.shape for name, vector in self._partial.vectors.items()}
-        found = {name: vector.shape for name, vector in vectors.items()}
-        if found != expected:
-            raise ExecutionError(f"worker {result.worker} answered vectors {found}; the job needs {expected}")
+        if self._parts is None:
+            self._require_shapes(vectors, result.worker)
         wrong = find_wrong_cell(self._job.motif, result.cells, result.total)
         if wrong is not None:
             raise ExecutionError(f"worker {result.worker} answered {wrong}")
         self._book.record(result.partition, result.start, result.stop)
+        if self._parts is not None:
+            self._parts.add(result.partition, vectors, result.worker)
+            vectors = {}
         partial = Partial(result.stop - result.start, result.total, result.work, vectors, result.cells)
         self._partial = fold_partials(self._partial, partial)
         if result.shard is not None and not self._keep_shards:
             Path(result.shard.path).unlink(missing_ok=True)
+
+    def _require_shapes(self, vectors: dict[str, NDArray[np.uint64]], worker: str) -> None:
+        expected = {name: vector.shape for name, vector in self._partial.vectors.items()}
+        found = {name: vector.shape for name, vector in vectors.items()}
+        if found != expected:
+            raise ExecutionError(f"worker {worker} answered vectors {found}; the job needs {expected}")
 
     def finish(self) -> Partial:
         """Return the folded partial of all items.
@@ -93,14 +111,21 @@ class PartialFold:
         self._book.require_complete()
         if self._partial.n_items != self._n_items:
             raise TilingError(f"{self._partial.n_items} items were added of {self._n_items}")
-        if self._partial.vectors and isinstance(self._job.motif, Biclique):
-            _check_sums(self._job.motif, self._partial)
-        return self._partial
+        partial = self._partial
+        if self._parts is not None:
+            partial = replace(partial, vectors=self._parts.vectors)
+        if partial.vectors and (isinstance(self._job.motif, Biclique) or self._parts is not None):
+            _check_sums(self._job.motif, partial)
+        return partial
 
 
-def _check_sums(motif: Biclique, partial: Partial) -> None:
+def _check_sums(motif: Motif, partial: Partial) -> None:
     """Refuse vectors of which an entry wrapped, or that are not those of the total."""
-    for name, size in (("u", motif.p), ("v", motif.q)):
+    sizes: dict[str, int | None] = {"u": 2, "v": 2, "edge": 4}
+    if isinstance(motif, Biclique):
+        sizes = {"u": motif.p, "v": motif.q}
+    for name in partial.vectors:
+        size = sizes[name]
         assert size is not None, "tables have no vectors"
         found, expected = _exact_sum(partial.vectors[name]), size * partial.total
         if found == expected:
@@ -116,11 +141,9 @@ def _check_sums(motif: Biclique, partial: Partial) -> None:
 
 
 def _exact_sum(vector: NDArray[np.uint64]) -> int:
-    """Return the sum with all its digits; 2^32 entries at most."""
-    high, low = vector >> np.uint64(32), vector & np.uint64(0xFFFFFFFF)
-    return (int(high.sum()) << 32) + int(low.sum())
-
-
-def _zero_vectors(job: JobSpec) -> dict[str, NDArray[np.uint64]]:
-    sizes = {"total": {}, "vertex": {"u": job.n_u, "v": job.n_v}, "edge": {"edge": job.n_edges}}[job.per]
-    return {name: np.zeros(size, dtype=np.uint64) for name, size in sizes.items()}
+    """Return the sum with all its digits; 2^32 entries at most in a slice."""
+    total = 0
+    for part in slices_of(vector):
+        high, low = part >> np.uint64(32), part & np.uint64(0xFFFFFFFF)
+        total += (int(high.sum()) << 32) + int(low.sum())
+    return total

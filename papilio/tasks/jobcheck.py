@@ -110,7 +110,7 @@ def _check_sums(directory: JobDirectory, plan: CountPlan, history: JobHistory) -
             if size != n_bytes:
                 raise StoreError(f"{lease.shard.path} has {size} bytes; the ledger says {n_bytes}")
     finished = tuple((lease.partition, lease.start, lease.stop) for lease in history.leases)
-    fold = make_fold(replace(plan, leases=(), finished=finished), keep_shards=True)
+    fold = make_fold(replace(plan, leases=(), finished=finished), keep_shards=True, directory=directory.root)
     for lease in history.leases:
         fold.add(lease)
     partial, result = fold.finish(), directory.result()

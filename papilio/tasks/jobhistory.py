@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from papilio.storage.listings import ListingShard
+from papilio.tasks.answers import LeaseResult, ShardRef
 from papilio.tasks.cells import cells_from_json
-from papilio.tasks.run import LeaseResult, ShardRef
 
 __all__ = ["JobHistory", "SessionInfo", "read_history"]
 

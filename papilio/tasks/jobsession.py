@@ -21,6 +21,7 @@ from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.listings import ListingShard
 from papilio.storage.location import local_path
 from papilio.storage.results import write_partial_shard
+from papilio.tasks.answers import LeaseResult
 from papilio.tasks.job import EngineChoice, JobSpec
 from papilio.tasks.jobcontrol import JobControl
 from papilio.tasks.jobdir import FORMAT, FORMAT_VERSION, JobDirectory
@@ -29,7 +30,6 @@ from papilio.tasks.jobstatus import CANCELLED
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, ListingResult
-from papilio.tasks.run import LeaseResult
 
 __all__ = ["JobSession", "settings_of"]
 
@@ -234,7 +234,6 @@ class JobSession:
                 "path": path,
                 "checksum": result.shard.checksum,
                 "n_bytes": n_bytes,
-                "n_values": self._job.vector_entries,
             }
         fields["listed"] = [self._register(each) for each in result.listed]
         self._ledger.append({"type": "lease", "session": self._number, **fields})

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from papilio.errors import ExecutionError, TilingError, UnsupportedError
 from papilio.kernels.engine import Partial
 from papilio.storage.listings import ListingShard, check_listing_shard
+from papilio.tasks.answers import LeaseResult
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.job import EngineChoice
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.run import LeaseResult
 
 __all__ = ["ListingFold", "make_fold", "require_cpu"]
 
@@ -100,7 +102,9 @@ class ListingFold:
         return Partial(self._done, rows, self._work, capped=self.is_full)
 
 
-def make_fold(plan: CountPlan, *, keep_shards: bool) -> PartialFold | ListingFold:
+def make_fold(
+    plan: CountPlan, *, keep_shards: bool, directory: str | Path | None = None
+) -> PartialFold | ListingFold:
     """Return what puts the results of a job together.
 
     Parameters
@@ -108,5 +112,9 @@ def make_fold(plan: CountPlan, *, keep_shards: bool) -> PartialFold | ListingFol
     plan : CountPlan
     keep_shards : bool
         Whether shards of vectors stay once they are added; those of a listing do.
+    directory : path-like, optional
+        As for :class:`PartialFold`.
     """
-    return PartialFold(plan, keep_shards=keep_shards) if plan.job.listing is None else ListingFold(plan)
+    if plan.job.listing is not None:
+        return ListingFold(plan)
+    return PartialFold(plan, keep_shards=keep_shards, directory=directory)

@@ -1,166 +1,169 @@
-"""How much memory a run needs, from the sizes of the graph alone, before anything is read.
-
-The formulas are sums of ``bytes per edge * edges + bytes per vertex * vertices`` over the arrays that are
-alive at the peak, with the widths that the engines use. They leave out what depends on the shape of the graph
-(all of it small) and are meant to be above the measured peak, by less than a factor of two on graphs that
-matter.
-"""
+"""Whether a job fits its workers: with the whole graph on each of them, or part by part within a budget."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Literal
 
 from papilio.errors import CapacityError
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Biclique
+from papilio.parts import PartBytes, PartSizes
+from papilio.storage.partitions import open_partition
+from papilio.tasks.budget import Budget
+from papilio.tasks.forecast import MemoryForecast, gib, predict_memory
 from papilio.tasks.job import JobSpec
+from papilio.tasks.part_memory import device_room, host_room, part_memory, require_parts_fit
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["MemoryForecast", "predict_memory", "require_memory"]
+__all__ = ["MemoryChoice", "choose_memory", "part_limit", "require_memory"]
 
-_PROCESS_BYTES = {"cpu": 350 << 20, "gpu": 900 << 20}
-"""An idle worker after its imports (Python, NumPy, Arrow, Dask, and Numba or CuPy with a CUDA context)."""
-
-_CONTEXT_BYTES = 600 << 20
-"""Device memory of a CUDA context with its modules."""
-
-_PAIRS_PER_EDGE = 16
-"""Pairs of vertices with enough common neighbours that a count of bicliques is assumed to have."""
-
-_SEARCH_BYTES = 32 << 20
-"""What one thread searches bicliques in."""
-
-_DEVICE_SEARCH_BYTES = 2 << 30
-"""What a device searches bicliques in: local matrices, stacks and tables of all its blocks."""
-
-_ROWS_BYTES = 32 << 20
-"""What one thread of a listing holds: a block of rows, their names, and the file that it writes."""
-
-_NAME_BYTES = 24
-"""Name of a vertex in a listing, and the column of labels that it is read from."""
-
-_ID = 4
-_OFFSET = 8
-_COUNT = 8
+_TERMS = ("root", "root_entry", "vertex", "entry")
+"""Those of :class:`papilio.parts.PartBytes` that grow with a part."""
 
 
 @dataclass(frozen=True)
-class MemoryForecast:
-    """Predicted peak of one worker that runs one lease at a time.
+class MemoryChoice:
+    """Whether a job runs on the whole graph or on parts of it.
 
     Attributes
     ----------
-    host_bytes : int
-        Host memory of the worker process.
-    device_bytes : int
-        Device memory; 0 for the cpu engine.
-    client_bytes : int
-        Host memory of the process that folds.
+    strategy : {"replicate", "partition"}
+    reason : str
+        With what the whole graph needs, and what a worker may use.
+    forecast : MemoryForecast
+        Of the whole graph on the worker that needs most.
     """
 
-    host_bytes: int
-    device_bytes: int
-    client_bytes: int
-
-    def to_json(self) -> dict[str, int]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> MemoryForecast:
-        """Rebuild from :meth:`to_json`'s form."""
-        return cls(**data)
+    strategy: Literal["replicate", "partition"]
+    reason: str
+    forecast: MemoryForecast
 
 
-def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> MemoryForecast:
-    """Predict the peaks of a job on one worker.
-
-    graph (host)        2 ids and perhaps a sign byte per edge
-    prepared            both directions: id and prefix length per entry, an edge id for supports; 2 offsets,
-                        an order, an item and its cost per vertex, and as much again while it is built
-    counters            an id-wide counter and its touch list per vertex of the larger layer and thread
-    vectors             one count per vertex and thread, or per edge, with the kept starts of each edge
-
-    The gpu engine holds on the device what the cpu engine holds on the host, and the keys of a sort.
-
-    Bicliques have another index, of which the pairs of vertices with enough common neighbours are the part that no
-    size of the graph tells: 16 for each edge are assumed (measured: 0.5 to 15), and the engine refuses more than
-    memory has room for as it finds them.
-
-    Parameters
-    ----------
-    job : JobSpec
-    engine : str
-    threads : int
-        Threads of the cpu engine.
-    """
-    if isinstance(job.motif, Biclique):
-        return _predict_biclique(job, engine, threads)
-    vertices, edges = job.n_u + job.n_v, job.n_edges
-    graph = edges * (2 * _ID + (1 if job.signed else 0))
-    entry = 2 * _ID + (_ID if job.per == "edge" else 0)
-    prepared = 2 * edges * entry + vertices * 2 * (2 * _OFFSET + _ID + 2 * _OFFSET)
-    vectors = job.vector_entries * _COUNT
-    client = _PROCESS_BYTES["cpu"] + 3 * vectors
-    if engine == "gpu":
-        sort_keys = 2 * edges * 2 * _OFFSET
-        device = _CONTEXT_BYTES + graph + prepared + sort_keys + 2 * vectors
-        return MemoryForecast(_PROCESS_BYTES["gpu"] + graph + 2 * vectors, device, client)
-    counters = threads * max(job.n_u, job.n_v) * 2 * _COUNT
-    per_thread = threads * vectors if job.per == "vertex" else vectors
-    kept = 2 * edges * _ID if job.per == "edge" else 0
-    host = _PROCESS_BYTES["cpu"] + graph + prepared + counters + per_thread + vectors + kept
-    return MemoryForecast(host, 0, client)
-
-
-def _predict_biclique(job: JobSpec, engine: EngineName, threads: int) -> MemoryForecast:
-    """Predict the peaks of a count of bicliques.
-
-    index      both directions, and a place in the other row per entry, twice while the core is cut out; an order, an
-               offset and a count for each vertex; the pairs twice while they are laid out
-    search     tables and a stack for each thread, or once on a device
-    listing    rows on their way to a file for each thread, a name for each vertex
-    """
-    vertices, edges = job.n_u + job.n_v, job.n_edges
-    graph = edges * (2 * _ID + (1 if job.signed else 0))
-    index = 2 * edges * (2 * _ID + _OFFSET) + vertices * 2 * (2 * _OFFSET + 2 * _ID + _COUNT)
-    pairs = 2 * _PAIRS_PER_EDGE * edges * 2 * _ID
-    vectors = job.vector_entries * _COUNT
-    client = _PROCESS_BYTES["cpu"] + 3 * vectors
-    host = _PROCESS_BYTES[engine] + graph + index + pairs
-    if job.listing is not None:
-        host += threads * _ROWS_BYTES + 2 * vertices * _NAME_BYTES
-    if engine == "gpu":
-        device = _CONTEXT_BYTES + graph + index + pairs // 2 + _DEVICE_SEARCH_BYTES + 2 * vectors
-        return MemoryForecast(host + 2 * vectors, device, client)
-    return MemoryForecast(host + threads * (_SEARCH_BYTES + vectors) + vectors, 0, client)
-
-
-def require_memory(job: JobSpec, engine: EngineName, workers: tuple[WorkerInfo, ...]) -> MemoryForecast:
+def require_memory(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> MemoryForecast:
     """Refuse a job that cannot fit, before anything runs; return the largest forecast of the workers.
 
     Raises
     ------
     CapacityError
-        Naming the worker with the least room, what it has and what the job needs.
+        Naming the worker with the least room, what it may use and what the job, or its largest part, needs.
+    StoreError
+        When the partition of the job cannot be opened.
     """
-    worst = MemoryForecast(0, 0, 0)
-    for worker in workers:
-        forecast = predict_memory(job, engine, worker.threads)
-        for kind, needed, limit in (
-            ("host", forecast.host_bytes, worker.memory_bytes),
-            ("device", forecast.device_bytes, worker.gpu_memory_bytes),
-        ):
-            if needed > limit:
-                raise CapacityError(
-                    f"worker {worker.name} on {worker.host} has {_gib(limit)} of {kind} memory; counting per "
-                    f"{job.per} in {job.source} ({job.n_edges} edges) on the {engine} engine needs about "
-                    f"{_gib(needed)}: use workers with more memory, or fewer workers per machine"
-                )
-        worst = max(worst, forecast, key=lambda each: (each.device_bytes, each.host_bytes))
+    if job.partition is not None:
+        return require_parts_fit(job, engine, workers, open_partition(job.partition.path).manifest)
+    worst, problem = _forecast_whole(job, engine, workers)
+    if problem is not None:
+        raise CapacityError(
+            f"{problem}: "
+            + (
+                "raise the budget, or count part by part"
+                if job.budget.is_set
+                else "use workers with more memory, or fewer workers per machine"
+            )
+        )
     return worst
 
 
-def _gib(n_bytes: int) -> str:
-    return f"{n_bytes / 2**30:.2f} GiB"
+def choose_memory(
+    job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], budget: Budget
+) -> MemoryChoice:
+    """Decide whether a job needs parts, by the sizes of the graph alone.
+
+    Parameters
+    ----------
+    job : JobSpec
+        Without a partition; whatever budget it has is not looked at.
+    engine : {"cpu", "gpu"}
+    workers : sequence of WorkerInfo
+    budget : Budget
+
+    Raises
+    ------
+    CapacityError
+        When neither the whole graph nor even an empty part fits the budget.
+    """
+    asked = replace(job, budget=budget)
+    forecast, problem = _forecast_whole(asked, engine, workers)
+    if problem is None:
+        needs = f"{gib(forecast.host_bytes)} of host memory"
+        if engine == "gpu":
+            needs = f"{gib(forecast.device_bytes)} of device and {needs}"
+        return MemoryChoice(
+            "replicate", f"the whole graph needs about {needs}, which every worker has", forecast
+        )
+    if job.listing is not None:
+        raise CapacityError(f"{problem}; bicliques are listed on the whole graph only: raise the budget")
+    part_limit(asked, engine, workers, budget)
+    return MemoryChoice("partition", problem, forecast)
+
+
+def part_limit(
+    job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], budget: Budget
+) -> tuple[PartBytes, int]:
+    """Return what a part takes of a worker by its sizes, and what it may take at most: for the cutters.
+
+    That is the part in the form of the engine, as it was read, and a next one of its size that is read ahead. Host
+    and device of the gpu engine are joined into one sum that bounds both: the host's, scaled to the limit of the
+    device, or the device's, whichever is more in each term.
+
+    Parameters and errors are those of :func:`choose_memory`.
+    """
+    asked = replace(job, budget=budget)
+    threads = max(worker.threads for worker in workers)
+    memory = part_memory(asked, engine, threads)
+    host_limit = min(host_room(asked, engine, worker.memory_bytes) for worker in workers)
+    if engine == "cpu":
+        needed, limit, kinds = memory.raw + memory.raw + memory.host, host_limit, "host"
+        _require_some(needed, limit, kinds)
+        return needed, limit
+    device_limit = min(device_room(budget, worker.gpu_memory_bytes) for worker in workers)
+    on_host, on_device = memory.raw + memory.host, memory.staged + memory.staged + memory.device
+    _require_some(on_host, host_limit, "host")
+    _require_some(on_device, device_limit, "device")
+    return _bound_both(on_device, on_host, device_limit / host_limit), device_limit
+
+
+def _bound_both(first: PartBytes, second: PartBytes, scale: float) -> PartBytes:
+    """Return a sum that is, term by term, at least ``first`` and at least ``second`` times ``scale``."""
+    return PartBytes(
+        max(first.fixed, ceil(second.fixed * scale)),
+        *(max(getattr(first, name), getattr(second, name) * scale) for name in _TERMS),
+    )
+
+
+def _require_some(needed: PartBytes, limit: int, kind: str) -> None:
+    """Refuse a limit that not even a part of one edge fits."""
+    least = needed.of(PartSizes(1, 1, 2, 1))
+    if least > limit:
+        raise CapacityError(
+            f"the budget leaves {gib(max(limit, 0))} of {kind} memory for parts of the graph, beside the process "
+            f"and its context, and a part of one edge needs {gib(least)}: raise the budget of {kind} memory"
+        )
+
+
+def _forecast_whole(
+    job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]
+) -> tuple[MemoryForecast, str | None]:
+    """Return the largest forecast of the workers for the whole graph, and which of them has no room for it."""
+    worst, problem = MemoryForecast(0, 0, 0), None
+    for worker in workers:
+        forecast = predict_memory(job, engine, worker.threads)
+        for kind, needed, given, has in (
+            ("host", forecast.host_bytes, job.budget.of_host(worker.memory_bytes), worker.memory_bytes),
+            (
+                "device",
+                forecast.device_bytes,
+                job.budget.of_device(worker.gpu_memory_bytes),
+                worker.gpu_memory_bytes,
+            ),
+        ):
+            if needed > given and problem is None:
+                verb = "has" if given == has else "may use"
+                problem = (
+                    f"worker {worker.name} on {worker.host} {verb} {gib(given)} of {kind} memory; counting per "
+                    f"{job.per} in {job.source} ({job.n_edges} edges) on the {engine} engine needs about {gib(needed)}"
+                )
+        worst = max(worst, forecast, key=lambda each: (each.device_bytes, each.host_bytes))
+    return worst, problem

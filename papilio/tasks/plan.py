@@ -15,11 +15,13 @@ from papilio.kernels.engine import EngineName
 from papilio.partitioning.lease_policy import choose_lengths
 from papilio.partitioning.rates import predict_speed, work_rate
 from papilio.partitioning.root_ranges import CostTable
-from papilio.partitioning.work_pool import split_guided
+from papilio.partitioning.work_pool import Piece, split_guided
+from papilio.storage.partition_manifest import PartitionManifest
+from papilio.tasks.answers import PrepareReport
+from papilio.tasks.forecast import MemoryForecast, gib
 from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.leases import LeaseBook
-from papilio.tasks.memory import MemoryForecast
-from papilio.tasks.run import PrepareReport
+from papilio.tasks.part_plan import explain_parts, mean_vector_entries, thin_tables
 from papilio.tasks.worker import WorkerInfo
 
 __all__ = ["CountPlan", "Decision", "Lease", "PartitionPlan", "make_plan"]
@@ -244,6 +246,7 @@ def make_plan(
     report: PrepareReport,
     memory: MemoryForecast,
     finished: Iterable[tuple[int, int, int]] = (),
+    manifest: PartitionManifest | None = None,
 ) -> CountPlan:
     """Decide partitions and leases; pure.
 
@@ -255,25 +258,25 @@ def make_plan(
     workers : tuple of WorkerInfo
         Those that will take leases.
     report : PrepareReport
-        From slot 0, with the cost table.
+        From slot 0, with the cost table unless the graph is partitioned.
     memory : MemoryForecast
         Predicted peak of one worker.
     finished : iterable of (partition, start, stop)
         What earlier sessions of the job counted: the leases cover the rest.
+    manifest : PartitionManifest, optional
+        Of the partition of the job, if it has one.
 
     Raises
     ------
     TilingError
         When what is finished overlaps, or passes the items.
     """
-    if report.table is None:
-        raise ValueError("the report holds no cost table; only the report of slot 0 does")
     decisions: list[Decision] = []
 
     def decide(what: str, reason: str) -> None:
         decisions.append(Decision(len(decisions) + 1, what, reason))
 
-    table, n_workers = report.table, len(workers)
+    n_workers = len(workers)
     threads = min(worker.threads for worker in workers)
     unit = work_rate(job.rate_name, engine).unit
     speed = predict_speed(job.rate_name, engine, job.per, threads)
@@ -282,30 +285,36 @@ def make_plan(
         f"{_counted(n_workers, 'worker')} of {_counted(threads, 'thread')}",
         "each runs one lease at a time, with all its threads",
     )
-    peak, kind = (memory.device_bytes, "device") if engine == "gpu" else (memory.host_bytes, "host")
-    decide(
-        "strategy replicate",
-        f"the whole graph needs about {peak / 2**30:.2f} GiB of {kind} memory, which every worker has",
-    )
-    for what, reason in report.decisions:
+    if manifest is None:
+        partitions, vector_entries = _whole(report), job.vector_entries
+        explained: Iterable[tuple[str, str]] = [_explain_whole(engine, memory)]
+    else:
+        partitions = tuple(
+            PartitionPlan(part.index, table, part.blocks, part.nbytes)
+            for part, table in zip(manifest.parts, thin_tables(manifest), strict=True)
+        )
+        vector_entries = mean_vector_entries(job, manifest)
+        explained = explain_parts(job, engine, threads, manifest, memory)
+    for what, reason in (*explained, *report.decisions):
         decide(what, reason)
-    vector_s = 8 * job.vector_entries / VECTOR_BYTES_PER_S
-    lengths = choose_lengths(table.total / speed / n_workers, vector_s)
+    vector_s = 8 * vector_entries / VECTOR_BYTES_PER_S
+    total = sum(partition.table.total for partition in partitions)
+    lengths = choose_lengths(total / speed / n_workers, vector_s)
     min_work = int(lengths.min_s * speed)
-    book = LeaseBook([table.n_items])
+    book = LeaseBook([partition.n_items for partition in partitions])
     for interval in finished:
         book.record(*interval)
-    leases = _forecast_leases(table, n_workers, min_work, int(lengths.max_s * speed), book)
+    leases = _forecast_leases(partitions, n_workers, min_work, int(lengths.max_s * speed), book)
     decide(f"about {_counted(len(leases), 'lease')} of at least {min_work:,} {unit}", lengths.reason)
     if book.n_finished:
         decide(f"{_counted(book.n_finished, 'lease')} kept", "earlier sessions of the job finished them")
     return CountPlan(
         job=job,
         engine=engine,
-        strategy="replicate",
+        strategy="replicate" if manifest is None else manifest.strategy,
         n_workers=n_workers,
         threads=threads,
-        partitions=(PartitionPlan(0, table),),
+        partitions=partitions,
         leases=leases,
         costs_digest=report.costs_digest,
         work_unit=unit,
@@ -315,16 +324,35 @@ def make_plan(
         memory=memory,
         prepared_bytes=report.prepared_bytes,
         decisions=tuple(decisions),
-        finished=tuple((0, start, stop) for start, stop in book.finished(0)),
+        finished=tuple((p.index, *interval) for p in partitions for interval in book.finished(p.index)),
+        replication=1.0 if manifest is None else manifest.replication,
+    )
+
+
+def _whole(report: PrepareReport) -> tuple[PartitionPlan, ...]:
+    if report.table is None:
+        raise ValueError("the report holds no cost table; only the report of slot 0 does")
+    return (PartitionPlan(0, report.table),)
+
+
+def _explain_whole(engine: EngineName, memory: MemoryForecast) -> tuple[str, str]:
+    peak, kind = (memory.device_bytes, "device") if engine == "gpu" else (memory.host_bytes, "host")
+    return (
+        "strategy replicate",
+        f"the whole graph needs about {gib(peak)} of {kind} memory, which every worker has",
     )
 
 
 def _forecast_leases(
-    table: CostTable, n_workers: int, min_work: int, max_work: int, book: LeaseBook
+    partitions: tuple[PartitionPlan, ...], n_workers: int, min_work: int, max_work: int, book: LeaseBook
 ) -> tuple[Lease, ...]:
     """Return the leases that cover what the book misses, if nothing disturbs the run."""
-    pieces = split_guided(table, n_workers, min_work, max_work, book.missing(0))
-    return tuple(Lease(0, *piece, table.work_between(*piece)) for piece in pieces)
+    tables = [partition.table for partition in partitions]
+    pieces = [Piece(p.index, *gap) for p in partitions for gap in book.missing(p.index)]
+    leases = split_guided(tables, pieces, n_workers, min_work, max_work)
+    return tuple(
+        Lease(p.partition, p.start, p.stop, tables[p.partition].work_between(p.start, p.stop)) for p in leases
+    )
 
 
 def _counted(number: int, noun: str) -> str:

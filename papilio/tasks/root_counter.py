@@ -12,9 +12,9 @@ from papilio.errors import CapacityError, FailedItemsError, LeaseTooLargeError, 
 from papilio.partitioning.affinity import PartAffinity
 from papilio.partitioning.lease_policy import choose_lengths
 from papilio.partitioning.work_pool import Piece, WorkPool
+from papilio.tasks.answers import LeaseResult
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.run import LeaseResult
 
 __all__ = ["MAX_ATTEMPTS", "FailedItem", "RootCounter"]
 

@@ -11,10 +11,19 @@ from papilio.errors import StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import EngineOptions, Granularity, Listing, Motif
 from papilio.storage.content import ContentHash
+from papilio.storage.partitions import Partition, open_partition
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import JobSpec
 
-__all__ = ["hash_graph", "held_graph", "job_of_graph", "job_of_store", "read_job_graph", "require_kind"]
+__all__ = [
+    "hash_graph",
+    "held_graph",
+    "job_of_graph",
+    "job_of_store",
+    "open_job_partition",
+    "read_job_graph",
+    "require_kind",
+]
 
 _SCHEME = "memory:"
 _held: dict[str, BipartiteGraph | UnipartiteGraph] = {}
@@ -124,3 +133,25 @@ def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
             )
         graph = store.read()
     return graph
+
+
+def open_job_partition(job: JobSpec) -> Partition:
+    """Open the partition of a job; reads its manifest only.
+
+    Raises
+    ------
+    StoreError
+        When it cannot be read here, or is not the one that the job was planned for.
+    UnsupportedError
+        When it is one of another graph, or does not serve the question.
+    """
+    assert job.partition is not None, "the job is on the whole graph"
+    partition = open_partition(job.partition.path)
+    if partition.hash != job.partition.hash:
+        raise StoreError(
+            f"{job.partition.path} is the partition {partition.hash}; the job was planned for {job.partition.hash}: "
+            "it was replaced meanwhile, count again"
+        )
+    partition.require_graph(job.graph_hash)
+    partition.require_serves(job.motif, job.per)
+    return partition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from papilio.cluster.submit import find_folder_problem
 from papilio.kernels.engine import ENGINES
-from papilio.tasks.run import _prepared_cache
+from papilio.tasks.ready import prepared_cache
 
 
 def look_elsewhere(folder: str, probe: str) -> str | None:
@@ -14,4 +14,4 @@ def look_elsewhere(folder: str, probe: str) -> str | None:
 
 def count_prepared(graph_hash: str) -> int:
     """Return how many prepared forms of a graph this process keeps."""
-    return sum(key[0] == graph_hash for engine in ENGINES for key in _prepared_cache(engine)._entries)
+    return sum(key[0] == graph_hash for engine in ENGINES for key in prepared_cache(engine)._entries)

@@ -27,6 +27,19 @@ def table_of(costs: list[int], max_entries: int = 4096) -> CostTable:
     return CostTable.from_costs(falling, max_entries)
 
 
+def split_table(
+    table: CostTable,
+    n_workers: int,
+    min_work: int,
+    max_work: int | None = None,
+    gaps: list[tuple[int, int]] | None = None,
+) -> tuple[tuple[int, int], ...]:
+    missing = gaps if gaps is not None else [(0, table.n_items)] if table.n_items else []
+    pieces = [Piece(0, start, stop) for start, stop in missing]
+    leases = split_guided([table], pieces, n_workers, min_work, max_work)
+    return tuple((lease.start, lease.stop) for lease in leases)
+
+
 @given(costs_lists, st.integers(1, 64))
 def test_table_keeps_items_total_and_cumulative_work(costs: list[int], max_entries: int) -> None:
     table = table_of(costs, max_entries)
@@ -50,7 +63,7 @@ def test_leases_tile_the_items_and_respect_the_minimum(
     costs: list[int], max_entries: int, n_workers: int, min_work: int, max_work: int | None
 ) -> None:
     table = table_of(costs, max_entries)
-    leases = split_guided(table, n_workers, min_work, max_work)
+    leases = split_table(table, n_workers, min_work, max_work)
     at = 0
     for start, stop in leases:
         assert start == at
@@ -66,12 +79,12 @@ def test_every_worker_gets_a_lease_when_the_work_allows(n_workers: int, min_work
     unit = max(1, min_work // 10)
     n_items = spare * n_workers * min_work // unit + 1
     table = CostTable.from_costs(np.full(n_items, unit, dtype=np.int64), max_entries=10**6)
-    assert len(split_guided(table, n_workers, min_work)) >= n_workers
+    assert len(split_table(table, n_workers, min_work)) >= n_workers
 
 
 def test_leases_shrink_on_uniform_work_down_to_the_minimum() -> None:
     table = CostTable.from_costs(np.ones(100_000, dtype=np.int64), max_entries=100_000)
-    sizes = [stop - start for start, stop in split_guided(table, 4, 100)]
+    sizes = [stop - start for start, stop in split_table(table, 4, 100)]
     assert sizes[0] == 100_000 // 8
     assert sizes[:-1] == sorted(sizes[:-1], reverse=True)
     assert 100 <= sizes[-1] < 200
@@ -79,7 +92,7 @@ def test_leases_shrink_on_uniform_work_down_to_the_minimum() -> None:
 
 def test_maximum_caps_the_first_leases() -> None:
     table = CostTable.from_costs(np.ones(10_000, dtype=np.int64), max_entries=10_000)
-    sizes = [stop - start for start, stop in split_guided(table, 1, 10, max_work=500)]
+    sizes = [stop - start for start, stop in split_table(table, 1, 10, max_work=500)]
     assert max(sizes) == 500
 
 
@@ -87,12 +100,12 @@ def test_heavy_first_items_stand_alone() -> None:
     costs = np.array([10**9, 10**9] + [1] * 100_000, dtype=np.int64)
     table = CostTable.from_costs(costs, max_entries=64)
     assert {1, 2} <= set(table.items)
-    assert split_guided(table, 8, 1000)[0] == (0, 1)
+    assert split_table(table, 8, 1000)[0] == (0, 1)
 
 
 def test_no_items_and_work_without_cost() -> None:
-    assert split_guided(table_of([]), 3, 5) == ()
-    assert split_guided(table_of([0, 0, 0]), 3, 5) == ((0, 3),)
+    assert split_table(table_of([]), 3, 5) == ()
+    assert split_table(table_of([0, 0, 0]), 3, 5) == ((0, 3),)
 
 
 @given(costs_lists, st.integers(1, 40), st.data())
@@ -146,7 +159,7 @@ def test_what_is_put_back_goes_first_and_keeps_its_attempts() -> None:
 
 def test_gaps_are_split_one_by_one() -> None:
     table = CostTable.from_costs(np.ones(100, dtype=np.int64))
-    leases = split_guided(table, 2, 10, gaps=[(10, 15), (40, 80)])
+    leases = split_table(table, 2, 10, gaps=[(10, 15), (40, 80)])
     assert leases[0] == (10, 15)
     assert leases[1] == (40, 50)
     assert leases[-1][1] == 80
@@ -161,9 +174,23 @@ def test_lengths_follow_the_job_and_its_vectors() -> None:
     assert choose_lengths(3600, 0).max_s == MAX_LEASE_S
 
 
+def test_pieces_are_taken_of_the_partition_that_is_asked_for() -> None:
+    tables = [table_of([10] * 4), table_of([10] * 4), table_of([10] * 2)]
+    pool = WorkPool(tables, [Piece(0, 0, 4), Piece(1, 0, 4), Piece(2, 0, 2)])
+    assert (pool.left, pool.work_left) == ({0: 40, 1: 40, 2: 20}, 100)
+    assert pool.take(1, 10, 20, 1) == Piece(1, 0, 2)
+    assert pool.take(1, 10, 20, 2) == Piece(2, 0, 2)
+    assert (pool.left, pool.work_left) == ({0: 40, 1: 20}, 60)
+    pool.put_back(Piece(2, 1, 2, 1))
+    assert pool.take(1, 10, 20) == Piece(2, 1, 2, 1)
+    assert pool.take(1, 10, 20) == Piece(0, 0, 2)
+    with pytest.raises(KeyError):
+        pool.take(1, 10, 20, 2)
+
+
 def test_refuses_bad_arguments() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        split_guided(table_of([1]), 0, 1)
+        split_table(table_of([1]), 0, 1)
     with pytest.raises(ValueError, match="rise strictly"):
         CostTable((0, 2, 2), (0, 1, 2))
     with pytest.raises(ValueError, match="never falls"):

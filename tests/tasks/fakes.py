@@ -15,10 +15,10 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Cut, EngineName, Partial, never_cut
 from papilio.motifs import Butterfly, Granularity, Motif
 from papilio.partitioning.root_ranges import CostTable
+from papilio.tasks.answers import PrepareReport
+from papilio.tasks.forecast import predict_memory
 from papilio.tasks.job import JobSpec
-from papilio.tasks.memory import predict_memory
 from papilio.tasks.plan import CountPlan, make_plan
-from papilio.tasks.run import PrepareReport
 from papilio.tasks.worker import WorkerInfo
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from papilio.partitioning.affinity import PartAffinity
 from papilio.partitioning.root_ranges import CostTable
+from papilio.tasks.answers import LeaseResult
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.plan import CountPlan, PartitionPlan
 from papilio.tasks.root_counter import RootCounter
-from papilio.tasks.run import LeaseResult
 from tests.tasks.fakes import plan_of
 
 SECOND = 4 * 5e8

@@ -19,16 +19,16 @@ from papilio.errors import InputError, StoreError, TilingError
 from papilio.graph import BipartiteGraph
 from papilio.partitioning import lease_policy
 from papilio.partitioning.root_ranges import CostTable
-from papilio.partitioning.work_pool import split_guided
+from papilio.partitioning.work_pool import Piece, split_guided
 from papilio.storage.ledger import Ledger
 from papilio.storage.results import write_partial_shard
+from papilio.tasks.answers import LeaseResult, ShardRef
 from papilio.tasks.budget import Budget
 from papilio.tasks.job import JobSpec, PartitionRef
 from papilio.tasks.jobdir import JobDirectory, list_jobs
 from papilio.tasks.jobsession import JobSession
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan, make_plan
-from papilio.tasks.run import LeaseResult, ShardRef
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
 
 COSTS = np.arange(30, 0, -1, dtype=np.int64)
@@ -60,7 +60,8 @@ def test_leases_for_the_rest_tile_the_gaps(
     drawn: tuple[CostTable, list[tuple[int, int]]], n_workers: int, min_work: int
 ) -> None:
     table, gaps = drawn
-    pieces = split_guided(table, n_workers, min_work, gaps=gaps)
+    leases = split_guided([table], [Piece(0, *gap) for gap in gaps], n_workers, min_work)
+    pieces = [(lease.start, lease.stop) for lease in leases]
     items = [item for start, stop in pieces for item in range(start, stop)]
     assert items == [item for start, stop in gaps for item in range(start, stop)]
     assert all(start < stop for start, stop in pieces)

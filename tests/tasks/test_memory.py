@@ -9,7 +9,8 @@ import pytest
 from papilio.errors import CapacityError
 from papilio.kernels.engine import load_engine
 from papilio.motifs import Biclique, Listing
-from papilio.tasks.memory import predict_memory, require_memory
+from papilio.tasks.forecast import predict_memory
+from papilio.tasks.memory import require_memory
 from tests.strategies import planted_graph
 from tests.tasks.fakes import make_job, make_worker
 

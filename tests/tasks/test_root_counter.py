@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, LeaseTooLargeError, TilingError
 from papilio.partitioning.lease_policy import VECTOR_OVERHEAD
+from papilio.tasks.answers import LeaseResult
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.root_counter import MAX_ATTEMPTS, RootCounter
-from papilio.tasks.run import LeaseResult
 from tests.tasks.fakes import make_job, plan_of
 
 SPEED = 4 * 5e8

@@ -16,10 +16,11 @@ from papilio.errors import ExecutionError, StoreError, TilingError, UnsupportedE
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Butterfly
 from papilio.storage.store import write_store
-from papilio.tasks import run
+from papilio.tasks import ready, run
+from papilio.tasks.answers import LeaseResult, ShardRef
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
-from papilio.tasks.run import LeaseResult, ShardRef, run_lease, run_prepare
+from papilio.tasks.run import run_lease, run_prepare
 from papilio.tasks.sources import (
     hash_graph,
     held_graph,
@@ -39,13 +40,13 @@ SEAT = Seat("w", 1, 8 << 30)
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     fake = FakeEngine()
-    run._engine_of.cache_clear()
-    monkeypatch.setattr(run, "load_engine", lambda motif, name, threads: fake)
-    monkeypatch.setattr(run, "_warm_up", lambda *key: None)
-    run.forget_graphs()
+    ready._engine_of.cache_clear()
+    monkeypatch.setattr(ready, "load_engine", lambda motif, name, threads, memory_bytes: fake)
+    monkeypatch.setattr(ready, "_warm_up", lambda *key: None)
+    ready.forget_graphs()
     yield fake
-    run.forget_graphs()
-    run._engine_of.cache_clear()
+    ready.forget_graphs()
+    ready._engine_of.cache_clear()
 
 
 @pytest.fixture
@@ -74,14 +75,14 @@ def test_kernels_are_loaded_by_a_few_edges_once(
     engine: FakeEngine, job: JobSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    run._warm_up.cache_clear()
-    monkeypatch.setattr(run, "load_engine", lambda motif, name, threads: engine)
+    ready._warm_up.cache_clear()
+    monkeypatch.setattr(ready, "load_engine", lambda motif, name, threads, memory_bytes: engine)
     for slot in range(2):
         assert run_prepare(PrepareTask(job, "cpu", "run", slot), SEAT).n_items == GRAPH.n_u
-        run.forget_graphs()
+        ready.forget_graphs()
     assert engine.prepared == 3, "a few edges, and the graph twice"
     assert engine.intervals == [(0, 4)]
-    run._warm_up.cache_clear()
+    ready._warm_up.cache_clear()
 
 
 def test_threads_of_one_process_prepare_once_and_run_one_at_a_time(engine: FakeEngine, job: JobSpec) -> None:
@@ -97,7 +98,7 @@ def test_threads_of_one_process_prepare_once_and_run_one_at_a_time(engine: FakeE
 def test_forgotten_graphs_are_prepared_again(engine: FakeEngine, job: JobSpec) -> None:
     for forgotten, prepared in ((["0" * 32], 1), ([job.graph_hash], 2), (None, 3)):
         run_lease(lease(job, 0, 5), SEAT)
-        run.forget_graphs(forgotten)
+        ready.forget_graphs(forgotten)
         run_lease(lease(job, 0, 5), SEAT)
         assert engine.prepared == prepared
 
@@ -115,10 +116,10 @@ def test_slices_are_sized_by_predicted_work_whatever_an_engine_reports(
     right = engine.run
     monkeypatch.setattr(engine, "run", lambda *args: replace(right(*args), work=10**15))
     run_lease(lease(job, 3, 9), SEAT)
-    ready = run._prepare(job, engine, SEAT, {})
+    kept = ready.ready_graph(job, engine, SEAT, {})
     costs = np.sort(GRAPH.degree_u)[::-1]
-    assert ready.work_between(3, 9) == costs[3:9].sum()
-    assert 0 < ready.speed <= costs[3:9].sum() / run.LEAST_TIMED_S
+    assert kept.work_between(3, 9) == costs[3:9].sum()
+    assert 0 < kept.speed <= costs[3:9].sum() / run.LEAST_TIMED_S
 
 
 def test_vectors_stay_in_the_process_or_go_to_a_shard(

@@ -21,6 +21,7 @@ __all__ = [
     "list_gpus",
     "list_visible_ids",
     "missing_for_gpu",
+    "used_device_bytes",
 ]
 
 _CUDA_SUCCESS = 0
@@ -141,6 +142,18 @@ def held_device_bytes() -> int:
     if cupy is None or not list_gpus():
         return 0
     return int(cupy.get_default_memory_pool().total_bytes())
+
+
+def used_device_bytes() -> int:
+    """Return the memory of the current device that is in use by the driver's account, by whatever process.
+
+    0 without a GPU, or where CuPy was never loaded.
+    """
+    cupy = sys.modules.get("cupy")
+    if cupy is None or not list_gpus():
+        return 0
+    free, total = cupy.cuda.runtime.memGetInfo()
+    return int(total) - int(free)
 
 
 def missing_for_gpu() -> str | None:

@@ -1,0 +1,154 @@
+"""Counts per vertex or edge of a partitioned graph: sums of the vectors of parts, at the ids of the whole graph."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import OrderedDict
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import ExecutionError, StoreError
+from papilio.storage.file_vectors import SLICE_ENTRIES, file_vector, release_pages
+from papilio.storage.partition_ids import read_vector_ids
+from papilio.tasks.job import JobSpec
+from papilio.tasks.part_memory import fold_bytes
+from papilio.tasks.sources import open_job_partition
+
+__all__ = ["PartVectors", "zero_vectors"]
+
+_KEPT_BYTES = 64 << 20
+"""Ids of parts that are kept for the next leases of these; those of the last part always are."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Where the entries of one vector of a part belong.
+
+    Attributes
+    ----------
+    ids : ndarray of int32 or int64
+        In the whole graph.
+    order : ndarray of int64 or None
+        Places by rising id, for a sum in a file.
+    """
+
+    ids: NDArray[Any]
+    order: NDArray[np.int64] | None
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.ids.nbytes) + (0 if self.order is None else int(self.order.nbytes))
+
+
+class PartVectors:
+    """The sums of the vectors of all parts.
+
+    They are in memory, or, where the host budget of the job does not leave room for that, in files without a name,
+    of which a slice is in memory at a time.
+
+    Parameters
+    ----------
+    job : JobSpec
+        With a partition.
+    directory : Path, optional
+        For the files; by default that for temporary files.
+    """
+
+    def __init__(self, job: JobSpec, directory: Path | None = None) -> None:
+        self._job = job
+        self._partition = open_job_partition(job)
+        limit = job.budget.host_bytes
+        self._in_files = limit is not None and fold_bytes(job, limit) < 8 * job.vector_entries
+        self._kept: OrderedDict[int, dict[str, _Places]] = OrderedDict()
+        self._kernels: Any = import_module("papilio.kernels.cpu.scatter")
+        if self._in_files:
+            place = directory or Path(tempfile.gettempdir())
+            sizes = _sizes(job)
+            self.vectors = {name: file_vector(place, size) for name, size in sizes.items()}
+        else:
+            self.vectors = zero_vectors(job)
+
+    def add(self, index: int, vectors: dict[str, NDArray[np.uint64]], worker: str) -> None:
+        """Add the vectors of some items of a part.
+
+        Raises
+        ------
+        ExecutionError
+            When they are not of the shape that the part has.
+        StoreError
+            When the ids of the part cannot be read, or are not those of the graph.
+        """
+        places = self._places(index)
+        expected = {name: each.ids.shape for name, each in places.items()}
+        found = {name: vector.shape for name, vector in vectors.items()}
+        if found != expected:
+            raise ExecutionError(f"worker {worker} answered vectors {found}; part {index} needs {expected}")
+        for name, place in places.items():
+            if place.order is None:
+                self._kernels.scatter_add(self.vectors[name], place.ids, vectors[name])
+            else:
+                self._add_by_slices(self.vectors[name], place, place.order, vectors[name])
+
+    def _add_by_slices(
+        self,
+        whole: NDArray[np.uint64],
+        place: _Places,
+        order: NDArray[np.int64],
+        values: NDArray[np.uint64],
+    ) -> None:
+        bounds = np.arange(0, whole.size + SLICE_ENTRIES, SLICE_ENTRIES)
+        cuts = np.searchsorted(place.ids, bounds, sorter=order)
+        for base, first, last in zip(bounds, cuts, cuts[1:], strict=False):
+            if first < last:
+                self._kernels.scatter_add_ordered(
+                    np.asarray(whole[base : base + SLICE_ENTRIES]),
+                    base,
+                    place.ids,
+                    values,
+                    order,
+                    first,
+                    last,
+                )
+                release_pages(whole)
+
+    def _places(self, index: int) -> dict[str, _Places]:
+        if index in self._kept:
+            self._kept.move_to_end(index)
+            return self._kept[index]
+        read = read_vector_ids(self._partition, index, self._job.per)
+        for name, ids in read.items():
+            if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < self.vectors[name].size:
+                raise StoreError(
+                    f"part {index} of {self._partition.path} has the id {int(ids.max())} in the vector {name!r}, "
+                    f"which has {self.vectors[name].size} entries; make the partition again"
+                )
+        places = {
+            name: _Places(ids, np.argsort(ids, kind="stable") if self._in_files else None)
+            for name, ids in read.items()
+        }
+        self._kept[index] = places
+        while len(self._kept) > 1 and self._kept_bytes() > _KEPT_BYTES:
+            self._kept.popitem(last=False)
+        return places
+
+    def _kept_bytes(self) -> int:
+        return sum(each.nbytes for places in self._kept.values() for each in places.values())
+
+
+def zero_vectors(job: JobSpec) -> dict[str, NDArray[np.uint64]]:
+    """Return the vectors of a job in memory, all 0."""
+    return {name: np.zeros(size, dtype=np.uint64) for name, size in _sizes(job).items()}
+
+
+def _sizes(job: JobSpec) -> dict[str, int]:
+    sizes: dict[str, dict[str, int]] = {
+        "total": {},
+        "vertex": {"u": job.n_u, "v": job.n_v},
+        "edge": {"edge": job.n_edges},
+    }
+    return sizes[job.per]

@@ -1,0 +1,317 @@
+"""What one process keeps between leases: engines, prepared graphs and parts, and the blocks that parts are made of."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError, ExecutionError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.engine import ENGINES, Engine, EngineName, load_engine, load_lister
+from papilio.kernels.gpu.discovery import list_gpus
+from papilio.motifs import EngineOptions, Granularity, Listing
+from papilio.partitioning.rates import predict_speed
+from papilio.partitioning.root_ranges import find_breakpoints
+from papilio.parts import Part
+from papilio.storage.names import LayerNames, read_names
+from papilio.storage.store import open_store
+from papilio.tasks.cache import PreparedCache
+from papilio.tasks.forecast import PROCESS_BYTES, predict_memory
+from papilio.tasks.job import JobSpec, LeaseTask
+from papilio.tasks.part_loader import PartLoader
+from papilio.tasks.part_memory import device_room, host_room, part_memory
+from papilio.tasks.sources import open_job_partition, read_job_graph
+from papilio.tasks.worker import Seat
+
+__all__ = [
+    "ReadyGraph",
+    "engine_of",
+    "forget_graphs",
+    "forget_others",
+    "part_loader",
+    "prepared_cache",
+    "ready_graph",
+    "ready_part",
+    "warm_up",
+]
+
+CACHE_SHARE = 0.5
+"""Share of the memory that prepared graphs may keep: the rest is for the temporaries of the next run."""
+
+MAX_STEPS = 1 << 18
+"""Breakpoints of the costs that a process keeps for the bounds of slices: 4 MiB."""
+
+
+@dataclass(eq=False)
+class ReadyGraph:
+    """A prepared graph with what its leases need beside it.
+
+    Attributes
+    ----------
+    prepared : Prepared
+        Of the engine.
+    items, work : ndarray of int64, host
+        Breakpoints of the items and the cost of all items before each.
+    speed : float
+        Predicted work units per second: by the rate of the engine, later by the time of the last lease.
+    names : LayerNames or None
+        What a listing calls the vertices.
+    """
+
+    prepared: Any
+    items: NDArray[np.int64]
+    work: NDArray[np.int64]
+    speed: float
+    names: LayerNames | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the prepared graph holds."""
+        named = 0 if self.names is None else self.names.u.nbytes + self.names.v.nbytes
+        return int(self.prepared.nbytes) + named
+
+    def work_between(self, start: int, stop: int) -> float:
+        """Return the predicted work units of the items [start, stop)."""
+        before, after = np.interp((start, stop), self.items, self.work)
+        return float(after - before)
+
+    def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
+        """Return breakpoints inside (start, stop) about ``slice_work`` units apart, rising."""
+        first = int(np.searchsorted(self.items, start, side="right"))
+        last = int(np.searchsorted(self.items, stop, side="left"))
+        slices = (self.work[first:last] - self.work[first - 1]) // max(slice_work, 1)
+        chosen = np.flatnonzero(np.diff(slices, prepend=0))
+        return [int(item) for item in self.items[first + chosen]]
+
+
+@cache
+def prepared_cache(engine: EngineName) -> PreparedCache:
+    """Return the prepared graphs and parts of this process for one kind of engine."""
+    return PreparedCache(0)
+
+
+class _Keeper:
+    """The one partition whose blocks a process keeps, and the limit that its device was given."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.key: tuple[Any, ...] | None = None
+        self.loader: PartLoader | None = None
+        self.device_limit: int | None = None
+
+    def close(self) -> None:
+        """Give the blocks up."""
+        if self.loader is not None:
+            self.loader.close()
+        self.key = self.loader = None
+
+
+_keeper = _Keeper()
+
+
+@cache
+def _engine_of(
+    motif: Any,
+    options: EngineOptions,
+    listing: Listing | None,
+    name: EngineName,
+    threads: int,
+    memory_bytes: int | None,
+) -> Engine:
+    if listing is not None:
+        return load_lister(motif, listing, name, threads, **dict(options))
+    return load_engine(motif, name, threads, memory_bytes=memory_bytes, **dict(options))
+
+
+def engine_of(job: JobSpec, name: EngineName, threads: int) -> Engine:
+    """Return the engine of a job in this process; its device holds no more than the budget of the job from now on."""
+    return _engine_of(job.motif, job.options, job.listing, name, threads, _limit_device(job, name))
+
+
+def _limit_device(job: JobSpec, name: EngineName) -> int | None:
+    """Return the device memory for the arrays of a job; None for whatever there is, as long as no job had a limit."""
+    if name == "cpu" or (job.budget.device_bytes is None and _keeper.device_limit is None):
+        return None
+    total = list_gpus()[0].memory_bytes
+    limit = total if job.budget.device_bytes is None else device_room(job.budget, total)
+    if limit != _keeper.device_limit:
+        # The limit is that of the process, and is set as an engine is made.
+        _engine_of.cache_clear()
+        _keeper.device_limit = limit
+    return limit
+
+
+def forget_graphs(graph_hashes: Collection[str] | None = None) -> None:
+    """Forget the prepared forms of some graphs in this process, or of all; on the host and on the device."""
+    with _keeper.lock:
+        if graph_hashes is None or (_keeper.key is not None and _keeper.key[0] in graph_hashes):
+            _keeper.close()
+    for engine in ENGINES:
+        prepared_cache(engine).forget(lambda key: graph_hashes is None or key[0] in graph_hashes)
+
+
+def forget_others(job: JobSpec, engine: EngineName, partition: int) -> None:
+    """Forget all prepared graphs and parts but one, and the blocks of all parts but that: when memory runs out."""
+    kept = _cache_key(job, partition)
+    prepared_cache(engine).forget(lambda key: key != kept)
+    if job.partition is not None and _keeper.loader is not None:
+        _keeper.loader.keep_only(partition)
+
+
+def warm_up(job: JobSpec, name: EngineName, threads: int) -> None:
+    """Load the kernels of an engine by running it on a graph of a few edges, once, while the real one is read."""
+    listing = None if job.listing is None else Listing()
+    _warm_up(job.motif, job.options, listing, name, threads, _limit_device(job, name), job.per)
+
+
+@cache
+def _warm_up(
+    motif: Any,
+    options: EngineOptions,
+    listing: Listing | None,
+    name: EngineName,
+    threads: int,
+    memory_bytes: int | None,
+    per: Granularity,
+) -> None:
+    if motif.graph_kind == "bipartite":
+        engine = _engine_of(motif, options, listing, name, threads, memory_bytes)
+        few = BipartiteGraph.from_edges(*np.indices((4, 4), np.int64).reshape(2, -1))
+        prepared = engine.prepare(few, motif, per)
+        engine.run(prepared, 0, prepared.n_items)
+
+
+def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
+    parts = None if job.partition is None else (job.partition.hash, partition)
+    return (job.graph_hash, job.motif, job.per, job.options, job.listing, parts)
+
+
+def ready_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, float]) -> ReadyGraph:
+    """Return the prepared graph of a job from the cache, or read and prepare it, adding the seconds of either."""
+
+    def make() -> ReadyGraph:
+        with _keeper.lock:
+            _keeper.close()
+        started = perf_counter()
+        with ThreadPoolExecutor(1) as pool:
+            warm = pool.submit(warm_up, job, engine.name, seat.threads)
+            graph: Any = read_job_graph(job)
+            seconds["read"] = perf_counter() - started
+            started = perf_counter()
+        warm.result()
+        prepared = engine.prepare(graph, job.motif, job.per)
+        steps = find_breakpoints(np.ascontiguousarray(engine.work(prepared), dtype=np.int64), MAX_STEPS)
+        speed = predict_speed(job.rate_name, engine.name, job.per, seat.threads)
+        seconds["prepare"] = perf_counter() - started
+        names = None
+        if job.listing is not None:
+            names = read_names(open_store(job.source), prepared.ids_u, prepared.ids_v)
+        return ReadyGraph(prepared, *steps, speed, names)
+
+    forecast = predict_memory(job, engine.name, seat.threads)
+    needed, limit = forecast.host_bytes, job.budget.of_host(seat.memory_bytes)
+    if engine.name == "gpu":
+        needed, limit = forecast.device_bytes, job.budget.of_device(list_gpus()[0].memory_bytes)
+    kept = prepared_cache(engine.name)
+    kept.budget_bytes = int(CACHE_SHARE * limit)
+    ready: ReadyGraph = kept.get(_cache_key(job, 0), needed, make)
+    return ready
+
+
+def part_loader(job: JobSpec, engine: Engine, seat: Seat) -> PartLoader:
+    """Return the loader of the partition of a job; a process has one, and gives up that of another job.
+
+    Raises
+    ------
+    PapilioError
+        As :func:`papilio.tasks.sources.open_job_partition`.
+    """
+    assert job.partition is not None, "the job is on the whole graph"
+    key = (
+        job.graph_hash,
+        job.partition,
+        job.motif,
+        job.per,
+        job.budget,
+        engine.name,
+        id(engine),
+        seat.threads,
+    )
+    with _keeper.lock:
+        if _keeper.loader is None or _keeper.key != key:
+            _keeper.close()
+            for name in ENGINES:
+                prepared_cache(name).forget(lambda held: True)
+            memory = part_memory(job, engine.name, seat.threads)
+            room = host_room(job, engine.name, seat.memory_bytes)
+            if job.budget.host_bytes is not None:
+                room -= max(0, int(psutil.Process().memory_info().rss) - PROCESS_BYTES[engine.name])
+            device = None
+            if engine.name == "gpu":
+                device = device_room(job.budget, list_gpus()[0].memory_bytes)
+            _keeper.loader = PartLoader(open_job_partition(job), engine, memory, room, device)
+            _keeper.key = key
+        return _keeper.loader
+
+
+def ready_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str, float]) -> ReadyGraph:
+    """Return the prepared part of a lease, and begin to read the next one that this worker will need.
+
+    One prepared part is kept at a time. ``seconds`` gets what it was waited for, and preparing.
+
+    Raises
+    ------
+    CapacityError
+        When it does not fit the memory, with nothing else kept.
+    ExecutionError
+        When it has other items than its manifest says.
+    """
+    job, index = task.job, task.partition
+    loader = part_loader(job, engine, seat)
+
+    def make() -> ReadyGraph:
+        started = perf_counter()
+        part = loader.load(index)
+        seconds["read"] = perf_counter() - started
+        started = perf_counter()
+        prepared = _prepare_part(task, engine, loader, part)
+        costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
+        expected = loader.partition.manifest.parts[index].n_items
+        if costs.size != expected:
+            raise ExecutionError(
+                f"part {index} of {loader.partition.path} has {expected} items in its manifest, and the "
+                f"{engine.name} engine finds {costs.size}: make the partition again"
+            )
+        seconds["prepare"] = perf_counter() - started
+        speed = loader.speed or predict_speed(job.rate_name, engine.name, job.per, seat.threads)
+        return ReadyGraph(prepared, *find_breakpoints(costs, MAX_STEPS), speed)
+
+    kept = prepared_cache(engine.name)
+    kept.budget_bytes = 0
+    ready: ReadyGraph = kept.get(_cache_key(job, index), 0, make)
+    if task.next_partition is not None:
+        loader.read_ahead(index, task.next_partition)
+    return ready
+
+
+def _prepare_part(task: LeaseTask, engine: Engine, loader: PartLoader, part: Part) -> Any:
+    try:
+        return engine.prepare(part, task.job.motif, task.job.per)
+    except MemoryError:
+        loader.keep_only(task.partition)
+    try:
+        return engine.prepare(part, task.job.motif, task.job.per)
+    except MemoryError as error:
+        raise CapacityError(
+            f"part {task.partition} of {loader.partition.path} cannot be prepared in the memory that there is "
+            f"({error}): raise the budget, or make a partition with a smaller one"
+        ) from None
