@@ -1,0 +1,290 @@
+"""Groups of roots: what they cost, the limit, and how few copies they make; against plain loops over sets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError, EngineUnavailableError
+from papilio.graph import BipartiteGraph
+from papilio.partitioning.growth import (
+    closure_cost,
+    grow_chunks,
+    grow_groups,
+    growth_bytes,
+    hash_groups,
+    metis_groups,
+    root_costs,
+)
+
+Ids = NDArray[np.int32]
+Ints = NDArray[np.int64]
+Grouping = Callable[..., Ids]
+
+
+def pack(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ids]:
+    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    return indptr, np.array([column for row in rows for column in sorted(row)], dtype=np.int32)
+
+
+def chunks_within(host_bytes: int, threads: int) -> Grouping:
+    """Return ``grow_chunks`` with the signature of ``grow_groups``."""
+
+    def group(
+        indptr: Ints, columns: Ids, column_bytes: Ints, root_bytes: Ints, limit: int, **more: Any
+    ) -> Ids:
+        def read(first: int, last: int) -> Ids:
+            return columns[indptr[first] : indptr[last]]
+
+        return grow_chunks(indptr, read, column_bytes, root_bytes, limit, host_bytes, threads, **more)
+
+    return group
+
+
+def chunks_of_least_memory(indptr: Ints, columns: Ids, *args: Any, **more: Any) -> Ids:
+    """Call ``grow_chunks`` with about the least memory that it takes, so that there are many chunks."""
+    host_bytes = 200
+    while True:
+        try:
+            return chunks_within(host_bytes, 2)(indptr, columns, *args, **more)
+        except CapacityError as error:
+            if "--host-memory" not in str(error):
+                raise
+        host_bytes += host_bytes // 10
+
+
+def costs_by_sets(
+    rows: Sequence[Sequence[int]], column_bytes: Ints, root_bytes: Ints, groups: Ids, entry_bytes: int
+) -> list[int]:
+    """Return the cost of each group by definition."""
+    costs = []
+    for group in range(max(groups.tolist(), default=-1) + 1):
+        members = [root for root in range(len(rows)) if groups[root] == group]
+        later = [set(rows[root]) for root in range(len(rows)) if groups[root] >= group]
+        needed = set().union(*(rows[root] for root in members))
+        held = sum(len(needed & row) for row in later)
+        costs.append(
+            int(root_bytes[members].sum()) + sum(int(column_bytes[c]) for c in needed) + entry_bytes * held
+        )
+    return costs
+
+
+def grow_by_definition(
+    rows: Sequence[Sequence[int]], column_bytes: Ints, root_bytes: Ints, limit: int, by_share: bool
+) -> list[int]:
+    """Grow groups as the module says, looking at every root in every step; for fixed columns and few roots."""
+    weight = [sum(int(column_bytes[c]) for c in row) for row in rows]
+    seeds = sorted(range(len(rows)), key=lambda r: (-(weight[r] // max(len(rows[r]), 1)), r))
+    groups = [-1] * len(rows)
+    group = 0
+    while -1 in groups:
+        held: set[int] = set()
+        cost, refused_at, starters = 0, {}, list(seeds)
+        while True:
+            open_roots = [r for r in range(len(rows)) if groups[r] < 0]
+            shared = {r: sum(int(column_bytes[c]) for c in held & set(rows[r])) for r in open_roots}
+            touched = [
+                r for r in open_roots if held & set(rows[r]) and refused_at.get(r) != held & set(rows[r])
+            ]
+            if touched:
+                key = {r: shared[r] / max(weight[r], 1) if by_share else shared[r] for r in touched}
+                root = min(touched, key=lambda r: (-key[r], r))
+            else:
+                while starters and groups[starters[0]] >= 0:
+                    starters.pop(0)
+                if not starters:
+                    break
+                root = starters.pop(0)
+            if cost + int(root_bytes[root]) + weight[root] - shared[root] <= limit:
+                groups[root] = group
+                cost += int(root_bytes[root]) + weight[root] - shared[root]
+                held |= set(rows[root])
+            else:
+                refused_at[root] = held & set(rows[root])
+        group += 1
+    return groups
+
+
+@st.composite
+def priced_rows(draw: st.DrawFn) -> tuple[list[list[int]], Ints, Ints]:
+    """Draw rows of roots, some of them empty or equal, with the bytes of columns and of roots."""
+    n_columns = draw(st.integers(1, 9))
+    row = st.sets(st.integers(0, n_columns - 1))
+    rows = [sorted(one) for one in draw(st.lists(row, max_size=12))]
+    rows += draw(st.lists(st.sampled_from(rows), max_size=4)) if rows else []
+    numbers = st.integers(0, 20)
+    column_bytes = draw(st.lists(numbers, min_size=n_columns, max_size=n_columns))
+    root_bytes = draw(st.lists(numbers, min_size=len(rows), max_size=len(rows)))
+    return rows, np.array(column_bytes, dtype=np.int64), np.array(root_bytes, dtype=np.int64)
+
+
+GROUPINGS: dict[str, Grouping] = {
+    "share": grow_groups,
+    "shared": partial(grow_groups, score="shared"),
+    "chunks": chunks_of_least_memory,
+    "hash": hash_groups,
+    "metis": metis_groups,
+}
+
+
+@settings(deadline=None)
+@given(priced_rows(), st.integers(0, 5), st.lists(st.integers(0, 3), min_size=16, max_size=16))
+def test_costs_are_those_of_the_sets(
+    priced: tuple[list[list[int]], Ints, Ints], entry_bytes: int, labels: list[int]
+) -> None:
+    rows, column_bytes, root_bytes = priced
+    groups = np.unique(np.array(labels[: len(rows)]), return_inverse=True)[1].astype(np.int32)
+    indptr, columns = pack(rows)
+    found = closure_cost(indptr, columns, column_bytes, root_bytes, groups, entry_bytes=entry_bytes)
+    assert found.nbytes.tolist() == costs_by_sets(rows, column_bytes, root_bytes, groups, entry_bytes)
+    for group in range(found.roots.size):
+        members = [rows[root] for root in range(len(rows)) if groups[root] == group]
+        assert found.roots[group] == len(members)
+        assert found.root_entries[group] == sum(map(len, members))
+        assert found.columns[group] == len(set().union(*members))
+
+
+@pytest.mark.parametrize("name", GROUPINGS)
+@settings(max_examples=60, deadline=None)
+@given(priced_rows(), st.integers(0, 5), st.integers(0, 60))
+def test_every_root_has_one_group_and_no_group_passes_the_limit(
+    name: str, priced: tuple[list[list[int]], Ints, Ints], entry_bytes: int, more: int
+) -> None:
+    rows, column_bytes, root_bytes = priced
+    indptr, columns = pack(rows)
+    alone = root_costs(indptr, columns, column_bytes, root_bytes, entry_bytes)
+    limit = int(alone.max(initial=0)) + more
+    groups = GROUPINGS[name](indptr, columns, column_bytes, root_bytes, limit, entry_bytes=entry_bytes)
+    assert groups.dtype == np.int32
+    assert groups.shape == (len(rows),)
+    assert sorted(set(groups.tolist())) == list(range(int(groups.max(initial=-1)) + 1))
+    assert all(cost <= limit for cost in costs_by_sets(rows, column_bytes, root_bytes, groups, entry_bytes))
+
+
+@pytest.mark.parametrize("score", ["share", "shared"])
+@settings(max_examples=150, deadline=None)
+@given(priced_rows(), st.integers(0, 60))
+def test_growth_is_that_of_the_definition(
+    score: str, priced: tuple[list[list[int]], Ints, Ints], more: int
+) -> None:
+    rows, column_bytes, root_bytes = priced
+    indptr, columns = pack(rows)
+    limit = int(root_costs(indptr, columns, column_bytes, root_bytes).max(initial=0)) + more
+    groups = grow_groups(indptr, columns, column_bytes, root_bytes, limit, score=score)  # type: ignore[arg-type]
+    expected = grow_by_definition(rows, column_bytes, root_bytes, limit, score == "share")
+    assert groups.tolist() == expected
+
+
+@pytest.mark.parametrize("name", GROUPINGS)
+def test_a_root_too_large_for_any_part_is_named(name: str) -> None:
+    rows = [[0], [0, 1], [1, 2, 3, 4], [4]]
+    indptr, columns = pack(rows)
+    bytes_each = np.full(5, 10, np.int64)
+    with pytest.raises(
+        CapacityError, match=r"root 2 with its closure needs 41 bytes, more than the 40 bytes"
+    ):
+        GROUPINGS[name](indptr, columns, bytes_each, np.ones(4, np.int64), 40)
+
+
+@pytest.mark.parametrize("name", GROUPINGS)
+def test_a_root_that_fits_only_after_others_waits_for_them(name: str) -> None:
+    rows = [[0, 1, 2, 3], *([column] for column in range(4) for _ in range(5))]
+    indptr, columns = pack(rows)
+    nothing, one = np.zeros(4, np.int64), np.ones(len(rows), np.int64)
+    assert root_costs(indptr, columns, nothing, one, 1)[0] == 25
+    groups = GROUPINGS[name](indptr, columns, nothing, one, 12, entry_bytes=1)
+    assert groups[0] >= 2
+    assert max(costs_by_sets(rows, nothing, one, groups, 1)) <= 12
+    with pytest.raises(CapacityError, match="more than the 4 bytes of a part"):
+        GROUPINGS[name](indptr, columns, nothing, one, 4, entry_bytes=1)
+
+
+def test_one_large_root_does_not_end_a_group_with_room() -> None:
+    rows = [[0, 1], [0, *range(2, 9)], *([0] for _ in range(20))]
+    indptr, columns = pack(rows)
+    groups = grow_groups(indptr, columns, np.ones(9, np.int64), np.zeros(22, np.int64), 8, score="shared")
+    assert groups.tolist().count(groups[0]) == 21
+    assert groups[1] != groups[0]
+
+
+def planted_rows() -> tuple[Ints, Ids, Ints, Ints]:
+    """Return 40 blocks of 100 x 100 vertices, in any order, of 20 columns each; one entry of 50 is anywhere."""
+    random = np.random.default_rng(5)
+    roots = np.repeat(np.arange(4_000), 20)
+    columns = roots // 100 * 100 + random.integers(0, 100, roots.size)
+    stray = random.random(roots.size) < 0.02
+    columns[stray] = random.integers(0, 4_000, int(stray.sum()))
+    graph = BipartiteGraph.from_edges(random.permutation(4_000)[roots], random.permutation(4_000)[columns])
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(graph.u, minlength=graph.n_u))))
+    return indptr, graph.v, np.full(graph.n_v, 8, np.int64), np.full(graph.n_u, 16, np.int64)
+
+
+def replication(indptr: Ints, columns: Ids, groups: Ids) -> float:
+    """Return entries stored over entries, where parts leave out the roots of parts before them."""
+    nothing = np.zeros(int(columns.max()) + 1, np.int64), np.zeros(indptr.size - 1, np.int64)
+    return int(closure_cost(indptr, columns, *nothing, groups, entry_bytes=1).nbytes.sum()) / columns.size
+
+
+def test_growth_finds_planted_blocks() -> None:
+    indptr, columns, column_bytes, root_bytes = planted_rows()
+    limit = int(column_bytes.sum() + root_bytes.sum() + 4 * columns.size) // 10
+    rates = {}
+    for name in ("share", "hash", "metis"):
+        groups = GROUPINGS[name](indptr, columns, column_bytes, root_bytes, limit, entry_bytes=4)
+        rates[name] = replication(indptr, columns, groups)
+    assert rates["share"] < 1.35
+    assert rates["hash"] > 3 * rates["share"]
+    assert rates["metis"] < rates["hash"]
+
+
+def test_chunks_are_close_to_growth_in_memory_and_the_same_for_any_number_of_threads() -> None:
+    indptr, columns, column_bytes, root_bytes = planted_rows()
+    limit = int(column_bytes.sum() + root_bytes.sum() + 4 * columns.size) // 10
+    host_bytes = growth_bytes(root_bytes.size, column_bytes.size, columns.size) * 9 // 10
+    whole = grow_groups(indptr, columns, column_bytes, root_bytes, limit, entry_bytes=4)
+    found = [
+        chunks_within(host_bytes, threads)(indptr, columns, column_bytes, root_bytes, limit, entry_bytes=4)
+        for threads in (1, 2, 5)
+    ]
+    assert all(np.array_equal(found[0], one) for one in found[1:])
+    assert not np.array_equal(found[0], whole)
+    assert replication(indptr, columns, found[0]) < 1.3 * replication(indptr, columns, whole)
+    costs = closure_cost(indptr, columns, column_bytes, root_bytes, found[0], entry_bytes=4)
+    assert costs.nbytes.max() <= limit
+    assert sorted(set(found[0].tolist())) == list(range(costs.nbytes.size))
+
+
+def test_one_chunk_is_growth_in_memory() -> None:
+    indptr, columns, column_bytes, root_bytes = planted_rows()
+    whole = grow_groups(indptr, columns, column_bytes, root_bytes, 100_000, entry_bytes=4)
+    grouped = chunks_within(10**8, 2)(indptr, columns, column_bytes, root_bytes, 100_000, entry_bytes=4)
+    assert np.array_equal(whole, grouped)
+
+
+def test_chunks_refuse_too_little_memory() -> None:
+    indptr, columns, column_bytes, root_bytes = planted_rows()
+    with pytest.raises(CapacityError, match="--host-memory"):
+        chunks_within(300_000, 1)(indptr, columns, column_bytes, root_bytes, 100_000, entry_bytes=4)
+
+
+def test_metis_leaves_out_hubs_where_the_pairs_are_too_many() -> None:
+    indptr, columns, column_bytes, root_bytes = planted_rows()
+    groups = metis_groups(indptr, columns, column_bytes, root_bytes, 100_000, entry_bytes=4, max_pairs=20_000)
+    costs = closure_cost(indptr, columns, column_bytes, root_bytes, groups, entry_bytes=4)
+    assert costs.nbytes.max() <= 100_000
+    assert costs.roots.sum() == root_bytes.size
+
+
+def test_metis_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    indptr, columns = pack([[0], [0]])
+    with pytest.raises(EngineUnavailableError, match=r"install papilio\[partition\]"):
+        metis_groups(indptr, columns, np.ones(1, np.int64), np.ones(2, np.int64), 10)
