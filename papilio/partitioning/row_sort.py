@@ -52,8 +52,8 @@ _BUCKET_ENTRIES = 1 << 22
 _FEW_ENTRIES = 1 << 18
 """Buckets below this are sorted by fewer threads rather than made smaller."""
 
-_MANY_BUCKETS = 1024
-"""Above this, buckets grow: a row group of a million edges gives each of them 8 KB or more at a time."""
+_MANY_BUCKETS = 512
+"""Above this, buckets grow: a row group of a million edges gives each of them 16 KB or more at a time."""
 
 _STRIPES = 64
 """Ranges of shared sums."""
