@@ -1,0 +1,177 @@
+"""The loops that cut a graph into parts of (p,q)-bicliques; the policy is :mod:`papilio.partitioning.root_parts`.
+
+Vertices are ranks in their layer, by falling degree; left is the anchored layer. Every left vertex has a group, and
+the groups are parts in their order. The *columns* of a part are the right vertices next to its roots; of the list of
+each, it keeps the vertices of its own group and of later ones.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from papilio.kernels.cpu.biclique_core import Ids32, Rows
+from papilio.kernels.cpu.jit import Bools, Ints, compiled
+
+__all__ = [
+    "Prices",
+    "count_root_wedges",
+    "cut_runs",
+    "find_worst_root",
+    "keep_lists",
+    "mark_ids",
+    "number_lefts",
+]
+
+
+class Prices(NamedTuple):
+    """What the closure of roots costs, in bytes: never less than the part made of it needs.
+
+    Attributes
+    ----------
+    root : int
+        A root.
+    root_entry : int
+        Added for each edge of a root, which is priced as an entry of a list too; may be negative.
+    column : int
+        A column, without its list.
+    entry : int
+        An entry of the list of a column.
+    """
+
+    root: int
+    root_entry: int
+    column: int
+    entry: int
+
+
+@compiled
+def find_worst_root(rows: Rows, first: int, prices: Prices, kept: Ids32, worst: Ints) -> None:
+    """Find the root that costs most when each is a part of its own, from the last to the first; O(entries).
+
+    Parameters
+    ----------
+    rows : Rows
+        Columns of the roots from rank ``first`` on; ``indptr`` starts at 0.
+    kept : ndarray of int32, shape (n_right,)
+        Entries that each list keeps; those of the roots are taken off.
+    worst : ndarray of int64, shape (2,)
+        The worst so far and its cost; kept up to date.
+    """
+    for row in range(rows.indptr.size - 2, -1, -1):
+        begin, end = rows.indptr[row], rows.indptr[row + 1]
+        cost = prices.root + (prices.root_entry) * (end - begin)
+        for at in range(begin, end):
+            cost += prices.column + prices.entry * kept[rows.ids[at]]
+            kept[rows.ids[at]] -= 1
+        if cost > worst[1]:
+            worst[0], worst[1] = first + row, cost
+
+
+@compiled
+def cut_runs(rows: Ids32, indptr: Ints, most_gap: int, most_entries: int) -> Ints:
+    """Cut ascending rows into runs that are read at once; return the place of the first of each, and the end.
+
+    A run skips nothing shorter than ``most_gap`` entries, and has no more than ``most_entries``, those between its
+    rows included, or one row.
+    """
+    begins = np.empty(rows.size + 1, np.int64)
+    n = 0
+    for i in range(rows.size):
+        if (
+            n == 0
+            or indptr[rows[i]] - indptr[rows[i - 1] + 1] > most_gap
+            or indptr[rows[i] + 1] - indptr[rows[begins[n - 1]]] > most_entries
+        ):
+            begins[n] = i
+            n += 1
+    begins[n] = rows.size
+    return begins[: n + 1].copy()
+
+
+@compiled
+def mark_ids(rows: Ids32, indptr: Ints, entries: Ids32, marked: Bools) -> None:
+    """Mark all ids in some ascending rows; ``entries`` are the rows from the first of them to the last."""
+    base = indptr[rows[0]]
+    for i in range(rows.size):
+        for at in range(indptr[rows[i]] - base, indptr[rows[i] + 1] - base):
+            marked[entries[at]] = True
+
+
+@compiled
+def keep_lists(
+    columns: Ids32,
+    indptr: Ints,
+    entries: Ids32,
+    groups: Ids32,
+    group: int,
+    sizes: Ints,
+    kept: Ids32,
+    to: int,
+) -> int:
+    """Write what a part keeps of the lists of some columns; return the place after it.
+
+    Parameters
+    ----------
+    columns : ndarray of int32
+        Ascending.
+    indptr : ndarray of int64, shape (n_right + 1,)
+        Of the lists of all columns.
+    entries : ndarray of int32
+        The lists from that of the first of ``columns`` to that of the last.
+    groups : ndarray of int32, shape (n_left,)
+        Group of each left vertex.
+    group : int
+        The group of the part.
+    sizes : ndarray of int64, shape (columns.size,)
+        Filled with what is kept of each list.
+    kept : ndarray of int32
+    to : int
+        Where to write.
+    """
+    base = indptr[columns[0]]
+    for i in range(columns.size):
+        begin = to
+        for at in range(indptr[columns[i]] - base, indptr[columns[i] + 1] - base):
+            left = entries[at]
+            if groups[left] >= group:
+                kept[to] = left
+                to += 1
+        sizes[i] = to - begin
+    return to
+
+
+@compiled
+def number_lefts(entries: Ids32, places: Ids32) -> Ids32:
+    """Number the ranks in ``entries`` anew, in place, by their order; return the old ones, ascending.
+
+    ``places`` has shape (n_left,) and is -1 throughout, before and after.
+    """
+    met = np.empty(min(entries.size, places.size), np.int32)
+    n = 0
+    for at in range(entries.size):
+        if places[entries[at]] < 0:
+            places[entries[at]] = n
+            met[n] = entries[at]
+            n += 1
+    lefts = np.sort(met[:n])
+    for i in range(n):
+        places[lefts[i]] = i
+    for at in range(entries.size):
+        entries[at] = places[entries[at]]
+    for i in range(n):
+        places[lefts[i]] = -1
+    return lefts
+
+
+@compiled
+def count_root_wedges(lefts: Rows, right_degree: Ints, roots: Ints) -> Ints:
+    """Return the wedges from each root to other left vertices, at least 1, shape (n_roots,)."""
+    wedges = np.empty(roots.size, np.int64)
+    for i in range(roots.size):
+        total = 0
+        for at in range(lefts.indptr[roots[i]], lefts.indptr[roots[i] + 1]):
+            total += right_degree[lefts.ids[at]] - 1
+        wedges[i] = max(total, 1)
+    return wedges

@@ -1,0 +1,278 @@
+"""Which roots make a part: their closures priced in bytes, and the ways to group them under a limit.
+
+The closure of a group is its columns, the right vertices next to its roots, with their lists cut to the vertices of
+its own and later groups. Its price is never less than what the part needs: a part holds the roots, the columns, the
+lists, and the other vertices in them, each of which is in at least as many lists as a biclique has right vertices.
+
+The closure of the GBC paper (ICDE 2024) holds a root and its 2-hop neighbours that share enough, each with its
+neighbours and its own 2-hop neighbours. It decides the groups only; the parts are then cut as for the other, and
+a group whose part would pass the limit is split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError
+from papilio.kernels.cpu.biclique_core import Rows
+from papilio.kernels.cpu.biclique_pairs import Pairs, find_pairs
+from papilio.kernels.cpu.root_parts import Prices, find_worst_root
+from papilio.partitioning.cut_request import CutRequest
+from papilio.partitioning.group_rows import fill_rows
+from papilio.partitioning.growth import (
+    grow_chunks,
+    grow_groups,
+    growth_bytes,
+    hash_groups,
+    metis_groups,
+    root_costs,
+)
+from papilio.partitioning.root_subgraphs import AnchoredRows
+from papilio.parts import PartSizes
+
+__all__ = ["RootGroups", "group_roots", "price_closures"]
+
+Ids = NDArray[np.int32]
+Ints = NDArray[np.int64]
+
+SCAN_ENTRIES = 1 << 24
+"""Entries that the search for the worst root reads at once: 64 MiB."""
+
+
+@dataclass(frozen=True, eq=False)
+class RootGroups:
+    """How roots are grouped.
+
+    Attributes
+    ----------
+    groups : ndarray of int32, shape (n_left,), host
+        Group of each left rank; groups are parts in their order.
+    strategy, reason : str
+        What was done, and why.
+    """
+
+    groups: Ids
+    strategy: str
+    reason: str
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return int(self.groups.max(initial=-1)) + 1
+
+
+def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) -> list[tuple[Prices, int]]:
+    """Return prices of closures with the limit on the price of a part, in bytes: two ways, the better one first.
+
+    What a part holds of left vertices that are no roots is not known from its lists. Either each entry of a list pays
+    for a share of one, or room is kept for all there are. The better way leaves room for more entries.
+
+    Parameters
+    ----------
+    request : CutRequest
+    rows : AnchoredRows
+    least_right : int
+        Fewest right vertices of a biclique: a left vertex of a part that is no root has as many edges at least.
+    """
+    price, limit = request.part_bytes, request.limit_bytes - request.part_bytes.fixed - 1
+    ways = []
+    for entry, kept in (
+        (ceil(price.entry + price.vertex / least_right), 0),
+        (ceil(price.entry), ceil(price.vertex * rows.n_left)),
+    ):
+        prices = Prices(ceil(price.root), ceil(price.root_entry) - entry, ceil(price.vertex), entry)
+        ways.append((prices, limit - kept))
+    return sorted(ways, key=lambda way: -way[1] / max(way[0].entry, 1))
+
+
+def group_roots(
+    rows: AnchoredRows, request: CutRequest, least: tuple[int, int], host_bytes: int
+) -> RootGroups:
+    """Group all left vertices.
+
+    Parameters
+    ----------
+    rows : AnchoredRows
+    request : CutRequest
+    least : tuple of int
+        Fewest left and fewest right vertices of a biclique.
+    host_bytes : int
+        What grouping may take.
+
+    Raises
+    ------
+    CapacityError
+        When a root with its closure passes the limit alone; names it, and the least budget that would do. When the
+        host memory does not do.
+    """
+    if request.fits(PartSizes(rows.n_left, rows.n_edges, rows.n_right, 0)):
+        return RootGroups(
+            np.zeros(rows.n_left, np.int32), "one part", "all that can be in a biclique fits one part"
+        )
+    name = "bcpar" if request.strategy == "auto" else request.strategy
+    if request.closure == "paper" and name == "bcpar":
+        groups, reason = _group_by_paper(rows, request, least, host_bytes)
+        return RootGroups(groups[::-1].copy(), "bcpar, paper's closure", reason)
+    groups, reason = _group_by_columns(rows, request, name, least[1], host_bytes)
+    return RootGroups(groups[::-1].copy(), name, reason)
+
+
+def _falling_degrees(rows: AnchoredRows) -> tuple[Ints, Ints]:
+    """Return offsets and degrees of the left rows from the last rank to the first."""
+    degrees = np.diff(rows.left_indptr)[::-1]
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees))), degrees
+
+
+def _group_by_columns(
+    rows: AnchoredRows, request: CutRequest, name: str, least_right: int, host_bytes: int
+) -> tuple[Ids, str]:
+    """Group the left vertices from the last rank to the first by our closure; return the groups and the reason."""
+    indptr, degrees = _falling_degrees(rows)
+    if name != "bcpar":
+        needed = growth_bytes(rows.n_left, rows.n_right, rows.n_edges)
+        _require_host(f"strategy {name}", needed, host_bytes)
+
+    def group(prices: Prices, limit: int) -> Ids:
+        column_bytes = np.full(rows.n_right, prices.column, np.int64)
+        root_bytes = prices.root + prices.root_entry * degrees
+        if name == "bcpar":
+            return grow_chunks(
+                indptr, lambda first, last: rows.read_falling(first, last).ids, column_bytes, root_bytes, limit,
+                host_bytes, request.threads, entry_bytes=prices.entry,
+            )  # fmt: skip
+        columns = rows.read_falling(0, rows.n_left).ids
+        in_memory = hash_groups if name == "hash" else metis_groups
+        return in_memory(indptr, columns, column_bytes, root_bytes, limit, entry_bytes=prices.entry)
+
+    groups = _within_limit(rows, request, name, least_right, group)
+    if name != "bcpar":
+        return groups, "asked for"
+    return groups, "the core does not fit one part, and roots that share columns do not repeat them"
+
+
+def _within_limit(
+    rows: AnchoredRows,
+    request: CutRequest,
+    name: str,
+    least_right: int,
+    group: Callable[[Prices, int], Ids],
+) -> Ids:
+    """Group by the better prices; where a root does not fit by these, by the others.
+
+    Raises
+    ------
+    CapacityError
+        When a root fits by neither; names the worst one, and the least budget that would do.
+    """
+    worst = -1
+    excess: int | None = None
+    cause: CapacityError | None = None
+    for prices, limit in price_closures(request, rows, least_right):
+        try:
+            return group(prices, limit)
+        except CapacityError as error:
+            root, cost = _find_worst(rows, prices)
+            if cost <= limit and name == "bcpar":
+                raise
+            if excess is None or cost - limit < excess:
+                worst, excess, cause = root, cost - limit, error
+    if excess is None or excess <= 0:
+        raise CapacityError(
+            f"{name} comes to a root whose neighbours still have lists too long for the {request.limit_bytes:,} bytes "
+            "of a part; strategy bcpar with closure columns comes to such roots last: use it, or raise the budget"
+        ) from cause
+    raise _root_too_large(rows, request, worst, excess) from cause
+
+
+def _require_host(what: str, needed: int, host_bytes: int) -> None:
+    if needed > host_bytes:
+        raise CapacityError(
+            f"{what} needs all edges in memory, {needed:,} bytes beside what is held already, and {host_bytes:,} "
+            "are left; raise --host-memory, or use strategy bcpar with closure columns, which works in chunks"
+        )
+
+
+def _find_worst(rows: AnchoredRows, prices: Prices) -> tuple[int, int]:
+    """Return the root whose closure costs most when every root is a part, least degree first, and what it costs."""
+    kept = np.diff(rows.right_indptr).astype(np.int32)
+    worst = np.array([-1, -1], np.int64)
+    last = rows.n_left
+    while last > 0:
+        target = rows.left_indptr[last] - SCAN_ENTRIES
+        first = min(int(np.searchsorted(rows.left_indptr, target)), last - 1)
+        indptr = rows.left_indptr[first : last + 1] - rows.left_indptr[first]
+        find_worst_root(Rows(indptr, rows.read_left(first, last)), first, prices, kept, worst)
+        last = first
+    return int(worst[0]), int(worst[1])
+
+
+def _root_too_large(rows: AnchoredRows, request: CutRequest, rank: int, excess: int) -> CapacityError:
+    layer, vertex = rows.layer.upper(), int(rows.left_ids[rank])
+    degree = int(rows.left_indptr[rank + 1] - rows.left_indptr[rank])
+    needed = request.limit_bytes + excess
+    return CapacityError(
+        f"vertex {vertex} of layer {layer}, a root with {degree:,} edges, needs {needed:,} bytes with the lists of its "
+        f"neighbours, and a part may take {request.limit_bytes:,}; give a part at least {needed:,} bytes, or anchor "
+        "the other layer"
+    )
+
+
+def _group_by_paper(
+    rows: AnchoredRows, request: CutRequest, least: tuple[int, int], host_bytes: int
+) -> tuple[Ids, str]:
+    """Group the left vertices from the last rank to the first by the closure of the GBC paper."""
+    what = "the paper's closure"
+    _require_host(what, growth_bytes(rows.n_left, rows.n_right, rows.n_edges), host_bytes)
+    lefts = rows.read_falling(0, rows.n_left)
+    held = growth_bytes(rows.n_left, rows.n_right, rows.n_edges)
+    pairs = find_pairs(lefts, rows.n_right, least[1], request.threads, host_bytes - held, rows.n_left)
+    indptr, columns, weights = _paper_rows(lefts, pairs)
+    _require_host(what, held + growth_bytes(rows.n_left, rows.n_left, columns.size), host_bytes)
+    nothing = np.zeros(rows.n_left, np.int64)
+    limit = request.limit_bytes
+    alone = root_costs(indptr, columns, weights, nothing)
+    if int(alone.max(initial=0)) > limit:
+        worst = int(np.argmax(alone))
+        raise CapacityError(
+            f"vertex {rows.left_ids[rows.n_left - 1 - worst]} of layer {rows.layer.upper()} needs "
+            f"{int(alone[worst]):,} bytes with the paper's closure, and a part may take {limit:,}; "
+            "raise the budget, or use closure columns"
+        )
+    grown = grow_groups(indptr, columns, weights, nothing, limit)
+    last = np.zeros(int(grown.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(last, grown, np.arange(grown.size))
+    order = np.lexsort((grown, last[grown]))
+    groups = _within_limit(
+        rows,
+        request,
+        what,
+        least[1],
+        lambda prices, limit: _split_groups(lefts, rows.n_right, prices, limit, order, grown),
+    )
+    n_grown, n_groups = int(grown.max(initial=-1)) + 1, int(groups.max(initial=-1)) + 1
+    return groups, f"asked for; {n_grown} groups by the paper's closure, {n_groups} once their parts fit"
+
+
+def _split_groups(lefts: Rows, n_right: int, prices: Prices, limit: int, order: Ints, labels: Ids) -> Ids:
+    """Split groups, which ``order`` lists one after the other, where their parts would pass the limit."""
+    column_bytes = np.full(n_right, prices.column, np.int64)
+    root_bytes = prices.root + prices.root_entry * np.diff(lefts.indptr)
+    return fill_rows(lefts.indptr, lefts.ids, column_bytes, root_bytes, limit, prices.entry, order, labels)
+
+
+def _paper_rows(lefts: Rows, pairs: Pairs) -> tuple[Ints, Ids, Ints]:
+    """Return, per root, itself and the later vertices that share enough with it; bytes of each with all its ids."""
+    n_left = lefts.indptr.size - 1
+    sizes = np.diff(pairs.indptr) + 1
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+    columns = np.empty(int(indptr[-1]), np.int32)
+    own = np.zeros(columns.size, np.bool_)
+    own[indptr[:-1]] = True
+    columns[own] = np.arange(n_left, dtype=np.int32)
+    columns[~own] = pairs.others
+    return indptr, columns, 4 * (np.diff(lefts.indptr) + np.diff(pairs.indptr))

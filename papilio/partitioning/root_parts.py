@@ -1,0 +1,321 @@
+"""Cuts a stored graph into parts for (p,q)-bicliques (:class:`~papilio.parts.RootPart`), out of core and in parallel.
+
+1. One layer is anchored, as the engines choose it; the graph is reduced to its core and written as rows on disk.
+2. The vertices of the anchored layer are grouped so that the closure of each group fits a part, see
+   :mod:`papilio.partitioning.root_groups`.
+3. Each group becomes a part, see :mod:`papilio.partitioning.root_subgraphs`: all edges between the columns of its
+   roots and the left vertices of its own and later groups, reduced once more.
+
+Every biclique belongs to the first part that has one of its anchored vertices for a root. The core of p and q keeps
+every biclique of at least so many vertices, stars too, so that the parts serve all larger p and q.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError, UnsupportedError
+from papilio.kernels.biclique_choices import explain_choices
+from papilio.kernels.cpu.biclique_index import choose_anchor, choose_sizes
+from papilio.kernels.cpu.chunks import ChunkRunner
+from papilio.motifs import Biclique
+from papilio.partitioning.cut_request import CutRequest, Progress
+from papilio.partitioning.disk_rows import core_masks, degrees, write_disk_rows
+from papilio.partitioning.peak_memory import PeakMemory
+from papilio.partitioning.root_groups import RootGroups, group_roots, price_closures
+from papilio.partitioning.root_ranges import CostTable
+from papilio.partitioning.root_subgraphs import (
+    AnchoredRows,
+    Scratch,
+    cut_root_part,
+    make_scratch,
+    materialise_bytes,
+    root_sizes,
+)
+from papilio.partitioning.rows_progress import follow_phases
+from papilio.storage.location import local_path
+from papilio.storage.partition_manifest import PartInfo, PartitionManifest
+from papilio.storage.partitions import Partition, PartitionWriter
+from papilio.storage.store import GraphStore
+
+__all__ = ["cut_roots"]
+
+Decisions = tuple[tuple[str, str], ...]
+
+TABLE_ENTRIES = 512
+"""Entries of the cost table of a part."""
+
+LEFT_BYTES = 28
+"""Host memory per left vertex beside that: its group, its place among the roots, offsets and bytes while grouped."""
+
+RIGHT_BYTES = 12
+"""Host memory per right vertex beside that: bytes of its list while roots are grouped."""
+
+ROWS_SHARE, GROUPS_SHARE = 0.4, 0.2
+"""Shares of the work, for progress: rows on disk, and groups; the rest is for parts."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Degrees:
+    """What the choice of the anchored layer depends on; a :class:`~papilio.kernels.biclique_forms.Layers`."""
+
+    n_u: int
+    n_v: int
+    degree_u: NDArray[np.int64]
+    degree_v: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What the parts must serve.
+
+    Attributes
+    ----------
+    swapped : bool
+        V is anchored.
+    least_p, least_q : int
+        Smallest p and q.
+    anchor_choice : tuple of (str, str)
+        Why this layer is anchored.
+    """
+
+    swapped: bool
+    least_p: int
+    least_q: int
+    anchor_choice: tuple[str, str]
+
+    @property
+    def least(self) -> tuple[int, int]:
+        """Fewest left and fewest right vertices of a biclique."""
+        return (self.least_q, self.least_p) if self.swapped else (self.least_p, self.least_q)
+
+
+@dataclass(eq=False)
+class _Clock:
+    """Seconds of each step."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    last: float = field(default_factory=time.perf_counter)
+
+    def lap(self, step: str) -> None:
+        now = time.perf_counter()
+        self.seconds[step] = now - self.last
+        self.last = now
+
+
+def cut_roots(
+    store: GraphStore,
+    output: str | os.PathLike[str],
+    motif: Biclique,
+    anchor: str,
+    request: CutRequest,
+    progress: Progress | None = None,
+) -> Partition:
+    """Cut a stored graph into parts for the bicliques of ``motif``, and of all larger p and q.
+
+    Parameters
+    ----------
+    store : GraphStore
+    output : path-like
+        The partition that is written, which must not exist.
+    motif : Biclique
+    anchor : {"auto", "u", "v"}
+        The layer of the roots; ``auto`` as the engines choose it.
+    request : CutRequest
+    progress : callable, optional
+
+    Raises
+    ------
+    UnsupportedError
+        For a unipartite graph, counts per edge, or the strategy ``pair_blocks``.
+    InputError
+        For an unknown anchor.
+    CapacityError
+        When a part of one root passes the limit, or the host memory does not do; nothing is written then.
+    StoreError
+        When ``output`` cannot be written.
+    """
+    _require_request(store, motif, request)
+    report = progress or (lambda share: None)
+    clock = _Clock()
+    directory = request.scratch or local_path(output).parent
+    with ExitStack() as stack:
+        memory = stack.enter_context(PeakMemory())
+        question = _ask(store, motif, anchor, request)
+        rows, core_choice = _write_rows(store, directory, question, request, report)
+        stack.enter_context(rows.disk)
+        clock.lap("rows")
+        held = rows.disk.nbytes + LEFT_BYTES * rows.n_left + RIGHT_BYTES * rows.n_right
+        threads = _count_threads(rows, request, question.least[1], held)
+        groups = group_roots(rows, request, question.least, request.host_bytes - held)
+        clock.lap("groups")
+        report(ROWS_SHARE + GROUPS_SHARE)
+        with PartitionWriter(output) as writer:
+            parts = _write_parts(writer, rows, groups, question.least, threads, request, report)
+            clock.lap("parts")
+            decisions = (
+                question.anchor_choice,
+                core_choice,
+                (f"strategy {groups.strategy}", groups.reason),
+                _explain_parts(parts, request),
+            )
+            writer.finish(
+                PartitionManifest(
+                    graph_hash=store.hash,
+                    n_u=store.n_u,
+                    n_v=store.n_v,
+                    n_edges=store.n_edges,
+                    family="roots",
+                    strategy=groups.strategy,
+                    reason=groups.reason,
+                    layer=rows.layer,
+                    least_p=question.least_p,
+                    least_q=question.least_q,
+                    per=request.per,
+                    part_bytes_limit=request.limit_bytes,
+                    parts=parts,
+                    decisions=decisions,
+                    seconds=clock.seconds,
+                    peak_bytes=memory.grown_bytes,
+                )
+            )
+    report(1.0)
+    return writer.partition
+
+
+def _require_request(store: GraphStore, motif: Biclique, request: CutRequest) -> None:
+    if store.kind != "bipartite":
+        raise UnsupportedError(f"{store.path} is {store.kind}; {motif.title} needs a bipartite graph")
+    if request.per not in motif.granularities:
+        raise UnsupportedError(
+            f"{motif.title} cannot be counted per {request.per!r}; known: {', '.join(motif.granularities)}"
+        )
+    if request.strategy == "pair_blocks":
+        raise UnsupportedError(
+            "strategy pair_blocks is for butterflies; cut for bicliques with bcpar, hash or metis"
+        )
+
+
+def _ask(store: GraphStore, motif: Biclique, anchor: str, request: CutRequest) -> _Question:
+    """Choose the anchored layer from the degrees alone."""
+    layers = _Degrees(store.n_u, store.n_v, *degrees(store, threads=request.threads))
+    swapped = choose_anchor(layers, motif, anchor)
+    sizes = choose_sizes(layers, motif, swapped)
+    why = explain_choices(motif, request.per, sizes, swapped, (anchor, "auto"), "auto")[0]
+    layer = f"layer {'V' if swapped else 'U'} anchored"
+    choice = (
+        why if why[0] == layer else (layer, "nothing is searched: closed forms are all that is asked for")
+    )
+    return _Question(swapped, motif.p or 1, motif.q or 1, choice)
+
+
+def _write_rows(
+    store: GraphStore,
+    directory: Path,
+    question: _Question,
+    request: CutRequest,
+    report: Callable[[float], None],
+) -> tuple[AnchoredRows, tuple[str, str]]:
+    """Reduce to the core and write its rows; return them and how much of the graph they are."""
+    keep_u = keep_v = None
+    if question.least_p > 1 or question.least_q > 1:
+        keep_u, keep_v = core_masks(store, question.least_q, question.least_p, threads=request.threads)
+    disk = write_disk_rows(
+        store,
+        directory,
+        request.host_bytes,
+        request.threads,
+        keep_u=keep_u,
+        keep_v=keep_v,
+        progress=follow_phases(report, ROWS_SHARE),
+    )
+    what = f"core of p >= {question.least_p} and q >= {question.least_q}"
+    share = disk.n_edges / max(store.n_edges, 1)
+    return AnchoredRows(disk, question.swapped), (
+        what,
+        f"{disk.n_edges:,} of {store.n_edges:,} edges ({share:.1%}) can be in a biclique",
+    )
+
+
+def _count_threads(rows: AnchoredRows, request: CutRequest, least_right: int, held: int) -> int:
+    """Return how many parts may be cut at a time within the host memory."""
+    most = max(limit // max(prices.entry, 1) for prices, limit in price_closures(request, rows, least_right))
+    each = materialise_bytes(rows, most)
+    room = request.host_bytes - held
+    if each > room:
+        raise CapacityError(
+            f"cutting a part of up to {request.limit_bytes:,} bytes takes up to {each:,} bytes of host memory beside "
+            f"{held:,} for the vertices, and {request.host_bytes:,} are given; give at least {each + held:,}, "
+            "or cut smaller parts"
+        )
+    return min(request.threads, room // max(each, 1))
+
+
+def _write_parts(
+    writer: PartitionWriter,
+    rows: AnchoredRows,
+    groups: RootGroups,
+    least: tuple[int, int],
+    threads: int,
+    request: CutRequest,
+    report: Callable[[float], None],
+) -> tuple[PartInfo, ...]:
+    """Cut and write all parts, several at a time; return what is known of each, in their order."""
+    order = np.argsort(groups.groups, kind="stable").astype(np.int32)
+    ends = np.cumsum(np.bincount(groups.groups, minlength=groups.n_groups))
+    spans = list(pairwise([0, *ends.tolist()]))
+    found: dict[int, dict[str, Any]] = {}
+    lock = threading.Lock()
+    n_done = 0
+
+    def cut(scratch: Scratch, group: int, _: int) -> None:
+        nonlocal n_done
+        begin, end = spans[group]
+        part = cut_root_part(rows, groups.groups, group, order[begin:end], least, scratch)
+        if part is not None:
+            sizes, work = root_sizes(part), int(part.work.sum())
+            if not request.fits(sizes):
+                raise AssertionError(f"part {group} of {sizes} passes {request.limit_bytes} bytes")
+            name = f"roots-{group:06d}"
+            writer.write_root_part(name, part)
+            table = CostTable.from_costs(part.work, TABLE_ENTRIES).to_json()
+            found[group] = {
+                "blocks": (name,),
+                "layer": rows.layer,
+                "sizes": sizes,
+                "n_items": sizes.roots,
+                "work": work,
+                "table": table,
+                "nbytes": part.nbytes,
+            }
+        with lock:
+            n_done += end - begin
+            shares = 1 - ROWS_SHARE - GROUPS_SHARE
+            report(ROWS_SHARE + GROUPS_SHARE + shares * n_done / rows.n_left)
+
+    ChunkRunner(lambda: make_scratch(rows), threads).run([(g, g + 1) for g in range(groups.n_groups)], cut)
+    return tuple(PartInfo(index=index, **found[group]) for index, group in enumerate(sorted(found)))
+
+
+def _explain_parts(parts: tuple[PartInfo, ...], request: CutRequest) -> tuple[str, str]:
+    """Return how many parts there are, and how far their closures were overestimated."""
+    if not parts:
+        return "no part", "nothing is in a biclique"
+    needs = [request.part_bytes.of(part.sizes) for part in parts]
+    worst = max(range(len(parts)), key=needs.__getitem__)
+    return (
+        f"{len(parts)} parts",
+        f"part {worst} needs most, {needs[worst]:,} of {request.limit_bytes:,} bytes; all together "
+        f"{sum(needs) / (len(needs) * request.limit_bytes):.0%} of what they may: closures are upper bounds",
+    )

@@ -1,0 +1,230 @@
+"""From groups of roots to parts: the subgraph of every biclique that has its first root in a group, from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu.biclique_core import Core, Rows, order_rows, reduce_to_core, transpose_rows
+from papilio.kernels.cpu.root_parts import count_root_wedges, cut_runs, keep_lists, mark_ids, number_lefts
+from papilio.partitioning.disk_rows import DiskRows
+from papilio.parts import Layer, PartSizes, RootPart
+
+__all__ = ["AnchoredRows", "Scratch", "cut_root_part", "make_scratch", "materialise_bytes", "root_sizes"]
+
+Ids = NDArray[np.int32]
+Ints = NDArray[np.int64]
+
+RUN_GAP = 1 << 16
+"""Entries between two rows that are read along rather than skipped: 256 KiB take as long as another request."""
+
+RUN_ENTRIES = 1 << 22
+"""Entries that are read at once: 16 MiB."""
+
+ENTRY_BYTES = 40
+"""Host memory per edge of a part while it is cut: its columns' lists, both directions, the core and the part."""
+
+
+@dataclass(frozen=True)
+class AnchoredRows:
+    """Rows on disk, with the anchored layer as left.
+
+    Attributes
+    ----------
+    disk : DiskRows
+    swapped : bool
+        V is anchored.
+    """
+
+    disk: DiskRows
+    swapped: bool
+
+    @property
+    def layer(self) -> Layer:
+        """The anchored layer."""
+        return "v" if self.swapped else "u"
+
+    @property
+    def left_ids(self) -> Ids:
+        """Original id of each left rank."""
+        return self.disk.order_v if self.swapped else self.disk.order_u
+
+    @property
+    def right_ids(self) -> Ids:
+        """Original id of each right rank."""
+        return self.disk.order_u if self.swapped else self.disk.order_v
+
+    @property
+    def left_indptr(self) -> Ints:
+        """Offsets of the left rows, shape (n_left + 1,)."""
+        return self.disk.indptr_v if self.swapped else self.disk.indptr_u
+
+    @property
+    def right_indptr(self) -> Ints:
+        """Offsets of the right rows, shape (n_right + 1,)."""
+        return self.disk.indptr_u if self.swapped else self.disk.indptr_v
+
+    @property
+    def n_left(self) -> int:
+        """Left vertices."""
+        return int(self.left_ids.size)
+
+    @property
+    def n_right(self) -> int:
+        """Right vertices."""
+        return int(self.right_ids.size)
+
+    @property
+    def n_edges(self) -> int:
+        """Edges."""
+        return int(self.disk.n_edges)
+
+    def read_left(self, first: int, last: int) -> Ids:
+        """Return the right ranks in the left rows [first, last), ascending in each."""
+        return self.disk.read_v(first, last) if self.swapped else self.disk.read_u(first, last)
+
+    def read_right(self, first: int, last: int) -> Ids:
+        """Return the left ranks in the right rows [first, last), ascending in each."""
+        return self.disk.read_u(first, last) if self.swapped else self.disk.read_v(first, last)
+
+    def read_falling(self, first: int, last: int) -> Rows:
+        """Return left rows from the last rank to the first: place i is rank n_left - 1 - i; places [first, last)."""
+        low, high = self.n_left - last, self.n_left - first
+        rows = Rows(self.left_indptr[low : high + 1] - self.left_indptr[low], self.read_left(low, high))
+        return order_rows(rows, np.arange(high - low, dtype=np.int64)[::-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Scratch:
+    """What one thread needs to cut parts.
+
+    Attributes
+    ----------
+    marked : ndarray of bool, shape (n_right,)
+        False between parts.
+    places : ndarray of int32, shape (n_left,)
+        -1 between parts.
+    """
+
+    marked: NDArray[np.bool_]
+    places: Ids
+
+
+def make_scratch(rows: AnchoredRows) -> Scratch:
+    """Return what a thread needs to cut parts of these rows."""
+    return Scratch(np.zeros(rows.n_right, np.bool_), np.full(rows.n_left, -1, np.int32))
+
+
+def materialise_bytes(rows: AnchoredRows, n_entries: int) -> int:
+    """Return the host bytes of one thread that cuts a part whose lists have ``n_entries`` at most."""
+    longest = max(_longest(rows.left_indptr), _longest(rows.right_indptr), RUN_ENTRIES)
+    blocks = 2 * 4 * min(longest, rows.n_edges)
+    return 5 * rows.n_right + 9 * rows.n_left + blocks + ENTRY_BYTES * min(n_entries, rows.n_edges)
+
+
+def _longest(indptr: Ints) -> int:
+    return int(np.diff(indptr).max(initial=0))
+
+
+def _read_rows(ids: Ids, indptr: Ints, read: Callable[[int, int], Ids]) -> Iterator[tuple[int, int, Ids]]:
+    """Read ascending rows in runs: yield the places [begin, end) in ``ids`` of a run, and all of its entries."""
+    for begin, end in pairwise(cut_runs(ids, indptr, RUN_GAP, RUN_ENTRIES).tolist()):
+        yield begin, end, read(int(ids[begin]), int(ids[end - 1]) + 1)
+
+
+def _gather_lists(rows: AnchoredRows, groups: Ids, group: int, columns: Ids) -> tuple[Ints, Ids]:
+    """Return what the part keeps of the lists of its columns, as sizes and entries."""
+    room = int((rows.right_indptr[columns + 1] - rows.right_indptr[columns]).sum())
+    sizes, kept = np.empty(columns.size, np.int64), np.empty(room, np.int32)
+    to = 0
+    for begin, end, entries in _read_rows(columns, rows.right_indptr, rows.read_right):
+        run, of_run = columns[begin:end], sizes[begin:end]
+        to = keep_lists(run, rows.right_indptr, entries, groups, group, of_run, kept, to)
+    return sizes, kept[:to]
+
+
+def _drop_strangers(core: Core, is_root: NDArray[np.bool_], least: tuple[int, int]) -> Core:
+    """Remove columns without a root, and what is in no biclique then, until nothing changes."""
+    while core.left_ids.size:
+        degree = np.diff(core.rows.indptr)
+        next_to = np.zeros(core.right_ids.size, np.bool_)
+        next_to[core.rows.ids[np.repeat(is_root[core.left_ids], degree)]] = True
+        if next_to.all():
+            break
+        kept = next_to[core.rows.ids]
+        lefts = np.repeat(np.arange(degree.size, dtype=np.int32), degree)[kept]
+        graph = BipartiteGraph(degree.size, next_to.size, lefts, core.rows.ids[kept])
+        inner = reduce_to_core(graph, False, *least)
+        core = Core(inner.rows, core.left_ids[inner.left_ids], core.right_ids[inner.right_ids])
+    return core
+
+
+def cut_root_part(
+    rows: AnchoredRows, groups: Ids, group: int, roots: Ids, least: tuple[int, int], scratch: Scratch
+) -> RootPart | None:
+    """Cut one part; None when none of its roots is in a biclique.
+
+    Parameters
+    ----------
+    rows : AnchoredRows
+    groups : ndarray of int32, shape (n_left,), host
+        Group of each left rank.
+    group : int
+    roots : ndarray of int32, host
+        The left ranks of this group, ascending.
+    least : tuple of int
+        Fewest left and fewest right vertices of a biclique that the part must serve.
+    scratch : Scratch
+        Of this thread.
+    """
+    for begin, end, entries in _read_rows(roots, rows.left_indptr, rows.read_left):
+        mark_ids(roots[begin:end], rows.left_indptr, entries, scratch.marked)
+    columns = np.flatnonzero(scratch.marked).astype(np.int32)
+    scratch.marked[columns] = False
+    sizes, entries = _gather_lists(rows, groups, group, columns)
+    lefts = number_lefts(entries, scratch.places)
+    by_column = np.repeat(np.arange(columns.size, dtype=np.int32), sizes)
+    graph = BipartiteGraph(columns.size, lefts.size, by_column, entries)
+    core = _drop_strangers(reduce_to_core(graph, True, *least), groups[lefts] == group, least)
+    left_ids, right_ids = lefts[core.left_ids], columns[core.right_ids]
+    local_roots = np.flatnonzero(groups[left_ids] == group)
+    if not local_roots.size:
+        return None
+    return _make_part(rows, core.rows, (left_ids, right_ids), local_roots)
+
+
+def _make_part(rows: AnchoredRows, lefts: Rows, ranks: tuple[Ids, Ids], roots: Ints) -> RootPart:
+    """Number a subgraph for an engine: ``ranks`` of its left and right vertices, ``roots`` among its left rows."""
+    n_left, n_right = ranks[0].size, ranks[1].size
+    rights = transpose_rows(lefts, n_right)
+    work = count_root_wedges(lefts, np.diff(rights.indptr), roots)
+    order = np.argsort(-work, kind="stable")
+    major = rights if rows.swapped else lefts
+    first = np.repeat(np.arange(major.indptr.size - 1, dtype=np.int32), np.diff(major.indptr))
+    ids = rows.left_ids[ranks[0]], rows.right_ids[ranks[1]]
+    sizes = n_left, n_right
+    ids_u, ids_v = ids[::-1] if rows.swapped else ids
+    n_u, n_v = sizes[::-1] if rows.swapped else sizes
+    return RootPart(
+        rows.layer,
+        BipartiteGraph(n_u, n_v, first, major.ids),
+        np.ascontiguousarray(ids_u),
+        np.ascontiguousarray(ids_v),
+        roots[order].astype(np.int32),
+        work[order],
+    )
+
+
+def root_sizes(part: RootPart) -> PartSizes:
+    """Return how large a part on the host is."""
+    graph = part.graph
+    at_roots = np.zeros(graph.n_v if part.layer == "v" else graph.n_u, np.bool_)
+    at_roots[part.roots] = True
+    root_entries = int(np.count_nonzero(at_roots[graph.v if part.layer == "v" else graph.u]))
+    n_roots = int(part.roots.size)
+    return PartSizes(n_roots, root_entries, graph.n_u + graph.n_v - n_roots, graph.n_edges - root_entries)
