@@ -4,7 +4,8 @@
    number; a column takes the mean of its roots, a root the mean of its columns, and so on, with the columns spread
    evenly by rank in between. Each round is one pass over the rows, which are read block by block.
 2. Consecutive roots of this order make a chunk, as many as its memory holds, and each chunk is grown for itself.
-3. Groups that a chunk ended with far below the limit are grown once more, together.
+3. Groups that a chunk ended with far below the limit are joined with the next ones of their kind, which stand close
+   in the order, as long as the limit allows. A chunk may be smaller than a group.
 
 Where columns shrink, a chunk counts on all chunks before it to be parts already. Roots that would not fit a part of
 their own while all others are still to come are kept for the end, and the groups of step 3 come first.
@@ -168,8 +169,7 @@ def grow_chunks(
         for first in range(0, len(chunks), at_once):
             grown.grow_side_by_side(chunks[first : first + at_once], pool)
         grown.grow_heavy(order[is_heavy[order]], share_bytes)
-        if len(chunks) > 1:
-            grown.grow_tails(share_bytes)
+        grown.join_tails()
     return grown.number()
 
 
@@ -295,9 +295,10 @@ class _Growth:
         for chunk, indptr, columns, future in running:
             groups = future.result()
             self._lists += _split(chunk, groups)
-            last = np.flatnonzero(groups == groups.max())
-            used = np.unique(np.concatenate([columns[indptr[one] : indptr[one + 1]] for one in last]))
-            cost = int(self._whole[used].sum() + self._rows.roots[chunk[last]].sum())
+            is_last = groups == groups.max()
+            used = np.zeros(self._whole.size, bool)
+            used[columns[np.repeat(is_last, np.diff(indptr))]] = True
+            cost = int(self._whole[used].sum() + self._rows.roots[chunk[is_last]].sum())
             if cost <= self._rows.limit_bytes // 2:
                 self._small.append(len(self._lists) - 1)
 
@@ -318,23 +319,29 @@ class _Growth:
                 closure = sum_closures(indptr, columns, self._costs)
                 require_roots_fit(closure + self._rows.roots[piece], self._rows.limit_bytes, piece)
 
-    def grow_tails(self, share_bytes: int) -> None:
-        """Grow the last groups of all chunks together, before all others, where that makes fewer of them."""
-        small, used = [], 0
+    def join_tails(self) -> None:
+        """Join last groups of chunks that go together under the limit; joined ones come before all others."""
+        joined: list[list[int]] = []
+        held = np.zeros(self._whole.size, bool)
+        cost = 0
         for place in self._small:
             roots = self._lists[place]
-            used += growth_bytes(roots.size, 0, int(self._rows.lengths[roots].sum()))
-            if used <= share_bytes:
-                small.append(place)
-        if len(small) < 2:
-            return
-        tail = np.sort(np.concatenate([self._lists[place] for place in small]))
-        [(indptr, columns)] = self._rows.load([tail])
-        lists = _split(tail, self._grow(tail, indptr, columns, self._whole))
-        if len(lists) < len(small):
-            gone = set(small)
-            kept = [roots for place, roots in enumerate(self._lists) if place not in gone]
-            self._lists = lists + kept
+            [(_, columns)] = self._rows.load([roots])
+            used = np.zeros(self._whole.size, bool)
+            used[columns] = True
+            own = int(self._rows.roots[roots].sum())
+            added = int(self._whole[used & ~held].sum()) + own
+            if joined and cost + added <= self._rows.limit_bytes:
+                joined[-1].append(place)
+                held |= used
+                cost += added
+            else:
+                joined.append([place])
+                held, cost = used, int(self._whole[used].sum()) + own
+        joined = [places for places in joined if len(places) > 1]
+        gone = {place for places in joined for place in places}
+        first = [np.concatenate([self._lists[place] for place in places]) for places in joined]
+        self._lists = first + [roots for place, roots in enumerate(self._lists) if place not in gone]
 
     def number(self) -> Ids:
         """Return the group of each root."""

@@ -262,6 +262,17 @@ def test_chunks_are_close_to_growth_in_memory_and_the_same_for_any_number_of_thr
     assert sorted(set(found[0].tolist())) == list(range(costs.nbytes.size))
 
 
+def test_chunks_smaller_than_a_part_are_joined() -> None:
+    indptr, columns, column_bytes, root_bytes = planted_rows()
+    limit = int(column_bytes.sum() + root_bytes.sum() + 4 * columns.size) * 6 // 10
+    host_bytes = growth_bytes(root_bytes.size, column_bytes.size, columns.size) * 17 // 20
+    groups = chunks_within(host_bytes, 2)(indptr, columns, column_bytes, root_bytes, limit, entry_bytes=4)
+    costs = closure_cost(indptr, columns, column_bytes, root_bytes, groups, entry_bytes=4)
+    assert costs.nbytes.size <= 3
+    assert costs.nbytes.max() <= limit
+    assert replication(indptr, columns, groups) < 1.4
+
+
 def test_one_chunk_is_growth_in_memory() -> None:
     indptr, columns, column_bytes, root_bytes = planted_rows()
     whole = grow_groups(indptr, columns, column_bytes, root_bytes, 100_000, entry_bytes=4)
