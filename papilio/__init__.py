@@ -27,10 +27,13 @@ if TYPE_CHECKING:
         submit,
         verify_job,
     )
+    from papilio.decomposition import DecompositionResult, decompose
     from papilio.enumeration import enumerate_motifs, plan_listing
     from papilio.graph import BipartiteGraph, UnipartiteGraph
+    from papilio.partitions import partition
     from papilio.storage.convert import convert
     from papilio.storage.generate import generate
+    from papilio.storage.partitions import Partition, open_partition
     from papilio.storage.store import GraphStore
     from papilio.tasks.jobdir import JobDirectory
     from papilio.tasks.jobremote import cancel_job, read_job_log, wait_job
@@ -49,21 +52,26 @@ __all__ = [
     "Butterfly",
     "CountPlan",
     "CountResult",
+    "DecompositionResult",
     "GraphStore",
     "JobDirectory",
     "ListingResult",
     "PapilioError",
+    "Partition",
     "UnipartiteGraph",
     "__version__",
     "cancel_job",
     "convert",
     "count",
+    "decompose",
     "enumerate_motifs",
     "generate",
     "list_jobs",
     "open_cluster",
     "open_graph",
     "open_job",
+    "open_partition",
+    "partition",
     "plan",
     "plan_listing",
     "read_job_log",
@@ -77,19 +85,24 @@ _HOMES = {
     "BipartiteGraph": "papilio.graph",
     "CountPlan": "papilio.tasks.plan",
     "CountResult": "papilio.tasks.result",
+    "DecompositionResult": "papilio.decomposition",
     "GraphStore": "papilio.storage.store",
     "JobDirectory": "papilio.tasks.jobdir",
     "ListingResult": "papilio.tasks.result",
+    "Partition": "papilio.storage.partitions",
     "UnipartiteGraph": "papilio.graph",
     "cancel_job": "papilio.tasks.jobremote",
     "convert": "papilio.storage.convert",
     "count": "papilio.api",
+    "decompose": "papilio.decomposition",
     "enumerate_motifs": "papilio.enumeration",
     "generate": "papilio.storage.generate",
     "list_jobs": "papilio.api",
     "open_cluster": "papilio.api",
     "open_graph": "papilio.api",
     "open_job": "papilio.api",
+    "open_partition": "papilio.storage.partitions",
+    "partition": "papilio.partitions",
     "plan": "papilio.api",
     "plan_listing": "papilio.enumeration",
     "read_job_log": "papilio.tasks.jobremote",

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from papilio.cluster.choose import make_executor
 from papilio.cluster.driver import count_job, plan_job
@@ -24,13 +24,16 @@ from papilio.inputs import (
     check_output,
     enter_executor,
     result_of,
+    scratch_parent,
     shard_parent,
     write_counts,
 )
 from papilio.motifs import Granularity, Motif, choose_options
+from papilio.partitions import fit_job
 from papilio.storage.location import local_path
 from papilio.storage.store import GraphStore, open_store
-from papilio.tasks.job import EngineChoice
+from papilio.tasks.budget import Budget
+from papilio.tasks.job import EngineChoice, JobSpec
 from papilio.tasks.jobcheck import JobCheck, check_job
 from papilio.tasks.jobcontrol import Priority
 from papilio.tasks.jobdir import JobDirectory, find_finished, list_jobs
@@ -103,10 +106,13 @@ def plan(
     engine: EngineChoice = "auto",
     workers: int | None = None,
     options: Mapping[str, str] | None = None,
+    device_memory: int | None = None,
+    host_memory: int | None = None,
+    parts: str | os.PathLike[str] | None = None,
 ) -> CountPlan:
     """Prepare a graph on one worker and plan the count of ``motif``, without running it.
 
-    Parameters and errors are those of :func:`count`.
+    Parameters and errors are those of :func:`count`. Where parts are needed, they are cut to be planned with.
     """
     with ExitStack() as stack:
         question = Question(motif, per, choose_options(motif, options or {}))
@@ -114,6 +120,8 @@ def plan(
         require_kind(motif, source.kind, source.name)
         executor = enter_executor(stack, cluster, engine, workers)
         job = source.enter(stack, executor, question, None)
+        cut = _Parts(Budget(device_memory, host_memory), parts, None)
+        job = cut.fit(stack, source, question, job, executor, engine, None, ignore_events)
         made, _, _ = plan_job(executor, job, engine, ignore_events)
     return made
 
@@ -130,6 +138,9 @@ def count(
     progress: Progress | None = None,
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
+    device_memory: int | None = None,
+    host_memory: int | None = None,
+    parts: str | os.PathLike[str] | None = None,
 ) -> CountResult:
     """Count a motif exactly.
 
@@ -161,6 +172,13 @@ def count(
     options : mapping of str to str, optional
         How the engines compute it, where the motif leaves a choice: for bicliques ``algorithm`` (``auto``,
         ``enumerate``, ``pivot``) and ``anchor`` (``auto``, ``u``, ``v``). The answer does not depend on it.
+    device_memory, host_memory : int, optional
+        Bytes that a worker may use of its device and of its host. Where the whole graph does not fit, it is cut into
+        parts, which are counted one after the other; see docs/out-of-memory.md. Where this process is the worker,
+        ``host_memory`` holds for all of it.
+    parts : path-like, optional
+        The partition whose parts are counted, as :func:`papilio.partition` made them. If nothing is there and parts are
+        needed, they are cut there and kept; without it, in the job directory, else for this count alone.
 
     Returns
     -------
@@ -176,20 +194,23 @@ def count(
     listener = progress or ignore_events
     question = Question(motif, per, choose_options(motif, options or {}))
     target = check_output(output, motif, per)
-    with ExitStack() as stack:
+    cut = _Parts(Budget(device_memory, host_memory), parts, job)
+    with ExitStack() as held, ExitStack() as stack:
         source = GraphInput(graph)
         require_kind(motif, source.kind, source.name)
-        session = None
         if job is not None:
-            asked = source.job(question, "memory:")
-            finished = find_finished(job, asked)
+            finished = find_finished(job, source.job(question, "memory:"))
             if finished is not None:
                 return _reuse(finished, stack, source, target, started)
-            settings = settings_of(cluster, engine, workers, target)
-            session = stack.enter_context(JobSession(job, asked, source.path, settings))
         listener(PhaseStarted("start"))
         executor = enter_executor(stack, cluster, engine, workers)
         spec = source.enter(stack, executor, question, target)
+        spec = cut.fit(stack, source, question, spec, executor, engine, target, listener)
+        session = None
+        if job is not None:
+            asked = replace(source.job(question, "memory:"), partition=spec.partition, budget=spec.budget)
+            settings = settings_of(cluster, engine, workers, target)
+            session = held.enter_context(JobSession(job, asked, source.path, settings))
         start_s = perf_counter() - started
         shards = None
         if session is None and not executor.in_process:
@@ -226,6 +247,10 @@ def submit(
     workers: int | None = None,
     priority: Priority = "normal",
     options: Mapping[str, str] | None = None,
+    device_memory: int | None = None,
+    host_memory: int | None = None,
+    parts: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
 ) -> JobDirectory:
     """Give a count to a cluster and return once it has it; the cluster goes on when this process is gone.
 
@@ -237,6 +262,8 @@ def submit(
         Job directory, under the same path here and on all workers. Where it holds the answer, nothing is submitted.
     priority : {"low", "normal", "high"}
         Among the jobs that share the cluster.
+
+    Where parts are needed, they are cut here, before the job is submitted.
 
     Returns
     -------
@@ -255,10 +282,18 @@ def submit(
     require_kind(motif, source.kind, source.name)
     if source.path is None:
         raise InputError("the graph is in memory, which ends with this process; write it to a store")
-    asked = job_of_store(open_store(source.path), motif, per, choose_options(motif, options or {}))
+    question = Question(motif, per, choose_options(motif, options or {}))
+    asked = job_of_store(open_store(source.path), *question)
     found = find_finished(job, asked)
     if found is not None:
         return found
+    cut = _Parts(Budget(device_memory, host_memory), parts, job)
+    if cut.is_asked:
+        with ExitStack() as stack:
+            executor = enter_executor(stack, cluster, engine, workers)
+            asked = cut.fit(
+                stack, source, question, asked, executor, engine, target, progress or ignore_events
+            )
     submit_job(
         local_path(job), asked, cluster=cluster, engine=engine, workers=workers, priority=priority,
         output=target, count=count,
@@ -327,6 +362,9 @@ def resume_job(
         progress=progress,
         job=path,
         options=dict(job.options),
+        device_memory=job.budget.device_bytes,
+        host_memory=job.budget.host_bytes,
+        parts=None if job.partition is None else job.partition.path,
     )
 
 
@@ -355,6 +393,46 @@ def verify_job(
     directory = JobDirectory(path)
     checked = check_job(directory)
     return checked, recount_leases(directory, sample, engine, seed) if sample else None
+
+
+class _Parts(NamedTuple):
+    """What a call says about memory and parts."""
+
+    budget: Budget
+    parts: str | os.PathLike[str] | None
+    job: str | os.PathLike[str] | None
+
+    @property
+    def _directory(self) -> Path | None:
+        """Where the parts are or are to be; None for a directory that does not stay."""
+        if self.parts is not None:
+            return local_path(self.parts)
+        return None if self.job is None else local_path(self.job) / "partition"
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether parts may be needed: there is a budget, or there are parts."""
+        kept = self._directory
+        return self.budget.is_set or self.parts is not None or (kept is not None and kept.exists())
+
+    def fit(
+        self,
+        stack: ExitStack,
+        source: GraphInput,
+        question: Question,
+        spec: JobSpec,
+        executor: Executor,
+        engine: EngineChoice,
+        target: Path | None,
+        listener: Progress,
+    ) -> JobSpec:
+        """Return the job on the whole graph or on parts of it; see :func:`papilio.partitions.fit_job`."""
+        if not self.is_asked:
+            return spec
+        parent = scratch_parent(executor, source, target)
+        return fit_job(
+            stack, source, question, spec, executor, engine, self.budget, self._directory, parent, listener
+        )
 
 
 def _reuse(

@@ -14,7 +14,7 @@ from papilio.cluster.driver import JobOutcome, run_directory
 from papilio.cluster.events import Event
 from papilio.cluster.executor import Executor
 from papilio.errors import InputError
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import EngineOptions, Granularity, Motif
 from papilio.storage.interop import LabelledGraph, label_any
 from papilio.storage.location import is_url, local_path
@@ -31,6 +31,7 @@ __all__ = [
     "check_output",
     "enter_executor",
     "result_of",
+    "scratch_parent",
     "shard_parent",
     "write_counts",
 ]
@@ -94,6 +95,13 @@ class GraphInput:
             return self.job(question, stack.enter_context(held_graph(self._memory.graph)))
         shared = Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
         return job_of_store(self.stored(stack, shared if target is None else target.parent), *question)
+
+    def read(self) -> BipartiteGraph | UnipartiteGraph:
+        """Return the graph in memory; a store is read."""
+        if self._memory is not None:
+            return self._memory.graph
+        assert self.store is not None
+        return self.store.read()
 
     def stored(self, stack: ExitStack, parent: Path) -> GraphStore:
         """Return the store; a graph in memory is written to a temporary one under ``parent``."""
@@ -168,6 +176,20 @@ def shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path 
             "can write to; give an output file in one"
         )
     return Path(job.source).parent
+
+
+def scratch_parent(executor: Executor, source: GraphInput, target: Path | None) -> Path:
+    """Return the directory for parts of the graph that last as long as a count, which all workers can reach.
+
+    Beside the output, else beside the store; a directory for temporary files, which may be small, comes last.
+    """
+    if target is not None:
+        return target.parent
+    if source.path is not None and not is_url(source.path):
+        beside = Path(source.path).parent
+        if executor.name == "existing" or os.access(beside, os.W_OK):
+            return beside
+    return Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
 
 
 def write_counts(

@@ -9,10 +9,12 @@ from typing import Any, NoReturn
 import click
 
 import papilio
+from papilio.cli.decompose import decompose
 from papilio.cli.doctor import doctor
 from papilio.cli.enumerate import enumerate_
 from papilio.cli.jobdirs import jobs, resume, status, verify
 from papilio.cli.jobs import count, plan
+from papilio.cli.partition import partition
 from papilio.cli.report import say
 from papilio.cli.scaling import report, scale
 from papilio.cli.slurm import slurm
@@ -67,7 +69,7 @@ def cli() -> None:
 
 
 _COMMANDS = (
-    *(convert, info, generate, plan, count, enumerate_, jobs, status, resume, verify),
+    *(convert, info, generate, partition, plan, count, enumerate_, decompose, jobs, status, resume, verify),
     *(submit, wait, cancel, logs, scale, report, slurm, doctor),
 )
 for _command in _COMMANDS:

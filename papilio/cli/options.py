@@ -12,6 +12,7 @@ from papilio.cli.asked import motif_options
 from papilio.motifs import GRANULARITIES
 
 __all__ = [
+    "BUDGET_OPTIONS",
     "ENGINE_OPTION",
     "INTEGER",
     "JOB_OPTION",
@@ -115,6 +116,18 @@ JOB_OPTION = click.option(
 )
 
 
+BUDGET_OPTIONS = (
+    click.option(
+        "--device-memory", type=SIZE, metavar="SIZE",
+        help="What a worker may use of its GPU, such as 8GiB; a graph that needs more is counted in parts.",
+    ),
+    click.option(
+        "--host-memory", type=SIZE, metavar="SIZE",
+        help="What a worker may use of its host, such as 16GiB; a graph that needs more is counted in parts.",
+    ),
+)  # fmt: skip
+
+
 def run_options(
     command: Callable[..., None], cluster_option: Callable[..., Any] = CLUSTER_OPTION
 ) -> Callable[..., None]:
@@ -148,6 +161,12 @@ def job_options(
         click.option(
             "--per", type=click.Choice(GRANULARITIES), default="total", show_default=True,
             help="Count in all, for every vertex of both layers, or for every edge.",
+        ),
+        *BUDGET_OPTIONS,
+        click.option(
+            "--parts", type=click.Path(), metavar="DIR",
+            help="Count the parts that papilio partition made in DIR; if there are none and the graph does not fit, "
+            "they are cut there and kept.",
         ),
     ]  # fmt: skip
     for option in reversed(options):

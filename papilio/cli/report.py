@@ -10,12 +10,14 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from papilio.storage.partition_manifest import PartitionManifest
     from papilio.storage.store import GraphStore
     from papilio.tasks.plan import CountPlan
     from papilio.tasks.result import CountResult, ListingResult
 
 __all__ = [
     "info_lines",
+    "partition_lines",
     "plan_lines",
     "print_json",
     "report_count",
@@ -132,6 +134,26 @@ def plan_lines(made: CountPlan) -> list[str]:
         "decisions",
         *(f"  {decision.number}. {decision.what}: {decision.reason}" for decision in made.decisions),
     ]
+
+
+def partition_lines(manifest: PartitionManifest) -> list[str]:
+    """Return what a partition is, one line per subject."""
+    parts = manifest.parts
+    lines = [
+        f"{_n(len(parts), 'part')} by {manifest.strategy} of a graph of {_n(manifest.n_edges, 'edge')}, "
+        f"hash {manifest.hash}",
+        f"replication {manifest.replication:.3f}: {sum(part.sizes.edges for part in parts):,} edges are read, "
+        f"{manifest.stored_edges:,} are stored",
+    ]
+    if parts:
+        worst = max(parts, key=lambda part: part.nbytes)
+        lines.append(
+            f"largest part {worst.index}: {_n(worst.n_items, 'item')}, {_n(worst.sizes.edges, 'edge')}, "
+            f"{_gib(worst.nbytes)} to read; limit of a running part {_gib(manifest.part_bytes_limit)}"
+        )
+    lines += [f"{what}: {reason}" for what, reason in manifest.decisions]
+    spent = ", ".join(f"{step} {seconds:.3f}" for step, seconds in manifest.seconds.items())
+    return [*lines, f"seconds: {spent}; peak memory {_gib(manifest.peak_bytes)}"]
 
 
 def report_store(store: GraphStore, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from papilio.cli.asked import motif_options
-from papilio.cli.options import SIZE, parse_numbers
+from papilio.cli.options import BUDGET_OPTIONS, SIZE, parse_numbers
 from papilio.cli.report import say
 from papilio.errors import InputError, StoreError
 from papilio.motifs import GRANULARITIES, Motif
@@ -61,7 +61,9 @@ _OPTIONS = [
         "--cpus-per-worker", type=int, default=1, show_default=True,
         help="Processors of each worker; a CPU worker uses as many threads.",
     ),
-    click.option("--partition", help="Partition; by default the site's."),
+    *BUDGET_OPTIONS,
+    click.option("--parts", metavar="DIR", help="As for count: the parts of the graph, or where to cut them."),
+    click.option("--partition", help="Partition of Slurm; by default the site's."),
     click.option("--account", help="Account to charge; by default the user's."),
     click.option("--name", help="Name of the job; by default papilio- and the motif."),
     click.option("--interface", help="Network interface of scheduler and workers, such as ib0."),
@@ -90,7 +92,15 @@ def _options(command: Any) -> Any:
 @render.command()
 @_options
 @motif_options
-def count(output: str | None, motif: Motif, engine_options: dict[str, str], **fields: Any) -> None:
+def count(
+    output: str | None,
+    motif: Motif,
+    engine_options: dict[str, str],
+    device_memory: int | None,
+    host_memory: int | None,
+    parts: str | None,
+    **fields: Any,
+) -> None:
     """Write the batch script that counts MOTIF in the graph STORE.
 
     STORE and --counts are paths as the nodes see them; relative ones start at the directory of sbatch.
@@ -98,7 +108,9 @@ def count(output: str | None, motif: Motif, engine_options: dict[str, str], **fi
     from papilio.cluster.sbatch import SbatchSpec, render_count
 
     name, *flags = motif.words
-    flags += [word for option, value in engine_options.items() for word in (f"--{option}", value)]
+    memory = {"device-memory": device_memory, "host-memory": host_memory, "parts": parts}
+    chosen = {**engine_options, **{option: value for option, value in memory.items() if value is not None}}
+    flags += [word for option, value in chosen.items() for word in (f"--{option}", str(value))]
     script = render_count(SbatchSpec(motif=name, motif_flags=tuple(flags), **fields))
     if output is None:
         click.echo(script, nl=False)

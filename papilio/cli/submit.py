@@ -57,7 +57,10 @@ _SUBMIT_OPTIONS = partial(
 )
 def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Count MOTIF (butterfly or biclique) in the graph STORE on a cluster, without waiting for the answer."""
-    job = papilio.submit(store, motif, options=engine_options, **options)
+    from papilio.cluster.progress import ProgressBar
+
+    with ProgressBar() as bar:
+        job = papilio.submit(store, motif, options=engine_options, progress=bar, **options)
     found = job.status()
     if as_json:
         print_json(found.to_json())

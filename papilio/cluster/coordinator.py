@@ -216,7 +216,9 @@ class _Coordinator:
                     return count(
                         source, job.motif, per=job.per, cluster=executor, engine=submission.engine,
                         output=submission.output, progress=self._listen, job=self._root,
-                        options=dict(job.options),
+                        options=dict(job.options), device_memory=job.budget.device_bytes,
+                        host_memory=job.budget.host_bytes,
+                        parts=None if job.partition is None else job.partition.path,
                     )  # fmt: skip
             except JobBusyError as error:
                 self._log.write(str(error))

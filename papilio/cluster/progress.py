@@ -16,12 +16,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from papilio.cluster.events import Event, LeaseFinished, PhaseStarted, PlanMade
+from papilio.cluster.events import CutAdvanced, Event, LeaseFinished, PhaseStarted, PlanMade
 
 __all__ = ["ProgressBar"]
 
 _PHASES = {
     "start": "starting workers",
+    "cut": "cutting into parts",
     "plan": "reading and planning",
     "run": "counting",
     "check": "counting to check",
@@ -71,6 +72,8 @@ class ProgressBar:
             case PhaseStarted(name):
                 lists = self._lists and name == "run"
                 self._bar.update(self._task, description="listing" if lists else _PHASES[name])
+            case CutAdvanced(share):
+                self.advance_share(share)
             case PlanMade(plan):
                 self._lists = plan.job.listing is not None
                 self._bar.reset(self._task, total=max(plan.total_work, 1), completed=plan.work_finished)
@@ -84,6 +87,10 @@ class ProgressBar:
     def advance(self, done: int, total: int) -> None:
         """Show ``done`` of ``total`` units of a job that reports them directly."""
         self._bar.update(self._task, completed=done, total=max(total, 1))
+
+    def advance_share(self, share: float) -> None:
+        """Show how much of a job that reports it from 0 to 1 is done."""
+        self._bar.update(self._task, completed=share, total=1.0)
 
     def advance_phase(self, phase: str, done: int, total: int) -> None:
         """Show ``done`` of ``total`` units of a named phase."""

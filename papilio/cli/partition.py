@@ -1,0 +1,89 @@
+"""The command that cuts a graph into parts: papilio partition."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+import papilio
+from papilio.cli.asked import motif_options
+from papilio.cli.options import BUDGET_OPTIONS, JSON_FLAG
+from papilio.cli.report import partition_lines, print_json, say
+from papilio.motifs import GRANULARITIES, Motif
+from papilio.partitioning.cut_request import STRATEGIES
+
+__all__ = ["partition"]
+
+
+def _budget(command: Any) -> Any:
+    for option in reversed(BUDGET_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("store", type=click.Path())
+@click.argument("output", type=click.Path())
+@click.option("--motif", required=True, metavar="MOTIF", help="What will be counted: butterfly or biclique.")
+@motif_options
+@click.option(
+    "--per",
+    type=click.Choice(GRANULARITIES),
+    default="total",
+    show_default=True,
+    help="The finest counts that the parts are to serve.",
+)
+@_budget
+@click.option(
+    "--strategy",
+    type=click.Choice(STRATEGIES),
+    default="auto",
+    show_default=True,
+    help="How work items are grouped; auto compares what bcpar and pair_blocks would move.",
+)
+@click.option(
+    "--closure",
+    type=click.Choice(["columns", "paper"]),
+    default="columns",
+    show_default=True,
+    help="Biclique: what a root is charged with: what its bicliques need, or all within two hops of it.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Threads of cutting and of the CPU workers that the parts are made for; by default all processors.",
+)
+@click.option("--temp-dir", type=click.Path(), help="Directory for scratch files; by default that of OUTPUT.")
+@JSON_FLAG
+def partition(
+    store: str,
+    output: str,
+    motif: Motif,
+    as_json: bool,
+    engine_options: dict[str, str],
+    **options: Any,
+) -> None:
+    """Cut the graph STORE into parts that fit a worker's memory, once, into the directory OUTPUT.
+
+    The parts are made for workers with a GPU where --device-memory is given, else for CPU workers. Parts of bicliques
+    serve all larger p and q.
+
+    \b
+    papilio partition STORE PARTS --motif butterfly --device-memory 8GiB --host-memory 16GiB
+    papilio count butterfly STORE --parts PARTS --device-memory 8GiB
+    """
+    from papilio.cluster.progress import ProgressBar
+
+    with ProgressBar() as bar:
+        bar.describe("cutting into parts")
+        made = papilio.partition(
+            store, output, motif, options=engine_options, progress=bar.advance_share, **options
+        )
+    if as_json:
+        print_json({"path": made.path, **json.loads(made.manifest.to_json())})
+        return
+    click.echo(made.path)
+    for line in partition_lines(made.manifest):
+        say(line)

@@ -1,0 +1,229 @@
+"""Cut a graph into parts that fit a memory: asked for by itself, or where a count needs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from papilio.cluster.driver import run_directory
+from papilio.cluster.events import CutAdvanced, Listener, PhaseStarted
+from papilio.cluster.executor import Executor, choose_engine
+from papilio.errors import InputError, UnsupportedError
+from papilio.inputs import GraphInput, Question
+from papilio.kernels.engine import EngineName
+from papilio.motifs import Biclique, Butterfly, Granularity, Motif, choose_options
+from papilio.partitioning.cut_request import Closure, CutRequest, Progress, Strategy
+from papilio.storage.location import local_path
+from papilio.storage.partitions import Partition, open_partition
+from papilio.storage.store import GraphStore, open_store
+from papilio.tasks.budget import Budget
+from papilio.tasks.job import EngineChoice, JobSpec, PartitionRef
+from papilio.tasks.memory import choose_memory, part_limit
+from papilio.tasks.sources import job_of_store, require_kind
+from papilio.tasks.worker import WorkerInfo, describe_worker
+
+__all__ = ["fit_job", "partition"]
+
+CUTTING_SHARE = 0.5
+"""Share of the free memory of this machine that cutting takes where nothing else is said."""
+
+
+def partition(
+    graph: str | os.PathLike[str] | GraphStore,
+    output: str | os.PathLike[str],
+    motif: Motif,
+    *,
+    per: Granularity = "total",
+    device_memory: int | None = None,
+    host_memory: int | None = None,
+    strategy: Strategy = "auto",
+    closure: Closure = "columns",
+    options: Mapping[str, str] | None = None,
+    threads: int | None = None,
+    temp_dir: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Partition:
+    """Cut a stored graph into self-contained parts, each small enough for one worker, and store them.
+
+    Parameters
+    ----------
+    graph : path-like or GraphStore
+    output : path-like
+        Directory of the partition, which must not exist.
+    motif : Motif
+        What will be counted: ``Butterfly()``, or a ``Biclique``, whose parts serve all larger p and q as well.
+    per : {"total", "vertex", "edge"}
+        The finest counts that the parts are to serve.
+    device_memory : int, optional
+        Bytes that a worker with a GPU may use on its device. Given, the parts are made for the gpu engine.
+    host_memory : int, optional
+        Bytes that a worker may use on its host, and that cutting may use here. At least one of both is given.
+    strategy : {"auto", "bcpar", "pair_blocks", "hash", "metis"}
+        How starts or roots are grouped; ``auto`` compares what each moves.
+    closure : {"columns", "paper"}
+        Bicliques: what a root is charged with, what its bicliques need or all within two hops of it.
+    options : mapping of str to str, optional
+        ``anchor`` of bicliques; the parts decide it.
+    threads : int, optional
+        Of cutting, and of the cpu workers that the parts are made for; by default all processors.
+    temp_dir : path-like, optional
+        Directory for scratch files; by default that of ``output``.
+    progress : callable, optional
+        Called with the share that is done, from 0 to 1.
+
+    Returns
+    -------
+    Partition
+        ``manifest`` says strategy, decisions, sizes and replication.
+
+    Raises
+    ------
+    PapilioError
+        InputError, StoreError or UnsupportedError for what is given; CapacityError, before anything is written, when
+        even the smallest part does not fit.
+    """
+    store = graph if isinstance(graph, GraphStore) else open_store(graph)
+    require_kind(motif, store.kind, store.path)
+    if device_memory is None and host_memory is None:
+        raise InputError("a partition is made for a memory; give device_memory, host_memory or both")
+    budget = Budget(device_memory, host_memory)
+    if threads is not None and threads < 1:
+        raise InputError(f"threads is {threads}; at least 1 is needed")
+    engine: EngineName = "cpu" if device_memory is None else "gpu"
+    worker = describe_worker("planned", threads)
+    worker = replace(
+        worker,
+        memory_bytes=worker.memory_bytes if host_memory is None else host_memory,
+        gpu_memory_bytes=device_memory or 0,
+        gpu_missing=None,
+    )
+    job = job_of_store(store, motif, per, choose_options(motif, options or {}))
+    request = _make_request(job, engine, (worker,), budget, worker.threads, strategy, closure, temp_dir)
+    return _cut(store, local_path(output), job, request, progress)
+
+
+def fit_job(
+    stack: ExitStack,
+    source: GraphInput,
+    question: Question,
+    job: JobSpec,
+    executor: Executor,
+    engine: EngineChoice,
+    budget: Budget,
+    directory: Path | None,
+    parent: Path,
+    listener: Listener,
+) -> JobSpec:
+    """Return the job within a budget: on the whole graph where that fits, else on parts of it.
+
+    Parameters
+    ----------
+    stack : ExitStack
+        With which what is only needed for this job ends.
+    source : GraphInput
+    question : Question
+    job : JobSpec
+        On the whole graph.
+    executor : Executor
+        Started.
+    engine : {"auto", "cpu", "gpu"}
+    budget : Budget
+    directory : Path or None
+        Where the parts are, or, if nothing is there and parts are needed, are cut; None for a directory that is
+        removed when ``stack`` ends.
+    parent : Path
+        Where that is made; all workers see it.
+    listener : callable
+        Told of the phase and how far it is.
+
+    Raises
+    ------
+    CapacityError
+        When even the smallest part does not fit.
+    StoreError
+        When the parts there cannot be read.
+    UnsupportedError
+        When they are those of another graph, or serve another question.
+    """
+    job = replace(job, budget=budget)
+    if directory is not None and directory.exists():
+        return _with_parts(job, open_partition(directory))
+    name, _, workers = choose_engine(executor, engine)
+    if choose_memory(job, name, workers, budget).strategy == "replicate":
+        return job
+    listener(PhaseStarted("cut"))
+    if directory is None:
+        directory = Path(stack.enter_context(run_directory(parent))) / "partition"
+    store = source.stored(stack, parent)
+    job = replace(job_of_store(store, *question), budget=budget)
+    request = _make_request(job, name, workers, budget, describe_worker("here").threads)
+    with _parent_of(directory):
+        found = _cut(store, directory, job, request, lambda share: listener(CutAdvanced(share)))
+    return _with_parts(job, found)
+
+
+@contextmanager
+def _parent_of(directory: Path) -> Iterator[None]:
+    """Make the directory above, such as a job's that does not exist yet, and remove it when the block fails."""
+    made = not directory.parent.exists()
+    directory.parent.mkdir(exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if made:
+            with suppress(OSError):
+                directory.parent.rmdir()
+        raise
+
+
+def _with_parts(job: JobSpec, found: Partition) -> JobSpec:
+    found.require_graph(job.graph_hash)
+    found.require_serves(job.motif, job.per)
+    return replace(job, partition=PartitionRef(os.path.abspath(found.path), found.hash))
+
+
+def _make_request(
+    job: JobSpec,
+    engine: EngineName,
+    workers: Sequence[WorkerInfo],
+    budget: Budget,
+    threads: int,
+    strategy: Strategy = "auto",
+    closure: Closure = "columns",
+    temp_dir: str | os.PathLike[str] | None = None,
+) -> CutRequest:
+    """Return what the cutters are asked: parts for these workers, cut within the memory of this process."""
+    part_bytes, limit_bytes = part_limit(job, engine, workers, budget)
+    free = int(psutil.virtual_memory().available * CUTTING_SHARE)
+    if budget.host_bytes is not None:
+        free = budget.host_bytes - psutil.Process().memory_info().rss
+    return CutRequest(
+        per=job.per,
+        part_bytes=part_bytes,
+        limit_bytes=limit_bytes,
+        host_bytes=free,
+        threads=threads,
+        strategy=strategy,
+        closure=closure,
+        scratch=None if temp_dir is None else local_path(temp_dir),
+    )
+
+
+def _cut(
+    store: GraphStore, output: Path, job: JobSpec, request: CutRequest, progress: Progress | None
+) -> Partition:
+    from papilio.partitioning.root_parts import cut_roots
+    from papilio.partitioning.wedge_parts import cut_wedges
+
+    match job.motif:
+        case Butterfly():
+            return cut_wedges(store, output, request, progress)
+        case Biclique():
+            anchor = dict(job.options).get("anchor", "auto")
+            return cut_roots(store, output, job.motif, anchor, request, progress)
+    raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only")
