@@ -30,6 +30,10 @@ _START_SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
 """Shares of the room of a part that start blocks are tried with, besides those that follow from the graph."""
 
 
+_ROUNDING = 1e-9
+"""Share of a room within which sums of what blocks take may differ."""
+
+
 @dataclass(frozen=True)
 class BlockBytes:
     """What blocks take as they are stored and moved, in bytes.
@@ -240,8 +244,10 @@ class _LayerCosts:
     def start_shares(self, room: float, n_shapes: int) -> list[float]:
         """Return the bytes that start blocks may take, largest first; the ends get the rest."""
         least = max(float(self.starts.max()), 1.0)
-        if self.all_ends + least <= room:
-            return [room - self.all_ends]
+        if self.all_ends + least < (1 - _ROUNDING) * room:
+            # One block of all ends. What is left over is for both kinds of blocks, as sums of floats may round up.
+            spare = max(room - self.all_ends - float(self.starts.sum()), _ROUNDING * room)
+            return [room - self.all_ends - spare / 2]
         wanted = [float(self.starts.sum()), *(share * room for share in _START_SHARES), least]
         most = room - max(float(self.ends.max()), 1.0)
         return sorted({min(max(share, least), most) for share in wanted}, reverse=True)[-n_shapes:]

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from papilio.errors import CapacityError, UnsupportedError
+from papilio.errors import CapacityError
 from papilio.partitioning.cut_request import CutRequest
-from papilio.partitioning.growth import grow_groups, hash_groups
+from papilio.partitioning.growth import grow_groups, hash_groups, metis_groups
 from papilio.partitioning.wedge_blocks import LayerRows, LayerSurvey
 from papilio.partitioning.wedge_grid import Grid, GridBudget, choose_grid, raw_bytes
 from papilio.partitioning.wedge_groups import GroupBudget, Grouper, Groups, group_starts
 
 __all__ = ["CutPlan", "CutterMemory", "SurveyedLayer", "plan_cut", "share_memory"]
 
-GROUPERS: dict[str, Grouper] = {"bcpar": grow_groups, "hash": hash_groups}
+GROUPERS: dict[str, Grouper] = {"bcpar": grow_groups, "hash": hash_groups, "metis": metis_groups}
 """Strategies that give every group a closure of its own."""
 
 _SURVEY_BYTES = 12
@@ -129,8 +129,6 @@ def plan_cut(
     if request.strategy in GROUPERS:
         groups = tuple(_group(layer, request, memory, pool, request.strategy) for layer in layers)
         return CutPlan(request.strategy, f"asked for: {_tell(request.strategy, groups)}", (), groups)
-    if request.strategy not in ("auto", "pair_blocks"):
-        raise UnsupportedError(f"wedges cannot be cut by strategy {request.strategy}")
     try:
         grids = tuple(_lay_out(layer, request, memory, pool) for layer in layers)
     except CapacityError as error:

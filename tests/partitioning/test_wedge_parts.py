@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from importlib.util import find_spec
 from itertools import pairwise, product
 
 import pytest
@@ -23,6 +24,10 @@ from tests.partitioning.wedge_reference import BYTES, check_partition, limits, m
 from tests.strategies import bipartite_graphs, complete_graph, edge_list, graph_of, skewed_graph
 
 HOST = 64 << 20
+
+STRATEGIES: list[Strategy] = ["auto", "pair_blocks", "bcpar", "hash"]
+if find_spec("pymetis") is not None:
+    STRATEGIES.append("metis")
 
 
 def ask(
@@ -71,9 +76,7 @@ def test_parts_hold_every_pair_once(cut: Cut, name: str) -> None:
     graph = GRAPHS[name]()
     expected = count_butterflies(edge_list(graph)).total
     fitted = 0
-    for strategy, per, limit in product(
-        ("auto", "pair_blocks", "bcpar", "hash"), ("total", "edge"), limits(graph, (1.0, 0.4, 0.15))
-    ):
+    for strategy, per, limit in product(STRATEGIES, ("total", "edge"), limits(graph, (1.0, 0.4, 0.15))):
         request = ask(limit, strategy, per)
         try:
             partition = cut(graph, request)
@@ -95,7 +98,7 @@ def test_parts_hold_every_pair_once(cut: Cut, name: str) -> None:
 @given(
     graph=bipartite_graphs(),
     share=st.sampled_from((0.8, 0.5, 0.3, 0.2, 0.1)),
-    strategy=st.sampled_from(("auto", "pair_blocks", "bcpar", "hash")),
+    strategy=st.sampled_from(STRATEGIES),
     per=st.sampled_from(("total", "vertex", "edge")),
 )
 def test_parts_of_drawn_graphs(
@@ -115,7 +118,7 @@ def test_every_strategy_is_obeyed_and_says_what_it_moves(cut: Cut) -> None:
     graph = skewed_graph(3, 80, 60, 900)
     limit = limits(graph, (0.25,))[0]
     costs = {}
-    for strategy in ("pair_blocks", "bcpar", "hash"):
+    for strategy in ("pair_blocks", *STRATEGIES[2:]):
         manifest = cut(graph, ask(limit, strategy)).manifest
         moved = int(manifest.reason.split(" moves ")[1].split(" bytes")[0].replace(",", ""))
         costs[strategy] = moved + PART_OVERHEAD_BYTES * len(manifest.parts)
@@ -141,6 +144,15 @@ def test_closures_move_no_more_than_the_plan_says(cut: Cut) -> None:
         partition = cut(graph, ask(limit, "bcpar"))
         told = int(partition.manifest.reason.split(" moves ")[1].split(" bytes")[0].replace(",", ""))
         assert 0.5 * told < moved_bytes(partition) <= told
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("room", [10**6, 10**12])
+def test_what_fits_is_one_part_for_each_layer(cut: Cut, strategy: Strategy, room: int) -> None:
+    graph = skewed_graph(4, 70, 90, 1200)
+    manifest = cut(graph, ask(room, strategy)).manifest
+    assert [info.layer for info in manifest.parts] == ["u", "v"]
+    assert 1 < manifest.replication <= 3
 
 
 def test_graph_of_separate_blocks_is_grouped(cut: Cut) -> None:
