@@ -1,0 +1,59 @@
+"""Sums at ids that repeat, in memory and in files of which a slice is in memory at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from papilio.errors import StoreError
+from papilio.kernels.cpu.scatter import scatter_add, scatter_add_ordered
+from papilio.storage.file_vectors import file_vector, release_pages, slices_of
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.lists(st.tuples(st.integers(0, 39), st.integers(0, 2**64 - 1)), max_size=80))
+def test_counts_are_added_at_ids_that_repeat(size: int, entries: list[tuple[int, int]]) -> None:
+    chosen = [(at % size, count) for at, count in entries]
+    expected = [0] * size
+    for at, count in chosen:
+        expected[at] = (expected[at] + count) % 2**64
+    values = np.array([count for _, count in chosen], np.uint64)
+    for kind in (np.int32, np.int64):
+        ids = np.array([at for at, _ in chosen], kind)
+        out = np.zeros(size, np.uint64)
+        scatter_add(out, ids, values)
+        assert out.tolist() == expected
+        order, half = np.argsort(ids, kind="stable"), size // 2
+        cut = int(np.searchsorted(ids, half, sorter=order))
+        out[:] = 0
+        scatter_add_ordered(out[:half], 0, ids, values, order, 0, cut)
+        scatter_add_ordered(out[half:], half, ids, values, order, cut, ids.size)
+        assert out.tolist() == expected
+
+
+def test_a_vector_in_a_file_leaves_memory_and_keeps_its_counts(tmp_path: Path) -> None:
+    def resident() -> int:
+        status = Path("/proc/self/status").read_text().split("RssFile:")[1]
+        return int(status.split()[0]) << 10
+
+    before = resident()
+    vector = file_vector(tmp_path, 1 << 21)
+    assert not list(tmp_path.iterdir())
+    vector[:] = 7
+    assert resident() - before > 12 << 20
+    release_pages(vector)
+    assert resident() - before < 4 << 20
+    parts = [int(part.sum()) for part in slices_of(vector, 1 << 18)]
+    assert parts == [7 << 18] * 8
+    assert resident() - before < 4 << 20
+    assert file_vector(tmp_path, 0).size == 0
+    release_pages(np.ones(4))
+
+
+def test_a_vector_that_the_disk_has_no_room_for_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot hold a vector of"):
+        file_vector(tmp_path, 1 << 55)
