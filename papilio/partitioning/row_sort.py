@@ -17,6 +17,7 @@ from papilio.kernels.cpu.disk_rows import (
     make_ranges,
     place_words,
     rank_batch,
+    rank_vertices,
     sort_rows,
     split_rows,
     work_words,
@@ -72,12 +73,7 @@ class Ranking:
 
 def rank_layer(degree: NDArray[np.int64]) -> Ranking:
     order = order_falling(degree)[: np.count_nonzero(degree)].astype(np.int32)
-    rank = np.full(degree.size, -1, np.int32)
-    rank[order] = np.arange(order.size, dtype=np.int32)
-    indptr = np.zeros(order.size + 1, np.int64)
-    np.take(degree, order, out=indptr[1:])
-    np.cumsum(indptr, out=indptr)
-    return Ranking(order, rank, indptr)
+    return Ranking(order, *rank_vertices(order, degree))
 
 
 def _cut_rows(indptr: NDArray[np.int64], n_entries: int) -> NDArray[np.int64]:

@@ -24,6 +24,7 @@ __all__ = [
     "make_ranges",
     "place_words",
     "rank_batch",
+    "rank_vertices",
     "sort_rows",
     "split_rows",
     "work_words",
@@ -157,6 +158,25 @@ def add_words(words: Sums, sums: Ints) -> None:
     """Add sum words to the sums of their vertices."""
     for word in words:
         sums[word & _LOW] += np.int64(word >> _HALF)
+
+
+@compiled
+def rank_vertices(order: Vertices, degree: Ints) -> tuple[Vertices, Ints]:
+    """Return the rank of every vertex, -1 for those not in ``order``, and the row offsets by rank.
+
+    Parameters
+    ----------
+    order : ndarray of int32, shape (n_kept,)
+        Vertices by rank.
+    degree : ndarray of int64, shape (n,)
+        Length of the row of each vertex.
+    """
+    rank = np.full(degree.size, -1, np.int32)
+    indptr = np.zeros(order.size + 1, np.int64)
+    for place in range(order.size):
+        rank[order[place]] = place
+        indptr[place + 1] = indptr[place] + degree[order[place]]
+    return rank, indptr
 
 
 @compiled
