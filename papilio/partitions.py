@@ -22,6 +22,7 @@ from papilio.storage.location import local_path
 from papilio.storage.partitions import Partition, open_partition
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.budget import Budget
+from papilio.tasks.forecast import PROCESS_BYTES
 from papilio.tasks.job import EngineChoice, JobSpec, PartitionRef
 from papilio.tasks.memory import choose_memory, part_limit
 from papilio.tasks.sources import job_of_store, require_kind
@@ -201,7 +202,7 @@ def _make_request(
     part_bytes, limit_bytes = part_limit(job, engine, workers, budget)
     free = int(psutil.virtual_memory().available * CUTTING_SHARE)
     if budget.host_bytes is not None:
-        free = budget.host_bytes - psutil.Process().memory_info().rss
+        free = budget.host_bytes - max(psutil.Process().memory_info().rss, PROCESS_BYTES["cpu"])
     return CutRequest(
         per=job.per,
         part_bytes=part_bytes,
