@@ -12,7 +12,7 @@ from papilio.kernels.cpu.wedges import WedgeIndex, index_wedges
 from papilio.kernels.engine import Partial
 from papilio.parts import EndBlock, Layer, Part, StartBlock, WedgePart
 
-__all__ = ["add_vectors", "cut_closures", "cut_grid", "end_block", "starts_of", "start_block", "whole_parts"]
+__all__ = ["add_vectors", "cut_closures", "cut_grid", "end_block", "start_block", "starts_of", "whole_parts"]
 
 LAYERS: tuple[Layer, Layer] = ("u", "v")
 

@@ -14,6 +14,7 @@
 // Bound: the caller refuses graphs on which one start could own 2^63 butterflies, so one start's sum fits in
 // 64 bits; sums over starts are split into halves (SplitSum).
 // PER = 0: total; 1: per vertex, result[row]; 2: per edge, result[entry], to be added over both directions.
+// PART = 1 (see wedges.cuh): vertices are starts, then ends, then middles; entries those of starts, then those of ends.
 // Sources: Xu et al., PVLDB 15(11), 2022 (shared-memory wedge tables); Wang et al., PVLDB 12(10), 2019 (priority).
 #include "hub_columns.cuh"
 #include "schedule.cuh"
@@ -34,11 +35,43 @@ constexpr bool kPerVertex = PER == 1;
 constexpr bool kPerEdge = PER == 2;
 constexpr int kEmpty = -1;
 
-#define GRAPH_PARAMETERS                                                                                   \
+#define ROW_PARAMETERS                                                                                     \
     const long long *__restrict__ indptr, const int *__restrict__ adjacency, const int *__restrict__ prefix, \
-        const int *__restrict__ hub_count, const unsigned char *__restrict__ uses_hubs, const int n_u
+        const int *__restrict__ hub_count, const unsigned char *__restrict__ uses_hubs
+#if PART
+#define GRAPH_PARAMETERS                                                                                     \
+    ROW_PARAMETERS, const int n_starts, const long long *__restrict__ end_indptr, const int *__restrict__ ends, \
+        const int *__restrict__ preceding, const int first_middle
+#define GRAPH_FIELDS {indptr, adjacency, prefix, hub_count, n_starts, end_indptr, ends, preceding, first_middle}
+#else
+#define GRAPH_PARAMETERS ROW_PARAMETERS, const int n_u
+#define GRAPH_FIELDS {indptr, adjacency, prefix, hub_count, n_u}
+#endif
 #define ITEM_PARAMETERS const int *__restrict__ rows, const int n_rows, int *counter
 #define RESULT_PARAMETERS unsigned long long *total, unsigned long long *result
+
+/// Where the counts of an end, of the middle of an entry, and of an entry (middle, end) lie in the result.
+__device__ __forceinline__ int place_of_end(const WedgeGraph& graph, const Start& start, int end) {
+#if PART
+    return graph.n_starts + end;
+#else
+    return start.row - start.rank + end;
+#endif
+}
+__device__ __forceinline__ int place_of_middle(const WedgeGraph& graph, const Start& start, long long entry) {
+#if PART
+    return graph.first_middle + graph.adjacency[entry];
+#else
+    return graph.adjacency[entry] + start.middle_offset;
+#endif
+}
+__device__ __forceinline__ long long place_of_entry(const WedgeGraph& graph, long long at) {
+#if PART
+    return graph.indptr[graph.n_starts] + at;
+#else
+    return at;
+#endif
+}
 
 /// Give the motifs of one window to the middles or to the edges; `shared` is c - 1, or 0 for idle lanes.
 __device__ __forceinline__ void give_window(const WedgeGraph& graph, const Start& start, const Wedge& wedge,
@@ -47,14 +80,15 @@ __device__ __forceinline__ void give_window(const WedgeGraph& graph, const Start
     const int next = __shfl_down_sync(kFullMask, wedge.segment, 1);
     const bool last = lane_id() == kWarpSize - 1 || next != wedge.segment;
     if (last && sum != 0)
-        atomicAdd(&result[kPerEdge ? wedge.entry : graph.adjacency[wedge.entry] + start.middle_offset], sum);
-    if (kPerEdge && shared != 0) atomicAdd(&result[wedge.at], (unsigned long long)shared);
+        atomicAdd(&result[kPerEdge ? wedge.entry : place_of_middle(graph, start, wedge.entry)], sum);
+    if (kPerEdge && shared != 0)
+        atomicAdd(&result[place_of_entry(graph, wedge.at)], (unsigned long long)shared);
 }
 
 __device__ __forceinline__ void give_end(const WedgeGraph& graph, const Start& start, int end, unsigned count,
                                          unsigned long long* result) {
     if (count >= 2)
-        atomicAdd(&result[start.row - start.rank + end], (unsigned long long)count * (count - 1) / 2);
+        atomicAdd(&result[place_of_end(graph, start, end)], (unsigned long long)count * (count - 1) / 2);
 }
 
 /// A finished start: its butterflies go to the total, and per vertex to the start itself.
@@ -74,7 +108,7 @@ __device__ __forceinline__ void fill_quads(uint4* quads, int n_quads, unsigned w
 
 extern "C" __global__ void __launch_bounds__(256)
 butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PARAMETERS) {
-    const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
+    const WedgeGraph graph GRAPH_FIELDS;
     const int lane = lane_id();
     SplitSum sums;
     for (int first = next_for_warp(counter, at_once); first < n_rows; first = next_for_warp(counter, at_once)) {
@@ -100,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
 butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int log2_slots, RESULT_PARAMETERS) {
     extern __shared__ uint4 shared_quads[];
     __shared__ int next_position;
-    const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
+    const WedgeGraph graph GRAPH_FIELDS;
     const int slots = 1 << log2_slots;
     int* keys = reinterpret_cast<int*>(shared_quads);
     int* counts = keys + slots;
@@ -172,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
 butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT_PARAMETERS) {
     extern __shared__ uint4 shared_quads[];
     __shared__ int next_position;
-    const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
+    const WedgeGraph graph GRAPH_FIELDS;
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     fill_quads(shared_quads, table_words / 4, 0);
     SplitSum sums;
@@ -226,7 +260,7 @@ __device__ __forceinline__ int planes_for(long long degree) {
 extern "C" __global__ void __launch_bounds__(256)
 butterfly_hubs_warp(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, const int at_once,
                     RESULT_PARAMETERS) {
-    const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
+    const WedgeGraph graph GRAPH_FIELDS;
     SplitSum sums;
     for (int first = next_for_warp(counter, at_once); first < n_rows; first = next_for_warp(counter, at_once)) {
         for (int position = first; position < min(first + at_once, n_rows); ++position) {
@@ -272,7 +306,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
 butterfly_hubs_block(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, RESULT_PARAMETERS) {
     extern __shared__ unsigned stored_planes[];
     __shared__ int next_position;
-    const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
+    const WedgeGraph graph GRAPH_FIELDS;
     count_hubs_by_block<16>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
 }
 
@@ -281,6 +315,6 @@ extern "C" __global__ void __launch_bounds__(512, 1)
 butterfly_hubs_large(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, RESULT_PARAMETERS) {
     extern __shared__ unsigned stored_planes[];
     __shared__ int next_position;
-    const WedgeGraph graph{indptr, adjacency, prefix, hub_count, n_u};
+    const WedgeGraph graph GRAPH_FIELDS;
     count_hubs_by_block<20>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
 }

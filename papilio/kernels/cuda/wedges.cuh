@@ -9,17 +9,52 @@
 //
 // Bound: the ends that precede v are at least as large in degree as v, so p of them need p^2 <= m edges:
 // prefix[j] <= sqrt(m) <= 2^20 for m <= 2^40, and the wedges of 32 entries fit in 32 bits.
+//
+// PART = 1: a part in place of a whole graph. Its starts and its ends are numbered apart, the ends by rank; rows of
+// starts hold middles, -1 for one without ends here, and rows of middles hold the ends that precede them. The rank of
+// a start is the number of ends that precede it.
 #pragma once
 
 #include "warp.cuh"
 
+#ifndef PART
+#define PART 0
+#endif
+
+#if PART
+struct WedgeGraph {
+    const long long* indptr;      // row offsets of the starts, n_starts + 1 entries
+    const int* adjacency;         // middles
+    const int* prefix;            // wedges of each entry of a start
+    const int* hub_count;         // per middle: its ends among the hub columns
+    int n_starts;
+    const long long* end_indptr;  // row offsets of the middles
+    const int* ends;              // ends of the middles
+    const int* preceding;         // per start: ends that precede it
+    int first_middle;             // number of starts and ends: where middles begin in a result
+
+    __device__ __forceinline__ long long list_of(int middle) const { return end_indptr[middle]; }
+};
+#else
 struct WedgeGraph {
     const long long* indptr;  // row offsets, n_u + n_v + 1 entries
     const int* adjacency;     // side-local ranks, 2 m entries
     const int* prefix;        // wedges of each entry, 2 m entries
     const int* hub_count;     // per row: its entries among the hub columns (see hub_columns.cuh)
     int n_u;                  // rows of layer U come first
+
+    __device__ __forceinline__ long long list_of(int middle) const { return indptr[middle]; }
 };
+#endif
+
+/// Where the ends of all middles lie.
+__device__ __forceinline__ const int* all_ends(const WedgeGraph& graph) {
+#if PART
+    return graph.ends;
+#else
+    return graph.adjacency;
+#endif
+}
 
 /// The start of a work item: its row and what the traversal needs of it.
 struct Start {
@@ -35,8 +70,13 @@ struct Start {
 __device__ __forceinline__ Start load_start(const WedgeGraph& graph, int row, int skip_hubs) {
     Start start;
     start.row = row;
+#if PART
+    start.rank = graph.preceding[row];
+    start.middle_offset = 0;
+#else
     start.rank = row < graph.n_u ? row : row - graph.n_u;
     start.middle_offset = row < graph.n_u ? graph.n_u : 0;
+#endif
     start.begin = graph.indptr[row];
     start.end = graph.indptr[row + 1];
     start.skip_hubs = skip_hubs;
@@ -92,13 +132,17 @@ struct Lists {
 __device__ __forceinline__ Lists load_lists(const WedgeGraph& graph, const Start& start, long long entry) {
     int length = 0;
     long long source = 0;
+#if PART
+    if (entry < start.end && graph.adjacency[entry] >= 0) {
+#else
     if (entry < start.end) {
+#endif
         const int middle = graph.adjacency[entry] + start.middle_offset;
         const int skip = start.skip_hubs ? graph.hub_count[middle] : 0;
         length = max(graph.prefix[entry] - skip, 0);
-        source = graph.indptr[middle] + skip;
+        source = graph.list_of(middle) + skip;
         if (start.narrow) {
-            const int* ends = graph.adjacency + source;
+            const int* ends = all_ends(graph) + source;
             const int low = lower_bound(ends, length, start.end_low);
             length = lower_bound(ends, length, start.end_high) - low;
             source += low;
@@ -152,7 +196,7 @@ __device__ __forceinline__ void for_each_wedge(const WedgeGraph& graph, const St
                     wedge.entry = base + (long long)owner * team.n_teams;
                     wedge.segment = first > at ? (int)(first - at) : 0;
                     wedge.active = t < lists.total;
-                    if (wedge.active) wedge.end = graph.adjacency[wedge.at];
+                    if (wedge.active) wedge.end = all_ends(graph)[wedge.at];
                 }
             }
 #pragma unroll

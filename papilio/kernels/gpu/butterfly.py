@@ -14,14 +14,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError
+from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.bounds import MAX_START_COUNT, check_vertices
-from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
+from papilio.kernels.bounds import MAX_START_COUNT, check_part_vertices, check_vertices
+from papilio.kernels.engine import (
+    Cut,
+    EngineName,
+    Loadable,
+    Partial,
+    never_cut,
+    require_interval,
+    require_request,
+)
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.gpu.wedge_graph import WedgeGraph, build_wedge_graph, fill_hub_rows, gather_edges
+from papilio.kernels.gpu.wedge_part import WedgePartGraph, build_wedge_part, stage_wedges
 from papilio.kernels.tuning import DENSE_BITS, TableClass, WedgeTuning, wedge_tuning
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
+from papilio.parts import Part, RootPart, WedgePart
 
 __all__ = ["ButterflyGpu", "PreparedButterflyGpu"]
 
@@ -29,6 +39,9 @@ _SHIFT = np.uint64(32)
 _LOW_MASK = np.uint64(0xFFFFFFFF)
 _BIT_MATRIX_DEGREE = 1 << 20
 """Degrees from which the planes of the bit matrix would not do."""
+
+_PART_ITEMS = 1 << 18
+"""Items of a part that are given their schedules at once: what that takes for a while, about 40 MiB, is bounded."""
 
 
 @dataclass(frozen=True)
@@ -43,21 +56,21 @@ class _Launch:
 
 @dataclass(frozen=True, eq=False)
 class PreparedButterflyGpu:
-    """A graph ready for :meth:`ButterflyGpu.run`, on the device.
+    """A graph or part ready for :meth:`ButterflyGpu.run`, on the device.
 
     Attributes
     ----------
-    source : BipartiteGraph
-        The graph as given, on the host.
+    source : BipartiteGraph or None
+        The graph as given, on the host; None for a part.
     per : {"total", "vertex", "edge"}
         What is counted.
-    graph : WedgeGraph or None
-        The graph in rank space; None when it has no edges.
+    graph : WedgeGraph, WedgePartGraph or None
+        The graph in rank space, or the part; None for a graph without edges.
     items : device array of int32, shape (n_items,)
         Start row of each work item.
     costs : device array of uint64, shape (n_items,)
-        Wedges of each work item, falling.
-    uses_hubs : device array of uint8, shape (n_rows,)
+        Wedges of each work item; falling, but for a part.
+    uses_hubs : device array of uint8, shape (n_start_rows,)
         1 for starts whose hub ends go through the bit matrix.
     hub_rows : device array of uint32 or None
         The bit matrix; None when no start uses it.
@@ -67,9 +80,9 @@ class PreparedButterflyGpu:
         (schedule << 32 | item), ascending: the items of each schedule.
     """
 
-    source: BipartiteGraph
+    source: BipartiteGraph | None
     per: Granularity
-    graph: WedgeGraph | None
+    graph: WedgeGraph | WedgePartGraph | None
     items: Any
     costs: Any
     uses_hubs: Any
@@ -107,17 +120,34 @@ class ButterflyGpu:
         self.device = device
         self.tuning = tuning if tuning is not None else wedge_tuning(device.max_shared_bytes)
 
-    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
-        """Rank, relabel and build both CSR directions on the device, then schedule the items.
+    def stage(self, block: Loadable) -> Loadable:
+        """Return a block with its large arrays on the device, copied beside the kernels of other threads.
 
         Raises
         ------
         UnsupportedError
-            For another motif, kind of graph or granularity.
+            For a part of another engine.
+        """
+        if isinstance(block, RootPart):
+            raise UnsupportedError("the butterfly engine cannot count in a RootPart")
+        with self.device.guard(), self.device.staging():
+            return stage_wedges(self.device, block)
+
+    def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
+        """Rank, relabel and build both CSR directions on the device, or join the blocks of a part; then schedule.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or part, or granularity.
         CapacityError
             When the graph or one of its counts passes what the kernels are proven for.
         """
-        require_request("butterfly", Butterfly, graph, motif, per)
+        require_request("butterfly", Butterfly, graph, motif, per, WedgePart)
+        if isinstance(graph, WedgePart):
+            with self.device.guard():
+                return self._prepare_part(graph, per)
+        assert isinstance(graph, BipartiteGraph)
         if graph.n_edges == 0:
             none = self.device.xp.zeros(0, dtype=np.int32)
             return PreparedButterflyGpu(graph, per, None, none, none, none, None, (), none)
@@ -125,20 +155,57 @@ class ButterflyGpu:
             return self._prepare(graph, per)
 
     def _prepare(self, graph: BipartiteGraph, per: Granularity) -> PreparedButterflyGpu:
-        xp = self.device.xp
         built = build_wedge_graph(self.device, graph, self.tuning)
         if per == "vertex":
             check_vertices(graph, int(built.degree.max()))
-        items, costs = _order_items(xp, built)
-        if int(items.size):
-            _check_start_bound(xp, costs, built.degree[items])
-        uses_hubs = self._choose_hub_starts(built, items, per)
-        hub_rows = fill_hub_rows(self.device, built, self.tuning) if bool(uses_hubs.any()) else None
-        launches, scheduled = self._schedule(built, items, uses_hubs)
-        return PreparedButterflyGpu(graph, per, built, items, costs, uses_hubs, hub_rows, launches, scheduled)
+        items, costs = _order_items(self.device.xp, built)
+        return self._schedule_items(graph, per, built, items, costs, int(items.size))
+
+    def _prepare_part(self, part: WedgePart, per: Granularity) -> PreparedButterflyGpu:
+        xp, sizes = self.device.xp, part.sizes
+        built = build_wedge_part(self.device, part, self.tuning)
+        if per == "vertex" and sizes.roots:
+            widest = int(built.degree.max())
+            check_part_vertices(sizes.root_entries, sizes.entries, widest, built.widest_middle)
+        starts = xp.arange(sizes.roots, dtype=np.uint64)
+        work = self.device.to_device(part.starts.work).astype(np.uint64)
+        items = _order_falling(xp, work, starts).astype(np.int32)
+        del starts, work
+        return self._schedule_items(None, per, built, items, built.wedges[items], _PART_ITEMS)
+
+    def _schedule_items(
+        self,
+        source: BipartiteGraph | None,
+        per: Granularity,
+        graph: WedgeGraph | WedgePartGraph,
+        items: Any,
+        costs: Any,
+        at_once: int,
+    ) -> PreparedButterflyGpu:
+        """Give every item its schedules, so many items at once."""
+        xp = self.device.xp
+        n_items = int(items.size)
+        uses_hubs = xp.zeros(graph.n_start_rows, dtype=np.uint8)
+        if not n_items or not int(costs.max()):
+            none = xp.zeros(0, dtype=np.uint64)
+            return PreparedButterflyGpu(source, per, graph, items, costs, uses_hubs, None, (), none)
+        _check_start_bound(xp, costs, graph.degree[items])
+        slices = [slice(at, min(at + at_once, n_items)) for at in range(0, n_items, at_once)]
+        if self._has_room_for_hubs(graph, per):
+            for each in slices:
+                self._choose_hub_starts(graph, items[each], uses_hubs)
+        hub_rows = fill_hub_rows(self.device, graph.hub_lists, self.tuning) if bool(uses_hubs.any()) else None
+        found = [self._schedule(graph, items[each], uses_hubs, each.start) for each in slices]
+        scheduled = found[0] if len(found) == 1 else xp.concatenate(found)
+        del found
+        scheduled.sort()
+        launches = self._launches()
+        return PreparedButterflyGpu(
+            source, per, graph, items, costs, uses_hubs, hub_rows, launches, scheduled
+        )
 
     def work(self, prepared: PreparedButterflyGpu) -> NDArray[np.int64]:
-        """Wedges of each work item, int64 of shape (n_items,), falling, host."""
+        """Wedges of each work item, int64 of shape (n_items,), host; falling, but for a part."""
         return self.device.to_host(prepared.costs).astype(np.int64)
 
     def slice_work(self, prepared: PreparedButterflyGpu) -> int:
@@ -166,29 +233,33 @@ class ButterflyGpu:
         with self.device.guard():
             total = self.device.xp.zeros(2, dtype=np.uint64)
             result, end = self._empty_result(prepared), start
-            if start < stop:
+            if start < stop and not prepared.launches:
+                end = stop
+            elif start < stop:
                 end = self._run_slices(prepared, [start, *bounds, stop], cut, total, result)
             low, high = (int(part) for part in self.device.to_host(total))
             work = int(prepared.costs[start:end].sum()) if start < end else 0
             return Partial(end - start, low + (high << 32), work, self._vectors(prepared, result))
 
-    def _choose_hub_starts(self, graph: WedgeGraph, items: Any, per: Granularity) -> Any:
-        """Mark the starts whose hub wedges repay reading a row of the bit matrix for each of their entries."""
-        xp, tuning = self.device.xp, self.tuning
-        uses_hubs = xp.zeros(graph.n_rows, dtype=np.uint8)
-        matrix_bytes = graph.n_rows * 128 * tuning.hub_words
-        if per != "total" or matrix_bytes > tuning.hub_memory_fraction * self.device.free_bytes():
-            return uses_hubs
-        degree = graph.degree[items].astype(np.int64)
-        repaid = graph.hub_wedges[items].astype(np.int64) >= tuning.hub_min_wedges * degree
-        uses_hubs[items] = repaid & (degree < _BIT_MATRIX_DEGREE)
-        return uses_hubs
+    def _has_room_for_hubs(self, graph: WedgeGraph | WedgePartGraph, per: Granularity) -> bool:
+        """Whether a total is asked for, and the bit matrix takes no more than its share of the free memory."""
+        matrix_bytes = int(graph.hub_count.size) * 128 * self.tuning.hub_words
+        return per == "total" and matrix_bytes <= self.tuning.hub_memory_fraction * self.device.free_bytes()
 
-    def _schedule(self, graph: WedgeGraph, items: Any, uses_hubs: Any) -> tuple[tuple[_Launch, ...], Any]:
-        """Give each item its schedule for the hub columns, if any, and for the other ends, if any."""
+    def _choose_hub_starts(self, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any) -> None:
+        """Mark the starts whose hub wedges repay reading a row of the bit matrix for each of their entries."""
+        degree = graph.degree[items].astype(np.int64)
+        repaid = graph.hub_wedges[items].astype(np.int64) >= self.tuning.hub_min_wedges * degree
+        uses_hubs[items] = repaid & (degree < _BIT_MATRIX_DEGREE) & (graph.wedges[items] > 0)
+
+    def _schedule(self, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any, first: int) -> Any:
+        """Give each item its schedule for the hub columns, if any, and for the other ends, if any.
+
+        Returns the entries of ``PreparedButterflyGpu.scheduled``, in no order, of items numbered from ``first`` on.
+        """
         xp, tuning = self.device.xp, self.tuning
         degree = graph.degree[items].astype(np.int64)
-        rank = xp.where(items < graph.n_u, items, items - graph.n_u).astype(np.int64)
+        rank = graph.ranks_of(items).astype(np.int64)
         by_hubs = uses_hubs[items] != 0
         far = graph.wedges[items].astype(np.int64) - xp.where(
             by_hubs, graph.hub_wedges[items].astype(np.int64), 0
@@ -198,45 +269,39 @@ class ButterflyGpu:
         table_bytes = xp.zeros(items.size, dtype=np.int64)
         for below, bits in reversed(DENSE_BITS):
             table_bytes = xp.where(degree < below, (ends * bits + 7) // 8, table_bytes)
-        launches = [_Launch("butterfly_match", 256, 0, tuning.warp_items)]
-        fits = [(far <= tuning.match_max_wedges) & (degree <= 32)]
-        for table in tuning.tables:
-            launches.append(_table_launch(table))
-            fits.append(
+        fits = [
+            (far <= tuning.match_max_wedges) & (degree <= 32),
+            *(
                 (far <= table.max_wedges) & ((table.kernel == "hash") | (table_bytes <= table.table_bytes))
-            )
+                for table in tuning.tables
+            ),
+        ]
         fits[-1] = xp.ones(items.size, dtype=bool)
         table_class = xp.argmax(xp.stack(fits), axis=0).astype(np.uint64)
 
-        n_tables = len(launches)
-        row_bytes = 128 * tuning.hub_words
-        launches += [
-            _Launch(
-                "butterfly_hubs_large",
-                tuning.large_threads,
-                tuning.large_threads // 64 * 20 * row_bytes,
-                None,
-            ),
-            _Launch(
-                "butterfly_hubs_block",
-                tuning.block_threads,
-                tuning.block_threads // 64 * 16 * row_bytes,
-                None,
-            ),
-            _Launch("butterfly_hubs_warp", 256, 0, tuning.warp_items),
-        ]
-        hub_class = n_tables + (degree < tuning.large_degree).astype(np.uint64)
+        hub_class = len(fits) + (degree < tuning.large_degree).astype(np.uint64)
         hub_class += (degree < tuning.block_degree).astype(np.uint64)
 
-        index = xp.arange(items.size, dtype=np.uint64)
-        scheduled = xp.concatenate(
+        index = xp.arange(first, first + items.size, dtype=np.uint64)
+        return xp.concatenate(
             (
                 ((table_class << _SHIFT) | index)[far > 0],
                 ((hub_class.astype(np.uint64) << _SHIFT) | index)[by_hubs],
             )
         )
-        scheduled.sort()
-        return tuple(launches), scheduled
+
+    def _launches(self) -> tuple[_Launch, ...]:
+        """Return the schedules: the tables, in the order in which they are tried, then those of the hub columns."""
+        tuning = self.tuning
+        row_bytes = 128 * tuning.hub_words
+        large, block = tuning.large_threads, tuning.block_threads
+        return (
+            _Launch("butterfly_match", 256, 0, tuning.warp_items),
+            *(_table_launch(table) for table in tuning.tables),
+            _Launch("butterfly_hubs_large", large, large // 64 * 20 * row_bytes, None),
+            _Launch("butterfly_hubs_block", block, block // 64 * 16 * row_bytes, None),
+            _Launch("butterfly_hubs_warp", 256, 0, tuning.warp_items),
+        )
 
     def _run_slices(
         self, prepared: PreparedButterflyGpu, bounds: Sequence[int], cut: Cut, total: Any, result: Any
@@ -293,16 +358,10 @@ class ButterflyGpu:
         graph, tuning, n_rows = prepared.graph, self.tuning, int(rows.size)
         assert graph is not None
         module = self.device.load(
-            "butterfly", {"PER": GRANULARITIES.index(prepared.per), "HUB_WORDS": tuning.hub_words}
+            "butterfly",
+            {"PER": GRANULARITIES.index(prepared.per), "HUB_WORDS": tuning.hub_words, **graph.defines},
         )
-        graph_args = (
-            graph.indptr,
-            graph.adjacency,
-            graph.prefix,
-            graph.hub_count,
-            prepared.uses_hubs,
-            np.int32(graph.n_u),
-        )
+        graph_args = graph.arguments(prepared.uses_hubs)
         by_warp = launch.kernel in ("butterfly_match", "butterfly_hubs_warp")
         per_block = launch.threads // 32 * tuning.warp_items if by_warp else 1
         blocks = min((n_rows + per_block - 1) // per_block, tuning.blocks_per_sm * self.device.sm_count)
@@ -316,19 +375,17 @@ class ButterflyGpu:
         )
 
     def _empty_result(self, prepared: PreparedButterflyGpu) -> Any:
-        graph = prepared.graph
-        size = 1
-        if graph is not None and prepared.per == "vertex":
-            size = graph.n_rows
-        elif graph is not None and prepared.per == "edge":
-            size = 2 * graph.n_edges
+        size = 1 if prepared.graph is None else prepared.graph.result_size(prepared.per)
         return self.device.xp.zeros(size, dtype=np.uint64)
 
     def _vectors(self, prepared: PreparedButterflyGpu, result: Any) -> dict[str, NDArray[np.uint64]]:
         """Bring a result from rank space to original ids, on the host."""
         source, graph = prepared.source, prepared.graph
+        if isinstance(graph, WedgePartGraph):
+            return graph.vectors(self.device, prepared.per, result)
         if prepared.per == "total":
             return {}
+        assert source is not None
         if graph is None:
             sizes = {"u": source.n_u, "v": source.n_v} if prepared.per == "vertex" else {"edge": 0}
             return {name: np.zeros(size, dtype=np.uint64) for name, size in sizes.items()}
@@ -351,18 +408,21 @@ def _table_launch(table: TableClass) -> _Launch:
 def _order_items(xp: Any, graph: WedgeGraph) -> tuple[Any, Any]:
     """Return (start rows, wedges) of the work items: wedges falling, then priority."""
     rows = xp.nonzero((graph.degree >= 2) & (graph.wedges > 0))[0]
-    wedges = graph.wedges[rows]
-    priority = graph.priority[rows].astype(np.uint64)
-    if rows.size and int(wedges.max()) > 0xFFFFFFFF:
-        order = xp.lexsort(xp.stack((priority, np.uint64(2**64 - 1) - wedges)))
-        rows = rows[order]
-    else:
-        row_at = xp.empty(graph.n_rows, dtype=np.int32)
-        row_at[graph.priority] = xp.arange(graph.n_rows, dtype=np.int32)
-        keys = ((_LOW_MASK - wedges) << _SHIFT) | priority
-        keys.sort()
-        rows = row_at[(keys & _LOW_MASK).astype(np.int64)]
-    return rows.astype(np.int32), graph.wedges[rows]
+    wedges, priority = graph.wedges[rows], graph.priority[rows].astype(np.uint64)
+    row_at = xp.empty(graph.n_rows, dtype=np.int32)
+    row_at[graph.priority] = xp.arange(graph.n_rows, dtype=np.int32)
+    rows = row_at[_order_falling(xp, wedges, priority)]
+    return rows, graph.wedges[rows]
+
+
+def _order_falling(xp: Any, costs: Any, ties: Any) -> Any:
+    """Return ``ties``, distinct and below 2^32, in the order of falling costs and then their own; as int64."""
+    if costs.size and int(costs.max()) > 0xFFFFFFFF:
+        order = xp.lexsort(xp.stack((ties, np.uint64(2**64 - 1) - costs)))
+        return ties[order].astype(np.int64)
+    keys = ((_LOW_MASK - costs) << _SHIFT) | ties
+    keys.sort()
+    return (keys & _LOW_MASK).astype(np.int64)
 
 
 def _check_start_bound(xp: Any, wedges: Any, degree: Any) -> None:

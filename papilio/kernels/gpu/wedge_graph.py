@@ -10,8 +10,10 @@ import numpy as np
 from papilio.graph import BipartiteGraph
 from papilio.kernels.gpu.device import Device, Module, check_fits
 from papilio.kernels.tuning import WedgeTuning
+from papilio.motifs import Granularity
 
 __all__ = [
+    "MAX_ROWS",
     "WedgeGraph",
     "build_wedge_graph",
     "check_rows",
@@ -23,7 +25,7 @@ __all__ = [
 ]
 
 _THREADS = 256
-_MAX_ROWS = 2**31 - 2**20
+MAX_ROWS = 2**31 - 2**20
 """Rows are int32, and so are the counters that hand out items: every warp may step past the last item once."""
 _HIGH = np.uint64(32)
 _LOW_MASK = np.uint64(0xFFFFFFFF)
@@ -79,6 +81,34 @@ class WedgeGraph:
         """Device memory held, in bytes."""
         return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
 
+    @property
+    def defines(self) -> dict[str, int]:
+        """Defines of the kernels."""
+        return {}
+
+    @property
+    def n_start_rows(self) -> int:
+        """Rows that can be starts."""
+        return self.n_rows
+
+    @property
+    def hub_lists(self) -> tuple[Any, Any, Any]:
+        """Rows that the bit matrix of the hub columns has: offsets, entries, number among the columns."""
+        return self.indptr, self.adjacency, self.hub_count
+
+    def ranks_of(self, items: Any) -> Any:
+        """Return the side-local rank of each of these rows: the number of ends that it can have."""
+        return items - (items >= self.n_u) * np.int32(self.n_u)
+
+    def arguments(self, uses_hubs: Any) -> tuple[Any, ...]:
+        """Return what every counting kernel takes first."""
+        rows = (self.indptr, self.adjacency, self.prefix, self.hub_count, uses_hubs)
+        return (*rows, np.int32(self.n_u))
+
+    def result_size(self, per: Granularity) -> int:
+        """Return the number of counts that kernels write."""
+        return self.n_rows if per == "vertex" else 2 * self.n_edges if per == "edge" else 1
+
 
 def choose_grid(device: Device, n: int) -> tuple[int, ...]:
     """Return a grid for ``n`` elements, some to each of the 256 threads of a block where there are very many."""
@@ -107,7 +137,7 @@ def make_offsets(xp: Any, degree: Any) -> Any:
 def check_rows(n_edges: int, n_rows: int) -> None:
     """Raise :class:`CapacityError` for 2^32 edges or more, or more than 2^31 - 2^20 vertices over both layers."""
     check_fits("the number of edges", n_edges, 2**32 - 1, "edges")
-    check_fits("the number of vertices of both layers", n_rows, _MAX_ROWS, "vertices")
+    check_fits("the number of vertices of both layers", n_rows, MAX_ROWS, "vertices")
 
 
 def link_rows(device: Device, module: Module, first: Any, indptr: Any, n_u: int) -> tuple[Any, Any, Any]:
@@ -233,15 +263,18 @@ def _count_wedges(
         )
 
 
-def fill_hub_rows(device: Device, graph: WedgeGraph, tuning: WedgeTuning) -> Any:
-    """Return the bit matrix of the hub columns, uint32 of shape (n_rows, 32 * hub_words), device."""
-    words = 32 * tuning.hub_words
-    rows = device.xp.empty((graph.n_rows, words), dtype=np.uint32)
+def fill_hub_rows(device: Device, lists: tuple[Any, Any, Any], tuning: WedgeTuning) -> Any:
+    """Return the bit matrix of the hub columns, uint32 of shape (n_rows, 32 * hub_words), device.
+
+    ``lists`` is what a graph calls its ``hub_lists``.
+    """
+    words, n_rows = 32 * tuning.hub_words, int(lists[2].size)
+    rows = device.xp.empty((n_rows, words), dtype=np.uint32)
     module = device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words})
     module.get_function("fill_hub_rows")(
-        (max(1, min((graph.n_rows + 7) // 8, 64 * device.sm_count)),),
+        (max(1, min((n_rows + 7) // 8, 64 * device.sm_count)),),
         (_THREADS,),
-        (graph.indptr, graph.adjacency, graph.hub_count, np.int32(graph.n_rows), rows),
+        (*lists, np.int32(n_rows), rows),
         shared_mem=_THREADS // 32 * words * 4,
     )
     return rows
