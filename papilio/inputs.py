@@ -226,4 +226,9 @@ def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) ->
         decisions=plan.decisions,
         vectors=outcome.partial.vectors,
         leases_before=outcome.n_leases_before,
+        strategy=plan.strategy,
+        replication=plan.replication,
+        moved=outcome.moved,
+        peak_device_bytes=outcome.device_peak_bytes,
+        used_device_bytes=outcome.device_used_bytes,
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Listing, Motif, motif_from_json
 from papilio.storage.store import GraphStore
+from papilio.tasks.answers import Movement
 from papilio.tasks.cells import cells_from_json, cells_to_json
 from papilio.tasks.plan import Decision
 from papilio.tasks.worker import WorkerInfo
@@ -92,6 +93,16 @@ class CountResult:
         How many of the leases earlier sessions of the job had counted.
     reused : bool
         Whether the job was finished already, so that nothing was counted now.
+    strategy : str
+        ``replicate``, or how the parts were cut that were counted.
+    replication : float
+        Edges of all parts by the edges of the graph.
+    moved : Movement
+        What the leases of this call read of parts.
+    peak_device_bytes : int
+        Most device memory that a worker held for arrays; 0 without a GPU.
+    used_device_bytes : int
+        Most device memory in use when a lease ended, by the driver's account, by whatever process.
     """
 
     motif: Motif
@@ -117,6 +128,11 @@ class CountResult:
     job_directory: str | None = None
     leases_before: int = 0
     reused: bool = False
+    strategy: str = "replicate"
+    replication: float = 1.0
+    moved: Movement = field(default_factory=Movement)
+    peak_device_bytes: int = 0
+    used_device_bytes: int = 0
 
     @property
     def work_per_second(self) -> float:
@@ -146,6 +162,11 @@ class CountResult:
             "work": {unit: self.work, f"{unit}_per_second": round(self.work_per_second)},
             "graph": self.graph,
             "peak_memory_bytes": self.peak_memory_bytes,
+            "peak_device_bytes": self.peak_device_bytes,
+            "used_device_bytes": self.used_device_bytes,
+            "strategy": self.strategy,
+            "replication": self.replication,
+            "moved": self.moved.to_json(),
             "decisions": [asdict(decision) for decision in self.decisions],
             "output": self.output,
             "top": [
@@ -226,6 +247,11 @@ def result_from_json(data: dict[str, Any], vectors: dict[str, NDArray[np.uint64]
         top=tuple(TopEntry(e["place"], tuple(e["ids"]), tuple(e["labels"]), e["count"]) for e in data["top"]),
         vectors=vectors,
         table=cells_from_json(data.get("table") or ()),
+        strategy=data.get("strategy", "replicate"),
+        replication=data.get("replication", 1.0),
+        moved=Movement.from_json(data.get("moved", {})),
+        peak_device_bytes=data.get("peak_device_bytes", 0),
+        used_device_bytes=data.get("used_device_bytes", 0),
         job_directory=job["path"],
         leases_before=job["leases_before"],
         reused=job["reused"],
