@@ -202,7 +202,7 @@ def _make_request(
     part_bytes, limit_bytes = part_limit(job, engine, workers, budget)
     free = int(psutil.virtual_memory().available * CUTTING_SHARE)
     if budget.host_bytes is not None:
-        free = budget.host_bytes - max(psutil.Process().memory_info().rss, PROCESS_BYTES["cpu"])
+        free = budget.host_bytes - PROCESS_BYTES["cpu"]
     return CutRequest(
         per=job.per,
         part_bytes=part_bytes,

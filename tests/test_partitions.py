@@ -1,0 +1,188 @@
+"""Parts of a graph through the command line and the public functions: cut once, or where a budget needs them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import papilio
+from papilio.cluster.events import CutAdvanced, Event, LeaseFinished
+from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
+from papilio.storage import edges
+from papilio.storage.generate import Rmat, generate
+from papilio.tasks.forecast import PROCESS_BYTES
+from tests.commands import Run
+
+ROOM = 7_000_000
+"""Bytes for parts beside the process: about half of what the graph of these tests needs as a whole."""
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("graph") / "rmat"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edges, "ROW_GROUP_EDGES", 1 << 14)
+        generate(Rmat(14, 13, 600_000), path, seed=5)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(graph: Path) -> dict[str, Any]:
+    """Answers on the whole graph."""
+    butterfly = papilio.Butterfly()
+    return {per: papilio.count(graph, butterfly, per=per, engine="cpu") for per in ("vertex", "edge")}  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def budget() -> int:
+    """A budget of host memory that the graph passes, and its parts do not."""
+    return PROCESS_BYTES["cpu"] + ROOM
+
+
+@pytest.fixture(autouse=True)
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory grows with threads: let every machine of the tests have as many."""
+    two = set(sorted(os.sched_getaffinity(0))[:2])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: two)
+
+
+def test_command_cuts_and_counts_the_parts(
+    run: Run, graph: Path, whole: Any, budget: int, tmp_path: Path
+) -> None:
+    parts = tmp_path / "parts"
+    cut = run("partition", graph, parts, "--motif", "butterfly", "--host-memory", budget, "--threads", 2)
+    assert (cut.exit_code, cut.stdout) == (0, f"{parts}\n")
+    assert "replication" in cut.stderr
+    manifest = papilio.open_partition(parts).manifest
+    assert len(manifest.parts) > 2
+    counted = run("count", "butterfly", graph, "--cluster", "inline", "--engine", "cpu", "--parts", parts)
+    assert counted.stdout == f"{whole['vertex'].count}\n"
+    planned = run("plan", "butterfly", graph, "--cluster", "inline", "--engine", "cpu", "--parts", parts)
+    assert f"strategy {manifest.strategy}" in planned.stdout
+
+
+def test_manifest_as_json(run: Run, graph: Path, budget: int, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    cut = run(
+        "partition",
+        graph,
+        parts,
+        "--motif",
+        "biclique",
+        "-p",
+        3,
+        "-q",
+        3,
+        "--host-memory",
+        2 * budget,
+        "--json",
+    )
+    data = json.loads(cut.stdout)
+    assert (data["path"], data["family"], data["least_p"]) == (str(parts), "roots", 3)
+    larger = papilio.count(graph, papilio.Biclique(3, 4), engine="cpu", parts=parts)
+    assert larger.count == papilio.count(graph, papilio.Biclique(3, 4), engine="cpu").count
+    with pytest.raises(UnsupportedError, match="serves p >= 3 and q >= 3"):
+        papilio.count(graph, papilio.Biclique(2, 3), engine="cpu", parts=parts)
+
+
+@pytest.mark.parametrize("per", ["vertex", "edge"])
+def test_budget_alone_is_enough(graph: Path, whole: Any, budget: int, per: Any) -> None:
+    heard: list[Event] = []
+    before = set(graph.parent.iterdir())
+    result = papilio.count(
+        graph, papilio.Butterfly(), per=per, engine="cpu", host_memory=budget, progress=heard.append
+    )
+    assert result.count == whole[per].count
+    for name, vector in whole[per].vectors.items():
+        np.testing.assert_array_equal(result.vectors[name], vector)
+    shares = [event.share for event in heard if isinstance(event, CutAdvanced)]
+    assert shares[-1] == 1
+    assert shares == sorted(shares)
+    assert len({event.result.partition for event in heard if isinstance(event, LeaseFinished)}) > 2
+    assert set(graph.parent.iterdir()) == before
+
+
+def test_graph_that_fits_is_not_cut(graph: Path, whole: Any) -> None:
+    heard: list[Event] = []
+    result = papilio.count(
+        graph, papilio.Butterfly(), engine="cpu", host_memory=1 << 30, progress=heard.append
+    )
+    assert result.count == whole["vertex"].count
+    assert not any(isinstance(event, CutAdvanced) for event in heard)
+
+
+def test_job_keeps_its_parts_and_resumes_on_them(
+    graph: Path, whole: Any, budget: int, tmp_path: Path
+) -> None:
+    job = tmp_path / "job"
+
+    class StopError(Exception):
+        pass
+
+    def stop(event: Event) -> None:
+        if isinstance(event, LeaseFinished):
+            raise StopError
+
+    with pytest.raises(StopError):
+        papilio.count(graph, papilio.Butterfly(), engine="cpu", host_memory=budget, job=job, progress=stop)
+    cut = papilio.open_partition(job / "partition").hash
+    heard: list[Event] = []
+    resumed = papilio.resume_job(job, progress=heard.append)
+    assert resumed.count == whole["vertex"].count
+    assert resumed.leases_before >= 1
+    assert papilio.open_partition(job / "partition").hash == cut
+    assert not any(isinstance(event, CutAdvanced) for event in heard)
+    assert papilio.verify_job(job, sample=2, engine="cpu")[1] is not None
+
+
+def test_graph_in_memory_is_cut_too(
+    whole: Any, graph: Path, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edges, "ROW_GROUP_EDGES", 1 << 14)
+    held = papilio.open_graph(graph).read()
+    assert (
+        papilio.count(held, papilio.Butterfly(), engine="cpu", host_memory=budget).count
+        == whole["vertex"].count
+    )
+
+
+def test_parts_are_kept_where_they_are_asked_for(
+    graph: Path, whole: Any, budget: int, tmp_path: Path
+) -> None:
+    parts = tmp_path / "parts"
+    for _ in range(2):
+        found = papilio.count(graph, papilio.Butterfly(), engine="cpu", host_memory=budget, parts=parts)
+        assert found.count == whole["vertex"].count
+    with pytest.raises(UnsupportedError, match="counts per edge"):
+        papilio.count(graph, papilio.Butterfly(), per="edge", engine="cpu", parts=parts)
+
+
+def test_refusals(graph: Path, budget: int, tmp_path: Path) -> None:
+    butterfly, parts = papilio.Butterfly(), tmp_path / "parts"
+    with pytest.raises(InputError, match="give device_memory, host_memory or both"):
+        papilio.partition(graph, parts, butterfly)
+    with pytest.raises(CapacityError, match="raise the budget of host memory"):
+        papilio.partition(graph, parts, butterfly, host_memory=PROCESS_BYTES["cpu"])
+    assert not list(tmp_path.iterdir())
+    papilio.partition(graph, parts, butterfly, host_memory=budget)
+    with pytest.raises(StoreError, match="exists"):
+        papilio.partition(graph, parts, butterfly, host_memory=budget)
+    other = tmp_path / "other"
+    generate(Rmat(6, 6, 300), other, seed=1)
+    with pytest.raises(UnsupportedError, match="partition of the graph"):
+        papilio.count(other, butterfly, engine="cpu", parts=parts)
+    with pytest.raises(UnsupportedError, match="parts for butterfly"):
+        papilio.count(graph, papilio.Biclique(2, 2), engine="cpu", parts=parts)
+
+
+def test_budget_is_passed_on_to_slurm(run: Run) -> None:
+    script = run(
+        "slurm", "render", "count", "butterfly", "graph", "--time", 60, "--memory", "64GiB",
+        "--host-memory", "8GiB", "--parts", "parts",
+    ).stdout  # fmt: skip
+    assert f"--host-memory {8 << 30} --parts parts" in script
