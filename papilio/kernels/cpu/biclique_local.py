@@ -81,13 +81,22 @@ class Around(NamedTuple):
     dense: Ints
 
 
+@compiled
+def _measure_around(hop_indptr: Ints, hop_common: Ids32) -> tuple[int, int]:
+    """Return the most children of a root, and the largest sum of what its children share with it."""
+    kids, entries = 0, 0
+    for root in range(hop_indptr.size - 1):
+        begin, end = hop_indptr[root], hop_indptr[root + 1]
+        kids = max(kids, end - begin)
+        entries = max(entries, int(np.sum(hop_common[begin:end])))
+    return kids, entries
+
+
 def make_around(graph: LeftGraph) -> Around:
     """Return the arrays of one thread."""
     n_left = graph.hop_indptr.size - 1
     degree = int(np.diff(graph.lefts.indptr).max(initial=0))
-    kids = int(np.diff(graph.hop_indptr).max(initial=0))
-    sums = np.concatenate(([0], np.cumsum(graph.hop_common, dtype=np.int64)))
-    entries = int(np.diff(sums[graph.hop_indptr]).max(initial=0))
+    kids, entries = _measure_around(graph.hop_indptr, graph.hop_common)
     return Around(
         np.zeros(n_left, np.int32),
         np.zeros(degree + 1, np.int64),
