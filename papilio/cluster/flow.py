@@ -169,13 +169,17 @@ class TaskFlow(Generic[AnyTask, Result]):
     def _hand_out(self) -> bool:
         """Fill the workers up, evenly; return whether a task is left that nobody can take."""
         for level in range(self._in_flight):
+            dry = False
             for address, place in self._places.items():
                 if len(place.held) <= level:
                     task = self._source.take(len(self._places), address)
                     if task is None:
-                        self._cut_tail()
-                        return False
-                    self._submit(task, address, place)
+                        dry = True
+                    else:
+                        self._submit(task, address, place)
+            if dry:
+                self._cut_tail()
+                return False
         return not self._places
 
     def _submit(self, task: AnyTask, address: str, place: _Place[AnyTask]) -> None:

@@ -21,7 +21,7 @@ class TaskSource(Protocol[AnyTask, Result_contra]):
     """Tasks to be had one by one; :class:`papilio.tasks.root_counter.RootCounter` is one of leases."""
 
     def take(self, n_workers: int, worker: str) -> AnyTask | None:
-        """Return the next task for ``worker``, one of ``n_workers``; None when there is none now for anybody."""
+        """Return the next task for ``worker``, one of ``n_workers``; None when there is none for it now."""
         ...
 
     def answer(self, task: AnyTask, result: Result_contra) -> None:

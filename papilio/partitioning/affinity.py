@@ -26,8 +26,8 @@ class PartAffinity:
         self._last: dict[str, int] = {}
         self._expected: dict[str, int] = {}
 
-    def choose(self, worker: str, left: Mapping[int, int]) -> int | None:
-        """Return the partition of the next lease of a worker, or None when nothing is left.
+    def choose(self, worker: str, left: Mapping[int, int], least_help: int = 0) -> int | None:
+        """Return the partition of the next lease of a worker, or None when nothing is left for it.
 
         The one that it was given last, as long as there is any of it; then a free one that shares a block with
         that, the last block before the others; then a free one whose last block the fewest workers have; then the
@@ -38,8 +38,10 @@ class PartAffinity:
         worker : str
         left : mapping of int to int
             Work left by partition.
+        least_help : int
+            A partition that others have is only given where this much is left of it.
         """
-        chosen = self._pick(worker, left)
+        chosen = self._pick(worker, left, least_help)
         self._expected.pop(worker, None)
         if chosen is not None:
             self._last[worker] = chosen
@@ -58,7 +60,7 @@ class PartAffinity:
         self._last.pop(worker, None)
         self._expected.pop(worker, None)
 
-    def _pick(self, worker: str, left: Mapping[int, int]) -> int | None:
+    def _pick(self, worker: str, left: Mapping[int, int], least_help: int = 0) -> int | None:
         if not left:
             return None
         last, expected = self._last.get(worker), self._expected.get(worker)
@@ -71,7 +73,8 @@ class PartAffinity:
         reserved = set(self._expected.values())
         free = [each for each in free if each not in reserved] or free
         if not free:
-            return max(left, key=lambda each: (left[each] / (1 + holders[each]), -each))
+            most = max(left, key=lambda each: (left[each] / (1 + holders[each]), -each))
+            return most if left[most] >= least_help else None
         if last is not None:
             for place in range(-1, -len(self._blocks[last]) - 1, -1):
                 name = self._blocks[last][place]

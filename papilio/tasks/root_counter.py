@@ -21,6 +21,10 @@ __all__ = ["MAX_ATTEMPTS", "FailedItem", "RootCounter"]
 MAX_ATTEMPTS = 3
 """How often a lease is tried before it is bisected."""
 
+HELP_SHARE = 2
+"""A worker helps another one with a part where this many times the time to read and prepare it is left: with half of
+that it would just be done when the other one is."""
+
 
 @dataclass(frozen=True)
 class FailedItem:
@@ -74,22 +78,28 @@ class RootCounter:
         self._affinity = PartAffinity([partition.blocks for partition in plan.partitions])
         self._handed_out: dict[str, LeaseTask] = {}
         self._measured: dict[str, tuple[int, float]] = {}
+        self._begun = 0.0, 0
         self._sequence = 0
 
     def take(self, n_workers: int, worker: str = "") -> LeaseTask | None:
-        """Return the next lease for ``worker``, sized for ``n_workers`` by what is left; None when all is held.
+        """Return the next lease for ``worker``, sized for ``n_workers`` by what is left; None when all is held,
+        or nothing is left that is worth the time to read its part.
 
         It is one of the partition that the worker has, as long as there is any left of that.
         """
+        if not self._pool:
+            return None
         speed = self._speed()
         fair_s = self._plan.total_work / speed / n_workers
         lengths = choose_lengths(fair_s, self._plan.vector_s)
         if self._pool.work_left < lengths.min_s * speed * n_workers:
             lengths = choose_lengths(fair_s, self._plan.vector_s, tail=True)
-        partition = self._affinity.choose(worker, self._pool.left)
-        piece = self._pool.take(n_workers, int(lengths.min_s * speed), int(lengths.max_s * speed), partition)
-        if piece is None:
+        least_help = int(HELP_SHARE * self._begin_s() * speed) if self._handed_out else 0
+        partition = self._affinity.choose(worker, self._pool.left, least_help)
+        if partition is None:
             return None
+        piece = self._pool.take(n_workers, int(lengths.min_s * speed), int(lengths.max_s * speed), partition)
+        assert piece is not None, "something is left"
         self._sequence += 1
         task = LeaseTask(
             self._plan.job, self._plan.engine, self._plan_key, self._run_id, piece.partition, piece.start,
@@ -118,7 +128,11 @@ class RootCounter:
             self._pool.put_back(Piece(task.partition, result.stop, task.stop, task.attempt))
         work, seconds = self._measured.get(result.worker, (0, 0.0))
         predicted = self._plan.partitions[result.partition].table.work_between(result.start, result.stop)
-        self._measured[result.worker] = (work + predicted, seconds + result.seconds.get("run", 0.0))
+        spent = result.seconds
+        self._measured[result.worker] = (work + predicted, seconds + spent.get("run", 0.0))
+        if "load" in spent and spent["prepare"] > 0:
+            begun_s, begun = self._begun
+            self._begun = begun_s + spent["load"] + spent["stage"] + spent["prepare"], begun + 1
 
     def lose(self, task: LeaseTask, worker: str, *, was_running: bool) -> None:
         """Put a lease back whose worker is gone; if it was running there, it may be the cause.
@@ -155,10 +169,14 @@ class RootCounter:
         else:
             self._retry(task, str(error))
 
-    def predict_s(self, task: LeaseTask, worker: str) -> float:
-        """Return the predicted time of a lease, by the speed of its worker if that has answered before."""
+    def predict_s(self, task: LeaseTask, worker: str) -> float | None:
+        """Return the predicted time of a lease, by the speed of its worker if that has answered before.
+
+        None for one that is not worth cutting: another worker would still read its part when it is done.
+        """
         work, seconds = self._measured.get(worker, (0, 0.0))
-        return task.work / (work / seconds if work and seconds else self._speed())
+        predicted = task.work / (work / seconds if work and seconds else self._speed())
+        return None if predicted < HELP_SHARE * self._begin_s() else predicted
 
     def require_all(self) -> None:
         """Refuse to go on when items failed.
@@ -191,6 +209,11 @@ class RootCounter:
     def _forget(self, task: LeaseTask) -> None:
         if self._handed_out.pop(task.key, None) is None:
             raise TilingError(f"{task} was answered and is not handed out; the count would be wrong")
+
+    def _begin_s(self) -> float:
+        """Return the mean time from wanting a part to counting it; 0 for whole graphs, and before one was begun."""
+        seconds, begun = self._begun
+        return seconds / begun if begun else 0.0
 
     def _speed(self) -> float:
         """Return work units per second of one worker: measured, or before that predicted."""

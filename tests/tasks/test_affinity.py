@@ -44,7 +44,7 @@ class Replay:
         self.counter = RootCounter(plan, "run", None)
         if blind:
             self.counter._affinity = PartAffinity([()] * len(plan.partitions))
-            self.counter._affinity.choose = lambda worker, left: next(iter(left), None)  # type: ignore[method-assign]
+            self.counter._affinity.choose = lambda worker, left, *least: next(iter(left), None)  # type: ignore[method-assign]
             self.counter._affinity.expect = lambda worker, left: None  # type: ignore[method-assign]
         self.plan, self.n_workers, self.lost = plan, n_workers, lost
         self.kept: dict[str, OrderedDict[str, None]] = {}
@@ -141,6 +141,44 @@ def test_a_part_that_a_worker_expects_is_given_to_others_last() -> None:
     assert affinity.choose("w1", {1: 8, 2: 7}) == 2
     assert affinity.choose("w2", {1: 8}) == 1
     assert affinity.choose("w0", {}) is None
+
+
+def test_a_worker_helps_only_where_it_pays() -> None:
+    plan = grid_plan(1, 1, 40.0, 2)
+    counter = RootCounter(plan, "run", None)
+
+    def answer(task: LeaseTask, worker: str, prepare_s: float) -> None:
+        seconds = {"run": task.work / SECOND, "prepare": prepare_s, "read": 0.0, "load": 1.0, "stage": 1.0}
+        counter.answer(task, LeaseResult(0, task.start, task.stop, 0, task.work, worker, "cpu", seconds, 1))
+
+    first = counter.take(2, "w0")
+    assert first is not None
+    answer(first, "w0", 3.0)
+    second = counter.take(2, "w0")
+    third = counter.take(2, "w1")
+    assert second is not None
+    assert third is not None, "22 s are left, and a part is begun in 5 s"
+    answer(second, "w0", 0.0)
+    while counter._pool.work_left >= 10 * SECOND:
+        task = counter.take(2, "w0")
+        assert task is not None
+        answer(task, "w0", 0.0)
+    assert counter._pool
+    assert counter.take(2, "w2") is None
+    rest = []
+    while (task := counter.take(2, "w0")) is not None:
+        rest.append(task)
+    assert rest
+    assert counter.predict_s(rest[-1], "w0") is None
+
+
+def test_what_is_left_when_nothing_runs_is_given_to_anybody() -> None:
+    counter = RootCounter(grid_plan(1, 1, 1.0, 2), "run", None)
+    task = counter.take(1, "w0")
+    assert task is not None
+    seconds = {"run": 0.5, "prepare": 100.0, "read": 0.0, "load": 0.0, "stage": 0.0}
+    counter.answer(task, LeaseResult(0, 0, 10, 0, 1, "w0", "cpu", seconds, 1))
+    assert counter.take(1, "w1") is not None
 
 
 @settings(max_examples=60, deadline=None)
