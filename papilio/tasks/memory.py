@@ -119,7 +119,8 @@ def part_limit(
         _require_some(needed, limit, kinds)
         return needed, limit
     device_limit = min(device_room(budget, worker.gpu_memory_bytes) for worker in workers)
-    on_host, on_device = memory.raw + memory.host, memory.staged + memory.staged + memory.device
+    on_host = memory.raw + memory.raw + memory.host
+    on_device = memory.staged + memory.staged + memory.device
     _require_some(on_host, host_limit, "host")
     _require_some(on_device, device_limit, "device")
     return _bound_both(on_device, on_host, device_limit / host_limit), device_limit

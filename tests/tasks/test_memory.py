@@ -1,7 +1,8 @@
-"""Memory that a count of bicliques is predicted to need."""
+"""Memory that counts are predicted to need, and whether a job needs parts for it."""
 
 from __future__ import annotations
 
+from dataclasses import astuple, replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 from papilio.errors import CapacityError
 from papilio.kernels.engine import load_engine
 from papilio.motifs import Biclique, Listing
+from papilio.parts import PartBytes, PartSizes
+from papilio.tasks.budget import NO_BUDGET, Budget
 from papilio.tasks.forecast import predict_memory
-from papilio.tasks.memory import require_memory
+from papilio.tasks.memory import choose_memory, part_limit, require_memory
+from papilio.tasks.part_memory import device_room, host_room, part_memory
 from tests.strategies import planted_graph
 from tests.tasks.fakes import make_job, make_worker
 
@@ -38,3 +42,77 @@ def test_the_memory_of_a_count_of_bicliques_is_predicted_from_above() -> None:
     prepared = engine.prepare(graph, Biclique(3, 3), "total")
     job = make_job(n_u=graph.n_u, n_v=graph.n_v, n_edges=graph.n_edges, motif=Biclique(3, 3))
     assert prepared.nbytes < predict_memory(job, "cpu", 1).host_bytes - (350 << 20)
+
+
+LARGE = {"n_u": 10**6, "n_v": 10**6, "n_edges": 10**8}
+
+WORKERS = (make_worker(threads=2), make_worker("w1", threads=4, memory_bytes=6 << 30))
+
+GPUS = tuple(
+    make_worker(f"g{i}", gpu="GPU", gpu_memory_bytes=80 << 30, gpu_missing=None, memory_bytes=64 << 30)
+    for i in (0, 1)
+)
+
+
+def test_the_whole_graph_is_taken_where_it_fits_the_budget() -> None:
+    job = make_job(**LARGE)
+    whole = choose_memory(job, "cpu", WORKERS, NO_BUDGET)
+    assert whole.strategy == "replicate"
+    assert "of host memory, which every worker has" in whole.reason
+    needed = whole.forecast.host_bytes
+    assert choose_memory(job, "cpu", WORKERS, Budget(host_bytes=needed)).strategy == "replicate"
+    parts = choose_memory(job, "cpu", WORKERS, Budget(host_bytes=needed - 1))
+    assert parts.strategy == "partition"
+    assert "may use" in parts.reason
+    assert f"needs about {needed / 2**30:.2f} GiB" in parts.reason
+    assert choose_memory(job, "gpu", GPUS, Budget(device_bytes=1 << 30)).strategy == "partition"
+    assert choose_memory(job, "gpu", GPUS, Budget(device_bytes=8 << 30)).strategy == "replicate"
+    with pytest.raises(CapacityError, match="raise the budget"):
+        require_memory(replace(job, budget=Budget(host_bytes=1 << 30)), "cpu", WORKERS)
+    listing = make_job(**LARGE, motif=Biclique(3, 3), listing=Listing(5))
+    with pytest.raises(CapacityError, match="listed on the whole graph only"):
+        choose_memory(listing, "cpu", WORKERS, Budget(host_bytes=1 << 30))
+
+
+def test_a_budget_that_holds_no_part_is_refused() -> None:
+    job = make_job(**LARGE)
+    for engine, workers, budget, kind in (
+        ("cpu", WORKERS, Budget(host_bytes=300 << 20), "host"),
+        ("gpu", GPUS, Budget(device_bytes=500 << 20), "device"),
+        ("gpu", GPUS, Budget(device_bytes=1 << 30, host_bytes=800 << 20), "host"),
+    ):
+        with pytest.raises(
+            CapacityError, match=rf"GiB of {kind} memory for parts.*raise the budget of {kind}"
+        ):
+            choose_memory(job, engine, workers, budget)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("per", ["total", "vertex", "edge"])
+def test_parts_of_the_limit_leave_room_for_the_next_one(per: str) -> None:
+    sizes = PartSizes(10_000, 3_000_000, 40_000, 2_000_000)
+    job = make_job(**LARGE, per=per)
+    for engine, workers, budget in (
+        ("cpu", WORKERS, Budget(host_bytes=2 << 30)),
+        ("gpu", GPUS, Budget(2 << 30, 4 << 30)),
+        ("gpu", GPUS, Budget(8 << 30, 2 << 30)),
+    ):
+        needed, limit = part_limit(job, engine, workers, budget)  # type: ignore[arg-type]
+        scaled = _largest_within(sizes, needed, limit)
+        assert needed.of(scaled) <= limit < needed.of(_times(scaled, 1.01))
+        asked = replace(job, budget=budget)
+        for worker in workers:
+            memory = part_memory(asked, engine, worker.threads)  # type: ignore[arg-type]
+            host = (memory.raw + memory.raw + memory.host).of(scaled)
+            assert host <= host_room(asked, engine, worker.memory_bytes)  # type: ignore[arg-type]
+            if engine == "gpu":
+                device = (memory.staged + memory.staged + memory.device).of(scaled)
+                assert device <= device_room(budget, worker.gpu_memory_bytes)
+
+
+def _times(sizes: PartSizes, share: float) -> PartSizes:
+    return PartSizes(*(int(size * share) for size in astuple(sizes)))
+
+
+def _largest_within(sizes: PartSizes, needed: PartBytes, limit: int) -> PartSizes:
+    fixed = needed.of(PartSizes(0, 0, 0, 0))
+    return _times(sizes, (limit - fixed) / (needed.of(sizes) - fixed) * 0.999)
