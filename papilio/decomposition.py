@@ -1,0 +1,311 @@
+"""The public function that decomposes a graph into its dense parts by peeling: wings of edges, tips of vertices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from papilio.cluster.machine import read_cgroup_limits
+from papilio.errors import CapacityError, EngineUnavailableError, InputError, UnsupportedError
+from papilio.graph import BipartiteGraph
+from papilio.inputs import GraphInput
+from papilio.kernels.decomposers import Decomposed, decompose_graph
+from papilio.kernels.engine import EngineName
+from papilio.kernels.gpu.discovery import missing_for_gpu
+from papilio.kernels.hierarchy import Forest
+from papilio.kernels.peeling import Layer, PeelingKind, ignore_report
+from papilio.storage.hierarchy import check_decomposition_path, write_decomposition
+from papilio.storage.store import GraphStore
+from papilio.tasks.job import EngineChoice
+
+__all__ = ["DecompositionResult", "decompose"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with a phase (``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``), what is done, and all."""
+
+_INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 80
+"""What the graph and its wedge index take before the index that is peeled can be measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class DecompositionResult:
+    """The exact number of every item, the forest of components, and how they were found.
+
+    Attributes
+    ----------
+    kind : str
+        ``wing`` or ``tip``.
+    layer : str or None
+        Of tips: the layer whose vertices have numbers.
+    numbers : ndarray of uint64, shape (n_items,)
+        Wing number of every edge, in the order of the edges sorted by (u, v); or tip number of every vertex of the
+        layer, by id.
+    forest : Forest or None
+        The components at every level; None where it was not asked for.
+    engine : str
+        The engine that ran: ``cpu`` or ``gpu``.
+    graph : dict
+        ``path`` and ``hash`` (None for a graph in memory), ``n_u``, ``n_v``, ``n_edges``.
+    ranges, coarse_rounds, fine_rounds, updates : int
+        See :class:`~papilio.kernels.peeling.Peeled`.
+    seconds : dict of str to float
+        Wall time by phase: ``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``, and ``total``.
+    output : str or None
+        The directory written.
+    """
+
+    kind: PeelingKind
+    layer: Layer | None
+    numbers: NDArray[np.uint64]
+    forest: Forest | None
+    engine: EngineName
+    graph: dict[str, Any]
+    ranges: int
+    coarse_rounds: int
+    fine_rounds: int
+    updates: int
+    seconds: dict[str, float] = field(repr=False)
+    output: str | None = None
+
+    @property
+    def max_number(self) -> int:
+        """The largest number; 0 without items."""
+        return int(self.numbers.max()) if self.numbers.size else 0
+
+    def level_sizes(self) -> dict[int, int]:
+        """Return how many items have each number, by rising number."""
+        values, counts = np.unique(self.numbers, return_counts=True)
+        return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the numbers and the forest as one JSON object; integers in full."""
+        sizes = self.level_sizes()
+        return {
+            "kind": self.kind,
+            "layer": self.layer,
+            "items": int(self.numbers.size),
+            "max": self.max_number,
+            "levels": [[level, size] for level, size in sizes.items()],
+            "nodes": None if self.forest is None else self.forest.n_nodes,
+            "engine": self.engine,
+            "graph": self.graph,
+            "ranges": self.ranges,
+            "rounds": {"coarse": self.coarse_rounds, "fine": self.fine_rounds},
+            "updates": self.updates,
+            "seconds": {phase: round(value, 6) for phase, value in self.seconds.items()},
+            "output": self.output,
+        }
+
+
+def decompose(
+    graph: Any,
+    kind: PeelingKind,
+    *,
+    layer: Layer | None = None,
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    hierarchy: bool = True,
+    engine: EngineChoice = "auto",
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> DecompositionResult:
+    """Decompose a bipartite graph by peeling, exactly, in this process.
+
+    The *wing number* of an edge is the largest k for which the edge is in a subgraph of which every edge is in at least
+    k butterflies of that subgraph. The *tip number* of a vertex of one layer is the largest k for which the vertex is
+    in a subgraph, induced by vertices of its layer and the whole other layer, of which each of these vertices is in at
+    least k butterflies.
+
+    Parameters
+    ----------
+    graph : path-like, GraphStore, BipartiteGraph, or object
+        As for :func:`papilio.count`. Signs are ignored.
+    kind : {"wing", "tip"}
+        What is peeled: edges or vertices.
+    layer : {"u", "v"}, optional
+        Whose vertices; needed for tips, and for them alone.
+    output : path-like, optional
+        A directory to make, with the numbers and the forest as Parquet files: see
+        :mod:`papilio.storage.hierarchy`. Whole or absent.
+    overwrite : bool
+        Replace a decomposition that is at ``output``.
+    hierarchy : bool
+        Also find the components at every level.
+    engine : {"auto", "cpu", "gpu"}
+        ``auto`` takes the first GPU where there is one that can be used; ``gpu`` is never replaced by ``cpu``.
+    threads : int, optional
+        Of the cpu engine; by default the processors that this process may use.
+    progress : callable, optional
+        Called as ``progress(phase, done, total)``, also from other threads.
+
+    Returns
+    -------
+    DecompositionResult
+
+    Raises
+    ------
+    InputError
+        For a kind, layer or engine that makes no sense.
+    UnsupportedError
+        For a graph that is not bipartite.
+    EngineUnavailableError
+        When the gpu engine is asked for and cannot run here.
+    CapacityError
+        When the graph does not fit the memory or the counters; known before the memory is taken.
+    StoreError
+        When the graph cannot be read or ``output`` not be written.
+
+    Examples
+    --------
+    >>> papilio.decompose("graph/", "wing").max_number
+    12
+    """
+    began = perf_counter()
+    _check_question(kind, layer, engine)
+    report = progress or ignore_report
+    source = GraphInput(graph)
+    if source.kind != "bipartite":
+        raise UnsupportedError(
+            f"{kind} numbers are defined on bipartite graphs; {source.name} is {source.kind}: "
+            "convert the input as bipartite"
+        )
+    target = None
+    if output is not None:
+        target = check_decomposition_path(output, overwrite)
+    chosen = _choose_engine(engine)
+    report("read", 0, 1)
+    held = _read(source)
+    room = _room_bytes()
+    described = _describe(source, held)
+    read_s = perf_counter() - began
+    made = decompose_graph(
+        held, kind, layer, chosen, threads=threads, memory_bytes=room, with_forest=hierarchy, report=report
+    )
+    seconds = {"read": read_s, **made.peeled.seconds}
+    if target is not None:
+        report("write", 0, 1)
+        write_began = perf_counter()
+        _write(target, source, kind, layer, made, overwrite)
+        seconds["write"] = perf_counter() - write_began
+    peeled = made.peeled
+    return DecompositionResult(
+        kind=kind,
+        layer=layer,
+        numbers=peeled.numbers,
+        forest=made.forest,
+        engine=chosen,
+        graph=described,
+        ranges=peeled.ranges,
+        coarse_rounds=peeled.coarse_rounds,
+        fine_rounds=peeled.fine_rounds,
+        updates=peeled.updates,
+        seconds={**seconds, "total": perf_counter() - began},
+        output=None if target is None else str(target),
+    )
+
+
+def _check_question(kind: str, layer: str | None, engine: str) -> None:
+    """Refuse what makes no sense.
+
+    Raises
+    ------
+    InputError
+        Saying what would.
+    """
+    if kind not in ("wing", "tip"):
+        raise InputError(f"unknown decomposition {kind!r}; known: wing (of edges), tip (of vertices)")
+    if kind == "tip" and layer not in ("u", "v"):
+        raise InputError(f"layer is {layer!r}; tips are of the vertices of one layer: u or v")
+    if kind == "wing" and layer is not None:
+        raise InputError(f"layer is {layer!r}; wings are of edges, which belong to no layer: leave it out")
+    if engine not in ("auto", "cpu", "gpu"):
+        raise InputError(f"unknown engine {engine!r}; known: auto, cpu, gpu")
+
+
+def _choose_engine(engine: EngineChoice) -> EngineName:
+    """Return the engine to run.
+
+    Raises
+    ------
+    EngineUnavailableError
+        When the gpu engine is asked for and cannot run here.
+    """
+    if engine != "gpu":
+        return "cpu"
+    missing = missing_for_gpu()
+    if engine == "gpu" and missing is not None:
+        raise EngineUnavailableError(f"the gpu engine cannot run here: {missing}; use --engine cpu")
+    return "gpu"
+
+
+def _room_bytes() -> int:
+    """Return the host memory that this process may still take."""
+    free = int(psutil.virtual_memory().available)
+    limit = read_cgroup_limits().memory_bytes
+    return free if limit is None else min(free, max(0, limit - psutil.Process().memory_info().rss))
+
+
+def _read(source: GraphInput) -> BipartiteGraph:
+    """Read the graph.
+
+    Raises
+    ------
+    CapacityError
+        When not even its first index fits; the one that is peeled is measured before it is built.
+    """
+    if source.store is not None:
+        store = source.store
+        needed = _INDEX_BYTES_PER_EDGE * store.n_edges + _INDEX_BYTES_PER_VERTEX * (store.n_u + store.n_v)
+        room = _room_bytes()
+        if needed > room:
+            raise CapacityError(
+                f"{store.path} has {store.n_edges} edges, whose decomposition needs more than "
+                f"{needed / 2**30:.2f} GiB of memory; there are {room / 2**30:.2f} GiB: use a machine with more memory"
+            )
+    graph = source.read()
+    assert isinstance(graph, BipartiteGraph)
+    return graph
+
+
+def _describe(source: GraphInput, graph: BipartiteGraph) -> dict[str, Any]:
+    """Return the identity and sizes of the graph."""
+    return {
+        "path": source.path,
+        "hash": None if source.store is None else source.store.hash,
+        "n_u": graph.n_u,
+        "n_v": graph.n_v,
+        "n_edges": graph.n_edges,
+    }
+
+
+def _write(
+    target: Path,
+    source: GraphInput,
+    kind: PeelingKind,
+    layer: Layer | None,
+    made: Decomposed,
+    overwrite: bool,
+) -> None:
+    """Write the Parquet files; a graph in memory becomes a store for as long as that takes."""
+    forest = made.forest
+    with ExitStack() as stack:
+        store: GraphStore = source.stored(stack, target.parent)
+        write_decomposition(
+            target,
+            store,
+            kind=kind,
+            layer=layer,
+            numbers=made.peeled.numbers,
+            item_nodes=None if forest is None else forest.item_nodes,
+            nodes=None if forest is None else (forest.levels, forest.parents, forest.members, forest.sizes),
+            overwrite=overwrite,
+        )

@@ -1,0 +1,67 @@
+"""Decompositions on the CPU: index, peel, and build the forest from the same index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+
+from papilio.errors import InputError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu.hierarchy import build_tip_forest, build_wing_forest
+from papilio.kernels.cpu.tip import index_tip, peel_tip
+from papilio.kernels.cpu.wing import index_wing, peel_wing
+from papilio.kernels.decomposers import Decomposed
+from papilio.kernels.hierarchy import Forest
+from papilio.kernels.peeling import Layer, Peeled, PeelingKind, Report
+
+__all__ = ["decompose_on_cpu", "finish_forest"]
+
+
+def decompose_on_cpu(
+    graph: BipartiteGraph,
+    kind: PeelingKind,
+    layer: Layer | None,
+    threads: int | None,
+    memory_bytes: int | None,
+    with_forest: bool,
+    report: Report,
+) -> Decomposed:
+    """Decompose a graph; the parameters are those of :func:`papilio.kernels.decomposers.decompose_graph`."""
+    if threads is not None and threads < 1:
+        raise InputError(f"threads is {threads}; at least 1 is needed")
+    began = perf_counter()
+    report("index", 0, 1)
+    if kind == "wing":
+        blooms = index_wing(graph, threads, memory_bytes)
+        index_s = perf_counter() - began
+        peeled = peel_wing(blooms, threads, report)
+
+        def build() -> Forest:
+            links = (blooms.link_offsets, blooms.link_bloom, blooms.link_twin)
+            return build_wing_forest(peeled.numbers, *links, blooms.n_blooms)
+
+    else:
+        assert layer is not None
+        pairs = index_tip(graph, layer, threads, memory_bytes)
+        index_s = perf_counter() - began
+        peeled = peel_tip(pairs, threads, report)
+
+        def build() -> Forest:
+            return build_tip_forest(peeled.numbers, pairs.offsets, pairs.others)
+
+    return finish_forest(peeled, index_s, build if with_forest else None, report)
+
+
+def finish_forest(
+    peeled: Peeled, index_s: float, build: Callable[[], Forest] | None, report: Report
+) -> Decomposed:
+    """Build the forest, if it is asked for, and add up the seconds."""
+    seconds = {"index": index_s, **peeled.seconds}
+    forest = None
+    if build is not None:
+        began = perf_counter()
+        report("hierarchy", 0, 1)
+        forest = build()
+        seconds["hierarchy"] = perf_counter() - began
+    return Decomposed(replace(peeled, seconds=seconds), forest)

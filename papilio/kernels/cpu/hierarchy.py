@@ -1,0 +1,253 @@
+"""The forest of components, level by level: which items hang together among those of a number or more.
+
+Items come by falling number. A union-find holds the components so far, and each component knows its latest *node*. The
+first union at a level that meets a component gives it a node of that level; the nodes of what it takes in become its
+children. Two nodes of one level that meet become one. Unions follow the motifs: of two wedges of a bloom (wings), of a
+pair of vertices (tips), at the lowest number of the items that the motif holds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.cpu.jit import Ints, Place, compiled
+from papilio.kernels.hierarchy import Forest
+
+__all__ = ["build_tip_forest", "build_wing_forest"]
+
+Items = NDArray[np.int32]
+Numbers = NDArray[np.uint64]
+
+
+class _Growing(NamedTuple):
+    """A forest that grows."""
+
+    above: Items
+    """Union-find over the items, shape (n_items,)."""
+    sizes: Items
+    """Items of each root of it."""
+    node: Items
+    """Latest node of each root, -1 before it has one."""
+    levels: Numbers
+    """Level of each node, shape (n_items,)."""
+    parents: Items
+    """Node above each node, -1 for none."""
+    same: Items
+    """Union-find over the nodes: those that turned out to be one."""
+    n_nodes: Ints
+    """Number of nodes so far, shape (1,)."""
+
+
+def _plant(n_items: int) -> _Growing:
+    """Return a forest in which every item is alone, without nodes."""
+    return _Growing(
+        np.arange(n_items, dtype=np.int32),
+        np.ones(n_items, np.int32),
+        np.full(n_items, -1, np.int32),
+        np.zeros(n_items, np.uint64),
+        np.full(n_items, -1, np.int32),
+        np.arange(n_items, dtype=np.int32),
+        np.zeros(1, np.int64),
+    )
+
+
+@compiled
+def _find(above: Items, item: Place) -> Place:
+    """Return the root of an item, and shorten the way there."""
+    while above[item] != item:
+        above[item] = above[above[item]]
+        item = above[item]
+    return item
+
+
+@compiled
+def _join(forest: _Growing, one: Place, other: Place, level: np.uint64) -> None:
+    """Join two components by a motif of this level, which is no higher than that of any node so far."""
+    a, b = _find(forest.above, one), _find(forest.above, other)
+    if a == b:
+        return
+    if forest.sizes[a] < forest.sizes[b]:
+        a, b = b, a
+    forest.above[b] = a
+    forest.sizes[a] += forest.sizes[b]
+    node_a, node_b = forest.node[a], forest.node[b]
+    if node_a >= 0:
+        node_a = _find(forest.same, node_a)
+    if node_b >= 0:
+        node_b = _find(forest.same, node_b)
+    open_a = node_a >= 0 and forest.levels[node_a] == level
+    open_b = node_b >= 0 and forest.levels[node_b] == level
+    if open_a and open_b:
+        forest.same[node_b] = node_a
+        top = node_a
+    elif open_a or open_b:
+        top, child = (node_a, node_b) if open_a else (node_b, node_a)
+        if child >= 0:
+            forest.parents[child] = top
+    else:
+        top = np.int32(forest.n_nodes[0])
+        forest.n_nodes[0] += 1
+        forest.levels[top] = level
+        if node_a >= 0:
+            forest.parents[node_a] = top
+        if node_b >= 0:
+            forest.parents[node_b] = top
+    forest.node[a] = top
+
+
+@compiled
+def _place_items(forest: _Growing, items: Items, nodes: Items) -> None:
+    """Write the node of each of the items of the level that has just ended."""
+    for item in items:
+        nodes[item] = forest.node[_find(forest.above, item)]
+
+
+@compiled
+def _end_of_level(order: Items, numbers: Numbers, start: Place) -> Place:
+    """Return where the items of the number of ``order[start]`` end."""
+    stop = start
+    while stop < order.size and numbers[order[stop]] == numbers[order[start]]:
+        stop += 1
+    return stop
+
+
+@compiled
+def _grow_wing(
+    forest: _Growing,
+    order: Items,
+    numbers: Numbers,
+    link_offsets: Ints,
+    link_bloom: Items,
+    link_twin: Items,
+    holder: Items,
+    waiting: Items,
+    nodes: Items,
+) -> None:
+    """Join the edges of the wedges of each bloom, at the number of the lower edge of each wedge.
+
+    ``holder`` is an edge of the first wedge met of each bloom; ``waiting`` its twin until there is a second one.
+    """
+    start: Place = 0
+    while start < order.size and numbers[order[start]] > 0:
+        level = numbers[order[start]]
+        stop = _end_of_level(order, numbers, start)
+        for edge in order[start:stop]:
+            for at in range(link_offsets[edge], link_offsets[edge + 1]):
+                twin, bloom = link_twin[at], link_bloom[at]
+                if numbers[twin] < level or (numbers[twin] == level and twin < edge):
+                    continue
+                if holder[bloom] < 0:
+                    holder[bloom], waiting[bloom] = edge, twin
+                    continue
+                if waiting[bloom] >= 0:
+                    _join(forest, holder[bloom], waiting[bloom], level)
+                    waiting[bloom] = -1
+                _join(forest, edge, twin, level)
+                _join(forest, edge, holder[bloom], level)
+        _place_items(forest, order[start:stop], nodes)
+        start = stop
+
+
+@compiled
+def _grow_tip(
+    forest: _Growing, order: Items, numbers: Numbers, offsets: Ints, others: Items, nodes: Items
+) -> None:
+    """Join the vertices of each pair, at the lower number of the two."""
+    start: Place = 0
+    while start < order.size and numbers[order[start]] > 0:
+        level = numbers[order[start]]
+        stop = _end_of_level(order, numbers, start)
+        for item in order[start:stop]:
+            for at in range(offsets[item], offsets[item + 1]):
+                other = others[at]
+                if numbers[other] > level or (numbers[other] == level and other > item):
+                    _join(forest, item, other, level)
+        _place_items(forest, order[start:stop], nodes)
+        start = stop
+
+
+@compiled
+def _resolve(same: Items, nodes: Items) -> None:
+    """Replace each node by the one that it turned out to be."""
+    for at in range(nodes.size):
+        if nodes[at] >= 0:
+            nodes[at] = _find(same, nodes[at])
+
+
+@compiled
+def _first_items(nodes: Items, first: Items) -> None:
+    """Write the least item of each node."""
+    for item in range(nodes.size - 1, -1, -1):
+        if nodes[item] >= 0:
+            first[nodes[item]] = item
+
+
+@compiled
+def _sum_up(parents: Items, sizes: Ints) -> None:
+    """Add the size of each node to that above it; parents stand before their children."""
+    for node in range(parents.size - 1, -1, -1):
+        if parents[node] >= 0:
+            sizes[parents[node]] += sizes[node]
+
+
+def _falling(numbers: Numbers) -> Items:
+    """Return the items by falling number, then id."""
+    return np.argsort(~numbers, kind="stable").astype(np.int32)
+
+
+def _harvest(forest: _Growing, nodes: Items) -> Forest:
+    """Return the finished forest, its nodes by level and least item."""
+    n = int(forest.n_nodes[0])
+    _resolve(forest.same, nodes)
+    parents = forest.parents[:n]
+    _resolve(forest.same, parents)
+    kept = np.flatnonzero(forest.same[:n] == np.arange(n))
+    first = np.zeros(n, np.int32)
+    _first_items(nodes, first)
+    kept = kept[np.lexsort((first[kept], forest.levels[kept]))]
+    new = np.full(n + 1, -1, np.int32)
+    new[kept] = np.arange(kept.size)
+    node_parents, item_nodes = new[parents[kept]], new[nodes]
+    members = np.bincount(item_nodes[item_nodes >= 0], minlength=kept.size).astype(np.int64)
+    sizes = members.copy()
+    _sum_up(node_parents, sizes)
+    return Forest(item_nodes, forest.levels[kept].copy(), node_parents, members, sizes)
+
+
+def build_wing_forest(
+    numbers: Numbers, link_offsets: NDArray[np.int64], link_bloom: Items, link_twin: Items, n_blooms: int
+) -> Forest:
+    """Return the components of the edges at each wing number.
+
+    Parameters
+    ----------
+    numbers : ndarray of uint64, shape (n_edges,)
+        Wing numbers.
+    link_offsets, link_bloom, link_twin : ndarray
+        As in :class:`~papilio.kernels.cpu.bloom_index.BloomIndex`.
+    n_blooms : int
+    """
+    forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
+    holder, waiting = np.full(n_blooms, -1, np.int32), np.full(n_blooms, -1, np.int32)
+    _grow_wing(
+        forest, _falling(numbers), numbers, link_offsets, link_bloom, link_twin, holder, waiting, nodes
+    )
+    return _harvest(forest, nodes)
+
+
+def build_tip_forest(numbers: Numbers, offsets: NDArray[np.int64], others: Items) -> Forest:
+    """Return the components of the vertices of a layer at each tip number.
+
+    Parameters
+    ----------
+    numbers : ndarray of uint64, shape (n,)
+        Tip numbers.
+    offsets, others : ndarray
+        As in :class:`~papilio.kernels.cpu.pair_graph.PairGraph`.
+    """
+    forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
+    _grow_tip(forest, _falling(numbers), numbers, offsets, others, nodes)
+    return _harvest(forest, nodes)

@@ -1,0 +1,161 @@
+"""What peeling wings and tips share on the CPU: bounds of ranges, items by support, windows of the least supports.
+
+The state of an item is one of :data:`ALIVE`, :data:`GOING` (it goes in this round) and :data:`GONE`. Functions that
+several threads run at once on the same arrays say so; all others belong to one thread.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.cpu.atomics import fetch_add
+from papilio.kernels.cpu.jit import Ints, Place, compiled
+
+__all__ = [
+    "ALIVE",
+    "GOING",
+    "GONE",
+    "NO_BOUND",
+    "Items",
+    "States",
+    "choose_bound",
+    "collect_below",
+    "keep_alive",
+    "lower_support",
+    "open_window",
+    "set_states",
+    "take_least",
+]
+
+Items = NDArray[np.int32]
+States = NDArray[np.uint8]
+
+ALIVE, GOING, GONE = 0, 1, 2
+
+NO_BOUND = np.iinfo(np.int64).max
+"""Above every support."""
+
+_BIN_BITS = 5
+"""Supports are told apart by their leading six bits: a bound is at most 3 % beside the one that was sought."""
+
+_WINDOW_SHARE = 32
+_WINDOW_ITEMS = 512
+"""A window holds a share of the items, and at least so many: it is passed over at every level, and all items are when
+it is made."""
+
+
+@compiled
+def _bin_of(support: Place) -> Place:
+    """Return the bin of a support; bins rise with supports, and each of the first 64 supports has its own."""
+    shift = np.int64(0)
+    while (support >> shift) >= (2 << _BIN_BITS):
+        shift += 1
+    return (shift << _BIN_BITS) + (support >> shift)
+
+
+@compiled
+def _bin_end(place: Place) -> Place:
+    """Return the first support after a bin."""
+    shift = max(np.int64(0), (place >> _BIN_BITS) - 1)
+    return ((place - (shift << _BIN_BITS)) + 1) << shift
+
+
+@compiled
+def choose_bound(alive: Items, supports: Ints, weight_starts: Ints, share: Place) -> Place:
+    """Return the least bound of a bin below which the items weigh at least ``share``.
+
+    The weight of item i is ``weight_starts[i + 1] - weight_starts[i]``, and one more.
+    """
+    weights = np.zeros((64 - _BIN_BITS) << _BIN_BITS, np.int64)
+    for i in alive:
+        weights[_bin_of(supports[i])] += weight_starts[i + 1] - weight_starts[i] + 1
+    total = np.int64(0)
+    for place in range(weights.size):
+        total += weights[place]
+        if total >= share:
+            return _bin_end(place)
+    return np.int64(NO_BOUND)
+
+
+@compiled
+def keep_alive(alive: Items, states: States) -> Place:
+    """Keep, in order and in place, the items that are alive; return how many."""
+    n = 0
+    for i in alive:
+        if states[i] == ALIVE:
+            alive[n] = i
+            n += 1
+    return n
+
+
+@compiled
+def collect_below(alive: Items, supports: Ints, bound: Place, going: Items) -> Place:
+    """Write the items whose support is below the bound to ``going``; return how many."""
+    n = 0
+    for i in alive:
+        if supports[i] < bound:
+            going[n] = i
+            n += 1
+    return n
+
+
+@compiled
+def set_states(items: Items, states: States, state: int) -> None:
+    """Give all the items a state."""
+    for i in items:
+        states[i] = state
+
+
+@compiled
+def lower_support(
+    supports: Ints, item: Place, lost: Place, bound: Place, following: Items, n_following: Ints
+) -> None:
+    """Lower a support beside other threads; whoever takes it below the bound adds the item to ``following``."""
+    before = fetch_add(supports, item, -lost)
+    if before >= bound and before - lost < bound:
+        following[fetch_add(n_following, 0, np.int64(1))] = item
+
+
+@compiled
+def open_window(
+    alive: Items, n_alive: Place, states: States, supports: Ints, window: Items
+) -> tuple[Place, Place, Place]:
+    """Write the items of least support to ``window``; return (items alive, items in the window, its bound).
+
+    All items below the bound are in the window. ``alive`` is compacted.
+    """
+    n = keep_alive(alive[:n_alive], states)
+    share = max(_WINDOW_ITEMS, n // _WINDOW_SHARE)
+    bound: Place = np.int64(NO_BOUND)
+    if n > share:
+        values = np.empty(n, np.int64)
+        for at in range(n):
+            values[at] = supports[alive[at]]
+        bound = np.partition(values, share)[share] + 1
+    return n, collect_below(alive[:n], supports, bound, window), bound
+
+
+@compiled
+def take_least(
+    window: Items, n_window: Place, states: States, supports: Ints, going: Items
+) -> tuple[Place, Place, Place]:
+    """Write the items of the least support of a window to ``going``; return (items left, items taken, support).
+
+    Items that are gone leave the window. With none left, nothing is taken.
+    """
+    n: Place = 0
+    taken: Place = 0
+    least: Place = np.int64(NO_BOUND)
+    for at in range(n_window):
+        i = window[at]
+        if states[i] == ALIVE:
+            window[n] = i
+            n += 1
+            if supports[i] < least:
+                least = supports[i]
+                taken = 0
+            if supports[i] == least:
+                going[taken] = i
+                taken += 1
+    return n, taken, least

@@ -1,0 +1,140 @@
+"""The two phases of peeling on CPU threads, whatever is peeled; see :mod:`papilio.kernels.peeling`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.cpu.chunks import ChunkRunner
+from papilio.kernels.cpu.jit import Place
+from papilio.kernels.cpu.peeling import NO_BOUND, choose_bound, collect_below, keep_alive
+from papilio.kernels.peeling import Report
+
+__all__ = ["Ranges", "choose_ranges", "cut_ranges", "peel_ranges"]
+
+SERIAL_LINKS = 1 << 20
+"""Fewer links than these are peeled in one range, within a fraction of a second."""
+
+RANGES_PER_THREAD = 16
+"""Enough that the ranges, heaviest first, end at about the same time; one thread tells by them how far it is."""
+
+Round = Callable[[NDArray[np.int32], int, NDArray[np.int32]], int]
+"""``run_round(going, bound, following)`` takes items away, and writes those that thereby fall below the bound."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """The items by range.
+
+    Attributes
+    ----------
+    of : ndarray of int32, shape (n_items,)
+        Range of each item.
+    n : int
+        Number of ranges, none of them empty.
+    order : ndarray of int32, shape (n_items,)
+        Items by range, then id.
+    bounds : ndarray of int64, shape (n + 1,)
+        Those of range r are ``order[bounds[r]:bounds[r + 1]]``.
+    rounds : int
+        Rounds that cutting took.
+    """
+
+    of: NDArray[np.int32]
+    n: int
+    order: NDArray[np.int32]
+    bounds: NDArray[np.int64]
+    rounds: int
+
+    def items(self, number: int) -> NDArray[np.int32]:
+        """Return the items of a range."""
+        return self.order[self.bounds[number] : self.bounds[number + 1]]
+
+
+def choose_ranges(n_items: int, n_links: int, threads: int) -> int:
+    """Return how many ranges to ask for, for so many items with so many links."""
+    return 1 if n_links < SERIAL_LINKS else min(RANGES_PER_THREAD * threads, n_items)
+
+
+def cut_ranges(
+    supports: NDArray[np.int64],
+    states: NDArray[np.uint8],
+    weight_starts: NDArray[np.int64],
+    wanted: int,
+    run_round: Round,
+    report: Report,
+) -> Ranges:
+    """Run the coarse phase: give every item its range.
+
+    Parameters
+    ----------
+    supports : ndarray of int64, shape (n_items,)
+    states : ndarray of uint8, shape (n_items,)
+        All alive; a round makes those that it takes away gone.
+    weight_starts : ndarray of int64, shape (n_items + 1,)
+        Of which the differences weigh the items: the ranges are to be equally heavy.
+    wanted : int
+        Most ranges.
+    run_round : callable
+    report : callable
+    """
+    n_items = states.size
+    ranges = np.zeros(n_items, np.int32)
+    alive = np.arange(n_items, dtype=np.int32)
+    going, following = np.empty(n_items, np.int32), np.empty(n_items, np.int32)
+    weights = np.diff(weight_starts)
+    n_ranges, rounds = 0, 0
+    n_alive: Place = n_items
+    while n_alive:
+        remaining = wanted - n_ranges
+        bound: Place = NO_BOUND
+        if remaining > 1:
+            weight = int(weights[alive[:n_alive]].sum()) + n_alive
+            bound = choose_bound(alive[:n_alive], supports, weight_starts, weight // remaining)
+        n_going: Place = collect_below(alive[:n_alive], supports, bound, going)
+        while n_going:
+            ranges[going[:n_going]] = n_ranges
+            n_following = run_round(going[:n_going], int(bound), following)
+            going, following = following, going
+            n_going = n_following
+            rounds += 1
+        n_alive = keep_alive(alive[:n_alive], states)
+        n_ranges += 1
+        report("coarse", n_items - int(n_alive), n_items)
+    order = np.argsort(ranges, kind="stable").astype(np.int32)
+    bounds = np.searchsorted(ranges[order], np.arange(n_ranges + 1))
+    return Ranges(ranges, n_ranges, order, bounds, rounds)
+
+
+def peel_ranges(
+    weights: NDArray[np.int64],
+    threads: int,
+    peel: Callable[[int, NDArray[np.int64]], None],
+    report: Report,
+) -> tuple[int, int]:
+    """Run the fine phase, heaviest ranges first; return (rounds, updates).
+
+    Parameters
+    ----------
+    weights : ndarray of int64, shape (n_ranges,)
+    threads : int
+    peel : callable
+        ``peel(number, stats)`` peels a range and adds its rounds and updates to ``stats``; run by several threads.
+    report : callable
+        Called from any of them.
+    """
+    heaviest = np.argsort(-weights, kind="stable")
+    total, done = int(weights.sum()), np.zeros(weights.size, np.int64)
+
+    def run(stats: NDArray[np.int64], start: int, _stop: int) -> None:
+        number = int(heaviest[start])
+        peel(number, stats)
+        done[number] = weights[number]
+        report("fine", int(done.sum()), total)
+
+    runner = ChunkRunner(lambda: np.zeros(2, np.int64), threads)
+    runner.run([(at, at + 1) for at in range(weights.size)], run)
+    return sum(int(stats[0]) for stats in runner.states), sum(int(stats[1]) for stats in runner.states)

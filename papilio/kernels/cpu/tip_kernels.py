@@ -1,0 +1,171 @@
+"""The loops that peel tips: rounds of the coarse phase, and the exact peeling of one range.
+
+Input: a :class:`~papilio.kernels.cpu.pair_graph.PairGraph`. A pair with c common neighbours is in C(c, 2) butterflies,
+which are lost to one of its vertices when the other goes. Of two that go in one round neither matters to the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.cpu.jit import Ids, Ints, Place, compiled
+from papilio.kernels.cpu.peeling import (
+    ALIVE,
+    GOING,
+    GONE,
+    Items,
+    States,
+    lower_support,
+    open_window,
+    set_states,
+    take_least,
+)
+
+__all__ = ["peel_tip_range", "spread_pairs", "sum_pairs"]
+
+Numbers = NDArray[np.uint64]
+
+
+@compiled
+def _butterflies_of(common: np.uint32) -> np.int64:
+    """Return C(c, 2)."""
+    c = np.int64(common)
+    return c * (c - 1) // 2
+
+
+@compiled
+def sum_pairs(
+    items: Items,
+    offsets: Ints,
+    others: Items,
+    common: Ids,
+    ranges: Items,
+    start: Place,
+    stop: Place,
+    supports: Ints,
+) -> None:
+    """Write the butterflies of ``items[start:stop]`` with vertices of their own range or a higher one."""
+    for place in range(start, stop):
+        item = items[place]
+        total = np.int64(0)
+        for at in range(offsets[item], offsets[item + 1]):
+            if ranges[others[at]] >= ranges[item]:
+                total += _butterflies_of(common[at])
+        supports[item] = total
+
+
+@compiled
+def spread_pairs(
+    going: Items,
+    start: Place,
+    stop: Place,
+    states: States,
+    offsets: Ints,
+    others: Items,
+    common: Ids,
+    supports: Ints,
+    bound: Place,
+    following: Items,
+    n_following: Ints,
+    updates: Ints,
+) -> None:
+    """Lower the supports of the vertices left that are paired with ``going[start:stop]``.
+
+    Run by several threads at once, each with its own vertices; ``updates`` belongs to the thread.
+    """
+    for place in range(start, stop):
+        item = going[place]
+        for at in range(offsets[item], offsets[item + 1]):
+            if states[others[at]] == ALIVE:
+                lost = _butterflies_of(common[at])
+                lower_support(supports, others[at], lost, bound, following, n_following)
+                updates[0] += 1
+
+
+@compiled
+def _spread(
+    number: int,
+    going: Items,
+    ranges: Items,
+    states: States,
+    offsets: Ints,
+    others: Items,
+    common: Ids,
+    supports: Ints,
+    level: Place,
+    bound: Place,
+    following: Items,
+    window: Items,
+    n_window: Place,
+) -> tuple[Place, Place, int]:
+    """Lower the supports of the vertices of the range that are left and paired with those that go.
+
+    Vertices that come to the level are written to ``following``, those that fall below the bound to ``window``; returns
+    (how many follow, how many the window has, updates).
+    """
+    n_following: Place = 0
+    updates = 0
+    for item in going:
+        for at in range(offsets[item], offsets[item + 1]):
+            other = others[at]
+            if ranges[other] != number or states[other] != ALIVE:
+                continue
+            updates += 1
+            before = supports[other]
+            after = before - _butterflies_of(common[at])
+            supports[other] = after
+            if after <= level < before:
+                following[n_following] = other
+                n_following += 1
+            elif level < after < bound <= before:
+                window[n_window] = other
+                n_window += 1
+    return n_following, n_window, updates
+
+
+@compiled
+def peel_tip_range(
+    number: int,
+    items: Items,
+    ranges: Items,
+    offsets: Ints,
+    others: Items,
+    common: Ids,
+    supports: Ints,
+    states: States,
+    numbers: Numbers,
+    stats: Ints,
+) -> None:
+    """Peel one range exactly; writes ``numbers[items]`` and adds (rounds, updates) to ``stats``.
+
+    ``items`` are the vertices of the range ``number``; ``supports`` and ``states`` are written to at these alone.
+    """
+    n = items.size
+    sum_pairs(items, offsets, others, common, ranges, 0, n, supports)
+    set_states(items, states, ALIVE)
+    alive = items.copy()
+    window, going, following = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    n_alive: Place = n
+    n_window: Place = 0
+    bound: Place = 0
+    while True:
+        n_window, n_going, level = take_least(window, n_window, states, supports, going)
+        if n_going == 0:
+            n_alive, n_window, bound = open_window(alive, n_alive, states, supports, window)
+            if n_alive == 0:
+                return
+            continue
+        while n_going > 0:
+            set_states(going[:n_going], states, GOING)
+            for item in going[:n_going]:
+                numbers[item] = np.uint64(level)
+            n_following, n_window, updates = _spread(
+                number, going[:n_going], ranges, states, offsets, others, common, supports,
+                level, bound, following, window, n_window,
+            )  # fmt: skip
+            set_states(going[:n_going], states, GONE)
+            stats[0] += 1
+            stats[1] += updates
+            going, following = following, going
+            n_going = n_following

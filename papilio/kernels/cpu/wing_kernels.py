@@ -1,0 +1,411 @@
+"""The loops that peel wings: rounds of the coarse phase, and the exact peeling of one range.
+
+Input: a :class:`~papilio.kernels.cpu.bloom_index.BloomIndex`. The wedges of a bloom whose edges are both left stand
+before those that have lost one; ``ends`` is the place where the latter begin, so that ``ends - offsets`` is the number
+k of the wedges left. In a round all edges that go do so at once. A bloom that loses r of k wedges in it takes r
+butterflies from each edge of the wedges that stay, and k - 1 from an edge whose twin goes.
+
+A wedge of which both edges go in one round is taken away by the one with the greater id.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.cpu.atomics import fetch_add
+from papilio.kernels.cpu.jit import Ints, Place, compiled
+from papilio.kernels.cpu.peeling import (
+    GOING,
+    GONE,
+    Items,
+    States,
+    lower_support,
+    open_window,
+    set_states,
+    take_least,
+)
+
+__all__ = [
+    "fill_segments",
+    "measure_segments",
+    "peel_wing_range",
+    "spread_losses",
+    "sum_supports",
+    "take_wedges",
+]
+
+Numbers = NDArray[np.uint64]
+
+
+@compiled
+def sum_supports(
+    offsets: Ints, link_offsets: Ints, link_bloom: Items, start: Place, stop: Place, supports: Ints
+) -> None:
+    """Write the supports of the edges ``[start, stop)``: an edge has k - 1 butterflies in a bloom of k wedges."""
+    for edge in range(start, stop):
+        total = np.int64(0)
+        for at in range(link_offsets[edge], link_offsets[edge + 1]):
+            bloom = link_bloom[at]
+            total += offsets[bloom + 1] - offsets[bloom] - 1
+        supports[edge] = total
+
+
+@compiled
+def take_wedges(
+    going: Items,
+    start: Place,
+    stop: Place,
+    states: States,
+    link_offsets: Ints,
+    link_bloom: Items,
+    link_twin: Items,
+    offsets: Ints,
+    ends: Ints,
+    left: Ints,
+    touched: Items,
+    n_touched: Ints,
+) -> None:
+    """Take the wedges of the edges ``going[start:stop]`` from ``left``, and list the blooms touched first.
+
+    Run by several threads at once, each with its own edges.
+    """
+    for place in range(start, stop):
+        edge = going[place]
+        for at in range(link_offsets[edge], link_offsets[edge + 1]):
+            twin = link_twin[at]
+            if states[twin] == GONE or (states[twin] == GOING and twin > edge):
+                continue
+            bloom = link_bloom[at]
+            if fetch_add(left, bloom, np.int64(-1)) == ends[bloom] - offsets[bloom]:
+                touched[fetch_add(n_touched, 0, np.int64(1))] = bloom
+
+
+@compiled
+def spread_losses(
+    touched: Items,
+    start: Place,
+    stop: Place,
+    states: States,
+    offsets: Ints,
+    ends: Ints,
+    left: Ints,
+    first: Items,
+    second: Items,
+    supports: Ints,
+    bound: Place,
+    following: Items,
+    n_following: Ints,
+    updates: Ints,
+) -> None:
+    """Lower the supports of the edges of the blooms ``touched[start:stop]``, and move the wedges lost behind.
+
+    Run by several threads at once, each with its own blooms; ``updates`` belongs to the thread.
+    """
+    for place in range(start, stop):
+        bloom = touched[place]
+        begin, end = offsets[bloom], ends[bloom]
+        twin_loss = end - begin - 1
+        loss = end - begin - left[bloom]
+        at = begin
+        while at < end:
+            one, other = first[at], second[at]
+            one_goes, other_goes = states[one] == GOING, states[other] == GOING
+            if not one_goes and not other_goes:
+                lower_support(supports, one, loss, bound, following, n_following)
+                lower_support(supports, other, loss, bound, following, n_following)
+                updates[0] += 2
+                at += 1
+                continue
+            if not one_goes:
+                lower_support(supports, one, twin_loss, bound, following, n_following)
+                updates[0] += 1
+            elif not other_goes:
+                lower_support(supports, other, twin_loss, bound, following, n_following)
+                updates[0] += 1
+            end -= 1
+            first[at], second[at] = first[end], second[end]
+            first[end], second[end] = one, other
+        ends[bloom] = end
+
+
+@compiled
+def measure_segments(
+    offsets: Ints, first: Items, second: Items, ranges: Items, start: Place, stop: Place, n_ranges: int
+) -> Ints:
+    """Return, for the blooms ``[start, stop)``, the segments and the wedges of each range: shape (2, n_ranges).
+
+    The range of a wedge is the lower one of its edges. The wedges of one bloom in one range are a segment, unless no
+    other wedge of the bloom is in that range or a higher one.
+    """
+    sizes = np.zeros((2, n_ranges), np.int64)
+    counts = np.zeros(n_ranges, np.int64)
+    met = np.empty(n_ranges, np.int64)
+    for bloom in range(start, stop):
+        n_met = _count_ranges(offsets, first, second, ranges, bloom, counts, met)
+        higher = np.int64(0)
+        for place in range(n_met):
+            count = counts[met[place]]
+            counts[met[place]] = 0
+            higher += count
+            if higher > 1:
+                sizes[0, met[place]] += 1
+                sizes[1, met[place]] += count
+    return sizes
+
+
+@compiled
+def _count_ranges(
+    offsets: Ints, first: Items, second: Items, ranges: Items, bloom: Place, counts: Ints, met: Ints
+) -> int:
+    """Count the wedges of a bloom by range; write the ranges met, falling, and return how many."""
+    n = 0
+    for at in range(offsets[bloom], offsets[bloom + 1]):
+        lower = min(ranges[first[at]], ranges[second[at]])
+        if counts[lower] == 0:
+            place = n
+            while place > 0 and met[place - 1] < lower:
+                met[place] = met[place - 1]
+                place -= 1
+            met[place] = lower
+            n += 1
+        counts[lower] += 1
+    return n
+
+
+@compiled
+def fill_segments(
+    offsets: Ints,
+    first: Items,
+    second: Items,
+    ranges: Items,
+    start: Place,
+    stop: Place,
+    places: Ints,
+    segment_starts: Ints,
+    segment_counts: Ints,
+    one: Items,
+    other: Items,
+) -> None:
+    """Write the segments of the blooms ``[start, stop)`` from ``places`` (as measured: segments, wedges) on.
+
+    ``segment_counts`` are the wedges of the bloom in the range or higher ones.
+    """
+    n_ranges = places.shape[1]
+    counts = np.zeros(n_ranges, np.int64)
+    met = np.empty(n_ranges, np.int64)
+    cursors = np.empty(n_ranges, np.int64)
+    for bloom in range(start, stop):
+        n_met = _count_ranges(offsets, first, second, ranges, bloom, counts, met)
+        higher = np.int64(0)
+        for place in range(n_met):
+            lower = met[place]
+            count = counts[lower]
+            counts[lower] = 0
+            higher += count
+            cursors[lower] = -1
+            if higher > 1:
+                segment_starts[places[0, lower]] = places[1, lower]
+                segment_counts[places[0, lower]] = higher
+                cursors[lower] = places[1, lower]
+                places[0, lower] += 1
+                places[1, lower] += count
+        for at in range(offsets[bloom], offsets[bloom + 1]):
+            lower = min(ranges[first[at]], ranges[second[at]])
+            to = cursors[lower]
+            if to >= 0:
+                one[to], other[to] = first[at], second[at]
+                cursors[lower] = to + 1
+
+
+class _Range(NamedTuple):
+    """One range as it is peeled. Its edges have local ids; in wedges, -1 stands for an edge of a higher range."""
+
+    starts: Ints
+    """Where the wedges of each segment begin in ``one`` and ``other``, shape (n_segments + 1,)."""
+    ends: Ints
+    """Where those end whose edges are both left."""
+    counts: Ints
+    """Wedges that each segment had before the round, those of higher ranges with it."""
+    left: Ints
+    """Wedges that it has now."""
+    one: Items
+    other: Items
+    link_offsets: Ints
+    link_segment: Items
+    link_twin: Items
+    supports: Ints
+    states: States
+
+
+@compiled
+def _link_range(starts: Ints, one: Items, other: Items, n: int) -> tuple[Ints, Items, Items]:
+    """Return (offsets, segments, twins) of the links of ``n`` local edges."""
+    offsets = np.zeros(n + 1, np.int64)
+    for at in range(starts[0], starts[starts.size - 1]):
+        if one[at] >= 0:
+            offsets[one[at] + 1] += 1
+        if other[at] >= 0:
+            offsets[other[at] + 1] += 1
+    for i in range(n):
+        offsets[i + 1] += offsets[i]
+    cursors = offsets[:n].copy()
+    segments, twins = np.empty(offsets[n], np.int32), np.empty(offsets[n], np.int32)
+    for segment in range(starts.size - 1):
+        for at in range(starts[segment], starts[segment + 1]):
+            a, b = one[at], other[at]
+            if a >= 0:
+                segments[cursors[a]], twins[cursors[a]] = segment, b
+                cursors[a] += 1
+            if b >= 0:
+                segments[cursors[b]], twins[cursors[b]] = segment, a
+                cursors[b] += 1
+    return offsets, segments, twins
+
+
+@compiled
+def _enter_range(
+    number: int, n: int, local: Items, ranges: Items, starts: Ints, counts: Ints, one: Items, other: Items
+) -> _Range:
+    """Give the edges of a range their local ids in its wedges, sum up their supports and link them."""
+    supports = np.zeros(n, np.int64)
+    for segment in range(starts.size - 1):
+        for at in range(starts[segment], starts[segment + 1]):
+            for edges in (one, other):
+                edge = edges[at]
+                if ranges[edge] == number:
+                    edges[at] = local[edge]
+                    supports[local[edge]] += counts[segment] - 1
+                else:
+                    edges[at] = -1
+    link_offsets, link_segment, link_twin = _link_range(starts, one, other, n)
+    return _Range(
+        starts,
+        starts[1:].copy(),
+        counts,
+        counts.copy(),
+        one,
+        other,
+        link_offsets,
+        link_segment,
+        link_twin,
+        supports,
+        np.zeros(n, np.uint8),
+    )
+
+
+@compiled
+def _take(part: _Range, going: Items, touched: Items) -> Place:
+    """Take the wedges of the edges that go from ``left``; list the segments touched, and return how many."""
+    n = 0
+    for edge in going:
+        for at in range(part.link_offsets[edge], part.link_offsets[edge + 1]):
+            twin = part.link_twin[at]
+            if twin >= 0 and (part.states[twin] == GONE or (part.states[twin] == GOING and twin > edge)):
+                continue
+            segment = part.link_segment[at]
+            if part.left[segment] == part.counts[segment]:
+                touched[n] = segment
+                n += 1
+            part.left[segment] -= 1
+    return n
+
+
+@compiled
+def _spread(
+    part: _Range, touched: Items, level: Place, bound: Place, following: Items, window: Items, n_window: Place
+) -> tuple[Place, Place, int]:
+    """Lower the supports of the edges of the segments touched, and move the wedges lost behind.
+
+    Edges that come to the level are written to ``following``, those that fall below the bound to ``window``; returns
+    (how many follow, how many the window has, updates).
+    """
+    n_following: Place = 0
+    updates = 0
+    for segment in touched:
+        loss = part.counts[segment] - part.left[segment]
+        twin_loss = part.counts[segment] - 1
+        part.counts[segment] = part.left[segment]
+        at, end = part.starts[segment], part.ends[segment]
+        while at < end:
+            a, b = part.one[at], part.other[at]
+            a_goes, b_goes = a >= 0 and part.states[a] == GOING, b >= 0 and part.states[b] == GOING
+            goes = a_goes or b_goes
+            lost = twin_loss if goes else loss
+            for edge, stays in ((a, not a_goes), (b, not b_goes)):
+                if edge < 0 or not stays:
+                    continue
+                updates += 1
+                before = part.supports[edge]
+                after = before - lost
+                part.supports[edge] = after
+                if after <= level < before:
+                    following[n_following] = edge
+                    n_following += 1
+                elif level < after < bound <= before:
+                    window[n_window] = edge
+                    n_window += 1
+            if goes:
+                end -= 1
+                part.one[at], part.other[at] = part.one[end], part.other[end]
+            else:
+                at += 1
+        part.ends[segment] = end
+    return n_following, n_window, updates
+
+
+@compiled
+def peel_wing_range(
+    number: int,
+    items: Items,
+    local: Items,
+    ranges: Items,
+    starts: Ints,
+    counts: Ints,
+    one: Items,
+    other: Items,
+    numbers: Numbers,
+    stats: Ints,
+) -> None:
+    """Peel one range exactly; writes ``numbers[items]`` and adds (rounds, updates) to ``stats``.
+
+    Parameters
+    ----------
+    number : int
+        Of the range.
+    items, local : ndarray of int32
+        Edges of the range, and the place of each edge among those of its range.
+    starts, counts : ndarray of int64
+        Its segments: where their wedges begin in ``one`` and ``other``, and wedges left in the range and above.
+        ``counts``, ``one`` and ``other`` are written to, in these segments alone.
+    """
+    n = items.size
+    part = _enter_range(number, n, local, ranges, starts, counts, one, other)
+    alive = np.arange(n).astype(np.int32)
+    window, going, following = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    touched = np.empty(starts.size - 1, np.int32)
+    n_alive: Place = n
+    n_window: Place = 0
+    bound: Place = 0
+    while True:
+        n_window, n_going, level = take_least(window, n_window, part.states, part.supports, going)
+        if n_going == 0:
+            n_alive, n_window, bound = open_window(alive, n_alive, part.states, part.supports, window)
+            if n_alive == 0:
+                return
+            continue
+        while n_going > 0:
+            set_states(going[:n_going], part.states, GOING)
+            for edge in going[:n_going]:
+                numbers[items[edge]] = np.uint64(level)
+            n_touched = _take(part, going[:n_going], touched)
+            n_following, n_window, updates = _spread(
+                part, touched[:n_touched], level, bound, following, window, n_window
+            )
+            set_states(going[:n_going], part.states, GONE)
+            stats[0] += 1
+            stats[1] += updates
+            going, following = following, going
+            n_going = n_following

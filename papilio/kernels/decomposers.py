@@ -1,0 +1,70 @@
+"""Which engine decomposes: the same numbers and the same forest from each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from papilio.errors import UnsupportedError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.engine import EngineName
+from papilio.kernels.hierarchy import Forest
+from papilio.kernels.peeling import Layer, Peeled, PeelingKind, Report
+
+__all__ = ["Decomposed", "decompose_graph"]
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposed:
+    """Numbers and forest.
+
+    Attributes
+    ----------
+    peeled : Peeled
+        Its ``seconds`` also hold ``index``, and ``hierarchy`` where there is a forest.
+    forest : Forest or None
+        None where it was not asked for.
+    """
+
+    peeled: Peeled
+    forest: Forest | None
+
+
+def decompose_graph(
+    graph: BipartiteGraph,
+    kind: PeelingKind,
+    layer: Layer | None,
+    engine: EngineName,
+    *,
+    threads: int | None,
+    memory_bytes: int | None,
+    with_forest: bool,
+    report: Report,
+) -> Decomposed:
+    """Decompose a graph on one engine of this process.
+
+    Parameters
+    ----------
+    graph : BipartiteGraph
+    kind : {"wing", "tip"}
+    layer : {"u", "v"} or None
+        Of tips.
+    engine : {"cpu", "gpu"}
+    threads : int or None
+        Of the cpu engine.
+    memory_bytes : int or None
+        Host memory that may be used.
+    with_forest : bool
+    report : callable
+
+    Raises
+    ------
+    UnsupportedError
+        For another engine than ``cpu``.
+    CapacityError
+        When the graph does not fit.
+    """
+    if engine == "cpu":
+        from papilio.kernels.cpu.decomposition import decompose_on_cpu
+
+        return decompose_on_cpu(graph, kind, layer, threads, memory_bytes, with_forest, report)
+    raise UnsupportedError(f"decompositions run on CPUs; there is no {engine} engine for them")

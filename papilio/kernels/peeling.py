@@ -1,0 +1,60 @@
+"""What peeling gives, on any engine: the number of every item, and how it was found.
+
+Peeling takes away the items (edges of a graph for wings, vertices of one layer for tips) with the least support, the
+number of butterflies that they are still in, again and again. The *number* of an item is the largest least support met
+until it goes. It is done in two phases, after PBNG (Lakhotia et al., ACM TODS 2022):
+
+* the *coarse* phase cuts the numbers into ranges: all items whose support is below a bound go together, round by round,
+  until none is left, and then the next bound is chosen;
+* the *fine* phase peels each range exactly. It needs the items of the range and of higher ones alone, and of those only
+  the items of the range change: the ranges are independent of each other.
+
+Both phases are exact in 64-bit integers: a support only falls, and never below 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Layer", "Peeled", "PeelingKind", "Report", "ignore_report"]
+
+PeelingKind = Literal["wing", "tip"]
+Layer = Literal["u", "v"]
+
+Report = Callable[[str, int, int], None]
+"""Called with a phase (``index``, ``coarse``, ``fine``, ``hierarchy``), the units done and the units in all."""
+
+
+def ignore_report(phase: str, done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, eq=False)
+class Peeled:
+    """The numbers of all items.
+
+    Attributes
+    ----------
+    numbers : ndarray of uint64, shape (n_items,), host
+        By edge id, or by id within the layer.
+    ranges : int
+        Ranges of the coarse phase.
+    coarse_rounds, fine_rounds : int
+        Rounds, those of all ranges together.
+    updates : int
+        Supports that were changed, both phases together.
+    seconds : dict of str to float
+        Wall time of the phases ``coarse`` and ``fine``.
+    """
+
+    numbers: NDArray[np.uint64]
+    ranges: int
+    coarse_rounds: int
+    fine_rounds: int
+    updates: int
+    seconds: dict[str, float]

@@ -1,0 +1,105 @@
+"""The decomposers under test, each as a function of a graph; and what a forest must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu.decomposition import decompose_on_cpu
+from papilio.kernels.decomposers import Decomposed
+from papilio.kernels.hierarchy import Forest
+from papilio.kernels.peeling import Layer, PeelingKind, ignore_report
+from tests.oracle_peeling import components_of
+
+__all__ = ["DECOMPOSERS", "Decomposer", "check_forest", "make_decomposer"]
+
+
+@dataclass(frozen=True)
+class Decomposer:
+    """A decomposer and how much can be asked of it.
+
+    Attributes
+    ----------
+    name : str
+        Parameter of the fixture.
+    run : callable
+        Of a graph, a kind and a layer.
+    max_examples : int
+        Hypothesis examples per law.
+    max_side : int
+        Largest layer of a drawn graph.
+    """
+
+    name: str
+    run: Callable[[BipartiteGraph, PeelingKind, Layer | None], Decomposed]
+    max_examples: int
+    max_side: int
+
+    def check(self, strategy: st.SearchStrategy[Any], law: Callable[[Any], None]) -> None:
+        """Run a law over drawn examples."""
+
+        @settings(
+            max_examples=self.max_examples,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        )
+        @given(strategy)
+        def run(example: Any) -> None:
+            law(example)
+
+        run()
+
+    def need_fast(self, name: str) -> None:
+        """Skip a real graph that would take the emulator too long."""
+        if self.name == "emulator" and name != "southern-women":
+            pytest.skip(f"{name} is too large for the emulator")
+
+    def numbers(self, graph: BipartiteGraph, kind: PeelingKind, layer: Layer | None = None) -> list[int]:
+        """Return the numbers alone."""
+        found: list[int] = self.run(graph, kind, layer).peeled.numbers.tolist()
+        return found
+
+
+def make_decomposer(name: str) -> Decomposer:
+    """Return a decomposer, or skip with the reason why it cannot run here."""
+    if name != "cpu":
+        pytest.skip(f"no decomposer {name}")
+    return Decomposer(
+        name,
+        lambda graph, kind, layer: decompose_on_cpu(graph, kind, layer, 2, None, True, ignore_report),
+        60,
+        12,
+    )
+
+
+DECOMPOSERS = ["cpu"]
+
+
+def check_forest(forest: Forest, numbers: list[int], motifs: list[tuple[Hashable, ...]]) -> None:
+    """Compare a forest with the components by definition; items are numbered from 0."""
+    wanted = components_of(dict(enumerate(numbers)), motifs)
+    levels, parents = forest.levels.tolist(), forest.parents.tolist()
+    assert levels == sorted(levels)
+    assert set(levels) == set(wanted)
+    assert sum(forest.members.tolist()) == sum(number > 0 for number in numbers)
+    for node, parent in enumerate(parents):
+        assert parent < node
+        assert parent < 0 or levels[parent] < levels[node]
+    for item, (node, number) in enumerate(zip(forest.item_nodes.tolist(), numbers, strict=True)):
+        assert (node < 0) == (number == 0), item
+        assert node < 0 or levels[node] == number
+    for level, components in wanted.items():
+        groups: dict[int, set[Hashable]] = {}
+        for item, node in enumerate(forest.components_at(level).tolist()):
+            if node >= 0:
+                groups.setdefault(node, set()).add(item)
+        assert {frozenset(group) for group in groups.values()} == components
+        assert all(forest.sizes[node] == len(group) for node, group in groups.items())
