@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import GraphError, StoreError
 from papilio.motifs import Motif, motif_to_json
+from papilio.storage.file_vectors import release_pages, slices_of
 from papilio.storage.location import atomic_file
 from papilio.storage.store import GraphStore
 
@@ -108,6 +109,7 @@ def write_vertex_counts(
                     arrays.append((ids if given is None else pa.array(given[start:stop])).cast(label_type))
                 arrays.append(pa.array(counts[start:stop]))
                 writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+                release_pages(counts)
 
 
 def _common_label_type(labels: list[NDArray[Any] | None]) -> pa.DataType | None:
@@ -154,6 +156,7 @@ def write_edge_counts(
         for u, v, _ in store.batches():
             arrays = [pa.array(u), pa.array(v), pa.array(counts[at : at + u.size])]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            release_pages(counts)
             at += u.size
 
 
@@ -204,9 +207,9 @@ def write_table(
 def _shard_checksum(vectors: Mapping[str, NDArray[np.uint64]]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(vectors):
-        vector = np.ascontiguousarray(vectors[name], dtype="<u8")
-        digest.update(json.dumps([name, vector.size]).encode())
-        digest.update(vector.data)
+        digest.update(json.dumps([name, int(vectors[name].size)]).encode())
+        for part in slices_of(vectors[name]):
+            digest.update(np.ascontiguousarray(part, dtype="<u8").data)
     return digest.hexdigest()
 
 
@@ -243,8 +246,7 @@ def write_partial_shard(path: str | os.PathLike[str], vectors: Mapping[str, NDAr
 def _parts(vectors: Mapping[str, NDArray[np.uint64]]) -> Iterator[NDArray[np.uint64]]:
     yield np.empty(0, np.uint64)  # a file without any row group is not readable by all versions of Arrow
     for name in sorted(vectors):
-        for start in range(0, vectors[name].size, _ROW_GROUP):
-            yield vectors[name][start : start + _ROW_GROUP]
+        yield from slices_of(vectors[name], _ROW_GROUP)
 
 
 def read_partial_shard(path: str | os.PathLike[str], checksum: str) -> dict[str, NDArray[np.uint64]]:

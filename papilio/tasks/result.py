@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Listing, Motif, motif_from_json
+from papilio.storage.file_vectors import slices_of
 from papilio.storage.store import GraphStore
 from papilio.tasks.answers import Movement
 from papilio.tasks.cells import cells_from_json, cells_to_json
@@ -291,13 +292,17 @@ def find_top(
 
 def _largest(counts: NDArray[np.uint64], n: int) -> list[int]:
     """Return the positions of the ``n`` largest positive counts, by falling count, then position."""
-    if counts.size > n:
-        least = np.partition(counts, counts.size - n)[counts.size - n]
-        chosen = np.flatnonzero(counts >= max(int(least), 1))
-    else:
-        chosen = np.flatnonzero(counts)
-    falling = np.lexsort((chosen, ~counts[chosen]))
-    return [int(i) for i in chosen[falling[:n]]]
+    best, at = np.zeros(0, np.int64), 0
+    for part in slices_of(counts):
+        if part.size > n:
+            least = np.partition(part, part.size - n)[part.size - n]
+            chosen = np.flatnonzero(part >= max(int(least), 1))
+        else:
+            chosen = np.flatnonzero(part)
+        # The former are earlier, and win ties: a stable order by falling count keeps them first.
+        best, at = np.concatenate((best, chosen + at)), at + part.size
+        best = best[np.argsort(~counts[best], kind="stable")[:n]]
+    return [int(i) for i in best]
 
 
 def _edge_entries(store: GraphStore, ids: list[int], counts: NDArray[np.uint64]) -> list[TopEntry]:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from papilio.errors import StoreError
 from papilio.kernels.cpu.scatter import scatter_add, scatter_add_ordered
-from papilio.storage.file_vectors import file_vector, release_pages, slices_of
+from papilio.storage.file_vectors import SLICE_ENTRIES, file_vector, release_pages, slices_of
+from papilio.storage.results import read_partial_shard, write_partial_shard
+from papilio.tasks.result import find_top
 
 
 @settings(max_examples=60, deadline=None)
@@ -57,3 +59,17 @@ def test_a_vector_in_a_file_leaves_memory_and_keeps_its_counts(tmp_path: Path) -
 def test_a_vector_that_the_disk_has_no_room_for_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot hold a vector of"):
         file_vector(tmp_path, 1 << 55)
+
+
+def test_the_largest_counts_and_files_of_a_vector_of_several_slices(tmp_path: Path) -> None:
+    size = 2 * SLICE_ENTRIES + 5
+    vector = file_vector(tmp_path, size)
+    vector[:] = np.random.default_rng(3).integers(0, 1000, size)
+    vector[[7, SLICE_ENTRIES, size - 1]] = 1 << 63, 2000, 2000
+    memory = np.array(vector)
+    expected = sorted(range(size), key=lambda i: (-int(memory[i]), i))[:20]
+    assert [entry.ids[0] for entry in find_top({"u": vector}, None, 20)] == expected
+    checksum = write_partial_shard(tmp_path / "shard.parquet", {"u": vector})
+    read = read_partial_shard(tmp_path / "shard.parquet", checksum)
+    assert np.array_equal(read["u"], memory)
+    assert write_partial_shard(tmp_path / "again.parquet", {"u": memory}) == checksum
