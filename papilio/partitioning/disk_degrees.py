@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from papilio.errors import StoreError
 from papilio.kernels.cpu.chunks import ChunkRunner, available_threads
 from papilio.kernels.cpu.disk_rows import add_words, count_batch, make_ranges
+from papilio.storage.array_file import empty_pages
 from papilio.storage.content import edge_problem
 from papilio.storage.edges import RowGroup, read_row_groups
 from papilio.storage.location import filesystem_of
@@ -119,7 +120,7 @@ class _CountState:
     """What one thread needs to count degrees."""
 
     def __init__(self, batch: int, ends: NDArray[np.int64]) -> None:
-        self.words = np.empty(batch, np.uint64)
+        self.words = empty_pages(batch, np.uint64)
         self.ends = ends
         self.border = np.empty(2, np.int64)
 

@@ -25,7 +25,7 @@ from papilio.kernels.cpu.disk_rows import (
 from papilio.kernels.cpu.wedges import order_falling
 from papilio.partitioning.disk_degrees import Progress, SharedSums, largest_batch, scan_edges
 from papilio.parts import Layer
-from papilio.storage.array_file import ArrayFile, ArrayMemory
+from papilio.storage.array_file import ArrayFile, ArrayMemory, empty_pages
 from papilio.storage.edges import RowGroup
 from papilio.storage.store import GraphStore
 
@@ -121,8 +121,8 @@ class _ScanState:
     """What one thread needs to spill edges."""
 
     def __init__(self, batch: int, n_buckets: int, with_edges: bool) -> None:
-        self.keys, self.words = np.empty(batch, np.uint64), np.empty(batch, np.uint64)
-        self.edges = np.empty(batch if with_edges else 0, np.int64)
+        self.keys, self.words = empty_pages(batch, np.uint64), empty_pages(batch, np.uint64)
+        self.edges = empty_pages(batch if with_edges else 0, np.int64)
         self.ends = np.empty(n_buckets, np.int64)
 
 
@@ -130,10 +130,10 @@ class _SortState:
     """What one thread needs to sort buckets of up to ``size`` entries; ``read_size`` of them read from a file."""
 
     def __init__(self, size: int, read_size: int, with_edges: bool, ends: NDArray[np.int64]) -> None:
-        self.words = np.empty(read_size, np.uint64)
-        self.word_edges = np.empty(read_size if with_edges else 0, np.int64)
-        self.ids = np.empty(size, np.int32)
-        self.edges = np.empty(size if with_edges else 0, np.int64)
+        self.words = empty_pages(read_size, np.uint64)
+        self.word_edges = empty_pages(read_size if with_edges else 0, np.int64)
+        self.ids = empty_pages(size, np.int32)
+        self.edges = empty_pages(size if with_edges else 0, np.int64)
         self.ends = ends
 
 

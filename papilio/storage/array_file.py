@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,17 @@ from numpy.typing import DTypeLike, NDArray
 
 from papilio.errors import StoreError
 
-__all__ = ["ArrayFile", "ArrayMemory"]
+__all__ = ["ArrayFile", "ArrayMemory", "empty_pages"]
+
+
+def empty_pages(size: int, dtype: DTypeLike) -> NDArray[Any]:
+    """Return an array of zeros in pages of its own, which go back to the system with it.
+
+    What ``np.empty`` takes for arrays below 32 MB stays with the process when they end: so much for each thread that
+    the memory of a phase would be added to that of the phase before.
+    """
+    n_bytes = size * np.dtype(dtype).itemsize
+    return np.frombuffer(mmap.mmap(-1, n_bytes), dtype) if n_bytes else np.empty(0, dtype)
 
 
 class ArrayFile:
@@ -109,7 +120,7 @@ class ArrayMemory:
     """What :class:`ArrayFile` is, in memory, for what fits there: reading gives a view and copies nothing."""
 
     def __init__(self, dtype: DTypeLike, size: int) -> None:
-        self._values: NDArray[Any] = np.empty(size, dtype)
+        self._values = empty_pages(size, dtype)
 
     def write(self, start: int, values: NDArray[Any]) -> None:
         """Write values from place ``start`` on."""
@@ -121,4 +132,4 @@ class ArrayMemory:
 
     def remove(self) -> None:
         """Give the memory back."""
-        self._values = self._values[:0].copy()
+        self._values = empty_pages(0, self._values.dtype)
