@@ -23,7 +23,7 @@ MAX_PAIRS = 1 << 22
 """Pairs of holders of one column that are looked at: METIS takes some ten seconds for as many edges. Four times as many
 lowered the replication of yelp2018 from 8.3 to 6.6 and changed nothing elsewhere."""
 
-_TRIES = 4
+_TRIES = 3
 """Numbers of parts that METIS is asked for before what it gave last is split."""
 
 

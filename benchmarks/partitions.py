@@ -1,0 +1,397 @@
+"""Ways to group roots into parts: copies that they make, what they cost, and how fast their parts are counted.
+
+python -m benchmarks.partitions --data ../shared/data --output benchmarks/results/partitions.md
+python -m benchmarks.partitions --cases community --tables groups,chunks
+
+Three tables, after the comparison of BCPar with METIS in the GBC paper (ICDE 2024, Figure 10): ``groups`` (in memory;
+our closure and the paper's), ``parts`` (cut by the cutters, stored, read and counted by the CPU engines) and
+``chunks`` (growth within a bound of host memory). Seconds are processor time of one thread, so that other programs on
+the machine change them little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from math import exp, log
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.cases import CASES, load_case
+from benchmarks.harness import describe_machine
+from papilio.errors import CapacityError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu.biclique_core import Rows
+from papilio.kernels.cpu.biclique_pairs import PAIR_BYTES, find_pairs
+from papilio.kernels.engine import load_engine
+from papilio.kernels.part_bytes import raw_wedge_part
+from papilio.parts import PartBytes
+from papilio.motifs import Biclique, Butterfly, Motif
+from papilio.partitioning.cut_request import CutRequest
+from papilio.partitioning.growth import (
+    closure_cost,
+    grow_chunks,
+    grow_groups,
+    growth_bytes,
+    hash_groups,
+    metis_groups,
+)
+from papilio.partitioning.peak_memory import PeakMemory
+from papilio.partitioning.root_parts import cut_roots
+from papilio.partitioning.wedge_parts import cut_wedges
+from papilio.storage.partitions import Partition
+from papilio.storage.store import GraphStore, open_store, write_store
+
+__all__ = ["GRAPHS", "PartCase", "community_graph"]
+
+Ids = NDArray[np.int32]
+Ints = NDArray[np.int64]
+Grouping = Callable[..., Ids]
+
+PARTS = (4, 16, 64)
+"""Parts that the budgets aim at, with the growth of groups."""
+
+ENTRY_BYTES, COLUMN_BYTES, ROOT_BYTES = 4, 8, 16
+"""Prices of the tables in memory: an id, an offset, and an id with an offset and its work."""
+
+GROUPINGS: dict[str, Grouping] = {
+    "growth": grow_groups,
+    "growth, paper's score": partial(grow_groups, score="shared"),
+    "hash": hash_groups,
+    "METIS": metis_groups,
+}
+
+
+@dataclass(frozen=True)
+class PartCase:
+    """A graph with the layer that the engines anchor for its (3,3)-bicliques, and their number where it is known."""
+
+    name: str
+    anchor: str
+    bicliques: int | None = None
+
+
+GRAPHS = (
+    PartCase("marvel", "u", 462_550_547),
+    PartCase("youtube-groupmemberships", "v", 146_517_782),
+    PartCase("yelp2018", "v"),
+    PartCase("community", "u"),
+)
+
+
+def community_graph(
+    communities: int = 64, size: int = 500, degree: int = 24, stray: float = 0.05, seed: int = 1
+) -> BipartiteGraph:
+    """Return communities of ``size`` x ``size`` vertices with skewed columns, in any order; some edges are astray."""
+    random = np.random.default_rng(seed)
+    n = communities * size
+    u = np.repeat(np.arange(n), degree)
+    v = u // size * size + (size * random.random(u.size) ** 2).astype(np.int64)
+    is_stray = random.random(u.size) < stray
+    v[is_stray] = random.integers(0, n, int(is_stray.sum()))
+    return BipartiteGraph.from_edges(random.permutation(n)[u], random.permutation(n)[v])
+
+
+def load_graph(case: PartCase, data: Path) -> BipartiteGraph | None:
+    """Return the graph of a case, or None when its file is not in ``data``."""
+    if case.name == "community":
+        return community_graph()
+    return load_case(next(one for one in CASES if one.name == case.name), data)
+
+
+def rows_of(graph: BipartiteGraph, anchor: str, least: int) -> tuple[Ints, Ids, int]:
+    """Return the rows of the anchored layer, by rising degree, and the size of the other; reduced to the core."""
+    left, right = (graph.u, graph.v) if anchor == "u" else (graph.v, graph.u)
+    while True:
+        keep = (np.bincount(left)[left] >= least) & (np.bincount(right)[right] >= least)
+        if keep.all():
+            break
+        left, right = left[keep], right[keep]
+    names, left = np.unique(left, return_inverse=True)
+    n_right, right = (lambda pair: (pair[0].size, pair[1]))(np.unique(right, return_inverse=True))
+    place = np.empty(names.size, np.int64)
+    place[np.argsort(np.bincount(left), kind="stable")] = np.arange(names.size)
+    left = place[left]
+    order = np.lexsort((right, left))
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(left))))
+    return indptr, right[order].astype(np.int32), n_right
+
+
+@dataclass(frozen=True)
+class Closure:
+    """Rows and prices of one kind of closure; ``edges`` of the graph are what replication is measured by."""
+
+    indptr: Ints
+    columns: Ids
+    column_bytes: Ints
+    root_bytes: Ints
+    entry_bytes: int
+    edges: int
+
+    def args(self) -> tuple[Ints, Ids, Ints, Ints]:
+        return self.indptr, self.columns, self.column_bytes, self.root_bytes
+
+    def stored(self, groups: Ids) -> float:
+        """Return ids in the lists of all groups, over the edges of the graph."""
+        costs = self.column_bytes if not self.entry_bytes else np.zeros_like(self.column_bytes)
+        nothing = np.zeros_like(self.root_bytes)
+        found = closure_cost(self.indptr, self.columns, costs, nothing, groups, entry_bytes=self.entry_bytes)
+        return int(found.nbytes.sum()) / ENTRY_BYTES / self.edges
+
+
+def our_closure(graph: BipartiteGraph, anchor: str) -> Closure:
+    """Columns of the roots, each with the vertices of its list that no earlier part has for roots."""
+    indptr, columns, n_columns = rows_of(graph, anchor, 3)
+    prices = np.full(n_columns, COLUMN_BYTES, np.int64), np.full(indptr.size - 1, ROOT_BYTES, np.int64)
+    return Closure(indptr, columns, *prices, ENTRY_BYTES, columns.size)
+
+
+def paper_closure(graph: BipartiteGraph, anchor: str) -> Closure:
+    """Roots and later vertices that share 3 neighbours, each with its 1-hop and 2-hop lists, as in the GBC paper."""
+    indptr, ids, n_right = rows_of(graph, anchor, 3)
+    n_left = indptr.size - 1
+    pairs = find_pairs(Rows(indptr, ids), n_right, 3, 2, PAIR_BYTES << 27, n_left)
+    starts = pairs.indptr + np.arange(n_left + 1)
+    columns = np.empty(int(starts[-1]), np.int32)
+    own = np.zeros(columns.size, bool)
+    own[starts[:-1]] = True
+    columns[own] = np.arange(n_left)
+    columns[~own] = pairs.others
+    lists = ENTRY_BYTES * (np.diff(indptr) + np.diff(pairs.indptr))
+    return Closure(starts, columns, lists, np.zeros(n_left, np.int64), 0, ids.size)
+
+
+def seek_limit(count: Callable[[int], int], wanted: int, whole: int, tries: int = 7) -> int | None:
+    """Return a limit that gives about so many parts; None where a part of one root is larger."""
+    low, high = whole / wanted / 4, float(whole)
+    best: tuple[float, int] | None = None
+    for _ in range(tries):
+        limit = int(exp((log(low) + log(high)) / 2))
+        try:
+            n_parts = count(limit)
+        except CapacityError:
+            low = limit
+            continue
+        miss = abs(log(n_parts / wanted))
+        if best is None or miss < best[0]:
+            best = miss, limit
+        if n_parts == wanted:
+            break
+        low, high = (limit, high) if n_parts > wanted else (low, limit)
+    return best[1] if best is not None else None
+
+
+def mib(n_bytes: float) -> str:
+    return f"{n_bytes / 2**20:.2f}"
+
+
+def groups_table(case: PartCase, graph: BipartiteGraph) -> Iterator[list[str]]:
+    """Yield rows: graph, closure, budget, and for each grouping its parts, replication and seconds."""
+    for name, make in (("columns", our_closure), ("paper's", paper_closure)):
+        closure = make(graph, case.anchor)
+        more = {"entry_bytes": closure.entry_bytes}
+        whole = int(
+            closure_cost(*closure.args(), np.zeros(closure.root_bytes.size, np.int32), **more).nbytes[0]
+        )
+        count = cache(lambda limit, c=closure, m=more: int(grow_groups(*c.args(), limit, **m).max()) + 1)
+        limits = [seek_limit(count, wanted, whole) for wanted in PARTS]
+        for limit in dict.fromkeys(one for one in limits if one is not None):
+            yield [
+                case.name,
+                name,
+                mib(limit),
+                *(_tell_groups(g, closure, limit) for g in GROUPINGS.values()),
+            ]
+
+
+def _tell_groups(group: Grouping, closure: Closure, limit: int) -> str:
+    began = process_time()
+    try:
+        groups = group(*closure.args(), limit, entry_bytes=closure.entry_bytes)
+    except CapacityError:
+        return "a root does not fit"
+    seconds = process_time() - began
+    return f"{int(groups.max()) + 1} / {closure.stored(groups):.2f} / {seconds:.2f}"
+
+
+def count_parts(partition: Partition, motif: Motif) -> tuple[int, int, float]:
+    """Return the count of all parts, the work done, and the seconds with reading and preparing."""
+    engine: Any = load_engine(motif, "cpu", threads=1)
+    total = work = 0
+    began = process_time()
+    for info in partition.manifest.parts:
+        prepared = engine.prepare(partition.read_part(info.index), motif, "total")
+        partial_count = engine.run(prepared, 0, prepared.n_items)
+        total += partial_count.total
+        work += partial_count.work
+    return total, work, process_time() - began
+
+
+def count_whole(store: GraphStore, motif: Motif) -> tuple[Any, float]:
+    """Return the answer for the whole graph, and the seconds with reading and preparing, once all is compiled."""
+    engine: Any = load_engine(motif, "cpu", threads=1)
+    seconds = 0.0
+    for _ in range(2):
+        began = process_time()
+        prepared = engine.prepare(store.read(), motif, "total")
+        answer = engine.run(prepared, 0, prepared.n_items)
+        seconds = process_time() - began
+    return answer, seconds
+
+
+Cut = Callable[[Path, int, str], Partition]
+
+
+def cut_for(store: GraphStore, motif: Motif, host_bytes: int) -> Cut:
+    """Return what cuts a store for a motif into ``(directory, limit, strategy)``."""
+
+    def cut(output: Path, limit: int, strategy: str) -> Partition:
+        name, _, closure = strategy.partition(", ")
+        request: Any = partial(CutRequest, "total", limit_bytes=limit, host_bytes=host_bytes, threads=1)
+        if isinstance(motif, Biclique):
+            price = PartBytes(0, 16, 8, 4, 8)
+            asked = request(part_bytes=price, strategy=name, closure="paper" if closure else "columns")
+            return cut_roots(store, output, motif, "auto", asked)
+        return cut_wedges(store, output, request(part_bytes=raw_wedge_part("total"), strategy=name))
+
+    return cut
+
+
+STRATEGIES = {
+    "biclique": ("bcpar", "bcpar, paper's closure", "hash", "metis"),
+    "butterfly": ("bcpar", "pair_blocks", "hash", "metis"),
+}
+
+
+def parts_table(case: PartCase, graph: BipartiteGraph, motif: Motif) -> Iterator[list[str]]:
+    """Yield rows: graph, question, budget, strategy, parts, replication, and how fast they are cut and counted."""
+    unit = "wedges" if isinstance(motif, Butterfly) else "bicliques"
+    whole = 16 * graph.n_edges + 32 * (graph.n_u + graph.n_v)
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        write_store(place / "store", graph, provenance={"source": case.name})
+        cut = cut_for(open_store(place / "store"), motif, 2 << 30)
+        known, seconds = count_whole(open_store(place / "store"), motif)
+        done = known.work if unit == "wedges" else known.total
+        yield [case.name, motif.title, "", "the graph, not cut", "1", "1.00", "", f"{seconds:.2f}",
+               f"{done / seconds:.3g}", ""]  # fmt: skip
+
+        names = iter(range(10**6))
+
+        def n_parts(limit: int) -> int:
+            return len(cut(place / f"try-{next(names)}", limit, "bcpar").manifest.parts)
+
+        limits = [seek_limit(n_parts, wanted, whole, tries=6) for wanted in PARTS]
+        for limit in dict.fromkeys(one for one in limits if one is not None):
+            for strategy in STRATEGIES[motif.name]:
+                head = [case.name, motif.title, mib(limit), strategy]
+                began = process_time()
+                try:
+                    partition = cut(place / f"{strategy}-{limit}", limit, strategy)
+                except CapacityError:
+                    yield [*head, "", "", "", "", "", "a root does not fit"]
+                    continue
+                cut_s = process_time() - began
+                total, _, run_s = count_parts(partition, motif)
+                manifest = partition.manifest
+                yield [*head, str(len(manifest.parts)), f"{manifest.replication:.2f}", f"{cut_s:.2f}",
+                       f"{run_s:.2f}", f"{done / run_s:.3g}", "yes" if total == known.total else "NO"]  # fmt: skip
+
+
+def chunks_table(case: PartCase, graph: BipartiteGraph) -> Iterator[list[str]]:
+    """Yield rows: graph, budget, host memory, measured peak, parts, replication, seconds; rows are read from a file."""
+    closure = our_closure(graph, case.anchor)
+    indptr, columns, column_bytes, root_bytes = closure.args()
+    need = growth_bytes(root_bytes.size, column_bytes.size, columns.size)
+    whole = int(
+        closure_cost(*closure.args(), np.zeros(root_bytes.size, np.int32), entry_bytes=ENTRY_BYTES).nbytes[0]
+    )
+    count = cache(lambda limit: int(grow_groups(*closure.args(), limit, entry_bytes=ENTRY_BYTES).max()) + 1)
+    limit = seek_limit(count, 16, whole)
+    if limit is None:
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        columns.tofile(file.name)
+
+        def read(first: int, last: int) -> Ids:
+            begin, end = int(indptr[first]), int(indptr[last])
+            return np.fromfile(file.name, np.int32, end - begin, offset=4 * begin)
+
+        for share in (1.0, 0.75, 0.5, 0.35):
+            host_bytes = int(share * need)
+            with PeakMemory() as peak:
+                began = process_time()
+                try:
+                    groups = grow_chunks(
+                        indptr, read, column_bytes, root_bytes, limit, host_bytes, 1, entry_bytes=ENTRY_BYTES
+                    )
+                except CapacityError:
+                    continue
+                seconds = process_time() - began
+            yield [case.name, mib(limit), f"{mib(host_bytes)} ({share:.0%})", mib(peak.grown_bytes),
+                   str(int(groups.max()) + 1), f"{closure.stored(groups):.2f}", f"{seconds:.2f}"]  # fmt: skip
+
+
+HEADS = {
+    "groups": ["graph", "closure", "budget, MiB", *GROUPINGS],
+    "parts": ["graph", "question", "budget, MiB", "strategy", "parts", "replication", "cutting, s", "counting, s",
+              "per s", "same count"],
+    "chunks": ["graph", "budget, MiB", "host memory, MiB", "peak, MiB", "parts", "replication", "s"],
+}  # fmt: skip
+
+
+def print_rows(head: Sequence[str], rows: Iterator[list[str]], lines: list[str]) -> bool:
+    """Print a table as it comes and keep its lines; return whether all counts were right."""
+    correct = True
+    new = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for row in rows:
+        new.append("| " + " | ".join(row) + " |")
+        correct &= "NO" not in row
+        print(new[-1], flush=True)
+    lines += [*new, ""]
+    return correct
+
+
+def main() -> int:
+    """Print the tables; the exit status is 1 when a count is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/*.txt.gz")
+    parser.add_argument("--cases", default=",".join(case.name for case in GRAPHS))
+    parser.add_argument("--tables", default=",".join(HEADS))
+    parser.add_argument("--output", type=Path, help="Markdown file to write")
+    options = parser.parse_args()
+    facts = describe_machine("cpu")
+    lines = [*(f"- {name}: {value}" for name, value in facts.items()), ""]
+    asked = [case for case in GRAPHS if case.name in options.cases.split(",")]
+    graphs = {case: graph for case in asked if (graph := load_graph(case, options.data)) is not None}
+    correct = True
+    for table in options.tables.split(","):
+
+        def rows(table: str = table) -> Iterator[list[str]]:
+            for case, graph in graphs.items():
+                if table == "groups":
+                    yield from groups_table(case, graph)
+                elif table == "chunks":
+                    yield from chunks_table(case, graph)
+                else:
+                    yield from parts_table(case, graph, Biclique(3, 3))
+                    yield from parts_table(case, graph, Butterfly())
+
+        correct &= print_rows(HEADS[table], rows(), lines)
+    if options.output is not None:
+        options.output.write_text("\n".join(lines), encoding="utf-8")
+    return 0 if correct else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
