@@ -32,8 +32,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu.biclique_core import Rows
 from papilio.kernels.cpu.biclique_pairs import PAIR_BYTES, find_pairs
 from papilio.kernels.engine import load_engine
-from papilio.kernels.part_bytes import raw_wedge_part
-from papilio.parts import PartBytes
+from papilio.kernels.part_bytes import raw_root_part, raw_wedge_part
 from papilio.motifs import Biclique, Butterfly, Motif
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import (
@@ -257,7 +256,7 @@ def cut_for(store: GraphStore, motif: Motif, host_bytes: int) -> Cut:
         name, _, closure = strategy.partition(", ")
         request: Any = partial(CutRequest, "total", limit_bytes=limit, host_bytes=host_bytes, threads=1)
         if isinstance(motif, Biclique):
-            price = PartBytes(0, 16, 8, 4, 8)
+            price = raw_root_part()
             asked = request(part_bytes=price, strategy=name, closure="paper" if closure else "columns")
             return cut_roots(store, output, motif, "auto", asked)
         return cut_wedges(store, output, request(part_bytes=raw_wedge_part("total"), strategy=name))
