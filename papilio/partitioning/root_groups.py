@@ -112,12 +112,12 @@ def group_roots(
     """
     if request.fits(PartSizes(rows.n_left, rows.n_edges, rows.n_right, 0)):
         return RootGroups(
-            np.zeros(rows.n_left, np.int32), "one part", "all that can be in a biclique fits one part"
+            np.zeros(rows.n_left, np.int32), "bcpar", "one part: all that can be in a biclique fits one part"
         )
     name = "bcpar" if request.strategy == "auto" else request.strategy
     if request.closure == "paper" and name == "bcpar":
         groups, reason = _group_by_paper(rows, request, least, host_bytes)
-        return RootGroups(groups[::-1].copy(), "bcpar, paper's closure", reason)
+        return RootGroups(groups[::-1].copy(), "bcpar, closure paper", reason)
     groups, reason = _group_by_columns(rows, request, name, least[1], host_bytes)
     return RootGroups(groups[::-1].copy(), name, reason)
 

@@ -10,8 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.biclique_core import Core, Rows, order_rows, reduce_to_core, transpose_rows
-from papilio.kernels.cpu.root_parts import count_root_wedges, cut_runs, keep_lists, mark_ids, number_lefts
+from papilio.kernels.cpu.biclique_core import Core, Rows, order_rows, reduce_rows, transpose_rows
+from papilio.kernels.cpu.root_parts import (
+    count_entries_by_root,
+    count_root_wedges,
+    cut_runs,
+    drop_columns,
+    keep_lists,
+    mark_ids,
+    number_lefts,
+    repeat_rows,
+)
 from papilio.partitioning.disk_rows import DiskRows
 from papilio.parts import Layer, PartSizes, RootPart
 
@@ -26,7 +35,10 @@ RUN_GAP = 1 << 16
 RUN_ENTRIES = 1 << 22
 """Entries that are read at once: 16 MiB."""
 
-ENTRY_BYTES = 40
+STRANGERS = 16
+"""Columns that lost their roots are removed where they have more than this part of the entries."""
+
+ENTRY_BYTES = 24
 """Host memory per edge of a part while it is cut: its columns' lists, both directions, the core and the part."""
 
 
@@ -138,28 +150,25 @@ def _read_rows(ids: Ids, indptr: Ints, read: Callable[[int, int], Ids]) -> Itera
 
 
 def _gather_lists(rows: AnchoredRows, groups: Ids, group: int, columns: Ids) -> tuple[Ints, Ids]:
-    """Return what the part keeps of the lists of its columns, as sizes and entries."""
+    """Return what the part keeps of the lists of its columns, as offsets and entries."""
     room = int((rows.right_indptr[columns + 1] - rows.right_indptr[columns]).sum())
-    sizes, kept = np.empty(columns.size, np.int64), np.empty(room, np.int32)
+    indptr, kept = np.zeros(columns.size + 1, np.int64), np.empty(room, np.int32)
     to = 0
     for begin, end, entries in _read_rows(columns, rows.right_indptr, rows.read_right):
-        run, of_run = columns[begin:end], sizes[begin:end]
+        run, of_run = columns[begin:end], indptr[begin + 1 : end + 1]
         to = keep_lists(run, rows.right_indptr, entries, groups, group, of_run, kept, to)
-    return sizes, kept[:to]
+    return np.cumsum(indptr), kept[:to]
 
 
 def _drop_strangers(core: Core, is_root: NDArray[np.bool_], least: tuple[int, int]) -> Core:
-    """Remove columns without a root, and what is in no biclique then, until nothing changes."""
+    """Remove columns without a root, and what is in no biclique then, again as long as that takes much away."""
     while core.left_ids.size:
-        degree = np.diff(core.rows.indptr)
-        next_to = np.zeros(core.right_ids.size, np.bool_)
-        next_to[core.rows.ids[np.repeat(is_root[core.left_ids], degree)]] = True
-        if next_to.all():
+        n_right = core.right_ids.size
+        has_root, entries = count_entries_by_root(core.rows, is_root[core.left_ids], n_right)
+        if int(entries[~has_root].sum()) * STRANGERS <= core.rows.ids.size:
             break
-        kept = next_to[core.rows.ids]
-        lefts = np.repeat(np.arange(degree.size, dtype=np.int32), degree)[kept]
-        graph = BipartiteGraph(degree.size, next_to.size, lefts, core.rows.ids[kept])
-        inner = reduce_to_core(graph, False, *least)
+        lefts = drop_columns(core.rows, has_root)
+        inner = reduce_rows(lefts, transpose_rows(lefts, n_right), *least)
         core = Core(inner.rows, core.left_ids[inner.left_ids], core.right_ids[inner.right_ids])
     return core
 
@@ -186,11 +195,12 @@ def cut_root_part(
         mark_ids(roots[begin:end], rows.left_indptr, entries, scratch.marked)
     columns = np.flatnonzero(scratch.marked).astype(np.int32)
     scratch.marked[columns] = False
-    sizes, entries = _gather_lists(rows, groups, group, columns)
+    indptr, entries = _gather_lists(rows, groups, group, columns)
     lefts = number_lefts(entries, scratch.places)
-    by_column = np.repeat(np.arange(columns.size, dtype=np.int32), sizes)
-    graph = BipartiteGraph(columns.size, lefts.size, by_column, entries)
-    core = _drop_strangers(reduce_to_core(graph, True, *least), groups[lefts] == group, least)
+    rights = Rows(indptr, entries)
+    core = reduce_rows(transpose_rows(rights, lefts.size), rights, *least)
+    del rights, entries
+    core = _drop_strangers(core, groups[lefts] == group, least)
     left_ids, right_ids = lefts[core.left_ids], columns[core.right_ids]
     local_roots = np.flatnonzero(groups[left_ids] == group)
     if not local_roots.size:
@@ -201,11 +211,11 @@ def cut_root_part(
 def _make_part(rows: AnchoredRows, lefts: Rows, ranks: tuple[Ids, Ids], roots: Ints) -> RootPart:
     """Number a subgraph for an engine: ``ranks`` of its left and right vertices, ``roots`` among its left rows."""
     n_left, n_right = ranks[0].size, ranks[1].size
-    rights = transpose_rows(lefts, n_right)
-    work = count_root_wedges(lefts, np.diff(rights.indptr), roots)
+    right_degree = np.bincount(lefts.ids, minlength=n_right)
+    work = count_root_wedges(lefts, right_degree, roots)
     order = np.argsort(-work, kind="stable")
-    major = rights if rows.swapped else lefts
-    first = np.repeat(np.arange(major.indptr.size - 1, dtype=np.int32), np.diff(major.indptr))
+    major = transpose_rows(lefts, n_right) if rows.swapped else lefts
+    first = repeat_rows(major.indptr)
     ids = rows.left_ids[ranks[0]], rows.right_ids[ranks[1]]
     sizes = n_left, n_right
     ids_u, ids_v = ids[::-1] if rows.swapped else ids

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu.jit import Bools, Ints, compiled
 
-__all__ = ["Core", "Rows", "make_rows", "order_rows", "reduce_to_core", "transpose_rows"]
+__all__ = ["Core", "Rows", "make_rows", "order_rows", "reduce_rows", "reduce_to_core", "transpose_rows"]
 
 Ids32 = NDArray[np.int32]
 
@@ -134,8 +134,11 @@ def make_rows(graph: BipartiteGraph, swapped: bool) -> Rows:
 
 def reduce_to_core(graph: BipartiteGraph, swapped: bool, least_left: int, least_right: int) -> Core:
     """Remove what is in no biclique of ``least_left`` left and ``least_right`` right vertices; O(n_edges)."""
-    lefts = make_rows(graph, swapped)
-    rights = make_rows(graph, not swapped)
+    return reduce_rows(make_rows(graph, swapped), make_rows(graph, not swapped), least_left, least_right)
+
+
+def reduce_rows(lefts: Rows, rights: Rows, least_left: int, least_right: int) -> Core:
+    """Do the same to a graph given by the rows of both layers."""
     left_kept, right_kept = _peel(lefts, rights, least_right, least_left)
     left_ids = np.flatnonzero(left_kept).astype(np.int32)
     right_ids = np.flatnonzero(right_kept).astype(np.int32)

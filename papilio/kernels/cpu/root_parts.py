@@ -166,6 +166,44 @@ def number_lefts(entries: Ids32, places: Ids32) -> Ids32:
 
 
 @compiled
+def drop_columns(lefts: Rows, kept: Bools) -> Rows:
+    """Return the rows without the columns that are not kept, numbered as before."""
+    indptr = np.zeros_like(lefts.indptr)
+    for at in range(lefts.ids.size):
+        indptr[0] += kept[lefts.ids[at]]
+    ids = np.empty(indptr[0], np.int32)
+    indptr[0] = 0
+    to = 0
+    for left in range(indptr.size - 1):
+        for at in range(lefts.indptr[left], lefts.indptr[left + 1]):
+            if kept[lefts.ids[at]]:
+                ids[to] = lefts.ids[at]
+                to += 1
+        indptr[left + 1] = to
+    return Rows(indptr, ids)
+
+
+@compiled
+def count_entries_by_root(lefts: Rows, is_root: Bools, n_right: int) -> tuple[Bools, Ints]:
+    """Return which columns have a root, and how many entries each column has."""
+    has_root, entries = np.zeros(n_right, np.bool_), np.zeros(n_right, np.int64)
+    for left in range(lefts.indptr.size - 1):
+        for at in range(lefts.indptr[left], lefts.indptr[left + 1]):
+            entries[lefts.ids[at]] += 1
+            has_root[lefts.ids[at]] |= is_root[left]
+    return has_root, entries
+
+
+@compiled
+def repeat_rows(indptr: Ints) -> Ids32:
+    """Return the row of every entry."""
+    rows = np.empty(indptr[-1], np.int32)
+    for row in range(indptr.size - 1):
+        rows[indptr[row] : indptr[row + 1]] = row
+    return rows
+
+
+@compiled
 def count_root_wedges(lefts: Rows, right_degree: Ints, roots: Ints) -> Ints:
     """Return the wedges from each root to other left vertices, at least 1, shape (n_roots,)."""
     wedges = np.empty(roots.size, np.int64)
