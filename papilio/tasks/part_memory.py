@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from papilio.errors import CapacityError
 from papilio.kernels import part_bytes
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Butterfly
-from papilio.parts import PartBytes, PartSizes
+from papilio.motifs import Biclique, Butterfly
+from papilio.parts import Layer, PartBytes, PartSizes
 from papilio.storage.partition_manifest import PartInfo, PartitionManifest
 from papilio.tasks.budget import Budget
 from papilio.tasks.forecast import CONTEXT_BYTES, PROCESS_BYTES, MemoryForecast, gib
@@ -60,7 +60,7 @@ class PartMemory:
         return (self.staged + self.device).of(sizes)
 
 
-def part_memory(job: JobSpec, engine: EngineName, threads: int) -> PartMemory:
+def part_memory(job: JobSpec, engine: EngineName, threads: int, layer: Layer | None = None) -> PartMemory:
     """Return what the parts of a job take on a worker.
 
     Parameters
@@ -69,13 +69,18 @@ def part_memory(job: JobSpec, engine: EngineName, threads: int) -> PartMemory:
     engine : {"cpu", "gpu"}
     threads : int
         Of the cpu engine.
+    layer : {"u", "v"}, optional
+        Layer of the roots, as the manifest says; by default the one that the options of the job name.
     """
     if isinstance(job.motif, Butterfly):
         raw, staged = part_bytes.raw_wedge_part(job.per), part_bytes.staged_wedge_part()
         host, device = part_bytes.predict_wedge_part(engine, job.per, threads)
     else:
-        raw = staged = part_bytes.raw_root_part()
-        host, device = part_bytes.predict_root_part(engine, job.motif, job.per, threads)
+        assert isinstance(job.motif, Biclique), "the other motif with parts"
+        raw, staged = part_bytes.raw_root_part(), part_bytes.staged_root_part()
+        anchor = dict(job.options).get("anchor")
+        anchored: Layer | None = "u" if anchor == "u" else "v" if anchor == "v" else layer
+        host, device = part_bytes.predict_root_part(engine, job.motif, job.per, threads, layer=anchored)
     if engine == "cpu":
         staged, device = _NONE, _NONE
     return PartMemory(raw, staged, host + _fold_part(job.per), device)
@@ -117,7 +122,7 @@ def require_parts_fit(
     """
     worst = MemoryForecast(0, 0, 0)
     for worker in workers:
-        memory = part_memory(job, engine, worker.threads)
+        memory = part_memory(job, engine, worker.threads, manifest.layer)
         host = _Kind(
             "host", memory.raw + memory.host, memory.raw, host_room(job, engine, worker.memory_bytes)
         )

@@ -9,7 +9,7 @@ from papilio.partitioning.root_ranges import MAX_TABLE_ENTRIES, CostTable
 from papilio.storage.partition_manifest import PartInfo, PartitionManifest
 from papilio.tasks.forecast import MemoryForecast, gib
 from papilio.tasks.job import JobSpec
-from papilio.tasks.part_memory import part_memory
+from papilio.tasks.part_memory import PartMemory, part_memory
 
 __all__ = ["explain_parts", "mean_vector_entries", "thin_tables"]
 
@@ -61,7 +61,7 @@ def explain_parts(
         f"the files hold {manifest.stored_edges:,}",
     )
     if parts:
-        yield _explain_worst(job, engine, threads, parts)
+        yield _explain_worst(engine, part_memory(job, engine, threads, manifest.layer), parts)
     figures = [
         f"{gib(peak)} of {kind} memory{'' if limit is None else f' of a budget of {gib(limit)}'}"
         for kind, peak, limit in (
@@ -76,10 +76,7 @@ def explain_parts(
     )
 
 
-def _explain_worst(
-    job: JobSpec, engine: EngineName, threads: int, parts: tuple[PartInfo, ...]
-) -> tuple[str, str]:
-    needs = part_memory(job, engine, threads)
+def _explain_worst(engine: EngineName, needs: PartMemory, parts: tuple[PartInfo, ...]) -> tuple[str, str]:
     bytes_of = needs.device_bytes if engine == "gpu" else needs.host_bytes
     worst = max(parts, key=lambda part: bytes_of(part.sizes))
     sizes = worst.sizes

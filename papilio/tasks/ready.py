@@ -251,14 +251,15 @@ def part_loader(job: JobSpec, engine: Engine, seat: Seat) -> PartLoader:
             _keeper.close()
             for name in ENGINES:
                 prepared_cache(name).forget(lambda held: True)
-            memory = part_memory(job, engine.name, seat.threads)
+            partition = open_job_partition(job)
+            memory = part_memory(job, engine.name, seat.threads, partition.manifest.layer)
             room = host_room(job, engine.name, seat.memory_bytes)
             if job.budget.host_bytes is not None:
                 room -= max(0, int(psutil.Process().memory_info().rss) - PROCESS_BYTES[engine.name])
             device = None
             if engine.name == "gpu":
                 device = device_room(job.budget, list_gpus()[0].memory_bytes)
-            _keeper.loader = PartLoader(open_job_partition(job), engine, memory, room, device)
+            _keeper.loader = PartLoader(partition, engine, memory, room, device)
             _keeper.key = key
         return _keeper.loader
 
