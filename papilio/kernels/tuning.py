@@ -187,7 +187,8 @@ class PairTuning:
     slab_fraction : float
         Largest share of free device memory for those.
     pair_fraction : float
-        Largest share of free device memory for the pairs.
+        Largest share of free device memory for the pairs, at the peak while they are sorted; a quarter of it is held
+        later, when the search takes its share.
     """
 
     tables: tuple[TableClass, ...] = (
@@ -203,7 +204,7 @@ class PairTuning:
     blocks_per_sm: int = 32
     slabs_per_sm: int = 4
     slab_fraction: float = 0.25
-    pair_fraction: float = 0.5
+    pair_fraction: float = 0.9
 
 
 _GENERIC_PAIRS = PairTuning(

@@ -108,19 +108,26 @@ class _Passes:
         self.roots = roots[xp.argsort(keys)].astype(np.int32)
         ends = xp.searchsorted(xp.sort(number[roots]), xp.arange(len(tuning.tables) + 1))
         self.bounds = [int(end) for end in device.to_host(ends)]
-        self._make_slabs(self.bounds[-1] - self.bounds[-2])
+        self.n_slabs = tuning.slabs_per_sm * device.sm_count
+        self._make_slabs(int(tuning.slab_fraction * device.free_bytes()))
 
-    def _make_slabs(self, n_roots: int) -> None:
-        """Allocate counters and lists of the blocks of the last class, as many as there is memory for."""
+    def _make_slabs(self, room: int) -> None:
+        """Allocate counters and lists of the blocks of the last class, as many as ``room`` bytes hold."""
         n_left, xp = self.rows.n_left, self.device.xp
-        room = int(self.tuning.slab_fraction * self.device.free_bytes())
-        self.n_slabs = min(n_roots, self.tuning.slabs_per_sm * self.device.sm_count, room // (8 * n_left))
+        n_roots = self.bounds[-1] - self.bounds[-2]
+        self.n_slabs = min(n_roots, self.n_slabs, room // (8 * n_left))
         if n_roots and not self.n_slabs:
             check_fits(
                 "a table of counters for all vertices of the anchored layer", 8 * n_left, room, "bytes"
             )
-        self.counters = xp.zeros(max(self.n_slabs * n_left, 1), dtype=np.int32)
-        self.lists = xp.empty(max(self.n_slabs * n_left, 1), dtype=np.int32)
+        self.counters: Any = xp.zeros(max(self.n_slabs * n_left, 1), dtype=np.int32)
+        self.lists: Any = xp.empty(max(self.n_slabs * n_left, 1), dtype=np.int32)
+
+    def make_room(self, needed: int) -> None:
+        """Leave ``needed`` bytes of device memory to others, as far as one block of the last class can do with less."""
+        if self.n_slabs > 1:
+            self.counters, self.lists = None, None
+            self._make_slabs(max(self.device.free_bytes() - needed, 8 * self.rows.n_left))
 
     def run(self, mode: int, given: dict[str, Any]) -> None:
         """Launch one pass; ``given`` are the arrays and numbers that it needs, by parameter."""
@@ -197,11 +204,14 @@ def find_pairs(
     n_pairs = int(device.to_host(places[-1:])[0])
     n_paired = n - rows.n_roots + int(xp.count_nonzero(partners[n - rows.n_roots :]))
     limit = int(tuning.pair_fraction * device.free_bytes()) if limit_bytes is None else limit_bytes
+    if n_pairs * PAIR_BYTES > limit and limit_bytes is None:
+        passes.make_room(int(n_pairs * PAIR_BYTES / tuning.pair_fraction))
+        limit = int(tuning.pair_fraction * device.free_bytes())
     if n_pairs * PAIR_BYTES > limit:
         raise CapacityError(
             f"{n_pairs} pairs of vertices of the anchored layer share {least} neighbours; {limit} bytes of device "
             f"memory have room for {limit // PAIR_BYTES} ({PAIR_BYTES} bytes each): anchor the other layer, ask for "
-            "larger p and q, or use --engine cpu"
+            "larger p and q, partition the graph into smaller parts, or use --engine cpu"
         )
     if not n_pairs:
         empty = xp.zeros(0, dtype=np.int32)
