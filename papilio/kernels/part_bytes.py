@@ -33,12 +33,15 @@ _SEARCH_BYTES = 16 << 20
 _THREAD_BYTES = 1 << 20
 """Of a thread of the CPU engine: what its allocator keeps, and its stack as far as it is used."""
 
+_FEW_THREADS = 4
+"""Up to here the vectors of all threads are counted, beyond it the memory that bounds their number."""
+
 _DEVICE_FIXED_BYTES = 48 << 20
 """Of any part on a device: tables of one slice of the schedule, and what the pool rounds up."""
 
 
 def raw_wedge_part(per: Granularity) -> PartBytes:
-    """Return the bytes of the arrays of a :class:`~papilio.parts.WedgePart` on the host."""
+    """Return the bytes of the arrays of a :class:`~papilio.parts.WedgePart` on the host; an end counts as a middle."""
     edge = 8 if per == "edge" else 0
     return PartBytes(16, 24, 4 + edge, 16, 4 + edge)
 
@@ -66,12 +69,13 @@ def predict_wedge_part(engine: EngineName, per: Granularity, threads: int) -> tu
     if engine == "gpu":
         host = PartBytes(1 << 20, 8 + 2 * vertex, 2 * edge, 2 * vertex, 2 * edge)
         return host, PartBytes(_DEVICE_FIXED_BYTES, 120 + 2 * vertex, 8 + edge, 8 + 2 * vertex, edge)
-    # A middle has an offset and an entry of the table that finds it, an end two counters of each thread.
-    more = 8 if vertex and threads > 1 else 0
-    each = max(12, 5 * threads)
-    host = PartBytes(
-        _THREAD_BYTES * threads, 56 + 2 * vertex, 8 + edge + more, each + 2 * vertex, edge + more
-    )
+    # Threads have vectors of their own: few threads, or as many as 8 bytes per entry allow.
+    few = threads <= _FEW_THREADS
+    rows = vertex * (threads + 1 if few else 2)
+    more = 0 if few else vertex
+    # A middle has an offset and two entries of the table that finds it, an end two counters of each thread.
+    each = max(16, 5 * threads)
+    host = PartBytes(_THREAD_BYTES * threads, 56 + rows, 8 + edge + more, each + rows, edge + more)
     return host, PartBytes(0, 0, 0, 0, 0)
 
 
