@@ -231,10 +231,8 @@ def core_masks(
         As :func:`degrees`.
     """
     keep_u = keep_v = None
-    n_kept = -1
     while True:
         degree_u, degree_v = degrees(store, keep_u=keep_u, keep_v=keep_v, threads=threads, progress=progress)
         keep_u, keep_v = degree_u >= least_u_degree, degree_v >= least_v_degree
-        before, n_kept = n_kept, int(keep_u.sum()) + int(keep_v.sum())
-        if n_kept == before:
+        if not (degree_u[~keep_u].any() or degree_v[~keep_v].any()):  # what was dropped had no edges left
             return keep_u, keep_v
