@@ -129,6 +129,10 @@ def measure(
                 started = perf_counter()
                 papilio.partition(store, parts, motif, **budget)  # type: ignore[arg-type]
                 cuts[fraction] = perf_counter() - started
+                steps = papilio.open_partition(parts).manifest.seconds
+                print(
+                    "   cut " + ", ".join(f"{name} {value:.2f}" for name, value in steps.items()), flush=True
+                )
             with papilio.open_cluster(cluster, engine=engine, workers=n) as executor:  # type: ignore[arg-type]
                 row = _count(store, motif, executor, n, fraction, budget, parts, cuts[fraction])
             rows.append(row)
@@ -151,6 +155,7 @@ def print_row(row: Row) -> None:
         f"count {row.count}",
         flush=True,
     )
+    print("   phases " + ", ".join(f"{name} {value:.2f}" for name, value in row.seconds.items()), flush=True)
     print("   busy " + ", ".join(f"{name} {value:.2f}" for name, value in row.busy_s.items()), flush=True)
 
 
@@ -184,7 +189,7 @@ def main(arguments: list[str] | None = None) -> None:
             shutil.rmtree(store)
     if given.output is not None:
         data = {
-            "machine": describe_machine(),
+            "machine": describe_machine(given.engine),
             "rmat": given.rmat,
             "edges": n_edges,
             "rows": [asdict(r) for r in rows],
