@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu.biclique import BicliqueCpu
+from papilio.kernels.gpu import biclique_pairs
 from papilio.kernels.gpu.biclique import BicliqueGpu
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.gpu.tree_launch import TreeLauncher
@@ -144,6 +145,36 @@ def test_pairs_of_a_part_beyond_memory_are_refused() -> None:
     engine = BicliqueGpu(emulator(EMULATOR_SEED, free_bytes=1 << 10), "pivot")
     with pytest.raises(CapacityError, match=r"36 pairs of vertices .* bytes of device memory have room for"):
         engine.prepare(part, Biclique(3, 3), "total")
+
+
+def test_counters_of_blocks_make_room_for_the_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where both do not fit, fewer blocks count; the index is the same."""
+    made: list[Any] = []
+    found = biclique_pairs._Passes.__init__
+
+    def record(self: Any, *arguments: Any) -> None:
+        made.append(self)
+        found(self, *arguments)
+
+    monkeypatch.setattr(biclique_pairs._Passes, "__init__", record)
+    (part, _) = parts_of(complete_graph(60, 8), "u", 2)
+    device: Any = emulator(EMULATOR_SEED)
+    held = ("counters", "lists")
+
+    def free_bytes() -> int:
+        arrays = [getattr(made[-1], name, None) for name in held] if made else []
+        return 56_000 - sum(array.nbytes for array in arrays if array is not None)
+
+    monkeypatch.setattr(device, "free_bytes", free_bytes)
+    tuning = PairTuning(
+        tables=(TableClass("slab", 64, 0, NEVER),), slabs_per_sm=16, slab_fraction=0.5, pair_fraction=0.9
+    )
+    roomy = PairTuning(tables=tuning.tables, slabs_per_sm=16, slab_fraction=0.5, pair_fraction=1e3)
+    slabs = []
+    for each in (roomy, tuning):
+        compare(device, part, Biclique(3, 3), tuning=each)
+        slabs.append(made[-1].n_slabs)
+    assert slabs[0] > slabs[1] >= 1
 
 
 @pytest.mark.gpu

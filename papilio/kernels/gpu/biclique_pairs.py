@@ -205,7 +205,7 @@ def find_pairs(
     n_paired = n - rows.n_roots + int(xp.count_nonzero(partners[n - rows.n_roots :]))
     limit = int(tuning.pair_fraction * device.free_bytes()) if limit_bytes is None else limit_bytes
     if n_pairs * PAIR_BYTES > limit and limit_bytes is None:
-        passes.make_room(int(n_pairs * PAIR_BYTES / tuning.pair_fraction))
+        passes.make_room(int(n_pairs * PAIR_BYTES / tuning.pair_fraction) + 1)
         limit = int(tuning.pair_fraction * device.free_bytes())
     if n_pairs * PAIR_BYTES > limit:
         raise CapacityError(
