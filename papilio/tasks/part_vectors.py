@@ -33,12 +33,13 @@ class _Places:
     ----------
     ids : ndarray of int32 or int64
         In the whole graph.
-    order : ndarray of int64 or None
-        Places by rising id, for a sum in a file.
+    order, cuts : ndarray of int64 or None
+        Places by the slice of the whole, and where each slice begins; for a sum in a file.
     """
 
     ids: NDArray[Any]
-    order: NDArray[np.int64] | None
+    order: NDArray[np.int64] | None = None
+    cuts: NDArray[np.int64] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -92,28 +93,15 @@ class PartVectors:
             if place.order is None:
                 self._kernels.scatter_add(self.vectors[name], place.ids, vectors[name])
             else:
-                self._add_by_slices(self.vectors[name], place, place.order, vectors[name])
+                self._add_by_slices(self.vectors[name], place, vectors[name])
 
-    def _add_by_slices(
-        self,
-        whole: NDArray[np.uint64],
-        place: _Places,
-        order: NDArray[np.int64],
-        values: NDArray[np.uint64],
-    ) -> None:
-        bounds = np.arange(0, whole.size + SLICE_ENTRIES, SLICE_ENTRIES)
-        cuts = np.searchsorted(place.ids, bounds, sorter=order)
-        for base, first, last in zip(bounds, cuts, cuts[1:], strict=False):
+    def _add_by_slices(self, whole: NDArray[np.uint64], place: _Places, values: NDArray[np.uint64]) -> None:
+        assert place.cuts is not None, "it comes with the order"
+        for number, (first, last) in enumerate(zip(place.cuts, place.cuts[1:], strict=False)):
             if first < last:
-                self._kernels.scatter_add_ordered(
-                    np.asarray(whole[base : base + SLICE_ENTRIES]),
-                    base,
-                    place.ids,
-                    values,
-                    order,
-                    first,
-                    last,
-                )
+                base = number * SLICE_ENTRIES
+                part = np.asarray(whole[base : base + SLICE_ENTRIES])
+                self._kernels.scatter_add_ordered(part, base, place.ids, values, place.order, first, last)
                 release_pages(whole)
 
     def _places(self, index: int) -> dict[str, _Places]:
@@ -127,14 +115,16 @@ class PartVectors:
                     f"part {index} of {self._partition.path} has the id {int(ids.max())} in the vector {name!r}, "
                     f"which has {self.vectors[name].size} entries; make the partition again"
                 )
-        places = {
-            name: _Places(ids, np.argsort(ids, kind="stable") if self._in_files else None)
-            for name, ids in read.items()
-        }
+        places = {name: self._order(name, ids) for name, ids in read.items()}
         self._kept[index] = places
         while len(self._kept) > 1 and self._kept_bytes() > _KEPT_BYTES:
             self._kept.popitem(last=False)
         return places
+
+    def _order(self, name: str, ids: NDArray[Any]) -> _Places:
+        if not self._in_files:
+            return _Places(ids)
+        return _Places(ids, *self._kernels.order_by_slice(ids, self.vectors[name].size, SLICE_ENTRIES))
 
     def _kept_bytes(self) -> int:
         return sum(each.nbytes for places in self._kept.values() for each in places.values())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import StoreError
-from papilio.kernels.cpu.scatter import scatter_add, scatter_add_ordered
+from papilio.kernels.cpu.scatter import order_by_slice, scatter_add, scatter_add_ordered
 from papilio.storage.file_vectors import SLICE_ENTRIES, file_vector, release_pages, slices_of
 from papilio.storage.results import read_partial_shard, write_partial_shard
 from papilio.tasks.result import find_top
@@ -29,11 +29,13 @@ def test_counts_are_added_at_ids_that_repeat(size: int, entries: list[tuple[int,
         out = np.zeros(size, np.uint64)
         scatter_add(out, ids, values)
         assert out.tolist() == expected
-        order, half = np.argsort(ids, kind="stable"), size // 2
-        cut = int(np.searchsorted(ids, half, sorter=order))
+        order, cuts = order_by_slice(ids, size, 7)
+        assert sorted(order.tolist()) == list(range(ids.size))
+        assert (cuts[0], cuts[-1], cuts.size) == (0, ids.size, (size + 6) // 7 + 1)
         out[:] = 0
-        scatter_add_ordered(out[:half], 0, ids, values, order, 0, cut)
-        scatter_add_ordered(out[half:], half, ids, values, order, cut, ids.size)
+        for number in range(cuts.size - 1):
+            part = out[7 * number : 7 * number + 7]
+            scatter_add_ordered(part, 7 * number, ids, values, order, cuts[number], cuts[number + 1])
         assert out.tolist() == expected
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.cpu.jit import Ints, Sums, compiled
 
-__all__ = ["scatter_add", "scatter_add_ordered"]
+__all__ = ["order_by_slice", "scatter_add", "scatter_add_ordered"]
 
 
 def scatter_add(out: Sums, ids: NDArray[Any], values: Sums) -> None:
@@ -42,6 +42,43 @@ def scatter_add_ordered(
     first, last : int
     """
     _scatter_ordered(out, np.int64(base), ids, values, order, np.int64(first), np.int64(last))
+
+
+def order_by_slice(ids: NDArray[Any], size: int, entries: int) -> tuple[Ints, Ints]:
+    """Return the places of ids by the slice of the whole that they are in; O(k).
+
+    Parameters
+    ----------
+    ids : ndarray of int32 or int64, shape (k,), host
+        Each from 0 to ``size - 1``.
+    size, entries : int
+        Of the whole, and of a slice.
+
+    Returns
+    -------
+    order : ndarray of int64, shape (k,), host
+        Places in ``ids``, rising within each slice.
+    cuts : ndarray of int64, shape (slices + 1,), host
+        Where in ``order`` each slice begins.
+    """
+    slices = -(-size // entries)
+    return _order(ids, np.int64(slices), np.int64(entries))
+
+
+@compiled
+def _order(ids: NDArray[Any], slices: np.int64, entries: np.int64) -> tuple[Ints, Ints]:
+    cuts = np.zeros(slices + 1, np.int64)
+    for i in range(ids.size):
+        cuts[ids[i] // entries + 1] += 1
+    for number in range(slices):
+        cuts[number + 1] += cuts[number]
+    ends = cuts[:-1].copy()
+    order = np.empty(ids.size, np.int64)
+    for i in range(ids.size):
+        number = ids[i] // entries
+        order[ends[number]] = i
+        ends[number] += 1
+    return order, cuts
 
 
 @compiled
