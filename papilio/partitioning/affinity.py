@@ -42,15 +42,22 @@ class PartAffinity:
             A partition that others have is only given where this much is left of it.
         """
         chosen = self._pick(worker, left, least_help)
-        self._expected.pop(worker, None)
+        if chosen != self._last.get(worker):
+            self._expected.pop(worker, None)
         if chosen is not None:
             self._last[worker] = chosen
         return chosen
 
     def expect(self, worker: str, left: Mapping[int, int]) -> int | None:
-        """Return the partition that a worker will probably be given after its last one; None if that or nothing."""
-        expected = self._pick(worker, left)
-        if expected is None or expected == self._last.get(worker):
+        """Return the partition that a worker will probably be given once its last one is done; None if none is free.
+
+        The worker is given that, unless others have nothing else.
+        """
+        last = self._last.get(worker)
+        others = {each: work for each, work in left.items() if each != last}
+        expected = self._pick(worker, others)
+        if expected is None or expected in self._last.values():
+            self._expected.pop(worker, None)
             return None
         self._expected[worker] = expected
         return expected

@@ -257,8 +257,8 @@ class LeaseTask:
     sequence : int
         Number of the lease in its run; with the interval it names the task and its shard.
     next_partition : int or None
-        The partition that the worker will probably get next, so that it can be read ahead; None where that is
-        the same one, or nothing.
+        The partition that the worker will probably get once this one is done, so that it can be read ahead; None
+        where no other one is left.
     """
 
     job: JobSpec

@@ -50,7 +50,7 @@ class Replay:
         self.kept: dict[str, OrderedDict[str, None]] = {}
         self.read_bytes = self.right = self.hints = 0
         self.items: list[tuple[int, int]] = []
-        self.hint: dict[str, int | None] = {}
+        self.hint: dict[str, tuple[int | None, int]] = {}
         self.chance = random.Random(1)
 
     def run(self) -> None:
@@ -78,11 +78,11 @@ class Replay:
         task = self.counter.take(self.n_workers, worker)
         if task is None:
             return
-        hint = self.hint.get(worker)
-        if hint is not None:
+        hint, held = self.hint.get(worker, (None, -1))
+        if hint is not None and task.partition != held:
             self.hints += 1
             self.right += hint == task.partition
-        self.hint[worker] = task.next_partition
+        self.hint[worker] = task.next_partition, task.partition
         kept = self.kept.setdefault(worker, OrderedDict())
         for name in self.plan.partitions[task.partition].blocks:
             self.read_bytes += 0 if name in kept else BLOCK_BYTES
@@ -122,7 +122,9 @@ def test_a_part_is_shared_only_when_no_other_is_left() -> None:
     affinity = PartAffinity([("a", "x"), ("b", "x"), ("a", "y"), ("b", "y")])
     left = dict.fromkeys(range(4), 10)
     assert [affinity.choose(worker, left) for worker in ("w0", "w1", "w0", "w1")] == [0, 2, 0, 2]
-    assert affinity.expect("w0", left) is None
+    assert affinity.expect("w0", left) == 1
+    assert affinity.expect("w0", {0: 10}) is None
+    assert affinity.expect("w0", {0: 10, 2: 10}) is None, "others have it"
     del left[0]
     assert affinity.expect("w0", left) == 1
     assert affinity.choose("w2", left) == 3
