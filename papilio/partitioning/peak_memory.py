@@ -47,6 +47,11 @@ class PeakMemory:
         self._most = max(self._most, self._sample())
 
     @property
+    def now_bytes(self) -> int:
+        """How far the resident memory is above what it was at the beginning."""
+        return self._sample() - self._first
+
+    @property
     def grown_bytes(self) -> int:
         """How far the resident memory rose above what it was at the beginning, until now or the end."""
         return max(self._most, self._sample() if self._thread.is_alive() else 0) - self._first

@@ -31,11 +31,16 @@ from papilio.partitioning.wedge_blocks import (
 from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES, BlockBytes, tighten
 from papilio.parts import PartBytes
 
-__all__ = ["GroupBudget", "Grouper", "Groups", "group_starts"]
+__all__ = ["CHUNKS_AT_ONCE", "GroupBudget", "Grouper", "Groups", "group_starts"]
 
 CHUNKS_AT_ONCE = 4
 """Chunks that share the memory. Fixed, because the groups depend on the size of a chunk: a machine with more threads
 must find the same groups."""
+
+
+_TRIAL_CHUNKS, _TRIAL_GROUPS, _TRIAL_ENTRIES = 16, 4, 1 << 20
+"""Where groups may be given up, a sixteenth of the entries at a time is grouped, if it makes four groups and a million
+entries."""
 
 
 class Grouper(Protocol):
@@ -128,6 +133,10 @@ class GroupBudget:
     slab_entries: int
     most_bytes: int | None = None
 
+    def entries_of_groups(self, n_groups: int) -> int:
+        """Return how many entries of starts so many groups have at most."""
+        return int(n_groups * self.limit_bytes / (self.part_bytes.root_entry + self.part_bytes.entry + 1))
+
 
 def group_starts(
     rows: LayerRows, survey: LayerSurvey, grouper: Grouper, budget: GroupBudget, pool: Executor
@@ -183,17 +192,22 @@ def _read_chunks(rows: LayerRows, survey: LayerSurvey, budget: GroupBudget) -> I
 
 
 def _chunk_bounds(rows: LayerRows, survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[int, int]]:
-    """Yield ranges of ``survey.starts``: of one chunk each."""
-    share = budget.host_bytes // CHUNKS_AT_ONCE
+    """Yield ranges of ``survey.starts``: of one chunk each; all in one where that fits."""
     per_start, per_entry = growth_bytes(1, 0, 0) + 32, growth_bytes(0, 0, 1) + 8
     columns = growth_bytes(0, survey.n_middles, 0)
-    if columns <= share // 2:
+    lengths = survey.useful[survey.starts].astype(np.int64)
+    whole = columns + per_start * lengths.size + per_entry * int(lengths.sum())
+    share = whole if whole <= budget.host_bytes else budget.host_bytes // CHUNKS_AT_ONCE
+    if budget.most_bytes is not None:
+        entries = max(
+            _TRIAL_ENTRIES, int(lengths.sum()) // _TRIAL_CHUNKS, budget.entries_of_groups(_TRIAL_GROUPS)
+        )
+        share = min(share, columns + (per_start + per_entry) * entries)
+    if columns <= share // 2 or share == whole:
         share -= columns
     else:
         per_entry += growth_bytes(0, 1, 0)
-    used = np.concatenate(
-        ([0], np.cumsum(per_start + per_entry * survey.useful[survey.starts].astype(np.int64)))
-    )
+    used = np.concatenate(([0], np.cumsum(per_start + per_entry * lengths)))
     low = 0
     while low < survey.starts.size:
         high = int(np.searchsorted(used, used[low] + share, side="right")) - 1

@@ -40,6 +40,7 @@ from papilio.partitioning.wedge_groups import Groups
 from papilio.partitioning.wedge_plan import CutPlan, CutterMemory, SurveyedLayer, plan_cut, share_memory
 from papilio.parts import EndBlock, PartSizes, StartBlock
 from papilio.storage.location import local_path
+from papilio.storage.memory import release_memory
 from papilio.storage.partition_manifest import PartInfo, PartitionManifest
 from papilio.storage.partitions import Partition, PartitionWriter
 from papilio.storage.store import GraphStore
@@ -136,6 +137,7 @@ def cut_wedges(
         ) as disk,
     ):
         seconds["rows"] = time.perf_counter() - began
+        release_memory()
         memory = share_memory(disk.n_u, disk.n_v, disk.nbytes, request)
         with ThreadPoolExecutor(request.threads) as pool:
             layers = _survey(disk, memory, pool)
@@ -143,7 +145,9 @@ def cut_wedges(
         seconds["plan"] = time.perf_counter() - began - sum(seconds.values())
         report(ROWS_SHARE + PLAN_SHARE)
         with PartitionWriter(output) as writer:
-            parts = _write_parts(writer, layers, plan, request, memory, report)
+            release_memory()
+            room = min(memory.room_bytes, request.host_bytes - peak.now_bytes)
+            parts = _write_parts(writer, layers, plan, request, memory, room, report)
             seconds["parts"] = time.perf_counter() - began - sum(seconds.values())
             writer.finish(_manifest(store, request, plan, parts, seconds, peak.grown_bytes))
     report(1.0)
@@ -202,9 +206,10 @@ def _write_parts(
     plan: CutPlan,
     request: CutRequest,
     memory: CutterMemory,
+    room_bytes: int,
     report: Progress,
 ) -> tuple[PartInfo, ...]:
-    """Build and write all blocks; return what is known of each part, in order."""
+    """Build and write all blocks, at a time those that go into the room; return what is known of each part."""
     entries = min(TABLE_ENTRIES, max(8, MANIFEST_ENTRIES // max(1, sum(cut.n_parts for cut in plan.layers))))
     cutter = _Cutter(writer, memory, request.per == "edge", entries)
     jobs = [
@@ -217,9 +222,10 @@ def _write_parts(
     def count(needed: int) -> None:
         nonlocal done
         done += needed
+        release_memory()
         report(ROWS_SHARE + PLAN_SHARE + (1 - ROWS_SHARE - PLAN_SHARE) * done / total)
 
-    written = iter(run_within(jobs, memory.room_bytes, request.threads, count))
+    written = iter(run_within(jobs, room_bytes, request.threads, count))
     parts: list[PartInfo] = []
     for layer, cut in zip(layers, plan.layers, strict=True):
         pairs = _pair_up(layer, cut, written) if isinstance(cut, Grid) else _take_groups(cut, written)

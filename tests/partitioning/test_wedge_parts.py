@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from papilio.errors import CapacityError
-from papilio.graph import BipartiteGraph
+from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES
 from papilio.partitioning.wedge_parts import cut_wedges
 from papilio.storage.partitions import Partition
+from papilio.storage.store import write_store
 from tests.oracle import count_butterflies
 from tests.partitioning.wedge_reference import BYTES, check_partition, limits, moved_bytes, store_of
 from tests.strategies import bipartite_graphs, complete_graph, edge_list, graph_of, skewed_graph
@@ -249,3 +253,75 @@ def test_threads_change_nothing(cut: Cut, strategy: Strategy) -> None:
     graph = skewed_graph(9, 90, 70, 1500)
     limit = limits(graph, (0.3,))[0]
     assert len({cut(graph, ask(limit, strategy, threads=threads)).hash for threads in (1, 2, 5)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("strategy", "host"), [("pair_blocks", 250_000), ("bcpar", 250_000), ("hash", 220_000)]
+)
+def test_little_host_memory_makes_smaller_steps(cut: Cut, strategy: Strategy, host: int) -> None:
+    graph = skewed_graph(10, 300, 250, 2500, exponent=1.3)
+    limit = limits(graph, (0.5,))[0]
+    request = ask(limit, strategy, host=host)
+    partition = cut(graph, request)
+    assert (
+        check_partition(partition, graph, request).butterflies() == count_butterflies(edge_list(graph)).total
+    )
+    with pytest.raises(CapacityError, match="host memory"):
+        cut(graph, ask(limit, strategy, host=host // 4))
+
+
+def test_groups_are_not_tried_where_that_takes_longer_than_it_saves(
+    cut: Cut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("papilio.partitioning.wedge_plan._GROWN_ENTRIES_PER_S", 1.0)
+    manifest = cut(
+        skewed_graph(3, 80, 60, 900), ask(limits(skewed_graph(3, 80, 60, 900), (0.25,))[0])
+    ).manifest
+    assert manifest.strategy == "pair_blocks"
+    assert manifest.reason.startswith("bcpar is not tried")
+
+
+def test_progress_never_falls_and_ends_at_one(tmp_path: Path) -> None:
+    graph = skewed_graph(3, 80, 60, 900)
+    told: list[float] = []
+    cut_wedges(
+        store_of(tmp_path / "graph", graph), tmp_path / "parts", ask(limits(graph, (0.3,))[0]), told.append
+    )
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    assert len(set(told)) > 8
+
+
+def test_a_cut_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    store = store_of(tmp_path / "graph", skewed_graph(3, 80, 60, 900))
+    with pytest.raises(CapacityError):
+        cut_wedges(store, tmp_path / "parts", ask(BYTES.fixed + 50))
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "mine").touch()
+    with pytest.raises(StoreError):
+        cut_wedges(store, tmp_path / "parts", ask(10**6))
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("parts/*")) == ["parts/mine"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["graph", "parts"]
+
+
+def test_graphs_of_one_layer_are_refused(tmp_path: Path) -> None:
+    graph = UnipartiteGraph.from_edges([0, 1], [1, 2], 3)
+    store = write_store(tmp_path / "graph", graph, provenance={"made": "for a test"})
+    with pytest.raises(UnsupportedError, match="bipartite"):
+        cut_wedges(store, tmp_path / "parts", ask(10**6))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"per": "wedge"}, InputError, "per is 'wedge'"),
+        ({"strategy": "best"}, InputError, "strategy is 'best'"),
+        ({"closure": "all"}, InputError, "closure is 'all'"),
+        ({"threads": 0}, InputError, "threads is 0"),
+        ({"limit_bytes": 1000}, CapacityError, "1000 bytes; an empty one takes 1000"),
+        ({"host_bytes": 0}, CapacityError, "0 bytes of host memory"),
+    ],
+)
+def test_requests_that_make_no_sense(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        replace(ask(10_000), **change)
