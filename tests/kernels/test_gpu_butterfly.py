@@ -156,14 +156,14 @@ def test_interval_outside_the_items_is_refused(device: Device, graphs: dict[str,
 
 def test_a_start_beyond_64_bits_is_refused(device: Device) -> None:
     """The bound is checked on the costs themselves: no graph of that size fits a test."""
-    from papilio.kernels.gpu.butterfly import _check_start_bound
+    from papilio.kernels.gpu.wedge_schedule import check_start_bound
 
     xp = device.xp
     wedges = xp.asarray(np.array([1 << 40, 1 << 20], dtype=np.uint64))
     degree = xp.asarray(np.array([1 << 20, 1 << 30], dtype=np.int32))
-    _check_start_bound(xp, wedges, degree)
+    check_start_bound(xp, wedges, degree)
     with pytest.raises(CapacityError, match="64 bits"):
-        _check_start_bound(xp, wedges, xp.asarray(np.array([1 << 25, 2], dtype=np.int32)))
+        check_start_bound(xp, wedges, xp.asarray(np.array([1 << 25, 2], dtype=np.int32)))
 
 
 def test_more_rows_than_32_bit_counters_allow_are_refused(device: Device) -> None:
@@ -175,13 +175,13 @@ def test_more_rows_than_32_bit_counters_allow_are_refused(device: Device) -> Non
 
 def test_costs_beyond_32_bits_are_ordered_exactly(device: Device) -> None:
     """Item order with wedge counts that do not fit the fast sort key."""
-    from papilio.kernels.gpu.butterfly import _order_items
+    from papilio.kernels.gpu.wedge_schedule import order_items
 
     graph = skewed_graph(3, 30, 20, 120)
     built = ButterflyGpu(device).prepare(graph, Butterfly(), "total").graph
     assert built is not None
-    rows, wedges = (device.to_host(array) for array in _order_items(device.xp, built))
+    rows, wedges = (device.to_host(array) for array in order_items(device.xp, built))
     large = replace(built, wedges=built.wedges * np.uint64(1 << 33))
-    large_rows, large_wedges = (device.to_host(array) for array in _order_items(device.xp, large))
+    large_rows, large_wedges = (device.to_host(array) for array in order_items(device.xp, large))
     assert large_rows.tolist() == rows.tolist()
     assert (large_wedges >> np.uint64(33)).tolist() == wedges.tolist()

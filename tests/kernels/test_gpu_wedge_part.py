@@ -11,7 +11,7 @@ import pytest
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.kernels.cpu.butterfly import ButterflyCpu
 from papilio.kernels.engine import Partial
-from papilio.kernels.gpu import butterfly
+from papilio.kernels.gpu import butterfly, wedge_schedule
 from papilio.kernels.gpu.butterfly import ButterflyGpu
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.part_bytes import predict_wedge_part, staged_wedge_part
@@ -100,7 +100,7 @@ def test_a_part_that_could_pass_64_bits_is_refused(device: Device, monkeypatch: 
     for engine in (ButterflyCpu(1), ButterflyGpu(device)):
         with pytest.raises(CapacityError, match="cut smaller parts"):
             engine.prepare(part, Butterfly(), "vertex")
-    monkeypatch.setattr(butterfly, "MAX_START_COUNT", 1000)
+    monkeypatch.setattr(wedge_schedule, "MAX_START_COUNT", 1000)
     with pytest.raises(CapacityError, match="64 bits"):
         ButterflyGpu(device).prepare(part, Butterfly(), "total")
 

@@ -1,9 +1,4 @@
-"""Butterflies on the GPU: the policy that gives each work item of ``butterfly.cu`` its schedule, and the launches.
-
-The total of a start is the sum over its ends u of C(c(u, w), 2), so ends can be counted by different schedules
-as long as each end has one: ends among the hub columns go through the bit matrix (when the start has enough of
-them, and only a total is asked for), all others through a counter table.
-"""
+"""Butterflies on the GPU, in whole graphs and in parts: what is prepared, and the launches of ``butterfly.cu``."""
 
 from __future__ import annotations
 
@@ -14,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError, UnsupportedError
+from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.bounds import MAX_START_COUNT, check_part_vertices, check_vertices
+from papilio.kernels.bounds import check_part_vertices, check_vertices
 from papilio.kernels.engine import (
     Cut,
     EngineName,
@@ -29,29 +24,25 @@ from papilio.kernels.engine import (
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.gpu.wedge_graph import WedgeGraph, build_wedge_graph, fill_hub_rows, gather_edges
 from papilio.kernels.gpu.wedge_part import WedgePartGraph, build_wedge_part, stage_wedges
-from papilio.kernels.tuning import DENSE_BITS, TableClass, WedgeTuning, wedge_tuning
+from papilio.kernels.gpu.wedge_schedule import (
+    LOW_MASK,
+    SCHEDULE_SHIFT,
+    Launch,
+    check_start_bound,
+    make_launches,
+    mark_hub_starts,
+    order_falling,
+    order_items,
+    schedule_items,
+)
+from papilio.kernels.tuning import WedgeTuning, wedge_tuning
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
 from papilio.parts import Part, RootPart, WedgePart
 
 __all__ = ["ButterflyGpu", "PreparedButterflyGpu"]
 
-_SHIFT = np.uint64(32)
-_LOW_MASK = np.uint64(0xFFFFFFFF)
-_BIT_MATRIX_DEGREE = 1 << 20
-"""Degrees from which the planes of the bit matrix would not do."""
-
 _PART_ITEMS = 1 << 18
 """Items of a part that are given their schedules at once: what that takes for a while, about 40 MiB, is bounded."""
-
-
-@dataclass(frozen=True)
-class _Launch:
-    """One schedule: the kernel, its launch and the position of its argument after the items."""
-
-    kernel: str
-    threads: int
-    shared_bytes: int
-    argument: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +65,7 @@ class PreparedButterflyGpu:
         1 for starts whose hub ends go through the bit matrix.
     hub_rows : device array of uint32 or None
         The bit matrix; None when no start uses it.
-    launches : tuple of _Launch
+    launches : tuple of Launch
         The schedules in use.
     scheduled : device array of uint64
         (schedule << 32 | item), ascending: the items of each schedule.
@@ -87,7 +78,7 @@ class PreparedButterflyGpu:
     costs: Any
     uses_hubs: Any
     hub_rows: Any
-    launches: tuple[_Launch, ...]
+    launches: tuple[Launch, ...]
     scheduled: Any
 
     @property
@@ -158,7 +149,7 @@ class ButterflyGpu:
         built = build_wedge_graph(self.device, graph, self.tuning)
         if per == "vertex":
             check_vertices(graph, int(built.degree.max()))
-        items, costs = _order_items(self.device.xp, built)
+        items, costs = order_items(self.device.xp, built)
         return self._schedule_items(graph, per, built, items, costs, int(items.size))
 
     def _prepare_part(self, part: WedgePart, per: Granularity) -> PreparedButterflyGpu:
@@ -169,7 +160,7 @@ class ButterflyGpu:
             check_part_vertices(sizes.root_entries, sizes.entries, widest, built.widest_middle)
         starts = xp.arange(sizes.roots, dtype=np.uint64)
         work = self.device.to_device(part.starts.work).astype(np.uint64)
-        items = _order_falling(xp, work, starts).astype(np.int32)
+        items = order_falling(xp, work, starts).astype(np.int32)
         del starts, work
         return self._schedule_items(None, per, built, items, built.wedges[items], _PART_ITEMS)
 
@@ -189,17 +180,19 @@ class ButterflyGpu:
         if not n_items or not int(costs.max()):
             none = xp.zeros(0, dtype=np.uint64)
             return PreparedButterflyGpu(source, per, graph, items, costs, uses_hubs, None, (), none)
-        _check_start_bound(xp, costs, graph.degree[items])
+        check_start_bound(xp, costs, graph.degree[items])
         slices = [slice(at, min(at + at_once, n_items)) for at in range(0, n_items, at_once)]
         if self._has_room_for_hubs(graph, per):
             for each in slices:
-                self._choose_hub_starts(graph, items[each], uses_hubs)
+                mark_hub_starts(self.tuning, graph, items[each], uses_hubs)
         hub_rows = fill_hub_rows(self.device, graph.hub_lists, self.tuning) if bool(uses_hubs.any()) else None
-        found = [self._schedule(graph, items[each], uses_hubs, each.start) for each in slices]
+        found = [
+            schedule_items(xp, self.tuning, graph, items[each], uses_hubs, each.start) for each in slices
+        ]
         scheduled = found[0] if len(found) == 1 else xp.concatenate(found)
         del found
         scheduled.sort()
-        launches = self._launches()
+        launches = make_launches(self.tuning)
         return PreparedButterflyGpu(
             source, per, graph, items, costs, uses_hubs, hub_rows, launches, scheduled
         )
@@ -246,63 +239,6 @@ class ButterflyGpu:
         matrix_bytes = int(graph.hub_count.size) * 128 * self.tuning.hub_words
         return per == "total" and matrix_bytes <= self.tuning.hub_memory_fraction * self.device.free_bytes()
 
-    def _choose_hub_starts(self, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any) -> None:
-        """Mark the starts whose hub wedges repay reading a row of the bit matrix for each of their entries."""
-        degree = graph.degree[items].astype(np.int64)
-        repaid = graph.hub_wedges[items].astype(np.int64) >= self.tuning.hub_min_wedges * degree
-        uses_hubs[items] = repaid & (degree < _BIT_MATRIX_DEGREE) & (graph.wedges[items] > 0)
-
-    def _schedule(self, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any, first: int) -> Any:
-        """Give each item its schedule for the hub columns, if any, and for the other ends, if any.
-
-        Returns the entries of ``PreparedButterflyGpu.scheduled``, in no order, of items numbered from ``first`` on.
-        """
-        xp, tuning = self.device.xp, self.tuning
-        degree = graph.degree[items].astype(np.int64)
-        rank = graph.ranks_of(items).astype(np.int64)
-        by_hubs = uses_hubs[items] != 0
-        far = graph.wedges[items].astype(np.int64) - xp.where(
-            by_hubs, graph.hub_wedges[items].astype(np.int64), 0
-        )
-        ends = rank - xp.where(by_hubs, 1024 * tuning.hub_words, 0)
-
-        table_bytes = xp.zeros(items.size, dtype=np.int64)
-        for below, bits in reversed(DENSE_BITS):
-            table_bytes = xp.where(degree < below, (ends * bits + 7) // 8, table_bytes)
-        fits = [
-            (far <= tuning.match_max_wedges) & (degree <= 32),
-            *(
-                (far <= table.max_wedges) & ((table.kernel == "hash") | (table_bytes <= table.table_bytes))
-                for table in tuning.tables
-            ),
-        ]
-        fits[-1] = xp.ones(items.size, dtype=bool)
-        table_class = xp.argmax(xp.stack(fits), axis=0).astype(np.uint64)
-
-        hub_class = len(fits) + (degree < tuning.large_degree).astype(np.uint64)
-        hub_class += (degree < tuning.block_degree).astype(np.uint64)
-
-        index = xp.arange(first, first + items.size, dtype=np.uint64)
-        return xp.concatenate(
-            (
-                ((table_class << _SHIFT) | index)[far > 0],
-                ((hub_class.astype(np.uint64) << _SHIFT) | index)[by_hubs],
-            )
-        )
-
-    def _launches(self) -> tuple[_Launch, ...]:
-        """Return the schedules: the tables, in the order in which they are tried, then those of the hub columns."""
-        tuning = self.tuning
-        row_bytes = 128 * tuning.hub_words
-        large, block = tuning.large_threads, tuning.block_threads
-        return (
-            _Launch("butterfly_match", 256, 0, tuning.warp_items),
-            *(_table_launch(table) for table in tuning.tables),
-            _Launch("butterfly_hubs_large", large, large // 64 * 20 * row_bytes, None),
-            _Launch("butterfly_hubs_block", block, block // 64 * 16 * row_bytes, None),
-            _Launch("butterfly_hubs_warp", 256, 0, tuning.warp_items),
-        )
-
     def _run_slices(
         self, prepared: PreparedButterflyGpu, bounds: Sequence[int], cut: Cut, total: Any, result: Any
     ) -> int:
@@ -310,7 +246,7 @@ class ButterflyGpu:
         launches = prepared.launches
         found = self._find_bounds(prepared, bounds)
         rows = [
-            prepared.items[(prepared.scheduled[ends[0] : ends[-1]] & _LOW_MASK).astype(np.int64)]
+            prepared.items[(prepared.scheduled[ends[0] : ends[-1]] & LOW_MASK).astype(np.int64)]
             for ends in found
         ]
         counters = self.device.xp.zeros((len(bounds), len(launches)), dtype=np.int32)
@@ -338,7 +274,7 @@ class ButterflyGpu:
 
     def _find_bounds(self, prepared: PreparedButterflyGpu, bounds: Sequence[int]) -> NDArray[np.int64]:
         """Return where the items of ``bounds`` stand in ``scheduled``: shape (schedules, bounds), host."""
-        schedules = np.arange(len(prepared.launches), dtype=np.uint64) << _SHIFT
+        schedules = np.arange(len(prepared.launches), dtype=np.uint64) << SCHEDULE_SHIFT
         keys = schedules[:, np.newaxis] + np.asarray(bounds, dtype=np.uint64)
         xp = self.device.xp
         found = self.device.to_host(
@@ -349,7 +285,7 @@ class ButterflyGpu:
     def _launch(
         self,
         prepared: PreparedButterflyGpu,
-        launch: _Launch,
+        launch: Launch,
         rows: Any,
         counter: Any,
         total: Any,
@@ -395,45 +331,3 @@ class ButterflyGpu:
                 "v": self.device.to_host(result[graph.n_u :][graph.rank_v]),
             }
         return {"edge": self.device.to_host(gather_edges(self.device, graph, source, self.tuning, result))}
-
-
-def _table_launch(table: TableClass) -> _Launch:
-    if table.kernel == "hash":
-        return _Launch(
-            "butterfly_hash", table.threads, table.table_bytes, (table.table_bytes // 8).bit_length() - 1
-        )
-    return _Launch("butterfly_dense", table.threads, table.table_bytes, table.table_bytes // 4)
-
-
-def _order_items(xp: Any, graph: WedgeGraph) -> tuple[Any, Any]:
-    """Return (start rows, wedges) of the work items: wedges falling, then priority."""
-    rows = xp.nonzero((graph.degree >= 2) & (graph.wedges > 0))[0]
-    wedges, priority = graph.wedges[rows], graph.priority[rows].astype(np.uint64)
-    row_at = xp.empty(graph.n_rows, dtype=np.int32)
-    row_at[graph.priority] = xp.arange(graph.n_rows, dtype=np.int32)
-    rows = row_at[_order_falling(xp, wedges, priority)]
-    return rows, graph.wedges[rows]
-
-
-def _order_falling(xp: Any, costs: Any, ties: Any) -> Any:
-    """Return ``ties``, distinct and below 2^32, in the order of falling costs and then their own; as int64."""
-    if costs.size and int(costs.max()) > 0xFFFFFFFF:
-        order = xp.lexsort(xp.stack((ties, np.uint64(2**64 - 1) - costs)))
-        return ties[order].astype(np.int64)
-    keys = ((_LOW_MASK - costs) << _SHIFT) | ties
-    keys.sort()
-    return (keys & _LOW_MASK).astype(np.int64)
-
-
-def _check_start_bound(xp: Any, wedges: Any, degree: Any) -> None:
-    """Refuse a graph on which the butterflies of one start could pass the 64 bits of one sum.
-
-    A start meets each end at most ``degree`` times, so it owns at most ``wedges * (degree - 1) / 2``.
-    """
-    if int(wedges.max()) * int(degree.max()) <= 2 * MAX_START_COUNT:
-        return
-    allowed = np.uint64(2 * MAX_START_COUNT) // degree.astype(np.uint64)
-    if bool((wedges > allowed).any()):
-        raise CapacityError(
-            f"one vertex could own more than {MAX_START_COUNT} butterflies; the gpu engine adds them in 64 bits"
-        )

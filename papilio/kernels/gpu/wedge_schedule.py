@@ -1,0 +1,155 @@
+"""Which work items of the wedge engine come first, and which kernel of ``butterfly.cu`` counts each.
+
+The total of a start is the sum over its ends u of C(c(u, w), 2), so ends can be counted by different schedules
+as long as each end has one: ends among the hub columns go through the bit matrix (when the start has enough of
+them, and only a total is asked for), all others through a counter table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from papilio.errors import CapacityError
+from papilio.kernels.bounds import MAX_START_COUNT
+from papilio.kernels.gpu.wedge_graph import WedgeGraph
+from papilio.kernels.gpu.wedge_part import WedgePartGraph
+from papilio.kernels.tuning import DENSE_BITS, TableClass, WedgeTuning
+
+__all__ = [
+    "LOW_MASK",
+    "SCHEDULE_SHIFT",
+    "Launch",
+    "check_start_bound",
+    "make_launches",
+    "mark_hub_starts",
+    "order_falling",
+    "order_items",
+    "schedule_items",
+]
+
+SCHEDULE_SHIFT = np.uint64(32)
+LOW_MASK = np.uint64(0xFFFFFFFF)
+_BIT_MATRIX_DEGREE = 1 << 20
+"""Degrees from which the planes of the bit matrix would not do."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One schedule: the kernel, its launch and the position of its argument after the items."""
+
+    kernel: str
+    threads: int
+    shared_bytes: int
+    argument: int | None
+
+
+def mark_hub_starts(
+    tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
+) -> None:
+    """Mark the starts whose hub wedges repay reading a row of the bit matrix for each of their entries."""
+    degree = graph.degree[items].astype(np.int64)
+    repaid = graph.hub_wedges[items].astype(np.int64) >= tuning.hub_min_wedges * degree
+    uses_hubs[items] = repaid & (degree < _BIT_MATRIX_DEGREE) & (graph.wedges[items] > 0)
+
+
+def schedule_items(
+    xp: Any,
+    tuning: WedgeTuning,
+    graph: WedgeGraph | WedgePartGraph,
+    items: Any,
+    uses_hubs: Any,
+    first: int,
+) -> Any:
+    """Give each item its schedule for the hub columns, if any, and for the other ends, if any.
+
+    Returns the entries of ``PreparedButterflyGpu.scheduled``, in no order, of items numbered from ``first`` on.
+    """
+    degree = graph.degree[items].astype(np.int64)
+    rank = graph.ranks_of(items).astype(np.int64)
+    by_hubs = uses_hubs[items] != 0
+    far = graph.wedges[items].astype(np.int64) - xp.where(
+        by_hubs, graph.hub_wedges[items].astype(np.int64), 0
+    )
+    ends = rank - xp.where(by_hubs, 1024 * tuning.hub_words, 0)
+
+    table_bytes = xp.zeros(items.size, dtype=np.int64)
+    for below, bits in reversed(DENSE_BITS):
+        table_bytes = xp.where(degree < below, (ends * bits + 7) // 8, table_bytes)
+    fits = [
+        (far <= tuning.match_max_wedges) & (degree <= 32),
+        *(
+            (far <= table.max_wedges) & ((table.kernel == "hash") | (table_bytes <= table.table_bytes))
+            for table in tuning.tables
+        ),
+    ]
+    fits[-1] = xp.ones(items.size, dtype=bool)
+    table_class = xp.argmax(xp.stack(fits), axis=0).astype(np.uint64)
+
+    hub_class = len(fits) + (degree < tuning.large_degree).astype(np.uint64)
+    hub_class += (degree < tuning.block_degree).astype(np.uint64)
+
+    index = xp.arange(first, first + items.size, dtype=np.uint64)
+    return xp.concatenate(
+        (
+            ((table_class << SCHEDULE_SHIFT) | index)[far > 0],
+            ((hub_class.astype(np.uint64) << SCHEDULE_SHIFT) | index)[by_hubs],
+        )
+    )
+
+
+def make_launches(tuning: WedgeTuning) -> tuple[Launch, ...]:
+    """Return the schedules: the tables, in the order in which they are tried, then those of the hub columns."""
+    row_bytes = 128 * tuning.hub_words
+    large, block = tuning.large_threads, tuning.block_threads
+    return (
+        Launch("butterfly_match", 256, 0, tuning.warp_items),
+        *(_table_launch(table) for table in tuning.tables),
+        Launch("butterfly_hubs_large", large, large // 64 * 20 * row_bytes, None),
+        Launch("butterfly_hubs_block", block, block // 64 * 16 * row_bytes, None),
+        Launch("butterfly_hubs_warp", 256, 0, tuning.warp_items),
+    )
+
+
+def _table_launch(table: TableClass) -> Launch:
+    if table.kernel == "hash":
+        return Launch(
+            "butterfly_hash", table.threads, table.table_bytes, (table.table_bytes // 8).bit_length() - 1
+        )
+    return Launch("butterfly_dense", table.threads, table.table_bytes, table.table_bytes // 4)
+
+
+def order_items(xp: Any, graph: WedgeGraph) -> tuple[Any, Any]:
+    """Return (start rows, wedges) of the work items: wedges falling, then priority."""
+    rows = xp.nonzero((graph.degree >= 2) & (graph.wedges > 0))[0]
+    wedges, priority = graph.wedges[rows], graph.priority[rows].astype(np.uint64)
+    row_at = xp.empty(graph.n_rows, dtype=np.int32)
+    row_at[graph.priority] = xp.arange(graph.n_rows, dtype=np.int32)
+    rows = row_at[order_falling(xp, wedges, priority)]
+    return rows, graph.wedges[rows]
+
+
+def order_falling(xp: Any, costs: Any, ties: Any) -> Any:
+    """Return ``ties``, distinct and below 2^32, in the order of falling costs and then their own; as int64."""
+    if costs.size and int(costs.max()) > 0xFFFFFFFF:
+        order = xp.lexsort(xp.stack((ties, np.uint64(2**64 - 1) - costs)))
+        return ties[order].astype(np.int64)
+    keys = ((LOW_MASK - costs) << SCHEDULE_SHIFT) | ties
+    keys.sort()
+    return (keys & LOW_MASK).astype(np.int64)
+
+
+def check_start_bound(xp: Any, wedges: Any, degree: Any) -> None:
+    """Refuse a graph on which the butterflies of one start could pass the 64 bits of one sum.
+
+    A start meets each end at most ``degree`` times, so it owns at most ``wedges * (degree - 1) / 2``.
+    """
+    if int(wedges.max()) * int(degree.max()) <= 2 * MAX_START_COUNT:
+        return
+    allowed = np.uint64(2 * MAX_START_COUNT) // xp.maximum(degree, 1).astype(np.uint64)
+    if bool((wedges > allowed).any()):
+        raise CapacityError(
+            f"one vertex could own more than {MAX_START_COUNT} butterflies; the gpu engine adds them in 64 bits"
+        )
