@@ -6,12 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Counters", "EdgeIds", "Ids", "Ints", "Place", "Sums", "add_atomically", "compiled"]
+__all__ = ["Bools", "Counters", "EdgeIds", "Ids", "Ints", "Place", "Sums", "compiled"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -37,24 +35,3 @@ def compiled(function: Function) -> Function:
         return cast(Function, njit(nogil=True, cache=True)(function))
     except RuntimeError:
         return cast(Function, njit(nogil=True)(function))
-
-
-def _type_atomic_add(_context: Any, array: Any, _at: Any, _amount: Any) -> tuple[Any, Callable[..., Any]]:
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = cgutils.get_item_pointer(
-            context,
-            builder,
-            signature.args[0],
-            context.make_array(signature.args[0])(context, builder, arguments[0]),
-            [arguments[1]],
-            wraparound=False,
-        )
-        builder.atomic_rmw("add", place, arguments[2], "monotonic")
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, types.uint64), emit
-
-
-add_atomically: Callable[[Sums, Place, np.uint64], None] = intrinsic(_type_atomic_add)
-"""``add_atomically(array, at, amount)`` in compiled code: ``array[at] += amount``, whole beside those of other
-threads."""

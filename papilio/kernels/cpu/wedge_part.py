@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.cpu.atomics import fetch_add
 from papilio.kernels.cpu.butterfly_kernels import NARROW_LIMIT, Tables, add_to_sums, clear_start, scan_start
 from papilio.kernels.cpu.chunks import ChunkRunner
-from papilio.kernels.cpu.jit import Counters, Ids, Ints, Place, Sums, add_atomically, compiled
+from papilio.kernels.cpu.jit import Counters, Ids, Ints, Place, Sums, compiled
 from papilio.kernels.cpu.wedges import WedgeRows, order_falling
 from papilio.parts import WedgePart
 
@@ -303,7 +304,7 @@ def _part_edges_of_start(
             for to in range(begin, begin + np.int64(rows.prefix[at])):
                 others = np.uint64(counters[rows.ends[to]]) - np.uint64(1)
                 if others:
-                    add_atomically(of_ends, to, others)
+                    fetch_add(of_ends, to, others)
                     given += others
             of_starts[at] += given
     clear_start(rows, row, counters, top, wedges)
