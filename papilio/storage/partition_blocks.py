@@ -47,8 +47,11 @@ BlockKind = Literal["starts", "ends", "roots"]
 Columns = Mapping[str, NDArray[Any]]
 """Columns of one file by name, of one length, int32 or int64."""
 
-_ROW_GROUP = 1 << 21
-"""Rows of a row group: 8 or 16 MB, what one thread reads at a time."""
+_ROW_GROUP = 1 << 18
+"""Rows of a row group: 1 or 2 MB a column, what one thread reads at a time; larger ones only take more memory."""
+
+_FEW_GROUPS = 4
+"""Least row groups for each thread that reads."""
 
 _PAGE_BYTES = 8 << 20
 """Size of a page; larger ones need fewer headers to be read."""
@@ -156,7 +159,7 @@ class _BlockReader:
 
     def _open(self, name: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
         source = self._filesystem.open_input_file(f"{self._root}/{name}")
-        return pq.ParquetFile(source, metadata=metadata)
+        return pq.ParquetFile(source, metadata=metadata, pre_buffer=False)
 
     def read(self, name: str, types: Mapping[str, type[np.signedinteger[Any]]]) -> dict[str, NDArray[Any]]:
         """Return the columns of a file; a column ``stop`` of n rows comes with a zero before it, as an ``indptr``.
@@ -191,7 +194,7 @@ class _BlockReader:
     def _read_groups(self, name: str, metadata: pq.FileMetaData, outputs: list[NDArray[Any]]) -> int:
         n_groups = metadata.num_row_groups
         starts = np.cumsum([0, *(metadata.row_group(index).num_rows for index in range(n_groups))])
-        n_threads = max(1, min(_READ_THREADS, pa.cpu_count(), n_groups))
+        n_threads = max(1, min(_READ_THREADS, pa.cpu_count(), n_groups // _FEW_GROUPS))
 
         def read_some(thread: int) -> int:
             checksum = 0

@@ -48,7 +48,7 @@ def assert_same(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("edges", [False, True])
 @pytest.mark.parametrize("n_rows", [0, 1, 17, 3000])
 def test_blocks_come_back(tmp_path: Path, edges: bool, n_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_blocks, "_ROW_GROUP", 1024)
+    monkeypatch.setattr(partition_blocks, "_ROW_GROUP", 128)
     starts, ends = start_block(n_rows, edges=edges), end_block(n_rows, edges=edges)
     with PartitionWriter(tmp_path / "p") as writer:
         writer.write_start_block("s", starts)
