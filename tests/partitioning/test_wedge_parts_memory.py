@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from papilio.errors import CapacityError
+from papilio.kernels.part_bytes import raw_wedge_part
+from papilio.motifs import Granularity
+from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.memory_share import run_within
 from papilio.partitioning.peak_memory import PeakMemory
+from papilio.partitioning.wedge_parts import cut_wedges
+from tests.partitioning.wedge_reference import store_of
+from tests.strategies import skewed_graph
 
 
 def test_a_peak_is_seen_after_it_is_over() -> None:
@@ -51,3 +58,20 @@ def test_no_job_is_begun_after_one_that_raised() -> None:
     with pytest.raises(CapacityError, match="three"):
         run_within(((1, lambda value=value: job(value)) for value in range(100)), 1, 2)
     assert begun == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("strategy", "per"), [("pair_blocks", "edge"), ("hash", "total")])
+def test_a_cut_stays_within_its_host_memory(tmp_path: Path, strategy: Strategy, per: Granularity) -> None:
+    """The entries of both directions, with edge ids, take more than the cutter may."""
+    host = 88 << 20
+    small, large = skewed_graph(1, 50, 50, 500), skewed_graph(2, 60_000, 40_000, 4_000_000, exponent=1.5)
+    assert per == "total" or 2 * 12 * large.n_edges > host
+    part = raw_wedge_part(per)
+    for name, graph, share in (
+        ("small", small, 0.5),
+        ("large", large, 0.3 if strategy == "pair_blocks" else 0.7),
+    ):
+        request = CutRequest(per, part, 4096 + int(share * part.entry * graph.n_edges), host, 2, strategy)
+        cut = cut_wedges(store_of(tmp_path / name, graph), tmp_path / f"{name}-parts", request)
+    assert len(cut.manifest.parts) > 4
+    assert 0 < cut.manifest.peak_bytes <= host
