@@ -29,16 +29,21 @@ from papilio.errors import (
 from papilio.graph import BipartiteGraph
 from papilio.inputs import result_of
 from papilio.kernels.engine import load_engine
+from papilio.kernels.gpu.butterfly import ButterflyGpu
+from papilio.kernels.gpu.discovery import GpuInfo
 from papilio.motifs import Biclique, Butterfly, Granularity, Motif
 from papilio.partitioning import lease_policy
 from papilio.storage.store import GraphStore, write_store
+from papilio.tasks import ready
 from papilio.tasks.budget import Budget
+from papilio.tasks.forecast import CONTEXT_BYTES
 from papilio.tasks.job import JobSpec
 from papilio.tasks.jobcheck import check_job
 from papilio.tasks.jobdir import JobDirectory
 from papilio.tasks.jobsession import JobSession
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.root_counter import RootCounter
+from tests.devices import emulator
 from tests.stored_parts import job_on, store_grid, store_roots
 from tests.strategies import planted_graph
 
@@ -292,3 +297,32 @@ def test_leases_that_are_lost_leave_a_gap_that_is_found(
     with InlineExecutor(threads=1) as executor, pytest.raises(TilingError, match="of partition 0 were never"):
         count_job(executor, job, "cpu", None, keep)
     assert len(plans[0].partitions) > 1
+
+
+@pytest.mark.parametrize("per", ["total", "vertex", "edge"])
+def test_parts_are_staged_for_the_gpu_engine(
+    graph: BipartiteGraph, store: GraphStore, monkeypatch: pytest.MonkeyPatch, per: Granularity
+) -> None:
+    engine = ButterflyGpu(emulator(7))
+    limits: list[int | None] = []
+
+    def load(motif: Motif, name: str, threads: int, *, memory_bytes: int | None) -> Any:
+        limits.append(memory_bytes)
+        return engine
+
+    gpu = GpuInfo("emulated", 8 << 30)
+    monkeypatch.setattr(ready, "load_engine", load)
+    monkeypatch.setattr(ready, "list_gpus", lambda: (gpu,))
+    monkeypatch.setattr(ready._keeper, "device_limit", None)
+    ready._engine_of.cache_clear()
+    job = part_job(store, Butterfly(), per, device_bytes=1 << 30)
+    with InlineExecutor(threads=1) as executor:
+        executor._worker = replace(
+            executor.workers[0], gpu=gpu.name, gpu_memory_bytes=gpu.memory_bytes, gpu_missing=None
+        )
+        outcome = count_job(executor, job, "gpu", None, ignore_events)
+    ready._engine_of.cache_clear()
+    expect(graph, Butterfly(), per, outcome)
+    assert limits == [(1 << 30) - CONTEXT_BYTES]
+    assert 0 < outcome.moved.staged_bytes <= outcome.moved.read_bytes + (1 << 16)
+    assert "of device memory of a budget of 1.00 GiB and" in str(outcome.plan.decisions)
