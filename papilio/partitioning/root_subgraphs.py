@@ -33,10 +33,14 @@ RUN_GAP = 1 << 16
 """Entries between two rows that are read along rather than skipped: 256 KiB take as long as another request."""
 
 RUN_ENTRIES = 1 << 22
-"""Entries that are read at once: 16 MiB."""
+"""Entries that are read at once, at most: 16 MiB."""
 
 STRANGERS = 16
 """Columns that lost their roots are removed where they have more than this part of the entries."""
+
+WRITER_BYTES = 16 << 20
+"""Host memory of a thread that cuts and writes parts, whatever their size: buffers of files, and what allocators keep.
+Measured: 12 to 15 MB."""
 
 ENTRY_BYTES = 24
 """Host memory per edge of a part while it is cut: its columns' lists, both directions, the core and the part."""
@@ -51,10 +55,13 @@ class AnchoredRows:
     disk : DiskRows
     swapped : bool
         V is anchored.
+    run_entries : int
+        Entries that a thread reads at once, where no row has more.
     """
 
     disk: DiskRows
     swapped: bool
+    run_entries: int = RUN_ENTRIES
 
     @property
     def layer(self) -> Layer:
@@ -134,18 +141,26 @@ def make_scratch(rows: AnchoredRows) -> Scratch:
 
 def materialise_bytes(rows: AnchoredRows, n_entries: int) -> int:
     """Return the host bytes of one thread that cuts a part whose lists have ``n_entries`` at most."""
-    longest = max(_longest(rows.left_indptr), _longest(rows.right_indptr), RUN_ENTRIES)
-    blocks = 2 * 4 * min(longest, rows.n_edges)
-    return 5 * rows.n_right + 9 * rows.n_left + blocks + ENTRY_BYTES * min(n_entries, rows.n_edges)
+    longest = max(_longest(rows.left_indptr), _longest(rows.right_indptr), rows.run_entries)
+    blocks = 4 * min(longest, rows.n_edges)
+    return (
+        WRITER_BYTES
+        + 5 * rows.n_right
+        + 9 * rows.n_left
+        + blocks
+        + ENTRY_BYTES * min(n_entries, rows.n_edges)
+    )
 
 
 def _longest(indptr: Ints) -> int:
     return int(np.diff(indptr).max(initial=0))
 
 
-def _read_rows(ids: Ids, indptr: Ints, read: Callable[[int, int], Ids]) -> Iterator[tuple[int, int, Ids]]:
+def _read_rows(
+    ids: Ids, indptr: Ints, read: Callable[[int, int], Ids], run_entries: int
+) -> Iterator[tuple[int, int, Ids]]:
     """Read ascending rows in runs: yield the places [begin, end) in ``ids`` of a run, and all of its entries."""
-    for begin, end in pairwise(cut_runs(ids, indptr, RUN_GAP, RUN_ENTRIES).tolist()):
+    for begin, end in pairwise(cut_runs(ids, indptr, RUN_GAP, run_entries).tolist()):
         yield begin, end, read(int(ids[begin]), int(ids[end - 1]) + 1)
 
 
@@ -154,7 +169,7 @@ def _gather_lists(rows: AnchoredRows, groups: Ids, group: int, columns: Ids) -> 
     room = int((rows.right_indptr[columns + 1] - rows.right_indptr[columns]).sum())
     indptr, kept = np.zeros(columns.size + 1, np.int64), np.empty(room, np.int32)
     to = 0
-    for begin, end, entries in _read_rows(columns, rows.right_indptr, rows.read_right):
+    for begin, end, entries in _read_rows(columns, rows.right_indptr, rows.read_right, rows.run_entries):
         run, of_run = columns[begin:end], indptr[begin + 1 : end + 1]
         to = keep_lists(run, rows.right_indptr, entries, groups, group, of_run, kept, to)
     return np.cumsum(indptr), kept[:to]
@@ -191,7 +206,7 @@ def cut_root_part(
     scratch : Scratch
         Of this thread.
     """
-    for begin, end, entries in _read_rows(roots, rows.left_indptr, rows.read_left):
+    for begin, end, entries in _read_rows(roots, rows.left_indptr, rows.read_left, rows.run_entries):
         mark_ids(roots[begin:end], rows.left_indptr, entries, scratch.marked)
     columns = np.flatnonzero(scratch.marked).astype(np.int32)
     scratch.marked[columns] = False

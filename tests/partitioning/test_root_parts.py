@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -16,14 +15,15 @@ from hypothesis import strategies as st
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Biclique
-from papilio.partitioning import root_subgraphs
+from papilio.partitioning import root_parts, root_subgraphs
 from papilio.partitioning.cut_request import Closure, CutRequest, Strategy
 from papilio.partitioning.root_parts import cut_roots
 from papilio.partitioning.root_subgraphs import root_sizes
-from papilio.parts import PartBytes, PartSizes, RootPart
+from papilio.parts import PartSizes, RootPart
 from papilio.storage.partitions import Partition, open_partition
 from papilio.storage.store import write_store
 from tests.oracle_biclique import count_all, count_bicliques
+from tests.partitioning.root_cuts import HOST_BYTES, PART_BYTES, cut, least_bytes, parts_of
 from tests.strategies import (
     bipartite_graphs,
     complete_graph,
@@ -33,52 +33,9 @@ from tests.strategies import (
     skewed_graph,
 )
 
-PART_BYTES = PartBytes(100, 12.5, 9, 8, 4.25)
-HOST_BYTES = 1 << 30
 SIZES = [(1, 1), (1, 3), (3, 1), (2, 2), (3, 2), (3, 3)]
 
 Found = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-def cut(
-    graph: BipartiteGraph,
-    path: Path,
-    motif: Biclique,
-    anchor: str = "auto",
-    share: float = 0.3,
-    *,
-    strategy: Strategy = "bcpar",
-    closure: Closure = "columns",
-    threads: int = 2,
-    limit_bytes: int | None = None,
-) -> Partition:
-    """Cut with a budget of a share of the whole graph's bytes, or with the least that does, if that is more."""
-    store = write_store(path / "graph", graph, provenance={}, overwrite=True)
-    whole = PART_BYTES.of(PartSizes(graph.n_u, graph.n_edges, graph.n_v, graph.n_edges))
-    limit = limit_bytes or max(int(share * whole), PART_BYTES.fixed + 50)
-
-    def attempt(limit: int) -> Partition:
-        request = CutRequest("total", PART_BYTES, limit, HOST_BYTES, threads, strategy, closure)
-        return cut_roots(store, path / f"parts-{len(list(path.iterdir()))}", motif, anchor, request)
-
-    try:
-        return attempt(limit)
-    except CapacityError as error:
-        if limit_bytes:
-            raise
-        return attempt(least_bytes(error))
-
-
-def least_bytes(error: CapacityError) -> int:
-    """Return the budget that the message says would do."""
-    found = re.search(r"at least ([\d,]+) bytes", str(error))
-    return int(found[1].replace(",", "")) if found else 0
-
-
-def parts_of(partition: Partition) -> list[RootPart]:
-    parts = [partition.read_part(index) for index in range(len(partition.manifest.parts))]
-    assert all(isinstance(part, RootPart) for part in parts)
-    return [part for part in parts if isinstance(part, RootPart)]
 
 
 def without_roots(part: RootPart) -> list[tuple[int, int]]:
@@ -249,7 +206,7 @@ def test_the_cut_depends_on_neither_threads_nor_the_length_of_reads(
 ) -> None:
     graph = skewed_graph(4, 300, 200, 2500)
     one = cut(graph, tmp_path, Biclique(3, 3), "u", 0.2, threads=1)
-    monkeypatch.setattr(root_subgraphs, "RUN_ENTRIES", 64)
+    monkeypatch.setattr(root_parts, "RUN_ENTRIES", 64)
     monkeypatch.setattr(root_subgraphs, "RUN_GAP", 3)
     two = cut(graph, tmp_path, Biclique(3, 3), "u", 0.2, threads=2)
     assert len(one.manifest.parts) > 2

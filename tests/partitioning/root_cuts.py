@@ -1,0 +1,61 @@
+"""Cuts of small graphs into parts for bicliques, for tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from papilio.errors import CapacityError
+from papilio.graph import BipartiteGraph
+from papilio.motifs import Biclique
+from papilio.partitioning.cut_request import Closure, CutRequest, Strategy
+from papilio.partitioning.root_parts import cut_roots
+from papilio.parts import PartBytes, PartSizes, RootPart
+from papilio.storage.partitions import Partition
+from papilio.storage.store import write_store
+
+__all__ = ["HOST_BYTES", "PART_BYTES", "cut", "least_bytes", "parts_of"]
+
+PART_BYTES = PartBytes(100, 12.5, 9, 8, 4.25)
+HOST_BYTES = 1 << 30
+
+
+def cut(
+    graph: BipartiteGraph,
+    path: Path,
+    motif: Biclique,
+    anchor: str = "auto",
+    share: float = 0.3,
+    *,
+    strategy: Strategy = "bcpar",
+    closure: Closure = "columns",
+    threads: int = 2,
+    limit_bytes: int | None = None,
+) -> Partition:
+    """Cut with a budget of a share of the whole graph's bytes, or with the least that does, if that is more."""
+    store = write_store(path / "graph", graph, provenance={}, overwrite=True)
+    whole = PART_BYTES.of(PartSizes(graph.n_u, graph.n_edges, graph.n_v, graph.n_edges))
+    limit = limit_bytes or max(int(share * whole), PART_BYTES.fixed + 50)
+
+    def attempt(limit: int) -> Partition:
+        request = CutRequest("total", PART_BYTES, limit, HOST_BYTES, threads, strategy, closure)
+        return cut_roots(store, path / f"parts-{len(list(path.iterdir()))}", motif, anchor, request)
+
+    try:
+        return attempt(limit)
+    except CapacityError as error:
+        if limit_bytes:
+            raise
+        return attempt(least_bytes(error))
+
+
+def least_bytes(error: CapacityError) -> int:
+    """Return the budget that the message says would do."""
+    found = re.search(r"at least ([\d,]+) bytes", str(error))
+    return int(found[1].replace(",", "")) if found else 0
+
+
+def parts_of(partition: Partition) -> list[RootPart]:
+    parts = [partition.read_part(index) for index in range(len(partition.manifest.parts))]
+    assert all(isinstance(part, RootPart) for part in parts)
+    return [part for part in parts if isinstance(part, RootPart)]
