@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -192,10 +193,9 @@ def write_disk_rows(
             f"{longest * SORT_BYTES[with_edges]} bytes of host memory beside the vertex arrays and {free_bytes} are "
             f"left of {host_bytes}; allow more"
         )
-    u = rank_layer(degree_u)
-    del degree_u
-    v = rank_layer(degree_v)
-    del degree_v
+    with ThreadPoolExecutor(min(2, threads), thread_name_prefix="papilio-rank") as pool:
+        u, v = pool.map(rank_layer, (degree_u, degree_v))
+    del degree_u, degree_v
     plan = plan_sort(int(u.indptr[-1]), largest_batch(store), free_bytes, threads, with_edges)
     rows = DiskRows(Path(tempfile.mkdtemp(prefix=".papilio-rows-", dir=place.parent)), u, v, with_edges)
     try:
