@@ -63,6 +63,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
     job = replace(directory.job, source=directory.source)
     leases = directory.history().leases
     chosen = random.Random(seed).sample(leases, min(sample, len(leases)))
+    chosen.sort(key=lambda lease: (lease.partition, lease.start))
     with ExitStack() as stack:
         executor = stack.enter_context(InlineExecutor())
         plan, (worker,), _ = plan_job(executor, job, engine, ignore_events)

@@ -25,6 +25,7 @@ class PartAffinity:
         self._blocks = blocks
         self._last: dict[str, int] = {}
         self._expected: dict[str, int] = {}
+        self._holders: Counter[int] = Counter()
 
     def choose(self, worker: str, left: Mapping[int, int], least_help: int = 0) -> int | None:
         """Return the partition of the next lease of a worker, or None when nothing is left for it.
@@ -41,11 +42,15 @@ class PartAffinity:
         least_help : int
             A partition that others have is only given where this much is left of it.
         """
+        last = self._last.get(worker)
+        if last is not None and last in left:
+            return last
         chosen = self._pick(worker, left, least_help)
-        if chosen != self._last.get(worker):
-            self._expected.pop(worker, None)
+        self._expected.pop(worker, None)
         if chosen is not None:
+            self._release(worker)
             self._last[worker] = chosen
+            self._holders[chosen] += 1
         return chosen
 
     def expect(self, worker: str, left: Mapping[int, int]) -> int | None:
@@ -53,27 +58,32 @@ class PartAffinity:
 
         The worker is given that, unless others have nothing else.
         """
-        last = self._last.get(worker)
-        others = {each: work for each, work in left.items() if each != last}
-        expected = self._pick(worker, others)
-        if expected is None or expected in self._last.values():
+        expected = self._expected.get(worker)
+        if expected is None or expected not in left or self._holders[expected]:
+            last = self._last.get(worker)
             self._expected.pop(worker, None)
-            return None
-        self._expected[worker] = expected
+            expected = self._pick(worker, {each: work for each, work in left.items() if each != last})
+            if expected is not None and self._holders[expected]:
+                expected = None
+        if expected is not None:
+            self._expected[worker] = expected
         return expected
 
     def forget(self, worker: str) -> None:
         """Take note that a worker is gone, and with it what it held."""
-        self._last.pop(worker, None)
+        self._release(worker)
         self._expected.pop(worker, None)
 
+    def _release(self, worker: str) -> None:
+        last = self._last.pop(worker, None)
+        if last is not None:
+            self._holders[last] -= 1
+
     def _pick(self, worker: str, left: Mapping[int, int], least_help: int = 0) -> int | None:
+        """Return a partition other than the one that the worker was given last, of which nothing is left."""
         if not left:
             return None
-        last, expected = self._last.get(worker), self._expected.get(worker)
-        if last is not None and last in left:
-            return last
-        holders = Counter(self._last.values())
+        last, expected, holders = self._last.get(worker), self._expected.get(worker), self._holders
         if expected is not None and expected in left and not holders[expected]:
             return expected
         free = [each for each in left if not holders[each]]
