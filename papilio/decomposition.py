@@ -239,12 +239,12 @@ def _choose_engine(engine: EngineChoice) -> EngineName:
     EngineUnavailableError
         When the gpu engine is asked for and cannot run here.
     """
-    if engine != "gpu":
+    if engine == "cpu":
         return "cpu"
     missing = missing_for_gpu()
     if engine == "gpu" and missing is not None:
         raise EngineUnavailableError(f"the gpu engine cannot run here: {missing}; use --engine cpu")
-    return "gpu"
+    return "gpu" if missing is None else "cpu"
 
 
 def _room_bytes() -> int:

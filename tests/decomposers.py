@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu.decomposition import decompose_on_cpu
 from papilio.kernels.decomposers import Decomposed
+from papilio.kernels.gpu.decomposition import decompose_on_gpu
+from papilio.kernels.gpu.peeling import PeelTuning
 from papilio.kernels.hierarchy import Forest
 from papilio.kernels.peeling import Layer, PeelingKind, ignore_report
+from tests.conftest import EMULATOR_SEED
+from tests.devices import cuda_device, emulator
 from tests.oracle_peeling import components_of
 
-__all__ = ["DECOMPOSERS", "Decomposer", "check_forest", "make_decomposer"]
+__all__ = ["DECOMPOSERS", "SMALL_BLOCKS", "Decomposer", "check_forest", "make_decomposer"]
 
 
 @dataclass(frozen=True)
@@ -68,19 +72,33 @@ class Decomposer:
         return found
 
 
+SMALL_BLOCKS = PeelTuning(coarse_threads=64, fine_threads=64, links_per_range=40)
+"""Ranges of a few links, so that small graphs have several."""
+
+
 def make_decomposer(name: str) -> Decomposer:
     """Return a decomposer, or skip with the reason why it cannot run here."""
-    if name != "cpu":
-        pytest.skip(f"no decomposer {name}")
+    if name == "cpu":
+        return Decomposer(
+            name,
+            lambda graph, kind, layer: decompose_on_cpu(graph, kind, layer, 2, None, True, ignore_report),
+            60,
+            12,
+        )
+    device = cuda_device() if name == "gpu" else emulator(EMULATOR_SEED)
+    tuning = PeelTuning() if name == "gpu" else SMALL_BLOCKS
+    examples, side = (60, 12) if name == "gpu" else (12, 8)
     return Decomposer(
         name,
-        lambda graph, kind, layer: decompose_on_cpu(graph, kind, layer, 2, None, True, ignore_report),
-        60,
-        12,
+        lambda graph, kind, layer: decompose_on_gpu(
+            device, graph, kind, layer, True, ignore_report, tuning=tuning
+        ),
+        examples,
+        side,
     )
 
 
-DECOMPOSERS = ["cpu"]
+DECOMPOSERS = ["cpu", "emulator", pytest.param("gpu", marks=pytest.mark.gpu)]
 
 
 def check_forest(forest: Forest, numbers: list[int], motifs: list[tuple[Hashable, ...]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from papilio.errors import UnsupportedError
+from papilio.errors import EngineUnavailableError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName
 from papilio.kernels.hierarchy import Forest
@@ -58,8 +58,8 @@ def decompose_graph(
 
     Raises
     ------
-    UnsupportedError
-        For another engine than ``cpu``.
+    EngineUnavailableError
+        When the gpu engine is asked for and CuPy or a device is missing.
     CapacityError
         When the graph does not fit.
     """
@@ -67,4 +67,11 @@ def decompose_graph(
         from papilio.kernels.cpu.decomposition import decompose_on_cpu
 
         return decompose_on_cpu(graph, kind, layer, threads, memory_bytes, with_forest, report)
-    raise UnsupportedError(f"decompositions run on CPUs; there is no {engine} engine for them")
+    try:
+        from papilio.kernels.gpu.cuda_device import CudaDevice
+        from papilio.kernels.gpu.decomposition import decompose_on_gpu
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
+        ) from error
+    return decompose_on_gpu(CudaDevice(), graph, kind, layer, with_forest, report)

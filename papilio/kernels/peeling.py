@@ -21,13 +21,29 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Layer", "Peeled", "PeelingKind", "Report", "ignore_report"]
+__all__ = ["BIN_BITS", "N_BINS", "Layer", "Peeled", "PeelingKind", "Report", "bin_end", "ignore_report"]
 
 PeelingKind = Literal["wing", "tip"]
 Layer = Literal["u", "v"]
 
 Report = Callable[[str, int, int], None]
 """Called with a phase (``index``, ``coarse``, ``fine``, ``hierarchy``), the units done and the units in all."""
+
+
+BIN_BITS = 5
+"""Supports are told apart by their leading six bits: a bound is at most 3 % beside the one that was sought."""
+
+N_BINS = (64 - BIN_BITS) << BIN_BITS
+
+
+def bin_end(place: int) -> int:
+    """Return the first support after a bin.
+
+    Bins rise with supports, and each of the first 64 supports has its own; ``bin_of`` of the engines gives the bin of a
+    support.
+    """
+    shift = max(0, (place >> BIN_BITS) - 1)
+    return ((place - (shift << BIN_BITS)) + 1) << shift
 
 
 def ignore_report(phase: str, done: int, total: int) -> None:

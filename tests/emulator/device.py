@@ -100,9 +100,14 @@ class EmulatorKernel:
         self.max_threads = bound.value
 
     def __call__(
-        self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], shared_mem: int = 0
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: tuple[Any, ...],
+        shared_mem: int = 0,
+        together: bool = False,
     ) -> None:
-        """Run the kernel to its end.
+        """Run the kernel to its end; ``together`` asks for all blocks to be resident.
 
         Raises
         ------
@@ -110,6 +115,10 @@ class EmulatorKernel:
             When the launch is not valid or the kernel does what it must not.
         """
         grid, block = _shape("grid", grid, _GRID_LIMITS), _shape("block", block, _BLOCK_LIMITS)
+        if together and math.prod(grid) > RESIDENT_BLOCKS:
+            raise EmulatorError(
+                f"{self.name}: {math.prod(grid)} blocks together; at most {RESIDENT_BLOCKS} are resident"
+            )
         threads = math.prod(block)
         if threads > min(1024, self.max_threads):
             raise EmulatorError(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.cpu.atomics import fetch_add
 from papilio.kernels.cpu.jit import Ints, Place, compiled
+from papilio.kernels.peeling import BIN_BITS, N_BINS, bin_end
 
 __all__ = [
     "ALIVE",
@@ -36,9 +37,6 @@ ALIVE, GOING, GONE = 0, 1, 2
 NO_BOUND = np.iinfo(np.int64).max
 """Above every support."""
 
-_BIN_BITS = 5
-"""Supports are told apart by their leading six bits: a bound is at most 3 % beside the one that was sought."""
-
 _WINDOW_SHARE = 32
 _WINDOW_ITEMS = 512
 """A window holds a share of the items, and at least so many: it is passed over at every level, and all items are when
@@ -49,16 +47,12 @@ it is made."""
 def _bin_of(support: Place) -> Place:
     """Return the bin of a support; bins rise with supports, and each of the first 64 supports has its own."""
     shift = np.int64(0)
-    while (support >> shift) >= (2 << _BIN_BITS):
+    while (support >> shift) >= (2 << BIN_BITS):
         shift += 1
-    return (shift << _BIN_BITS) + (support >> shift)
+    return (shift << BIN_BITS) + (support >> shift)
 
 
-@compiled
-def _bin_end(place: Place) -> Place:
-    """Return the first support after a bin."""
-    shift = max(np.int64(0), (place >> _BIN_BITS) - 1)
-    return ((place - (shift << _BIN_BITS)) + 1) << shift
+_bin_end = compiled(bin_end)
 
 
 @compiled
@@ -67,7 +61,7 @@ def choose_bound(alive: Items, supports: Ints, weight_starts: Ints, share: Place
 
     The weight of item i is ``weight_starts[i + 1] - weight_starts[i]``, and one more.
     """
-    weights = np.zeros((64 - _BIN_BITS) << _BIN_BITS, np.int64)
+    weights = np.zeros(N_BINS, np.int64)
     for i in alive:
         weights[_bin_of(supports[i])] += weight_starts[i + 1] - weight_starts[i] + 1
     total = np.int64(0)

@@ -31,11 +31,21 @@ class _CudaModule:
             function = self._module.get_function(name)
 
             def launch(
-                grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], shared_mem: int = 0
+                grid: tuple[int, ...],
+                block: tuple[int, ...],
+                args: tuple[Any, ...],
+                shared_mem: int = 0,
+                together: bool = False,
             ) -> None:
                 if shared_mem > _SHARED_DEFAULT_BYTES and function.max_dynamic_shared_size_bytes < shared_mem:
                     function.max_dynamic_shared_size_bytes = shared_mem
-                function(grid, block, args, shared_mem=shared_mem)
+                if together:
+                    (blocks,), (threads,) = grid, block
+                    function.kernel.linear_launch(
+                        blocks * threads, args, shared_mem, threads, enable_cooperative_groups=True
+                    )
+                else:
+                    function(grid, block, args, shared_mem=shared_mem)
 
             self._kernels[name] = launch
         return self._kernels[name]

@@ -27,7 +27,11 @@ SOURCES = Path(__file__).resolve().parent.parent / "cuda"
 _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 
 Kernel = Callable[..., None]
-"""``kernel(grid, block, args, shared_mem=0)``, as CuPy's."""
+"""``kernel(grid, block, args, shared_mem=0, together=False)``, as CuPy's.
+
+With ``together`` all blocks run at the same time, so that they may wait for each other; grid and block are then linear,
+and a grid that the device cannot hold at once is refused.
+"""
 
 
 class Module(Protocol):

@@ -1,0 +1,173 @@
+// Peeling on a GPU: teams of threads that go through rounds together, and lists of work for the next round.
+//
+// A team is a block (one range of items each) or the whole grid (all items; the launch must keep all blocks resident).
+// Work of very different sizes is cut into entries of eight links or wedges, one for each lane of a group; an entry is
+// (piece << 32 | id). Lists have two buffers, for the round in hand and the one before or after; the counters of a list
+// are cleared in the phase after the last one that reads them, by the first thread of the team. Nothing that one phase
+// writes without an atomic is read or written by another thread in the same phase.
+//
+// Items whose support is below the bound go. They are written to the list of the next round by the one thread whose
+// subtraction takes them below it.
+#pragma once
+
+#include "warp.cuh"
+
+constexpr int kGroup = 8;
+constexpr unsigned long long kNoSupport = 0x7fffffffffffffffull;
+constexpr int kNever = 0x7fffffff;
+
+/// All threads of a block.
+struct BlockTeam {
+    __device__ __forceinline__ int index() const { return (int)threadIdx.x; }
+    __device__ __forceinline__ int size() const { return (int)blockDim.x; }
+    __device__ __forceinline__ void sync() { __syncthreads(); }
+};
+
+/// All threads of the grid; `arrivals` is a word in device memory that is 0 at launch.
+struct GridTeam {
+    unsigned long long* arrivals;
+    unsigned long long expected;
+
+    __device__ __forceinline__ int index() const { return (int)(blockIdx.x * blockDim.x + threadIdx.x); }
+    __device__ __forceinline__ int size() const { return (int)(gridDim.x * blockDim.x); }
+    __device__ __forceinline__ void sync() {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            expected += gridDim.x;
+            __threadfence();
+            atomicAdd(arrivals, 1ull);
+            while (peek(arrivals) < expected) {
+            }
+            __threadfence();
+        }
+        __syncthreads();
+    }
+};
+
+/// Counters of a team, in device memory; zero before its first launch, but for `least`, which is kNoSupport.
+struct Counters {
+    unsigned long long n_going[2];
+    unsigned long long n_touched[2];
+    unsigned long long least[2];
+    unsigned long long round;    // rounds begun so far, over all launches
+    unsigned long long updates;  // supports that were changed
+};
+
+__device__ __forceinline__ unsigned long long make_entry(int id, long long piece) {
+    return (unsigned long long)piece << 32 | (unsigned)id;
+}
+__device__ __forceinline__ int entry_id(unsigned long long entry) { return (int)(unsigned)entry; }
+__device__ __forceinline__ long long entry_piece(unsigned long long entry) { return (long long)(entry >> 32); }
+
+/// Write the entries of `id`, which has `size` links or wedges; one at least. Any lane alone.
+__device__ __forceinline__ void push_entries(unsigned long long* list, unsigned long long* n, int id, long long size) {
+    const long long pieces = size > kGroup ? (size + kGroup - 1) / kGroup : 1;
+    const unsigned long long at = atomicAdd(n, (unsigned long long)pieces);
+    for (long long piece = 0; piece < pieces; ++piece) list[at + piece] = make_entry(id, piece);
+}
+
+/// The items of a team and where they are listed. `numbers` and `ranges`: one of them, for what is found out.
+struct PeeledItems {
+    const int* items;
+    long long n_items;
+    const long long* link_offsets;
+    long long* supports;
+    unsigned char* gone;        // of items that went in an earlier round
+    unsigned long long* going;  // two lists of `room` entries
+    long long room;
+    Counters* counters;
+
+    __device__ __forceinline__ unsigned long long* list(int round) const { return going + (round & 1) * room; }
+
+    /// List an item for `round`.
+    __device__ __forceinline__ void push(int item, int round) const {
+        push_entries(list(round), &counters->n_going[round & 1], item, link_offsets[item + 1] - link_offsets[item]);
+    }
+
+    /// Lower a support; list the item for `round` if it falls below the bound.
+    __device__ __forceinline__ void lower(int item, long long lost, long long bound, int round) const {
+        const long long before = (long long)atomicAdd(reinterpret_cast<unsigned long long*>(&supports[item]),
+                                                      (unsigned long long)(-lost));
+        if (before >= bound && before - lost < bound) push(item, round);
+    }
+
+    /// The least support of the items left, in every thread; kNoSupport without any. `level` counts the calls.
+    template <class Team>
+    __device__ __forceinline__ long long least(Team& team, int level) const {
+        unsigned long long lowest = kNoSupport;
+        for (long long i = team.index(); i < n_items; i += team.size())
+            if (!gone[items[i]]) lowest = min(lowest, (unsigned long long)supports[items[i]]);
+        for (int step = kWarpSize / 2; step > 0; step >>= 1)
+            lowest = min(lowest, __shfl_xor_sync(kFullMask, lowest, step));
+        if (lane_id() == 0 && lowest != kNoSupport) atomicMin(&counters->least[level & 1], lowest);
+        team.sync();
+        return (long long)counters->least[level & 1];
+    }
+
+    /// List the items left below the bound for `round`; ends with a barrier.
+    template <class Team>
+    __device__ __forceinline__ void collect(Team& team, long long bound, int round, int level) const {
+        if (team.index() == 0) counters->least[(level + 1) & 1] = kNoSupport;
+        for (long long i = team.index(); i < n_items; i += team.size())
+            if (!gone[items[i]] && supports[items[i]] < bound) push(items[i], round);
+        team.sync();
+    }
+};
+
+/// Rounds until no item is below the bound; returns the round that comes next.
+///
+/// `motif.take(team, round, bound, found)` takes the items of the list away, and `motif.spread(team, round, bound)` lowers
+/// the supports of those that stay; `found` is what an item that goes is told.
+template <class Team, class Motif>
+__device__ __forceinline__ int run_rounds(Team& team, const PeeledItems& items, const Motif& motif, int round,
+                                          long long bound, unsigned long long found) {
+    while (items.counters->n_going[round & 1] != 0) {
+        motif.take(team, round, bound, found);
+        if (team.index() == 0) items.counters->n_going[(round + 1) & 1] = 0;
+        team.sync();
+        motif.spread(team, round, bound);
+        team.sync();
+        ++round;
+    }
+    return round;
+}
+
+/// Take all items below `bound` away, round by round: one range of the coarse phase.
+template <class Team, class Motif>
+__device__ __forceinline__ void peel_below(Team& team, const PeeledItems& items, const Motif& motif, long long bound,
+                                           unsigned long long found) {
+    const int first = (int)items.counters->round;
+    items.collect(team, bound, first, 0);
+    const int round = run_rounds(team, items, motif, first, bound, found);
+    if (team.index() == 0) items.counters->round = (unsigned long long)round;
+}
+
+/// Take all items away, those of the least support first; each is told the level at which it goes.
+template <class Team, class Motif>
+__device__ __forceinline__ void peel_exactly(Team& team, const PeeledItems& items, const Motif& motif) {
+    int round = 0;
+    for (int level = 0;; ++level) {
+        const long long least = items.least(team, level);
+        if (least == (long long)kNoSupport) break;
+        items.collect(team, least + 1, round, level);
+        round = run_rounds(team, items, motif, round, least + 1, (unsigned long long)least);
+    }
+    if (team.index() == 0) items.counters->round = (unsigned long long)round;
+}
+
+/// Items by the leading bits of their supports, weighed by their links: what the bound of a range is chosen from.
+/// As `bin_of` in peeling.py.
+constexpr int kBinBits = 5;
+
+__device__ __forceinline__ int bin_of(long long support) {
+    int shift = 0;
+    while (support >> shift >= 2 << kBinBits) ++shift;
+    return (shift << kBinBits) + (int)(support >> shift);
+}
+
+__device__ __forceinline__ void weigh_supports(const int n, const long long* supports, const unsigned char* gone,
+                                               const long long* link_offsets, unsigned long long* weights) {
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (long long)gridDim.x * blockDim.x)
+        if (!gone[i])
+            atomicAdd(&weights[bin_of(supports[i])], (unsigned long long)(link_offsets[i + 1] - link_offsets[i] + 1));
+}

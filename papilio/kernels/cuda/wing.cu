@@ -1,0 +1,234 @@
+// Wing numbers: peeling edges by the blooms that they are in.
+//
+// A bloom is a pair of ends of the wedge engine with at least two counted wedges (u, v, w); any two of its wedges are a
+// butterfly, and every butterfly is in one bloom (Wang et al., ICDE 2020). The wedges of a bloom lie side by side; in the
+// fine phase they are ordered by falling range (of the lower edge), and a *segment* is those of one bloom and range. In
+// the coarse phase there is one range, and a segment is a bloom. `left` is the number of wedges of the bloom in the range
+// or higher ones that have lost no edge. An edge of a wedge that is left is in left - 1 butterflies of the bloom. When
+// `lost` wedges go in a round, each edge of those that stay loses so many; the twin of an edge that goes loses left - 1.
+//
+// Of a wedge, -1 stands for an edge of a higher range: it stays, and nobody asks for its support here.
+//
+// A round has two phases with a barrier after each. `take`: a group of lanes per eight links of an edge that goes; wedges
+// are counted in `lost`, a wedge of two such edges by the one with the greater id; the thread that counts the first wedge
+// of a segment lists the segment. `spread`: a group of lanes per eight wedges of a listed segment. What is read in one
+// phase is written in the other: `stamp` (the round in which an edge went) in take, `gone` and supports in spread. `lost`
+// has two copies by the parity of the round, so that it can be subtracted from `left` in the take of the next round.
+#include "peeling.cuh"
+#include "wedges.cuh"
+
+__device__ __forceinline__ long long global_thread() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ __forceinline__ long long grid_threads() { return (long long)gridDim.x * blockDim.x; }
+
+/// Write the edge of each entry of both rows, by search; edges are given by original ids.
+extern "C" __global__ void __launch_bounds__(256)
+name_entries(const int* u, const int* v, const long long n, const int* rank_u, const int* rank_v,
+             const long long* indptr, const int* adjacency, const int n_u, int* edge_of) {
+    for (long long e = global_thread(); e < n; e += grid_threads()) {
+        const int a = rank_u[u[e]], b = rank_v[v[e]];
+        const long long row_a = indptr[a], row_b = indptr[n_u + b];
+        edge_of[row_a + lower_bound(adjacency + row_a, (int)(indptr[a + 1] - row_a), b)] = (int)e;
+        edge_of[row_b + lower_bound(adjacency + row_b, (int)(indptr[n_u + b + 1] - row_b), a)] = (int)e;
+    }
+}
+
+/// Write all counted wedges: the pair of their ends as a key (row of the start, rank of the other end), and both edges.
+/// A group of lanes per entry, whose wedges begin at `first_wedge`.
+extern "C" __global__ void __launch_bounds__(256)
+list_wedges(const long long* indptr, const int* adjacency, const int* prefix, const int* row_of,
+            const long long* first_wedge, const int* edge_of, const long long n_entries, const int n_u,
+            unsigned long long* keys, int* one, int* other) {
+    const int lane = threadIdx.x % kGroup;
+    for (long long entry = global_thread() / kGroup; entry < n_entries; entry += grid_threads() / kGroup) {
+        const int row = row_of[entry];
+        const long long source = indptr[adjacency[entry] + (row < n_u ? n_u : 0)];
+        for (int i = lane; i < prefix[entry]; i += kGroup) {
+            const long long wedge = first_wedge[entry] + i;
+            keys[wedge] = (unsigned long long)row << 32 | (unsigned)adjacency[source + i];
+            one[wedge] = edge_of[entry];
+            other[wedge] = edge_of[source + i];
+        }
+    }
+}
+
+/// Count the links of each edge of the wedges, and sum up its support: `before` are the wedges of each segment and of
+/// its bloom in higher ranges.
+extern "C" __global__ void __launch_bounds__(256)
+count_links(const int* one, const int* other, const int* segment_of, const int* before, const long long n_wedges,
+            unsigned long long* degree, unsigned long long* supports) {
+    for (long long wedge = global_thread(); wedge < n_wedges; wedge += grid_threads()) {
+        const unsigned long long others = (unsigned long long)(before[segment_of[wedge]] - 1);
+        const int a = one[wedge], b = other[wedge];
+        if (a >= 0) {
+            atomicAdd(&degree[a], 1ull);
+            atomicAdd(&supports[a], others);
+        }
+        if (b >= 0) {
+            atomicAdd(&degree[b], 1ull);
+            atomicAdd(&supports[b], others);
+        }
+    }
+}
+
+/// Write the links of each edge from `cursor` on, in any order.
+extern "C" __global__ void __launch_bounds__(256)
+fill_links(const int* one, const int* other, const int* segment_of, const long long n_wedges,
+           unsigned long long* cursor, int* link_segment, int* link_twin) {
+    for (long long wedge = global_thread(); wedge < n_wedges; wedge += grid_threads()) {
+        const int a = one[wedge], b = other[wedge];
+        if (a >= 0) {
+            const unsigned long long at = atomicAdd(&cursor[a], 1ull);
+            link_segment[at] = segment_of[wedge];
+            link_twin[at] = b;
+        }
+        if (b >= 0) {
+            const unsigned long long at = atomicAdd(&cursor[b], 1ull);
+            link_segment[at] = segment_of[wedge];
+            link_twin[at] = a;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+weigh_edges(const int n, const long long* supports, const unsigned char* gone, const long long* link_offsets,
+            unsigned long long* weights) {
+    weigh_supports(n, supports, gone, link_offsets, weights);
+}
+
+/// The blooms as the edges of one team see them. `Told` is the type of what an edge that goes is told.
+template <class Told>
+struct Blooms {
+    PeeledItems edges;
+    const int* link_segment;
+    const int* link_twin;
+    const long long* offsets;  // wedges of each segment
+    const int* one;
+    const int* other;
+    int* left;
+    int* lost;  // two copies of `n_segments`
+    long long n_segments;
+    int* stamp;                   // round in which each edge went; kNever before
+    unsigned long long* touched;  // two lists of `room` entries
+    long long room;
+    Told* told;
+
+    __device__ __forceinline__ int* lost_in(int round) const { return lost + (round & 1) * n_segments; }
+    __device__ __forceinline__ unsigned long long* list(int round) const { return touched + (round & 1) * room; }
+
+    template <class Team>
+    __device__ __forceinline__ void take(Team& team, int round, long long bound, unsigned long long found) const {
+        Counters* counters = edges.counters;
+        const unsigned long long n_entries = counters->n_going[round & 1];
+        const unsigned long long n_groups = team.size() / kGroup;
+        const int lane = team.index() % kGroup;
+        for (unsigned long long i = team.index() / kGroup; i < n_entries; i += n_groups) {
+            const unsigned long long entry = edges.list(round)[i];
+            const int edge = entry_id(entry);
+            if (entry_piece(entry) == 0 && lane == 0) {
+                stamp[edge] = round;
+                told[edge] = (Told)found;
+            }
+            const long long at = edges.link_offsets[edge] + entry_piece(entry) * kGroup + lane;
+            if (at >= edges.link_offsets[edge + 1]) continue;
+            const int twin = link_twin[at];
+            if (twin >= 0 && (edges.gone[twin] || (twin > edge && edges.supports[twin] < bound))) continue;
+            const int segment = link_segment[at];
+            if (atomicAdd(&lost_in(round)[segment], 1) == 0)
+                push_entries(list(round), &counters->n_touched[round & 1], segment,
+                             offsets[segment + 1] - offsets[segment]);
+        }
+        const unsigned long long n_before = counters->n_touched[(round + 1) & 1];
+        for (unsigned long long i = team.index(); i < n_before; i += team.size()) {
+            const unsigned long long entry = list(round + 1)[i];
+            if (entry_piece(entry) != 0) continue;
+            left[entry_id(entry)] -= lost_in(round + 1)[entry_id(entry)];
+            lost_in(round + 1)[entry_id(entry)] = 0;
+        }
+    }
+
+    template <class Team>
+    __device__ __forceinline__ void spread(Team& team, int round, long long bound) const {
+        Counters* counters = edges.counters;
+        const unsigned long long n_entries = counters->n_touched[round & 1];
+        const unsigned long long n_groups = team.size() / kGroup;
+        const int lane = team.index() % kGroup;
+        unsigned long long updates = 0;
+        for (unsigned long long i = team.index() / kGroup; i < n_entries; i += n_groups) {
+            const unsigned long long entry = list(round)[i];
+            const int segment = entry_id(entry);
+            const long long wedge = offsets[segment] + entry_piece(entry) * kGroup + lane;
+            if (wedge >= offsets[segment + 1]) continue;
+            const int a = one[wedge], b = other[wedge];
+            const int stamp_a = a >= 0 ? stamp[a] : kNever, stamp_b = b >= 0 ? stamp[b] : kNever;
+            if (stamp_a < round || stamp_b < round) continue;
+            const bool a_goes = stamp_a == round, b_goes = stamp_b == round;
+            const long long loss = a_goes || b_goes ? left[segment] - 1 : lost_in(round)[segment];
+            if (a >= 0 && !a_goes) {
+                edges.lower(a, loss, bound, round + 1);
+                ++updates;
+            }
+            if (b >= 0 && !b_goes) {
+                edges.lower(b, loss, bound, round + 1);
+                ++updates;
+            }
+        }
+        const unsigned long long n_gone = counters->n_going[round & 1];
+        for (unsigned long long i = team.index(); i < n_gone; i += team.size()) {
+            const unsigned long long entry = edges.list(round)[i];
+            if (entry_piece(entry) == 0) edges.gone[entry_id(entry)] = 1;
+        }
+        if (team.index() == 0) counters->n_touched[(round + 1) & 1] = 0;
+        __syncwarp();
+        updates = warp_sum(updates);
+        if (lane_id() == 0 && updates != 0) atomicAdd(&counters->updates, updates);
+    }
+};
+
+/// One range of the coarse phase, by the whole grid: every edge below the bound is told the range.
+extern "C" __global__ void __launch_bounds__(512)
+wing_coarse(const int* items, const long long n_items, const long long* link_offsets, const int* link_segment,
+            const int* link_twin, const long long* offsets, const int* one, const int* other, const long long n_segments,
+            int* left, int* lost, long long* supports, unsigned char* gone, int* stamp, unsigned long long* going,
+            const long long going_room, unsigned long long* touched, const long long touched_room,
+            unsigned long long* counters, unsigned long long* arrivals, const long long bound, const int range,
+            int* ranges) {
+    GridTeam team{arrivals, 0};
+    const PeeledItems edges{items, n_items, link_offsets, supports, gone, going, going_room,
+                            reinterpret_cast<Counters*>(counters)};
+    const Blooms<int> blooms{edges, link_segment, link_twin, offsets, one,     other,        left,
+                             lost,  n_segments,   stamp,     touched, touched_room, ranges};
+    peel_below(team, edges, blooms, bound, (unsigned long long)range);
+}
+
+/// The fine phase: a block per range. Range order[b] has the items, lists and counters that its bounds say.
+extern "C" __global__ void __launch_bounds__(512)
+wing_fine(const int* order, const int* items, const long long* item_bounds, const long long* link_offsets,
+          const int* link_segment, const int* link_twin, const long long* offsets, const int* one, const int* other,
+          const long long n_segments, int* left, int* lost, long long* supports, unsigned char* gone, int* stamp,
+          unsigned long long* going, const long long* going_bounds, unsigned long long* touched,
+          const long long* touched_bounds, unsigned long long* counters, unsigned long long* numbers) {
+    BlockTeam team;
+    const int range = order[blockIdx.x];
+    const PeeledItems edges{items + item_bounds[range],
+                            item_bounds[range + 1] - item_bounds[range],
+                            link_offsets,
+                            supports,
+                            gone,
+                            going + 2 * going_bounds[range],
+                            going_bounds[range + 1] - going_bounds[range],
+                            reinterpret_cast<Counters*>(counters) + range};
+    const Blooms<unsigned long long> blooms{edges,
+                                            link_segment,
+                                            link_twin,
+                                            offsets,
+                                            one,
+                                            other,
+                                            left,
+                                            lost,
+                                            n_segments,
+                                            stamp,
+                                            touched + 2 * touched_bounds[range],
+                                            touched_bounds[range + 1] - touched_bounds[range],
+                                            numbers};
+    peel_exactly(team, edges, blooms);
+}

@@ -1,0 +1,66 @@
+"""Decompositions on the GPU: index and peel there, and build the forest on the host from the same links."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu.decomposition import finish_forest
+from papilio.kernels.cpu.hierarchy import build_tip_forest, build_wing_forest
+from papilio.kernels.decomposers import Decomposed
+from papilio.kernels.gpu.device import Device
+from papilio.kernels.gpu.peeling import PeelTuning
+from papilio.kernels.gpu.tip import index_tip_gpu, peel_tip_gpu
+from papilio.kernels.gpu.wing import index_wing_gpu, peel_wing_gpu
+from papilio.kernels.hierarchy import Forest
+from papilio.kernels.peeling import Layer, PeelingKind, Report
+
+__all__ = ["decompose_on_gpu"]
+
+
+def decompose_on_gpu(
+    device: Device,
+    graph: BipartiteGraph,
+    kind: PeelingKind,
+    layer: Layer | None,
+    with_forest: bool,
+    report: Report,
+    n_ranges: int | None = None,
+    tuning: PeelTuning | None = None,
+) -> Decomposed:
+    """Decompose a graph on a device.
+
+    The parameters are those of :func:`papilio.kernels.decomposers.decompose_graph`; ``n_ranges`` and ``tuning`` as in
+    :func:`~papilio.kernels.gpu.wing.peel_wing_gpu`.
+    """
+    began = perf_counter()
+    report("index", 0, 1)
+    with device.guard():
+        if kind == "wing":
+            blooms = index_wing_gpu(device, graph)
+            device.synchronize()
+            index_s = perf_counter() - began
+            peeled = peel_wing_gpu(device, blooms, report, n_ranges, tuning)
+
+            def build() -> Forest:
+                links = blooms.wedges
+                return build_wing_forest(
+                    peeled.numbers,
+                    device.to_host(links.link_offsets),
+                    device.to_host(links.link_segment),
+                    device.to_host(links.link_twin),
+                    blooms.n_blooms,
+                )
+
+        else:
+            assert layer is not None
+            pairs = index_tip_gpu(device, graph, layer)
+            device.synchronize()
+            index_s = perf_counter() - began
+            peeled = peel_tip_gpu(device, pairs, report, n_ranges, tuning)
+
+            def build() -> Forest:
+                on_host = (device.to_host(pairs.offsets), device.to_host(pairs.others))
+                return build_tip_forest(peeled.numbers, *on_host)
+
+        return finish_forest(peeled, index_s, build if with_forest else None, report)
