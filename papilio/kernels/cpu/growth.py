@@ -21,7 +21,7 @@ chunks of roots may be grown at a time, with results that depend on the chunk al
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,12 @@ MISSES = 256
 """Candidates in a row that do not fit, after which a group is closed: one large root does not end a group that still
 has room for hundreds of small ones, and a full group is not offered every root of the graph."""
 
-_ABSENT = -1
+_SHARED, _CLOSURE, _PLACE, _GROUP = 0, 1, 2, 3
+"""What is kept of a root, side by side, since a visit of a root is one miss of the cache: the cost of its columns that
+the group has; the cost of all its columns, or more; its place on the heap; its group."""
+
+_UNTOUCHED, _TAKEN = -2, -1
+"""Places of roots that are not on the heap: nothing shared with the group; taken off, and nothing shared since."""
 
 Numbers = NDArray[np.int32]
 
@@ -45,8 +50,7 @@ Numbers = NDArray[np.int32]
 class Costs(NamedTuple):
     """What groups are grown by, in one unit such as bytes.
 
-    ``column`` is overwritten where ``entry`` is not 0. ``closure`` is the cost of the columns of each root, or more
-    where they have shrunk; overwritten.
+    ``column`` is overwritten where ``entry`` is not 0. ``closure`` is the cost of the columns of each root, or more.
     """
 
     column: Ints
@@ -68,30 +72,23 @@ class Rows(NamedTuple):
 
 
 class Heap(NamedTuple):
-    """Roots by falling key, ties by number: a binary heap with the place of each root (or ``_ABSENT``).
-
-    ``shared`` is the cost of the columns of a root that the group has; ``size`` has one entry.
-    """
+    """Roots by falling key, ties by number: a binary heap of ``size[0]`` nodes with their keys."""
 
     nodes: Numbers
-    place: Numbers
-    key: NDArray[np.float64]
-    shared: Ints
+    keys: NDArray[np.float64]
     size: Ints
 
 
 class Group(NamedTuple):
-    """The group that grows, and the group of each root.
+    """The group that grows: its columns have its number for a stamp.
 
-    ``state``: its number, its cost, how many roots it has, how many it has touched.
+    ``state``: its number, its cost, how many roots it has, how many share something with it or have joined.
     """
 
     state: Ints
     members: Numbers
     touched: Numbers
-    seen: NDArray[np.bool_]
     stamp: Numbers
-    of: Numbers
 
 
 @compiled
@@ -122,85 +119,91 @@ def sum_closures(indptr: Ints, columns: Numbers, column_cost: Ints) -> Ints:
 
 
 @compiled
-def _precedes(heap: Heap, first: Place, second: Place) -> bool:
-    gain = heap.key[first] - heap.key[second]
-    return bool(gain > 0 or (gain == 0 and first < second))
+def _shrink(indptr: Ints, columns: Numbers, costs: Costs, roots: NDArray[np.signedinteger[Any]]) -> None:
+    """Let the columns of roots that an earlier group has cost less."""
+    for root in roots:
+        for i in range(indptr[root], indptr[root + 1]):
+            costs.column[columns[i]] -= costs.entry
 
 
 @compiled
-def _rise(heap: Heap, at: Place) -> None:
-    node = heap.nodes[at]
+def _rise(heap: Heap, roots: Ints, at: Place, root: Place, key: float) -> None:
+    """Put a root with its key at a place of the heap, or as far above as it belongs."""
     while at > 0:
         parent = (at - 1) >> 1
         above = heap.nodes[parent]
-        if not _precedes(heap, node, above):
+        if heap.keys[parent] > key or (heap.keys[parent] == key and above < root):
             break
         heap.nodes[at] = above
-        heap.place[above] = at
+        heap.keys[at] = heap.keys[parent]
+        roots[above, _PLACE] = at
         at = parent
-    heap.nodes[at] = node
-    heap.place[node] = at
+    heap.nodes[at] = root
+    heap.keys[at] = key
+    roots[root, _PLACE] = at
 
 
 @compiled
-def _pop(heap: Heap) -> Place:
+def _pop(heap: Heap, roots: Ints) -> Place:
     """Take the first root off the heap, which must not be empty."""
     top = heap.nodes[0]
-    heap.place[top] = _ABSENT
+    roots[top, _PLACE] = _TAKEN
     heap.size[0] -= 1
     size = heap.size[0]
     if size == 0:
         return int(top)
-    node = heap.nodes[size]
+    node, key = heap.nodes[size], heap.keys[size]
     at = 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if child + 1 < size and _precedes(heap, heap.nodes[child + 1], heap.nodes[child]):
-            child += 1
+        if child + 1 < size:
+            gain = heap.keys[child + 1] - heap.keys[child]
+            if gain > 0 or (gain == 0 and heap.nodes[child + 1] < heap.nodes[child]):
+                child += 1
         below = heap.nodes[child]
-        if not _precedes(heap, below, node):
+        if heap.keys[child] < key or (heap.keys[child] == key and node < below):
             break
         heap.nodes[at] = below
-        heap.place[below] = at
+        heap.keys[at] = heap.keys[child]
+        roots[below, _PLACE] = at
         at = child
     heap.nodes[at] = node
-    heap.place[node] = at
+    heap.keys[at] = key
+    roots[node, _PLACE] = at
     return int(top)
 
 
 @compiled
-def _share(rows: Rows, costs: Costs, heap: Heap, group: Group, column: Place) -> None:
+def _share(rows: Rows, costs: Costs, roots: Ints, heap: Heap, group: Group, column: Place) -> None:
     """Tell each holder of a column that is new in the group; drop the holders that have a group."""
     first = rows.starts[column]
     kept = first
     cost = costs.column[column]
     for i in range(first, first + rows.held[column]):
         root = rows.holders[i]
-        if group.of[root] != NO_GROUP:
+        if roots[root, _GROUP] != NO_GROUP:
             continue
         rows.holders[kept] = root
         kept += 1
-        if not group.seen[root]:
-            group.seen[root] = True
-            group.touched[group.state[3]] = root
-            group.state[3] += 1
-        heap.shared[root] += cost
-        heap.key[root] = (
-            heap.shared[root] / max(costs.closure[root], 1) if costs.by_share else heap.shared[root]
-        )
-        at = np.int64(heap.place[root])
-        if at == _ABSENT:
+        roots[root, _SHARED] += cost
+        key = float(roots[root, _SHARED])
+        if costs.by_share:
+            key /= max(roots[root, _CLOSURE], 1)
+        at = roots[root, _PLACE]
+        if at < 0:
+            if at == _UNTOUCHED:
+                group.touched[group.state[3]] = root
+                group.state[3] += 1
             at = heap.size[0]
-            heap.nodes[at] = root
             heap.size[0] += 1
-        _rise(heap, at)
+        _rise(heap, roots, at, root, key)
     rows.held[column] = kept - first
 
 
 @compiled
-def _join(rows: Rows, costs: Costs, heap: Heap, group: Group, root: Place) -> None:
+def _join(rows: Rows, costs: Costs, roots: Ints, heap: Heap, group: Group, root: Place) -> None:
     """Take a root, which is not on the heap, into the group."""
-    group.of[root] = group.state[0]
+    roots[root, _GROUP] = group.state[0]
     group.members[group.state[2]] = root
     group.state[2] += 1
     group.state[1] += costs.root[root]
@@ -209,37 +212,32 @@ def _join(rows: Rows, costs: Costs, heap: Heap, group: Group, root: Place) -> No
         if group.stamp[column] != group.state[0]:
             group.stamp[column] = group.state[0]
             group.state[1] += costs.column[column]
-            _share(rows, costs, heap, group, column)
+            _share(rows, costs, roots, heap, group, column)
 
 
 @compiled
-def _close(rows: Rows, costs: Costs, heap: Heap, group: Group) -> None:
+def _close(rows: Rows, costs: Costs, roots: Ints, heap: Heap, group: Group) -> None:
     """Forget what is shared; let the columns of the members cost less; empty the group and number the next."""
     for i in range(group.state[3]):
-        root = group.touched[i]
-        heap.shared[root] = 0
-        heap.place[root] = _ABSENT
-        group.seen[root] = False
+        roots[group.touched[i], _SHARED] = 0
+        roots[group.touched[i], _PLACE] = _UNTOUCHED
     heap.size[0] = 0
     if costs.entry > 0:
-        for member in range(group.state[2]):
-            root = group.members[member]
-            for i in range(rows.indptr[root], rows.indptr[root + 1]):
-                costs.column[rows.columns[i]] -= costs.entry
+        _shrink(rows.indptr, rows.columns, costs, group.members[: group.state[2]])
     group.state[0] += 1
     group.state[1:] = 0
 
 
 @compiled
-def _fits(rows: Rows, costs: Costs, heap: Heap, group: Group, root: Place) -> bool:
+def _fits(rows: Rows, costs: Costs, roots: Ints, group: Group, root: Place) -> bool:
     """Whether a root fits; brings its closure, which may have shrunk, up to date where that decides."""
-    room = costs.limit - group.state[1] - costs.root[root] + heap.shared[root]
-    if costs.closure[root] > room and costs.entry > 0:
+    room = costs.limit - group.state[1] - costs.root[root] + roots[root, _SHARED]
+    if roots[root, _CLOSURE] > room and costs.entry > 0:
         own = np.int64(0)
         for i in range(rows.indptr[root], rows.indptr[root + 1]):
             own += costs.column[rows.columns[i]]
-        costs.closure[root] = own
-    return bool(costs.closure[root] <= room)
+        roots[root, _CLOSURE] = own
+    return bool(roots[root, _CLOSURE] <= room)
 
 
 @compiled
@@ -263,56 +261,46 @@ def grow(indptr: Ints, columns: Numbers, costs: Costs, order: Ints) -> tuple[Num
     n_roots, n_columns = costs.root.size, costs.column.size
     starts, holders = transpose_rows(indptr, columns, n_columns)
     rows = Rows(indptr, columns, starts, holders, starts[1:] - starts[:-1])
-    heap = Heap(
-        np.empty(n_roots, np.int32),
-        np.full(n_roots, _ABSENT, np.int32),
-        np.empty(n_roots, np.float64),
-        np.zeros(n_roots, np.int64),
-        np.zeros(1, np.int64),
-    )
+    roots = np.zeros((n_roots, 4), np.int64)
+    roots[:, _CLOSURE] = costs.closure
+    roots[:, _PLACE] = _UNTOUCHED
+    roots[:, _GROUP] = NO_GROUP
+    heap = Heap(np.empty(n_roots, np.int32), np.empty(n_roots, np.float64), np.zeros(1, np.int64))
     group = Group(
         np.zeros(4, np.int64),
         np.empty(n_roots, np.int32),
         np.empty(n_roots, np.int32),
-        np.zeros(n_roots, np.bool_),
         np.full(n_columns, NO_GROUP, np.int32),
-        np.full(n_roots, NO_GROUP, np.int32),
     )
-    first, place, misses = 0, 0, 0
+    first, place, misses, refused = 0, 0, 0, np.int64(-1)
     while True:
-        while first < n_roots and group.of[order[first]] != NO_GROUP:
+        while first < n_roots and roots[order[first], _GROUP] != NO_GROUP:
             first += 1
         if first == n_roots:
-            return group.of, -1
-        root = np.int64(-1)
+            break
+        root: Place = np.int64(-1)
         if heap.size[0] > 0:
-            root = np.int64(_pop(heap))
+            root = np.int64(_pop(heap, roots))
         else:
             place = max(place, first)
-            while place < n_roots and group.of[order[place]] != NO_GROUP:
+            while place < n_roots and roots[order[place], _GROUP] != NO_GROUP:
                 place += 1
             if place < n_roots:
                 root = order[place]
                 place += 1
-        if root >= 0 and _fits(rows, costs, heap, group, root):
-            _join(rows, costs, heap, group, root)
+        if root >= 0 and _fits(rows, costs, roots, group, root):
+            _join(rows, costs, roots, heap, group, root)
             misses = 0
             continue
         misses += 1
         is_empty = group.state[2] == 0
         if is_empty and root < 0:
-            return group.of, order[first]
+            refused = order[first]
+            break
         if not is_empty and (root < 0 or misses >= MISSES):
-            _close(rows, costs, heap, group)
+            _close(rows, costs, roots, heap, group)
             place, misses = 0, 0
-
-
-@compiled
-def _shrink(indptr: Ints, columns: Numbers, costs: Costs, roots: Ints) -> None:
-    """Let the columns of roots that an earlier group has cost less."""
-    for root in roots:
-        for i in range(indptr[root], indptr[root + 1]):
-            costs.column[columns[i]] -= costs.entry
+    return roots[:, _GROUP].astype(np.int32), refused
 
 
 @compiled
