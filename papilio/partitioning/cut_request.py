@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,10 +90,15 @@ ROWS_PHASES = 5
 def report_rows(progress: Progress, share: float) -> Callable[[str, int, int], None]:
     """Return what takes the phases of making rows on disk and reports them as the first ``share`` of a cut."""
     begun: list[str] = []
+    lock = threading.Lock()
+    last = 0.0
 
     def take(phase: str, done: int, total: int) -> None:
-        if phase not in begun:
-            begun.append(phase)
-        progress(share * (len(begun) - 1 + done / max(total, 1)) / ROWS_PHASES)
+        nonlocal last
+        with lock:
+            if phase not in begun:
+                begun.append(phase)
+            last = max(last, share * (begun.index(phase) + done / max(total, 1)) / ROWS_PHASES)
+            progress(last)
 
     return take

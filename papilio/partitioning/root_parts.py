@@ -30,7 +30,7 @@ from papilio.kernels.biclique_choices import explain_choices
 from papilio.kernels.cpu.biclique_index import choose_anchor, choose_sizes
 from papilio.kernels.cpu.chunks import ChunkRunner
 from papilio.motifs import Biclique
-from papilio.partitioning.cut_request import CutRequest, Progress
+from papilio.partitioning.cut_request import CutRequest, Progress, report_rows
 from papilio.partitioning.disk_rows import core_masks, degrees, write_disk_rows
 from papilio.partitioning.peak_memory import PeakMemory
 from papilio.partitioning.root_groups import RootGroups, group_roots, price_closures
@@ -44,7 +44,6 @@ from papilio.partitioning.root_subgraphs import (
     materialise_bytes,
     root_sizes,
 )
-from papilio.partitioning.rows_progress import follow_phases
 from papilio.storage.location import local_path
 from papilio.storage.memory import release_memory
 from papilio.storage.partition_manifest import PartInfo, PartitionManifest
@@ -243,14 +242,20 @@ def _write_rows(
     keep_u = keep_v = None
     if question.least_p > 1 or question.least_q > 1:
         keep_u, keep_v = core_masks(store, question.least_q, question.least_p, threads=request.threads)
+    held = KEPT_BYTES + store.n_u + store.n_v
+    if held >= request.host_bytes:
+        raise CapacityError(
+            f"cutting may take {request.host_bytes:,} bytes of host memory, and {held:,} are taken before a row of "
+            f"{store.path} is read; allow more"
+        )
     disk = write_disk_rows(
         store,
         directory,
-        request.host_bytes - KEPT_BYTES - store.n_u - store.n_v,
+        request.host_bytes - held,
         request.threads,
         keep_u=keep_u,
         keep_v=keep_v,
-        progress=follow_phases(report, ROWS_SHARE),
+        progress=report_rows(report, ROWS_SHARE),
     )
     what = f"core of p >= {question.least_p} and q >= {question.least_q}"
     share = disk.n_edges / max(store.n_edges, 1)
