@@ -40,6 +40,10 @@ _DEVICE_FIXED_BYTES = 48 << 20
 """Of any part on a device: tables of one slice of the schedule, and what the pool rounds up."""
 
 
+_PINNED_BYTES = 97 << 20
+"""Of any part on the host of a device: buffers through which large arrays are copied, and what is small."""
+
+
 def raw_wedge_part(per: Granularity) -> PartBytes:
     """Return the bytes of the arrays of a :class:`~papilio.parts.WedgePart` on the host; an end counts as a middle."""
     edge = 8 if per == "edge" else 0
@@ -67,8 +71,8 @@ def predict_wedge_part(engine: EngineName, per: Granularity, threads: int) -> tu
     edge = 8 if per == "edge" else 0
     vertex = 8 if per == "vertex" else 0
     if engine == "gpu":
-        host = PartBytes(1 << 20, 8 + 2 * vertex, 2 * edge, 2 * vertex, 2 * edge)
-        return host, PartBytes(_DEVICE_FIXED_BYTES, 120 + 2 * vertex, 8 + edge, 8 + 2 * vertex, edge)
+        host = PartBytes(_PINNED_BYTES, 8 + vertex, edge, vertex, edge)
+        return host, PartBytes(_DEVICE_FIXED_BYTES, 120 + vertex, 8 + edge, 12 + vertex, edge)
     # Threads have vectors of their own: few threads, or as many as 8 bytes per entry allow.
     few = threads <= _FEW_THREADS
     rows = vertex * (threads + 1 if few else 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from itertools import count, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from papilio.kernels.engine import Cut, Partial, fold_partials
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.parts import EndBlock, RootPart, StartBlock, WedgePart
 from tests import oracle
-from tests.conftest import EngineCase
+from tests.conftest import EngineCase, read_edges
 from tests.kernels.test_butterfly import assert_same
 from tests.parts import add_vectors, cut_closures, cut_grid, whole_parts
 from tests.strategies import (
@@ -98,6 +99,20 @@ def test_the_whole_as_a_part_is_the_whole(engine: EngineCase, per: Granularity) 
     assert sum(partial.total for _, partial in partials) == whole.total
     for name, vector in add_vectors(graph, per, partials).items():
         np.testing.assert_array_equal(vector, whole.vectors[name])
+
+
+@pytest.mark.parametrize("per", GRANULARITIES)
+def test_bundled_graphs(engine: EngineCase, example_data: Path, per: Granularity) -> None:
+    for name in ("southern-women", "senate-votes"):
+        graph = read_edges(example_data / f"{name}.txt.gz")
+        if engine.name == "emulator" and graph.n_edges > 1000:
+            continue
+        whole = engine.count(graph, per)
+        for parts in (cut_grid(graph, 3, 2, per), cut_closures(graph, 3, 5, per)):
+            partials = [(part, count_part(engine, part, per)) for part in parts]
+            assert sum(partial.total for _, partial in partials) == whole.total > 0
+            for layer, vector in add_vectors(graph, per, partials).items():
+                np.testing.assert_array_equal(vector, whole.vectors[layer])
 
 
 def expected_work(part: WedgePart) -> list[int]:

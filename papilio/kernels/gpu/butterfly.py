@@ -41,8 +41,8 @@ from papilio.parts import Part, RootPart, WedgePart
 
 __all__ = ["ButterflyGpu", "PreparedButterflyGpu"]
 
-_PART_ITEMS = 1 << 18
-"""Items of a part that are given their schedules at once: what that takes for a while, about 40 MiB, is bounded."""
+_PART_ITEMS = 1 << 17
+"""Items of a part that are given their schedules at once: what that takes for a while, about 20 MiB, is bounded."""
 
 
 @dataclass(frozen=True, eq=False)
