@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,8 @@ class Ranges:
         Items by range, then id.
     bounds : ndarray of int64, shape (n + 1,)
         Those of range r are ``order[bounds[r]:bounds[r + 1]]``.
+    limits : list of int
+        The numbers of range r are in ``[limits[r], limits[r + 1])``.
     rounds : int
         Rounds that cutting took.
     """
@@ -47,11 +50,20 @@ class Ranges:
     n: int
     order: NDArray[np.int32]
     bounds: NDArray[np.int64]
+    limits: list[int]
     rounds: int
 
     def items(self, number: int) -> NDArray[np.int32]:
         """Return the items of a range."""
         return self.order[self.bounds[number] : self.bounds[number + 1]]
+
+    def is_open(self) -> NDArray[np.bool_]:
+        """Return which ranges hold more than one number, shape (n,): the others need not be peeled again."""
+        return np.array([high - low > 1 for low, high in pairwise(self.limits)], np.bool_)
+
+    def least_numbers(self) -> NDArray[np.uint64]:
+        """Return the least number of the range of each item: its own where the range is not open."""
+        return np.array(self.limits[:-1], np.uint64)[self.of]
 
 
 def choose_ranges(n_items: int, n_links: int, threads: int) -> int:
@@ -86,7 +98,7 @@ def cut_ranges(
     alive = np.arange(n_items, dtype=np.int32)
     going, following = np.empty(n_items, np.int32), np.empty(n_items, np.int32)
     weights = np.diff(weight_starts)
-    n_ranges, rounds = 0, 0
+    n_ranges, rounds, limits = 0, 0, [0]
     n_alive: Place = n_items
     while n_alive:
         remaining = wanted - n_ranges
@@ -103,22 +115,25 @@ def cut_ranges(
             rounds += 1
         n_alive = keep_alive(alive[:n_alive], states)
         n_ranges += 1
+        limits.append(int(bound))
         report("coarse", n_items - int(n_alive), n_items)
     order = np.argsort(ranges, kind="stable").astype(np.int32)
     bounds = np.searchsorted(ranges[order], np.arange(n_ranges + 1))
-    return Ranges(ranges, n_ranges, order, bounds, rounds)
+    return Ranges(ranges, n_ranges, order, bounds, limits, rounds)
 
 
 def peel_ranges(
+    ranges: Ranges,
     weights: NDArray[np.int64],
     threads: int,
     peel: Callable[[int, NDArray[np.int64]], None],
     report: Report,
 ) -> tuple[int, int]:
-    """Run the fine phase, heaviest ranges first; return (rounds, updates).
+    """Run the fine phase on the open ranges, heaviest first; return (rounds, updates).
 
     Parameters
     ----------
+    ranges : Ranges
     weights : ndarray of int64, shape (n_ranges,)
     threads : int
     peel : callable
@@ -127,7 +142,8 @@ def peel_ranges(
         Called from any of them.
     """
     heaviest = np.argsort(-weights, kind="stable")
-    total, done = int(weights.sum()), np.zeros(weights.size, np.int64)
+    heaviest = heaviest[ranges.is_open()[heaviest]]
+    total, done = int(weights[heaviest].sum()), np.zeros(weights.size, np.int64)
 
     def run(stats: NDArray[np.int64], start: int, _stop: int) -> None:
         number = int(heaviest[start])
@@ -136,5 +152,6 @@ def peel_ranges(
         report("fine", int(done.sum()), total)
 
     runner = ChunkRunner(lambda: np.zeros(2, np.int64), threads)
-    runner.run([(at, at + 1) for at in range(weights.size)], run)
+    runner.run([(at, at + 1) for at in range(heaviest.size)], run)
+    report("fine", total, total)
     return sum(int(stats[0]) for stats in runner.states), sum(int(stats[1]) for stats in runner.states)

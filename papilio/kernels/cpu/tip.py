@@ -87,7 +87,7 @@ def peel_tip(
     runner.run(cut_by_cost(degrees, chosen), add)
     ranges = cut_ranges(supports, states, pairs.offsets, n_ranges, run_round, report)
     middle = perf_counter()
-    numbers = np.zeros(pairs.n, np.uint64)
+    numbers = ranges.least_numbers()
 
     def peel(number: int, stats: NDArray[np.int64]) -> None:
         kernels.peel_tip_range(
@@ -95,7 +95,7 @@ def peel_tip(
         )
 
     weights = np.array([int(degrees[ranges.items(number)].sum()) for number in range(ranges.n)], np.int64)
-    rounds, updates = peel_ranges(weights, chosen, peel, report)
+    rounds, updates = peel_ranges(ranges, weights, chosen, peel, report)
     updates += sum(int(state[0]) for state in runner.states)
     seconds = {"coarse": middle - began, "fine": perf_counter() - middle}
     return Peeled(numbers, ranges.n, ranges.rounds, rounds, updates, seconds)

@@ -67,7 +67,7 @@ def peel_wing(
         coarse.supports, coarse.states, index.link_offsets, n_ranges, coarse.run_round, report
     )
     middle = perf_counter()
-    numbers = np.zeros(n_edges, np.uint64)
+    numbers = ranges.least_numbers()
     rounds, updates = _peel_fine(index, ranges, chosen, numbers, report)
     seconds = {"coarse": middle - began, "fine": perf_counter() - middle}
     return Peeled(numbers, ranges.n, ranges.rounds, rounds, coarse.updates + updates, seconds)
@@ -128,7 +128,7 @@ def _peel_fine(
     index: BloomIndex, ranges: Ranges, threads: int, numbers: NDArray[np.uint64], report: Report
 ) -> tuple[int, int]:
     """Deal the wedges out to the ranges and peel each of them; return (rounds, updates)."""
-    bounds, starts, counts, one, other = _deal(index, ranges.of, ranges.n, threads)
+    bounds, starts, counts, one, other = _deal(index, ranges, threads)
     local = np.empty(ranges.of.size, np.int32)
     for number in range(ranges.n):
         items = ranges.items(number)
@@ -141,24 +141,25 @@ def _peel_fine(
             one, other, numbers, stats,
         )  # fmt: skip
 
-    return peel_ranges(starts[bounds[1:]] - starts[bounds[:-1]], threads, peel, report)
+    return peel_ranges(ranges, starts[bounds[1:]] - starts[bounds[:-1]], threads, peel, report)
 
 
 def _deal(
-    index: BloomIndex, ranges: NDArray[np.int32], n_ranges: int, threads: int
+    index: BloomIndex, ranges: Ranges, threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
     """Return (bounds of the segments of each range, their starts, their counts, edges of their wedges, twins)."""
+    n_ranges = ranges.n
     sizes = np.diff(index.offsets)
     ends = np.cumsum(sizes)
     n_deals = DEALS_PER_THREAD * threads
     cuts = np.searchsorted(ends, np.arange(n_deals + 1) * (index.n_wedges // n_deals), side="left")
     cuts[0], cuts[-1] = 0, index.n_blooms
     measured = np.zeros((n_deals, 2, n_ranges), np.int64)
-    arrays = (index.offsets, index.first, index.second, ranges)
+    arrays = (index.offsets, index.first, index.second, ranges.of, ranges.is_open())
     deals = [(i, i + 1) for i in range(n_deals)]
 
     def measure(_: None, at: int, _end: int) -> None:
-        measured[at] = kernels.measure_segments(*arrays, cuts[at], cuts[at + 1], n_ranges)
+        measured[at] = kernels.measure_segments(*arrays, cuts[at], cuts[at + 1])
 
     runner = ChunkRunner(lambda: None, threads)
     runner.run(deals, measure)

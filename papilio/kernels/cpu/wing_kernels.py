@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.cpu.atomics import fetch_add
-from papilio.kernels.cpu.jit import Ints, Place, compiled
+from papilio.kernels.cpu.jit import Bools, Ints, Place, compiled
 from papilio.kernels.cpu.peeling import (
     GOING,
     GONE,
@@ -133,13 +133,14 @@ def spread_losses(
 
 @compiled
 def measure_segments(
-    offsets: Ints, first: Items, second: Items, ranges: Items, start: Place, stop: Place, n_ranges: int
+    offsets: Ints, first: Items, second: Items, ranges: Items, is_open: Bools, start: Place, stop: Place
 ) -> Ints:
     """Return, for the blooms ``[start, stop)``, the segments and the wedges of each range: shape (2, n_ranges).
 
-    The range of a wedge is the lower one of its edges. The wedges of one bloom in one range are a segment, unless no
-    other wedge of the bloom is in that range or a higher one.
+    The range of a wedge is the lower one of its edges. The wedges of one bloom in one open range are a segment, unless
+    no other wedge of the bloom is in that range or a higher one.
     """
+    n_ranges = is_open.size
     sizes = np.zeros((2, n_ranges), np.int64)
     counts = np.zeros(n_ranges, np.int64)
     met = np.empty(n_ranges, np.int64)
@@ -150,7 +151,7 @@ def measure_segments(
             count = counts[met[place]]
             counts[met[place]] = 0
             higher += count
-            if higher > 1:
+            if higher > 1 and is_open[met[place]]:
                 sizes[0, met[place]] += 1
                 sizes[1, met[place]] += count
     return sizes
@@ -181,6 +182,7 @@ def fill_segments(
     first: Items,
     second: Items,
     ranges: Items,
+    is_open: Bools,
     start: Place,
     stop: Place,
     places: Ints,
@@ -193,7 +195,7 @@ def fill_segments(
 
     ``segment_counts`` are the wedges of the bloom in the range or higher ones.
     """
-    n_ranges = places.shape[1]
+    n_ranges = is_open.size
     counts = np.zeros(n_ranges, np.int64)
     met = np.empty(n_ranges, np.int64)
     cursors = np.empty(n_ranges, np.int64)
@@ -206,7 +208,7 @@ def fill_segments(
             counts[lower] = 0
             higher += count
             cursors[lower] = -1
-            if higher > 1:
+            if higher > 1 and is_open[lower]:
                 segment_starts[places[0, lower]] = places[1, lower]
                 segment_counts[places[0, lower]] = higher
                 cursors[lower] = places[1, lower]
