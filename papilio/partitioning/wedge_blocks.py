@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from papilio.partitioning.disk_rows import DiskRows
 from papilio.parts import EndBlock, Layer, StartBlock
 
 __all__ = [
+    "EndReader",
     "LayerRows",
     "LayerSurvey",
     "Slab",
@@ -31,6 +33,7 @@ __all__ = [
     "build_ends",
     "build_starts",
     "distinct_ranks",
+    "gather_end_block",
     "read_slab",
     "rows_of_layer",
     "split_slabs",
@@ -244,48 +247,88 @@ def build_ends(rows: LayerRows, first: int, stop: int, slab_entries: int, *, wit
     )
 
 
-def build_closure(rows: LayerRows, starts: StartBlock, slab_entries: int) -> EndBlock:
-    """Read the block of all ends that precede the last of some starts, next to a middle of any."""
-    with_edges = starts.edges.size > 0
-    last_start = int(starts.rank[-1])
-    middles = distinct_ranks(starts.middles, rows.n_other)[0]
-    indptr = np.zeros(middles.size + 1, np.int64)
-    ends: list[NDArray[np.int32]] = []
-    edges: list[NDArray[np.int64]] = []
-    for first, stop in _runs(middles, rows.other_indptr, slab_entries):
-        columns = rows.read_other(first, stop)
-        ids = rows.read_other_edges(first, stop) if with_edges else _NO_EDGES
-        low, high = np.searchsorted(middles, (first, stop))
-        kept = np.empty(columns.size, np.int32)
-        kept_edges = np.empty(ids.size, np.int64)
-        n_kept = gather_ends(
-            rows.other_indptr[first : stop + 1] - rows.other_indptr[first],
-            columns,
-            ids,
-            rows.other_split[first:stop],
-            middles[low:high].astype(np.int64) - first,
-            last_start,
-            indptr[low + 1 : high + 1],
-            kept,
-            kept_edges,
-        )
-        ends.append(kept[:n_kept].copy())
-        edges.append(kept_edges[:n_kept].copy())
-    np.cumsum(indptr, out=indptr)
-    places = np.concatenate(ends)
-    ends.clear()
-    rank, number = distinct_ranks(places, rows.n_rows)
-    renumber(places, number)
+def gather_end_block(rows: LayerRows, first: int, stop: int, reader: EndReader) -> EndBlock:
+    """Read the block of the ends of ranks [first, stop) as :func:`build_ends` does, from the rows of all middles.
+
+    Reads more, but in order, and in all threads of the reader: for blocks that are a large share of a layer.
+    """
+    middles = np.flatnonzero(rows.other_split).astype(np.int32)
+    lengths, ends, edges = reader.gather(rows, middles, first, stop)
+    kept = np.flatnonzero(lengths)
+    middles = middles[kept]
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths[kept])))
+    has_entries = rows.end_entries(first, stop) > 0
+    rank = (first + np.flatnonzero(has_entries)).astype(np.int32)
+    ends -= np.int32(first)
+    renumber(ends, (np.cumsum(has_entries) - 1).astype(np.int32))
     return EndBlock(
-        rows.layer,
-        rank,
-        rows.order[rank],
-        middles,
-        rows.other_order[middles],
-        indptr,
-        places,
-        np.concatenate(edges) if with_edges else _NO_EDGES,
+        rows.layer, rank, rows.order[rank], middles, rows.other_order[middles], indptr, ends, edges
     )
+
+
+def build_closure(rows: LayerRows, starts: StartBlock, reader: EndReader) -> EndBlock:
+    """Read the block of all ends that precede the last of some starts, next to a middle of any."""
+    middles = distinct_ranks(starts.middles, rows.n_other)[0]
+    lengths, ends, edges = reader.gather(rows, middles, 0, int(starts.rank[-1]))
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    rank, number = distinct_ranks(ends, rows.n_rows)
+    renumber(ends, number)
+    return EndBlock(
+        rows.layer, rank, rows.order[rank], middles, rows.other_order[middles], indptr, ends, edges
+    )
+
+
+@dataclass(frozen=True)
+class EndReader:
+    """Reads ends out of the rows of their middles.
+
+    Attributes
+    ----------
+    slab_entries : int
+        Entries that are read at a time, where no row has more.
+    with_edges : bool
+        Whether to keep edge ids.
+    threads : int
+    """
+
+    slab_entries: int
+    with_edges: bool
+    threads: int = 1
+
+    def gather(
+        self, rows: LayerRows, middles: NDArray[np.int32], low: int, high: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+        """Return how many ends of ranks [low, high) each of the middles has, these ends, and their edge ids."""
+        lengths = np.zeros(middles.size, np.int64)
+
+        def read(run: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+            first, stop = run
+            columns = rows.read_other(first, stop)
+            ids = rows.read_other_edges(first, stop) if self.with_edges else _NO_EDGES
+            begin, end = np.searchsorted(middles, run)
+            kept, kept_edges = np.empty(columns.size, np.int32), np.empty(ids.size, np.int64)
+            n_kept = gather_ends(
+                rows.other_indptr[first : stop + 1] - rows.other_indptr[first],
+                columns,
+                ids,
+                rows.other_split[first:stop],
+                middles[begin:end].astype(np.int64) - first,
+                low,
+                high,
+                lengths[begin:end],
+                kept,
+                kept_edges,
+            )
+            return kept[:n_kept].copy(), kept_edges[: n_kept if self.with_edges else 0].copy()
+
+        runs = _runs(middles, rows.other_indptr, self.slab_entries)
+        if self.threads == 1:
+            pieces = [read(run) for run in runs]
+        else:
+            with ThreadPoolExecutor(self.threads) as pool:
+                pieces = list(pool.map(read, runs))
+        ends = np.concatenate([np.empty(0, np.int32), *(piece[0] for piece in pieces)])
+        return lengths, ends, np.concatenate([_NO_EDGES, *(piece[1] for piece in pieces)])
 
 
 def distinct_ranks(ranks: NDArray[np.int32], n_ranks: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

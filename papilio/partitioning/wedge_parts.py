@@ -29,9 +29,11 @@ from papilio.partitioning.memory_share import run_within
 from papilio.partitioning.peak_memory import PeakMemory
 from papilio.partitioning.root_ranges import CostTable
 from papilio.partitioning.wedge_blocks import (
+    EndReader,
     build_closure,
     build_ends,
     build_starts,
+    gather_end_block,
     rows_of_layer,
     survey_layer,
 )
@@ -52,6 +54,11 @@ TABLE_ENTRIES = 512
 
 MANIFEST_ENTRIES = 1 << 20
 """Most entries of the cost tables of all parts: about 20 MB of manifest."""
+
+_GATHER_COST = 0.4
+"""To gather the ends of n blocks of a layer takes all threads and, for each block, a look at every entry, some 8 ns; to
+turn rows round takes one thread for each block and some 20 ns for each entry of it: the first is faster where
+0.4 n^2 is below the number of threads."""
 
 ROWS_SHARE, PLAN_SHARE = 0.4, 0.2
 """Shares of the work, for progress: rows on disk, and the plan; the rest is for blocks."""
@@ -211,7 +218,7 @@ def _write_parts(
 ) -> tuple[PartInfo, ...]:
     """Build and write all blocks, at a time those that go into the room; return what is known of each part."""
     entries = min(TABLE_ENTRIES, max(8, MANIFEST_ENTRIES // max(1, sum(cut.n_parts for cut in plan.layers))))
-    cutter = _Cutter(writer, memory, request.per == "edge", entries)
+    cutter = _Cutter(writer, memory, request.per == "edge", entries, request.threads)
     jobs = [
         job
         for layer, cut in zip(layers, plan.layers, strict=True)
@@ -262,12 +269,15 @@ class _Cutter:
         Whether to keep edge ids.
     table_entries : int
         Most entries of the cost table of a block.
+    threads : int
+        Of the cutter.
     """
 
     writer: PartitionWriter
     memory: CutterMemory
     with_edges: bool
     table_entries: int
+    threads: int
 
     def grid_jobs(self, layer: SurveyedLayer, grid: Grid) -> Iterator[_Job]:
         """Yield the jobs of the start blocks, then of the end blocks that are in a pair."""
@@ -275,9 +285,10 @@ class _Cutter:
             members = layer.survey.starts[grid.start_cuts[i] : grid.start_cuts[i + 1]]
             yield self.memory.of_block(nbytes), partial(self._write_starts, layer, i, members)
         stops = [*grid.first_end[1:].tolist(), layer.rows.n_rows]
+        threads = self.threads if _GATHER_COST * grid.used_ends**2 < self.threads else 1
         for j, nbytes in enumerate(grid.end_bytes[: grid.used_ends].tolist()):
-            job = partial(self._write_ends, layer, j, int(grid.first_end[j]), stops[j])
-            yield self.memory.of_block(nbytes), job
+            job = partial(self._write_ends, layer, j, int(grid.first_end[j]), stops[j], threads)
+            yield self.memory.of_block(nbytes, threads), job
 
     def group_jobs(self, layer: SurveyedLayer, groups: Groups) -> Iterator[_Job]:
         """Yield the jobs of the groups."""
@@ -295,8 +306,12 @@ class _Cutter:
         self.writer.write_start_block(name, block)
         return _Starts.of(name, block, self.table_entries)
 
-    def _write_ends(self, layer: SurveyedLayer, index: int, first: int, stop: int) -> _Ends:
-        block = build_ends(layer.rows, first, stop, self.memory.slab_entries, with_edges=self.with_edges)
+    def _write_ends(self, layer: SurveyedLayer, index: int, first: int, stop: int, threads: int) -> _Ends:
+        slab = self.memory.slab_entries
+        if threads > 1:
+            block = gather_end_block(layer.rows, first, stop, EndReader(slab, self.with_edges, threads))
+        else:
+            block = build_ends(layer.rows, first, stop, slab, with_edges=self.with_edges)
         name = f"{layer.rows.layer}-ends-{index:06d}"
         self.writer.write_end_block(name, block)
         return _Ends.of(name, block)
@@ -305,7 +320,7 @@ class _Cutter:
         self, layer: SurveyedLayer, index: int, members: NDArray[np.int32]
     ) -> tuple[_Starts, _Ends]:
         starts = self._build_starts(layer, members)
-        ends = build_closure(layer.rows, starts, self.memory.slab_entries)
+        ends = build_closure(layer.rows, starts, EndReader(self.memory.slab_entries, self.with_edges))
         names = [f"{layer.rows.layer}-{kind}-{index:06d}" for kind in ("starts", "ends")]
         self.writer.write_start_block(names[0], starts)
         self.writer.write_end_block(names[1], ends)

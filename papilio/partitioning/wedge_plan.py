@@ -65,22 +65,25 @@ class CutterMemory:
         For everything but the arrays by vertex that stay.
     slab_entries : int
         Entries that are read at a time, where no row has more.
-    fixed_bytes : int
-        Of building any block.
+    slab_bytes : int
+        Of reading and sorting out so many.
+    vertex_bytes : int
+        Of arrays by vertex that building any block needs.
     """
 
     room_bytes: int
     slab_entries: int
-    fixed_bytes: int
+    slab_bytes: int
+    vertex_bytes: int
 
     @property
     def block_bytes(self) -> int:
         """Most bytes of one block as stored."""
-        return (self.room_bytes - self.fixed_bytes) // _BLOCK_COPIES
+        return (self.room_bytes - self.of_block(0)) // _BLOCK_COPIES
 
-    def of_block(self, nbytes: int) -> int:
-        """Return the bytes that building and writing a block of ``nbytes`` takes."""
-        return self.fixed_bytes + _BLOCK_COPIES * nbytes
+    def of_block(self, nbytes: int, threads: int = 1) -> int:
+        """Return the bytes that building a block of ``nbytes`` in so many threads and writing it takes."""
+        return self.vertex_bytes + threads * self.slab_bytes + _BLOCK_COPIES * nbytes
 
 
 def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> CutterMemory:
@@ -104,13 +107,14 @@ def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> Cu
     planning = _PLAN_BYTES * max(n_u, n_v) + 4 * max(n_u, n_v)
     read = 12 if request.per == "edge" else 4
     slab = min(_MAX_SLAB_ENTRIES, max(1024, room // (16 * request.threads * read)))
-    fixed = 4 * max(n_u, n_v) + 2 * read * slab
-    if room < max(planning, fixed) + 1024:
+    memory = CutterMemory(room, slab, 2 * read * slab, 4 * max(n_u, n_v))
+    least = max(planning, memory.of_block(0)) + 1024
+    if room < least:
         raise CapacityError(
             f"cutting may take {request.host_bytes:,} bytes of host memory; the arrays of {n_u + n_v:,} vertices alone "
-            f"take {held + max(planning, fixed) + 1024:,}: raise the host memory"
+            f"take {held + least * 8 // 7 + 1:,}: raise the host memory"
         )
-    return CutterMemory(room, slab, fixed)
+    return memory
 
 
 @dataclass(frozen=True, eq=False)

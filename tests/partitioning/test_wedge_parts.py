@@ -325,3 +325,14 @@ def test_graphs_of_one_layer_are_refused(tmp_path: Path) -> None:
 def test_requests_that_make_no_sense(change: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         replace(ask(10_000), **change)
+
+
+@pytest.mark.parametrize("per", ["total", "edge"])
+def test_ends_are_gathered_as_they_are_turned_round(cut: Cut, per: Granularity) -> None:
+    """Few blocks of ends are gathered from the rows of middles where there are threads, else from their own rows."""
+    graph = skewed_graph(9, 90, 70, 1500)
+    for limit in limits(graph, (0.9, 0.6, 0.4)):
+        one, many = (cut(graph, ask(limit, "pair_blocks", per, threads=threads)) for threads in (1, 16))
+        assert 1 <= len({info.blocks[1] for info in one.manifest.parts if info.layer == "u"}) <= 6
+        assert one.hash == many.hash
+        check_partition(many, graph, ask(limit, "pair_blocks", per))

@@ -267,12 +267,13 @@ def gather_ends(
     edges: Ints,
     split: Ranks,
     rows: Ints,
-    last_start: int,
+    low: int,
+    high: int,
     lengths: Ints,
     ends: Ranks,
     end_edges: Ints,
 ) -> int:
-    """Copy the ends of some middles of a slab that precede the last start; return how many they are.
+    """Copy those ends of some middles of a slab whose ranks are in [low, high); return how many they are.
 
     Parameters
     ----------
@@ -282,8 +283,8 @@ def gather_ends(
         Of the rows of the slab.
     rows : ndarray of int64, shape (n_wanted,)
         Rows of the slab to take.
-    last_start : int
-        Rank of the last start: ends at or after it are left out.
+    low, high : int
+        Ranks of the ends to take.
     lengths : ndarray of int64, shape (n_wanted,)
         Written: the entries taken from each row.
     ends, end_edges : ndarray of int32 and int64, at least as long as the slab; ``end_edges`` may be (0,)
@@ -292,14 +293,15 @@ def gather_ends(
     with_edges = end_edges.size > 0
     to = 0
     for i in range(rows.size):
-        begin = offsets[rows[i]]
-        lengths[i] = split[rows[i]]
-        for at in range(begin, begin + split[rows[i]]):
-            if columns[at] >= last_start:
-                lengths[i] = at - begin
-                break
+        at, stop = offsets[rows[i]], offsets[rows[i]] + split[rows[i]]
+        if low > 0:
+            at += np.searchsorted(columns[at:stop], low)
+        before = to
+        while at < stop and columns[at] < high:
             ends[to] = columns[at]
             if with_edges:
                 end_edges[to] = edges[at]
             to += 1
+            at += 1
+        lengths[i] = to - before
     return to
