@@ -48,8 +48,11 @@ ONE_CHUNK_ENTRIES = 1 << 28
 _MOST_READ_ENTRIES = 1 << 22
 """Entries that each thread reads at a time, at most: 16 MiB. A sixteenth of the memory, all threads together."""
 
-_ROOT_BYTES, _COLUMN_BYTES = 64, 72
-"""Host memory by root and by column of what is held beside chunks: values, orders and sums for each thread."""
+_ROOT_BYTES, _COLUMN_BYTES = 104, 32
+"""Host memory by root and by column of what is held beside chunks: arguments, values, orders, costs and groups."""
+
+_ORDER_BYTES = 96
+"""Host memory by column while the roots are put in order: values, and sums for each thread."""
 
 _SPREAD = 1 << 31
 """Values of columns lie between 0 and this: sums over 2^31 of them stay below 2^62."""
@@ -180,13 +183,14 @@ def _read_entries(host_bytes: int) -> int:
 def _share_memory(indptr: Ints, n_columns: int, host_bytes: int) -> tuple[int, int]:
     """Return how many chunks grow at a time, and the bytes that each has for its roots and entries."""
     n_roots = indptr.size - 1
-    room = host_bytes - _ROOT_BYTES * n_roots - 4 * CHUNKS_AT_ONCE * _read_entries(host_bytes)
+    base = _ROOT_BYTES * n_roots + _COLUMN_BYTES * n_columns
+    room = host_bytes - base - 4 * CHUNKS_AT_ONCE * _read_entries(host_bytes)
     held = growth_bytes(0, n_columns, 0)
     at_once = next((n for n in (CHUNKS_AT_ONCE, 2) if n * held <= room // 2), 1)
     share = room // at_once - held
     largest = growth_bytes(1, 0, int(np.diff(indptr).max(initial=0)))
-    if share < largest or room < _COLUMN_BYTES * n_columns:
-        needed = host_bytes - room + max(held + largest, _COLUMN_BYTES * n_columns)
+    if share < largest or room < _ORDER_BYTES * n_columns:
+        needed = host_bytes - room + max(held + largest, _ORDER_BYTES * n_columns)
         raise CapacityError(
             f"grouping {n_roots:,} roots with {n_columns:,} columns needs at least {needed:,} bytes of host memory, "
             f"more than the {host_bytes:,} that it may have; raise --host-memory"
