@@ -72,8 +72,8 @@ def test_closures_sum_to_the_whole(engine: EngineCase, per: Granularity) -> None
 
 
 SHAPES = {
-    "skewed": lambda: skewed_graph(1, 90, 60, 700),
-    "planted": lambda: planted_graph(2, 40, 90, 3, 9, 120, 0.1),
+    "skewed": lambda: skewed_graph(1, 70, 50, 450),
+    "planted": lambda: planted_graph(2, 30, 60, 2, 8, 80, 0.1),
     "complete": lambda: complete_graph(9, 17),
     "star": lambda: graph_of({(0, i) for i in range(50)}, 1, 50),
     "two stars": lambda: graph_of({(0, i) for i in range(9)} | {(i, 9) for i in range(9)}, 9, 10),
