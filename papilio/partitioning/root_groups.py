@@ -35,13 +35,17 @@ from papilio.partitioning.growth import (
 from papilio.partitioning.root_subgraphs import AnchoredRows
 from papilio.parts import PartSizes
 
-__all__ = ["RootGroups", "group_roots", "price_closures"]
+__all__ = ["ClosureTooLargeError", "RootGroups", "group_roots", "price_closures"]
 
 Ids = NDArray[np.int32]
 Ints = NDArray[np.int64]
 
 SCAN_ENTRIES = 1 << 24
 """Entries that the search for the worst root reads at once: 64 MiB."""
+
+
+class ClosureTooLargeError(CapacityError):
+    """A root with the lists of its neighbours fits no part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +110,10 @@ def group_roots(
 
     Raises
     ------
+    ClosureTooLargeError
+        When a root with its closure passes the limit alone; names it, and the least budget that would do.
     CapacityError
-        When a root with its closure passes the limit alone; names it, and the least budget that would do. When the
-        host memory does not do.
+        When the host memory does not do.
     """
     if request.fits(PartSizes(rows.n_left, rows.n_edges, rows.n_right, 0)):
         return RootGroups(
@@ -166,7 +171,7 @@ def _within_limit(
 
     Raises
     ------
-    CapacityError
+    ClosureTooLargeError
         When a root fits by neither; names the worst one, and the least budget that would do.
     """
     worst = -1
@@ -182,7 +187,7 @@ def _within_limit(
             if excess is None or cost - limit < excess:
                 worst, excess, cause = root, cost - limit, error
     if excess is None or excess <= 0:
-        raise CapacityError(
+        raise ClosureTooLargeError(
             f"{name} comes to a root whose neighbours still have lists too long for the {request.limit_bytes:,} bytes "
             "of a part; strategy bcpar with closure columns comes to such roots last: use it, or raise the budget"
         ) from cause
@@ -211,11 +216,11 @@ def _find_worst(rows: AnchoredRows, prices: Prices) -> tuple[int, int]:
     return int(worst[0]), int(worst[1])
 
 
-def _root_too_large(rows: AnchoredRows, request: CutRequest, rank: int, excess: int) -> CapacityError:
+def _root_too_large(rows: AnchoredRows, request: CutRequest, rank: int, excess: int) -> ClosureTooLargeError:
     layer, vertex = rows.layer.upper(), int(rows.left_ids[rank])
     degree = int(rows.left_indptr[rank + 1] - rows.left_indptr[rank])
     needed = request.limit_bytes + excess
-    return CapacityError(
+    return ClosureTooLargeError(
         f"vertex {vertex} of layer {layer}, a root with {degree:,} edges, needs {needed:,} bytes with the lists of its "
         f"neighbours, and a part may take {request.limit_bytes:,}; give a part at least {needed:,} bytes, or anchor "
         "the other layer"
@@ -238,7 +243,7 @@ def _group_by_paper(
     alone = root_costs(indptr, columns, weights, nothing)
     if int(alone.max(initial=0)) > limit:
         worst = int(np.argmax(alone))
-        raise CapacityError(
+        raise ClosureTooLargeError(
             f"vertex {rows.left_ids[rows.n_left - 1 - worst]} of layer {rows.layer.upper()} needs "
             f"{int(alone[worst]):,} bytes with the paper's closure, and a part may take {limit:,}; "
             "raise the budget, or use closure columns"

@@ -17,23 +17,21 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, UnsupportedError
-from papilio.kernels.biclique_choices import explain_choices
-from papilio.kernels.cpu.biclique_index import choose_anchor, choose_sizes
 from papilio.kernels.cpu.chunks import ChunkRunner
 from papilio.motifs import Biclique
 from papilio.partitioning.cut_request import CutRequest, Progress, report_rows
-from papilio.partitioning.disk_rows import core_masks, degrees, write_disk_rows
+from papilio.partitioning.disk_rows import core_masks, write_disk_rows
 from papilio.partitioning.peak_memory import PeakMemory
-from papilio.partitioning.root_groups import RootGroups, group_roots, price_closures
+from papilio.partitioning.root_groups import ClosureTooLargeError, RootGroups, group_roots, price_closures
+from papilio.partitioning.root_question import Question, anchor_other, ask_question
 from papilio.partitioning.root_ranges import CostTable
 from papilio.partitioning.root_subgraphs import (
     RUN_ENTRIES,
@@ -73,41 +71,6 @@ ROWS_SHARE, GROUPS_SHARE = 0.4, 0.2
 """Shares of the work, for progress: rows on disk, and groups; the rest is for parts."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Degrees:
-    """What the choice of the anchored layer depends on; a :class:`~papilio.kernels.biclique_forms.Layers`."""
-
-    n_u: int
-    n_v: int
-    degree_u: NDArray[np.int64]
-    degree_v: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class _Question:
-    """What the parts must serve.
-
-    Attributes
-    ----------
-    swapped : bool
-        V is anchored.
-    least_p, least_q : int
-        Smallest p and q.
-    anchor_choice : tuple of (str, str)
-        Why this layer is anchored.
-    """
-
-    swapped: bool
-    least_p: int
-    least_q: int
-    anchor_choice: tuple[str, str]
-
-    @property
-    def least(self) -> tuple[int, int]:
-        """Fewest left and fewest right vertices of a biclique."""
-        return (self.least_q, self.least_p) if self.swapped else (self.least_p, self.least_q)
-
-
 @dataclass(eq=False)
 class _Clock:
     """Seconds of each step."""
@@ -138,7 +101,7 @@ def cut_roots(
         The partition that is written, which must not exist.
     motif : Biclique
     anchor : {"auto", "u", "v"}
-        The layer of the roots; ``auto`` as the engines choose it.
+        The layer of the roots; ``auto`` as the engines choose it, or the other one where a root of that fits no part.
     request : CutRequest
     progress : callable, optional
 
@@ -159,16 +122,23 @@ def cut_roots(
     directory = request.scratch or local_path(output).parent
     with ExitStack() as stack:
         memory = stack.enter_context(PeakMemory())
-        question = _ask(store, motif, anchor, request)
+        question = ask_question(store, motif, anchor, request.per, request.threads)
         release_memory()
         rows, core_choice = _write_rows(store, directory, question, request, report)
         stack.enter_context(rows.disk)
         release_memory()
         clock.lap("rows")
-        held = KEPT_BYTES + rows.disk.nbytes + LEFT_BYTES * rows.n_left + RIGHT_BYTES * rows.n_right
-        threads = _count_threads(rows, request, question.least[1], held)
-        room = (request.host_bytes - held) * 15 // 16
-        groups = group_roots(rows, request, question.least, room)
+        try:
+            groups, threads = _group(rows, request, question.least)
+        except ClosureTooLargeError as error:
+            if anchor != "auto":
+                raise
+            question = anchor_other(question)
+            rows = replace(rows, swapped=question.swapped)
+            try:
+                groups, threads = _group(rows, request, question.least)
+            except ClosureTooLargeError:
+                raise error from None
         release_memory()
         clock.lap("groups")
         report(ROWS_SHARE + GROUPS_SHARE)
@@ -181,20 +151,10 @@ def cut_roots(
                 (f"strategy {groups.strategy}", groups.reason),
                 _explain_parts(parts, request),
             )
+            manifest = _manifest(store, question, rows, groups, request)
             writer.finish(
-                PartitionManifest(
-                    graph_hash=store.hash,
-                    n_u=store.n_u,
-                    n_v=store.n_v,
-                    n_edges=store.n_edges,
-                    family="roots",
-                    strategy=groups.strategy,
-                    reason=groups.reason,
-                    layer=rows.layer,
-                    least_p=question.least_p,
-                    least_q=question.least_q,
-                    per=request.per,
-                    part_bytes_limit=request.limit_bytes,
+                replace(
+                    manifest,
                     parts=parts,
                     decisions=decisions,
                     seconds=clock.seconds,
@@ -203,6 +163,27 @@ def cut_roots(
             )
     report(1.0)
     return writer.partition
+
+
+def _manifest(
+    store: GraphStore, question: Question, rows: AnchoredRows, groups: RootGroups, request: CutRequest
+) -> PartitionManifest:
+    """Return what is known before the parts are."""
+    return PartitionManifest(
+        graph_hash=store.hash,
+        n_u=store.n_u,
+        n_v=store.n_v,
+        n_edges=store.n_edges,
+        family="roots",
+        strategy=groups.strategy,
+        reason=groups.reason,
+        layer=rows.layer,
+        least_p=question.least_p,
+        least_q=question.least_q,
+        per=request.per,
+        part_bytes_limit=request.limit_bytes,
+        parts=(),
+    )
 
 
 def _require_request(store: GraphStore, motif: Biclique, request: CutRequest) -> None:
@@ -218,23 +199,10 @@ def _require_request(store: GraphStore, motif: Biclique, request: CutRequest) ->
         )
 
 
-def _ask(store: GraphStore, motif: Biclique, anchor: str, request: CutRequest) -> _Question:
-    """Choose the anchored layer from the degrees alone."""
-    layers = _Degrees(store.n_u, store.n_v, *degrees(store, threads=request.threads))
-    swapped = choose_anchor(layers, motif, anchor)
-    sizes = choose_sizes(layers, motif, swapped)
-    why = explain_choices(motif, request.per, sizes, swapped, (anchor, "auto"), "auto")[0]
-    layer = f"layer {'V' if swapped else 'U'} anchored"
-    choice = (
-        why if why[0] == layer else (layer, "nothing is searched: closed forms are all that is asked for")
-    )
-    return _Question(swapped, motif.p or 1, motif.q or 1, choice)
-
-
 def _write_rows(
     store: GraphStore,
     directory: Path,
-    question: _Question,
+    question: Question,
     request: CutRequest,
     report: Callable[[float], None],
 ) -> tuple[AnchoredRows, tuple[str, str]]:
@@ -264,6 +232,13 @@ def _write_rows(
         what,
         f"{disk.n_edges:,} of {store.n_edges:,} edges ({share:.1%}) can be in a biclique",
     )
+
+
+def _group(rows: AnchoredRows, request: CutRequest, least: tuple[int, int]) -> tuple[RootGroups, int]:
+    """Group the roots; return the groups, and how many parts may be cut at a time."""
+    held = KEPT_BYTES + rows.disk.nbytes + LEFT_BYTES * rows.n_left + RIGHT_BYTES * rows.n_right
+    threads = _count_threads(rows, request, least[1], held)
+    return group_roots(rows, request, least, (request.host_bytes - held) * 15 // 16), threads
 
 
 def _count_threads(rows: AnchoredRows, request: CutRequest, least_right: int, held: int) -> int:

@@ -244,6 +244,21 @@ def test_a_root_that_fits_no_part_is_named_before_anything_is_written(tmp_path: 
         cut(graph, tmp_path, Biclique(2, 2), "u", limit_bytes=least - 2)
 
 
+def test_the_other_layer_is_anchored_where_only_its_roots_fit(tmp_path: Path) -> None:
+    edges = {(0, v) for v in range(60)} | {(1 + v // 6, v) for v in range(60)}
+    graph = graph_of(edges, 11, 60)
+    limit = 900
+    with pytest.raises(CapacityError, match="vertex 0 of layer U, a root"):
+        cut(graph, tmp_path, Biclique(2, 2), "u", limit_bytes=limit)
+    partition = cut(graph, tmp_path, Biclique(2, 2), "auto", limit_bytes=limit)
+    assert partition.manifest.layer == "v"
+    assert partition.manifest.decisions[0] == (
+        "layer V anchored",
+        "a vertex of layer U fits no part with the lists of its neighbours",
+    )
+    assert_each_once(graph, partition, 2, 2)
+
+
 def test_host_memory_that_does_not_do_is_refused_with_what_would(tmp_path: Path) -> None:
     graph = GRAPHS["skewed"]
     store = write_store(tmp_path / "graph", graph, provenance={})
