@@ -270,11 +270,7 @@ def build_biclique_index(
     swapped = choose_anchor(graph, motif, anchor)
     sizes = choose_sizes(graph, motif, swapped)
     closed = closed_cells(graph, motif, _stars_of(graph, motif, swapped, roots))
-    nothing = np.empty(0, np.int32)
-    if sizes.is_empty:
-        core = Core(Rows(np.zeros(1, np.int64), nothing), nothing, nothing)
-    else:
-        core = reduce_to_core(graph, swapped, sizes.least_left, sizes.least_right)
+    core = _find_core(graph, swapped, sizes)
     items = None if roots is None else number_roots(roots, graph.n_v if swapped else graph.n_u)[core.left_ids]
     n_roots = core.left_ids.size if items is None else int(np.count_nonzero(items >= 0))
     by_degree = _roots_first(_sort_rising(np.diff(core.rows.indptr)), items)
@@ -282,7 +278,8 @@ def build_biclique_index(
     if sizes.most_left == 2 and not keep_pairs:
         shared = count_pairs(rows, core.right_ids.size, threads, n_roots)
         closed = add_pairs(closed, shared, sizes, swapped)
-        found = Pairs(np.zeros(rows.indptr.size, np.int64), nothing, nothing)
+        none = np.empty(0, np.int32)
+        found = Pairs(np.zeros(rows.indptr.size, np.int64), none, none)
     else:
         limit = available_bytes() if limit_bytes is None else limit_bytes
         found = find_pairs(rows, core.right_ids.size, sizes.least_right, threads, limit, n_roots)
@@ -314,6 +311,14 @@ def build_biclique_index(
         closed_cells=closed,
         item_ptr=item_ptr,
     )
+
+
+def _find_core(graph: BipartiteGraph, swapped: bool, sizes: SizeRange) -> Core:
+    """Return the part of the graph that is searched; nothing where no size is left to search for."""
+    if sizes.is_empty:
+        none = np.empty(0, np.int32)
+        return Core(Rows(np.zeros(1, np.int64), none), none, none)
+    return reduce_to_core(graph, swapped, sizes.least_left, sizes.least_right)
 
 
 def _stars_of(
