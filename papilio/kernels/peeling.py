@@ -2,7 +2,7 @@
 
 Peeling takes away the items (edges of a graph for wings, vertices of one layer for tips) with the least support, the
 number of butterflies that they are still in, again and again. The *number* of an item is the largest least support met
-until it goes. It is done in two phases, after PBNG (Lakhotia et al., ACM TODS 2022):
+until it goes. It is done in two phases, after PBNG (Lakhotia et al., arXiv 2110.12511):
 
 * the *coarse* phase cuts the numbers into ranges: all items whose support is below a bound go together, round by round,
   until none is left, and then the next bound is chosen;
@@ -21,7 +21,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BIN_BITS", "N_BINS", "Layer", "Peeled", "PeelingKind", "Report", "bin_end", "ignore_report"]
+__all__ = [
+    "BIN_BITS",
+    "N_BINS",
+    "Layer",
+    "Peeled",
+    "PeelingKind",
+    "Report",
+    "bin_end",
+    "bin_start",
+    "ignore_report",
+    "next_limit",
+]
 
 PeelingKind = Literal["wing", "tip"]
 Layer = Literal["u", "v"]
@@ -32,6 +43,9 @@ Report = Callable[[str, int, int], None]
 
 BIN_BITS = 5
 """Supports are told apart by their leading six bits: a bound is at most 3 % beside the one that was sought."""
+
+GROWTH_SHIFT = 3
+"""A range that begins at n ends at n + n / 8 at the latest."""
 
 N_BINS = (64 - BIN_BITS) << BIN_BITS
 
@@ -44,6 +58,20 @@ def bin_end(place: int) -> int:
     """
     shift = max(0, (place >> BIN_BITS) - 1)
     return ((place - (shift << BIN_BITS)) + 1) << shift
+
+
+def bin_start(place: int) -> int:
+    """Return the first support of a bin."""
+    return bin_end(place - 1) if place > 0 else 0
+
+
+def next_limit(low: int) -> int:
+    """Return the farthest bound of a range that begins at ``low``, a width of which its rounds stay few.
+
+    Supports say little of numbers far above: without this limit a range of all items that are below a bound, and of all
+    that thereby fall below it, can be nearly everything.
+    """
+    return low + max(1, low >> GROWTH_SHIFT)
 
 
 def ignore_report(phase: str, done: int, total: int) -> None:

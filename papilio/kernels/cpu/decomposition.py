@@ -26,8 +26,12 @@ def decompose_on_cpu(
     memory_bytes: int | None,
     with_forest: bool,
     report: Report,
+    n_ranges: int | None = None,
 ) -> Decomposed:
-    """Decompose a graph; the parameters are those of :func:`papilio.kernels.decomposers.decompose_graph`."""
+    """Decompose a graph; the parameters are those of :func:`papilio.kernels.decomposers.decompose_graph`.
+
+    ``n_ranges`` is that of :func:`~papilio.kernels.cpu.wing.peel_wing`.
+    """
     if threads is not None and threads < 1:
         raise InputError(f"threads is {threads}; at least 1 is needed")
     began = perf_counter()
@@ -35,7 +39,7 @@ def decompose_on_cpu(
     if kind == "wing":
         blooms = index_wing(graph, threads, memory_bytes)
         index_s = perf_counter() - began
-        peeled = peel_wing(blooms, threads, report)
+        peeled = peel_wing(blooms, threads, report, n_ranges)
 
         def build() -> Forest:
             links = (blooms.link_offsets, blooms.link_bloom, blooms.link_twin)
@@ -45,7 +49,7 @@ def decompose_on_cpu(
         assert layer is not None
         pairs = index_tip(graph, layer, threads, memory_bytes)
         index_s = perf_counter() - began
-        peeled = peel_tip(pairs, threads, report)
+        peeled = peel_tip(pairs, threads, report, n_ranges)
 
         def build() -> Forest:
             return build_tip_forest(peeled.numbers, pairs.offsets, pairs.others)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.cpu.atomics import fetch_add
 from papilio.kernels.cpu.jit import Ints, Place, compiled
-from papilio.kernels.peeling import BIN_BITS, N_BINS, bin_end
+from papilio.kernels.peeling import BIN_BITS, N_BINS, bin_end, next_limit
 
 __all__ = [
     "ALIVE",
@@ -52,24 +52,27 @@ def _bin_of(support: Place) -> Place:
     return (shift << BIN_BITS) + (support >> shift)
 
 
-_bin_end = compiled(bin_end)
+_bin_end, _next_limit = compiled(bin_end), compiled(next_limit)
 
 
 @compiled
-def choose_bound(alive: Items, supports: Ints, weight_starts: Ints, share: Place) -> Place:
-    """Return the least bound of a bin below which the items weigh at least ``share``.
+def choose_bound(alive: Items, supports: Ints, weight_starts: Ints, low: Place, share: Place) -> Place:
+    """Return the bound of a range that begins at ``low``: below it the items weigh about ``share``, or all that it may.
 
     The weight of item i is ``weight_starts[i + 1] - weight_starts[i]``, and one more.
     """
     weights = np.zeros(N_BINS, np.int64)
+    least: Place = np.int64(NO_BOUND)
     for i in alive:
         weights[_bin_of(supports[i])] += weight_starts[i + 1] - weight_starts[i] + 1
+        least = min(least, supports[i])
+    limit = _next_limit(int(max(low, least)))
     total = np.int64(0)
     for place in range(weights.size):
         total += weights[place]
         if total >= share:
-            return _bin_end(place)
-    return np.int64(NO_BOUND)
+            return min(_bin_end(place), limit)
+    return limit
 
 
 @compiled

@@ -89,7 +89,7 @@ def cut_ranges(
     weight_starts : ndarray of int64, shape (n_items + 1,)
         Of which the differences weigh the items: the ranges are to be equally heavy.
     wanted : int
-        Most ranges.
+        How many ranges there were if all were equally heavy; with 1 there is one.
     run_round : callable
     report : callable
     """
@@ -97,15 +97,13 @@ def cut_ranges(
     ranges = np.zeros(n_items, np.int32)
     alive = np.arange(n_items, dtype=np.int32)
     going, following = np.empty(n_items, np.int32), np.empty(n_items, np.int32)
-    weights = np.diff(weight_starts)
+    share = max(1, (int(weight_starts[-1]) + n_items) // wanted)
     n_ranges, rounds, limits = 0, 0, [0]
     n_alive: Place = n_items
     while n_alive:
-        remaining = wanted - n_ranges
         bound: Place = NO_BOUND
-        if remaining > 1:
-            weight = int(weights[alive[:n_alive]].sum()) + n_alive
-            bound = choose_bound(alive[:n_alive], supports, weight_starts, weight // remaining)
+        if wanted > 1:
+            bound = choose_bound(alive[:n_alive], supports, weight_starts, limits[-1], share)
         n_going: Place = collect_below(alive[:n_alive], supports, bound, going)
         while n_going:
             ranges[going[:n_going]] = n_ranges

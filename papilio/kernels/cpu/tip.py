@@ -56,7 +56,7 @@ def peel_tip(
     report : callable
         Told how far it is.
     n_ranges : int, optional
-        Ranges of the coarse phase, at most; by default as many as pay.
+        Ranges of the coarse phase, if all were equally heavy; with 1 there is one. By default as many as pay.
     """
     chosen = available_threads() if threads is None else threads
     if n_ranges is None:

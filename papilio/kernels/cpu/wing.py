@@ -55,7 +55,7 @@ def peel_wing(
     report : callable
         Told how far it is.
     n_ranges : int, optional
-        Ranges of the coarse phase, at most; by default as many as pay.
+        Ranges of the coarse phase, if all were equally heavy; with 1 there is one. By default as many as pay.
     """
     chosen = available_threads() if threads is None else threads
     n_edges = int(index.link_offsets.size) - 1

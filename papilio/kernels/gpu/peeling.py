@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.gpu.device import Device, Kernel
 from papilio.kernels.gpu.wedge_graph import choose_grid
-from papilio.kernels.peeling import N_BINS, Report, bin_end
+from papilio.kernels.peeling import N_BINS, Report, bin_end, bin_start, next_limit
 
 __all__ = [
     "GROUP",
@@ -37,8 +37,6 @@ THREADS = 256
 
 NO_SUPPORT = 2**63 - 1
 """Above every support, as kNoSupport."""
-
-MAX_RANGES = 1 << 10
 
 _COUNTERS = 8
 _LEAST = slice(4, 6)
@@ -159,13 +157,13 @@ def cut_ranges(
     coarse : Coarse
     tuning : PeelTuning
     n_ranges : int, optional
-        Most ranges.
+        How many ranges there were if all were equally heavy; with 1 there is one.
     report : callable
     """
     xp, n_items = device.xp, int(coarse.supports.size)
     degrees = coarse.link_offsets[1:] - coarse.link_offsets[:-1]
     total = int(coarse.link_offsets[-1]) + n_items
-    wanted = tuning.choose_ranges(total) if n_ranges is None else min(n_ranges, MAX_RANGES)
+    wanted = tuning.choose_ranges(total) if n_ranges is None else n_ranges
     room = int(entries_of(degrees).sum())
     items, ranges = xp.arange(n_items, dtype=np.int32), xp.zeros(n_items, dtype=np.int32)
     going, counters = xp.empty(2 * room, dtype=np.uint64), new_counters(device, 1)
@@ -182,10 +180,12 @@ def cut_ranges(
         report("coarse", total - left, total)
         if left == 0:
             break
-        remaining = wanted - len(bounds) + 1
         bound = NO_SUPPORT
-        if remaining > 1:
-            bound = bin_end(int(np.searchsorted(sums, left // remaining + 1)))
+        if wanted > 1:
+            least = bin_start(int(np.searchsorted(sums, 1)))
+            bound = min(
+                bin_end(int(np.searchsorted(sums, total // wanted + 1))), next_limit(max(bounds[-1], least))
+            )
         coarse.launch(
             (device.sm_count,),
             (tuning.coarse_threads,),

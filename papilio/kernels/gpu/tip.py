@@ -140,7 +140,7 @@ def peel_tip_gpu(
     report : callable
         Told how far it is.
     n_ranges : int, optional
-        Ranges of the coarse phase, at most; by default as many as pay.
+        Ranges of the coarse phase, if all were equally heavy; with 1 there is one. By default as many as pay.
     tuning : PeelTuning, optional
     """
     if pairs.others.size == 0:

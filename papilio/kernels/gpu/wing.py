@@ -218,7 +218,7 @@ def peel_wing_gpu(
     report : callable
         Told how far it is.
     n_ranges : int, optional
-        Ranges of the coarse phase, at most; by default as many as pay.
+        Ranges of the coarse phase, if all were equally heavy; with 1 there is one. By default as many as pay.
     tuning : PeelTuning, optional
     """
     if index.n_edges == 0:
