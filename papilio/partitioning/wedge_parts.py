@@ -39,7 +39,15 @@ from papilio.partitioning.wedge_blocks import (
 )
 from papilio.partitioning.wedge_grid import Grid
 from papilio.partitioning.wedge_groups import Groups
-from papilio.partitioning.wedge_plan import CutPlan, CutterMemory, SurveyedLayer, plan_cut, share_memory
+from papilio.partitioning.wedge_plan import (
+    GATHERED_COPIES,
+    TURNED_COPIES,
+    CutPlan,
+    CutterMemory,
+    SurveyedLayer,
+    plan_cut,
+    share_memory,
+)
 from papilio.parts import EndBlock, PartSizes, StartBlock
 from papilio.storage.location import local_path
 from papilio.storage.memory import release_memory
@@ -283,18 +291,26 @@ class _Cutter:
         """Yield the jobs of the start blocks, then of the end blocks that are in a pair."""
         for i, nbytes in enumerate(grid.start_bytes.tolist()):
             members = layer.survey.starts[grid.start_cuts[i] : grid.start_cuts[i + 1]]
-            yield self.memory.of_block(nbytes), partial(self._write_starts, layer, i, members)
+            needed = self.memory.of_block(nbytes, TURNED_COPIES)
+            yield needed, partial(self._write_starts, layer, i, members)
         stops = [*grid.first_end[1:].tolist(), layer.rows.n_rows]
-        threads = self.threads if _GATHER_COST * grid.used_ends**2 < self.threads else 1
         for j, nbytes in enumerate(grid.end_bytes[: grid.used_ends].tolist()):
+            threads, copies = self._choose_way(nbytes, grid.used_ends)
             job = partial(self._write_ends, layer, j, int(grid.first_end[j]), stops[j], threads)
-            yield self.memory.of_block(nbytes, threads), job
+            yield self.memory.of_block(nbytes, copies, threads), job
+
+    def _choose_way(self, nbytes: int, n_blocks: int) -> tuple[int, float]:
+        """Return the threads, and the copies, that one of so many end blocks is built in."""
+        needed = self.memory.of_block(nbytes, GATHERED_COPIES, self.threads)
+        if _GATHER_COST * n_blocks**2 < self.threads and needed <= self.memory.room_bytes:
+            return self.threads, GATHERED_COPIES
+        return 1, TURNED_COPIES
 
     def group_jobs(self, layer: SurveyedLayer, groups: Groups) -> Iterator[_Job]:
         """Yield the jobs of the groups."""
         for i, (low, high) in enumerate(pairwise(groups.cuts.tolist())):
             job = partial(self._write_group, layer, i, groups.starts[low:high])
-            yield self.memory.of_block(int(groups.nbytes[i])), job
+            yield self.memory.of_block(int(groups.nbytes[i]), GATHERED_COPIES), job
 
     def _build_starts(self, layer: SurveyedLayer, members: NDArray[np.int32]) -> StartBlock:
         slab = self.memory.slab_entries

@@ -12,10 +12,18 @@ from papilio.errors import CapacityError
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import grow_groups, hash_groups, metis_groups
 from papilio.partitioning.wedge_blocks import LayerRows, LayerSurvey
-from papilio.partitioning.wedge_grid import Grid, GridBudget, choose_grid, raw_bytes
+from papilio.partitioning.wedge_grid import Grid, GridBudget, choose_grid, raw_bytes, tighten
 from papilio.partitioning.wedge_groups import CHUNKS_AT_ONCE, GroupBudget, Grouper, Groups, group_starts
 
-__all__ = ["CutPlan", "CutterMemory", "SurveyedLayer", "plan_cut", "share_memory"]
+__all__ = [
+    "GATHERED_COPIES",
+    "TURNED_COPIES",
+    "CutPlan",
+    "CutterMemory",
+    "SurveyedLayer",
+    "plan_cut",
+    "share_memory",
+]
 
 GROUPERS: dict[str, Grouper] = {"bcpar": grow_groups, "hash": hash_groups, "metis": metis_groups}
 """Strategies that give every group a closure of its own."""
@@ -28,9 +36,12 @@ _PLAN_BYTES = 64
 
 Decisions = tuple[tuple[str, str], ...]
 
-_BLOCK_COPIES = 4
-"""Bytes at a time for each byte of a block: itself, the pieces that it is put together from, what is on its way to a
-file, and what allocators keep of these; 3 to 4 measured."""
+TURNED_COPIES, GATHERED_COPIES = 1.5, 2.5
+"""Bytes at a time for each byte of a block that is put together in place, with a cursor for each middle, or from
+pieces."""
+
+_WRITTEN_COPIES, _WRITTEN_BYTES = 2, 128 << 20
+"""Bytes for each byte of a block on its way to a file, and most of them: some row groups of two million rows."""
 
 _MAX_SLAB_ENTRIES = 1 << 20
 
@@ -76,14 +87,15 @@ class CutterMemory:
     slab_bytes: int
     vertex_bytes: int
 
-    @property
-    def block_bytes(self) -> int:
-        """Most bytes of one block as stored."""
-        return (self.room_bytes - self.of_block(0)) // _BLOCK_COPIES
+    def block_bytes(self, copies: float) -> int:
+        """Return the most bytes of a block as stored, where building it takes ``copies`` of it."""
+        room = self.room_bytes - self.of_block(0)
+        return int(max(room / (copies + _WRITTEN_COPIES), (room - _WRITTEN_BYTES) / copies))
 
-    def of_block(self, nbytes: int, threads: int = 1) -> int:
+    def of_block(self, nbytes: int, copies: float = 0, threads: int = 1) -> int:
         """Return the bytes that building a block of ``nbytes`` in so many threads and writing it takes."""
-        return self.vertex_bytes + threads * self.slab_bytes + _BLOCK_COPIES * nbytes
+        written = min(_WRITTEN_COPIES * nbytes, _WRITTEN_BYTES)
+        return self.vertex_bytes + threads * self.slab_bytes + int(copies * nbytes) + written
 
 
 def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> CutterMemory:
@@ -158,6 +170,11 @@ def plan_cut(
     decisions = tuple(
         _tell_grid(layer.rows.layer, grid) for layer, grid in zip(layers, grids, strict=True) if grid.n_parts
     )
+    block_bytes = memory.block_bytes(TURNED_COPIES)
+    sizes = raw_bytes(request.per)
+    if tighten(request.part_bytes, request.limit_bytes, sizes, block_bytes) != request.part_bytes:
+        limited = f"parts hold at most {block_bytes:,} bytes, as the cutter has {request.host_bytes:,} of host memory"
+        decisions = (*decisions, ("smaller parts", limited))
     told = _tell("pair_blocks", grids)
     if request.strategy == "pair_blocks":
         return CutPlan("pair_blocks", f"asked for: {told}", decisions, grids)
@@ -193,7 +210,7 @@ def _lay_out(layer: SurveyedLayer, request: CutRequest, memory: CutterMemory, po
         request.part_bytes,
         request.limit_bytes,
         raw_bytes(request.per),
-        memory.block_bytes,
+        memory.block_bytes(TURNED_COPIES),
         memory.slab_entries,
         shapes,
     )
@@ -213,7 +230,7 @@ def _group(
         request.limit_bytes,
         raw_bytes(request.per),
         memory.room_bytes // 2,
-        memory.block_bytes,
+        memory.block_bytes(GATHERED_COPIES),
         memory.slab_entries,
         most_bytes,
     )
