@@ -90,7 +90,7 @@ class PartitionManifest:
     seconds : dict of str to float
         Seconds that the steps of making it took.
     peak_bytes : int
-        Measured peak of resident host memory while it was made.
+        Most resident host memory while it was made, measured, above what the process had before.
     stored_edges : int
         Edges in the files of the blocks.
     replication : float
