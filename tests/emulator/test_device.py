@@ -101,6 +101,14 @@ def test_a_seed_is_a_schedule() -> None:
     assert all(sorted(one) == list(range(96)) for one in orders)
 
 
+def test_blocks_that_wait_for_each_other_must_be_resident() -> None:
+    out = np.zeros(200, np.int32)
+    _kernel("copy")((4,), (50,), (_ints(200), out, np.uint32(200)), together=True)
+    assert out.tolist() == list(range(200))
+    with pytest.raises(EmulatorError, match="copy: 5 blocks together; at most 4 are resident"):
+        _kernel("copy")((5,), (50,), (_ints(200), out, np.uint32(200)), together=True)
+
+
 def test_more_blocks_than_are_resident() -> None:
     out = np.zeros(640, np.uint32)
     _kernel("tickets")((20,), (32,), (np.zeros(1, np.uint32), out))

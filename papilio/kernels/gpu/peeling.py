@@ -122,7 +122,7 @@ class Coarse(Protocol):
 def starts_of(xp: Any, sizes: Any) -> Any:
     """Return where each of consecutive intervals begins and the last one ends, int64 on the device."""
     starts = xp.zeros(sizes.size + 1, dtype=np.int64)
-    xp.cumsum(sizes, dtype=np.int64, out=starts[1:])
+    xp.cumsum(sizes.astype(np.int64), out=starts[1:])
     return starts
 
 
