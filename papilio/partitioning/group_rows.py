@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.cpu.growth import NO_GROUP, Costs, add_closures, fill_groups, grow, sum_closures
+from papilio.kernels.cpu.growth import (
+    NO_GROUP,
+    Costs,
+    add_closures,
+    count_holders,
+    fill_groups,
+    grow,
+    sum_closures,
+)
 
 __all__ = [
     "GroupCosts",
@@ -71,7 +79,7 @@ def column_costs(columns: Ids, column_bytes: Ints, entry_bytes: int) -> Ints:
     """Bytes of each column while no root has a group; a copy."""
     if not entry_bytes:
         return column_bytes.astype(np.int64)
-    return np.asarray(column_bytes + entry_bytes * np.bincount(columns, minlength=column_bytes.size))
+    return np.asarray(column_bytes + entry_bytes * count_holders(columns, column_bytes.size))
 
 
 def grow_rows(

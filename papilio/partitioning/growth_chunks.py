@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from papilio.errors import CapacityError
-from papilio.kernels.cpu.growth import NO_GROUP, sum_closures
+from papilio.kernels.cpu.growth import NO_GROUP, count_holders, sum_closures
 from papilio.kernels.cpu.growth_order import add_to_columns, scatter_rows, smooth_rows
 from papilio.partitioning.group_rows import (
     Ids,
@@ -152,7 +152,7 @@ def grow_chunks(
     if fits and n_entries <= ONE_CHUNK_ENTRIES:
         columns = read(0, n_roots)
         if entry_bytes:
-            costs += entry_bytes * np.bincount(columns, minlength=n_columns)
+            costs += entry_bytes * count_holders(columns, n_columns)
         if not entry_bytes:
             require_roots_fit(sum_closures(indptr, columns, costs) + root_bytes, limit_bytes)
         groups = grow_rows(indptr, columns, costs.copy(), root_bytes, limit_bytes, entry_bytes, score)
@@ -286,7 +286,7 @@ class _Growth:
 
     def _take_out(self, columns: Ids) -> None:
         if self._rows.entry_bytes:
-            self._costs -= self._rows.entry_bytes * np.bincount(columns, minlength=self._costs.size)
+            self._costs -= self._rows.entry_bytes * count_holders(columns, self._costs.size)
 
     def grow_side_by_side(self, chunks: Sequence[Ints], pool: Executor) -> None:
         """Grow chunks at a time, each as if all roots of the chunks before it had their groups already."""

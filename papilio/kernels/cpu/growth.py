@@ -28,7 +28,16 @@ from numpy.typing import NDArray
 
 from papilio.kernels.cpu.jit import Ints, Place, compiled
 
-__all__ = ["NO_GROUP", "Costs", "add_closures", "fill_groups", "grow", "sum_closures", "transpose_rows"]
+__all__ = [
+    "NO_GROUP",
+    "Costs",
+    "add_closures",
+    "count_holders",
+    "fill_groups",
+    "grow",
+    "sum_closures",
+    "transpose_rows",
+]
 
 NO_GROUP = -1
 """Group of a root that has none yet."""
@@ -106,6 +115,15 @@ def transpose_rows(indptr: Ints, columns: Numbers, n_columns: Place) -> tuple[In
             holders[at[columns[i]]] = root
             at[columns[i]] += 1
     return starts, holders
+
+
+@compiled
+def count_holders(columns: Numbers, n_columns: Place) -> Ints:
+    """Return how many entries each column has, int64, shape (n_columns,); makes no copy of the entries."""
+    holders = np.zeros(n_columns, np.int64)
+    for i in range(columns.size):
+        holders[columns[i]] += 1
+    return holders
 
 
 @compiled
