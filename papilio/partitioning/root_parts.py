@@ -30,7 +30,7 @@ from papilio.motifs import Biclique
 from papilio.partitioning.cut_request import CutRequest, Progress, report_rows
 from papilio.partitioning.disk_rows import core_masks, write_disk_rows
 from papilio.partitioning.peak_memory import PeakMemory
-from papilio.partitioning.root_groups import ClosureTooLargeError, RootGroups, group_roots, price_closures
+from papilio.partitioning.root_groups import ClosureTooLargeError, RootGroups, group_roots
 from papilio.partitioning.root_question import Question, anchor_other, ask_question
 from papilio.partitioning.root_ranges import CostTable
 from papilio.partitioning.root_subgraphs import (
@@ -38,6 +38,7 @@ from papilio.partitioning.root_subgraphs import (
     AnchoredRows,
     Scratch,
     cut_root_part,
+    find_fitting_entries,
     make_scratch,
     materialise_bytes,
     root_sizes,
@@ -237,22 +238,34 @@ def _write_rows(
 def _group(rows: AnchoredRows, request: CutRequest, least: tuple[int, int]) -> tuple[RootGroups, int]:
     """Group the roots; return the groups, and how many parts may be cut at a time."""
     held = KEPT_BYTES + rows.disk.nbytes + LEFT_BYTES * rows.n_left + RIGHT_BYTES * rows.n_right
-    threads = _count_threads(rows, request, least[1], held)
-    return group_roots(rows, request, least, (request.host_bytes - held) * 15 // 16), threads
+    bound, threads = _bind_parts(rows, request, held)
+    try:
+        return group_roots(rows, bound, least, (request.host_bytes - held) * 15 // 16), threads
+    except ClosureTooLargeError as error:
+        if bound.limit_bytes == request.limit_bytes:
+            raise
+        raise ClosureTooLargeError(
+            f"{error}; it may take no more because larger parts are cut in more host memory than the "
+            f"{request.host_bytes:,} bytes given, so give more of that"
+        ) from error
 
 
-def _count_threads(rows: AnchoredRows, request: CutRequest, least_right: int, held: int) -> int:
-    """Return how many parts may be cut at a time within the host memory."""
-    most = max(limit // max(prices.entry, 1) for prices, limit in price_closures(request, rows, least_right))
-    each = materialise_bytes(rows, most)
-    room = request.host_bytes - held
-    if each > room:
+def _bind_parts(rows: AnchoredRows, request: CutRequest, held: int) -> tuple[CutRequest, int]:
+    """Return the request with parts no larger than the host memory can cut, and how many may be cut at a time."""
+    price, room = request.part_bytes, request.host_bytes - held
+    fixed = materialise_bytes(rows, 0)
+    if rows.n_edges and room <= fixed:
         raise CapacityError(
-            f"cutting a part of up to {request.limit_bytes:,} bytes takes up to {each:,} bytes of host memory beside "
-            f"{held:,} for the vertices, and {request.host_bytes:,} are given; give at least {each + held:,}, "
-            "or cut smaller parts"
+            f"cutting a part takes more than {fixed:,} bytes of host memory beside {held:,} for the vertices, and "
+            f"{request.host_bytes:,} are given; give at least {2 * fixed + held:,}"
         )
-    return min(request.threads, room // max(each, 1))
+    entry = max(int(min(price.entry, price.root_entry)), 1)
+    most = min((request.limit_bytes - price.fixed) // entry, rows.n_edges)
+    fitting = find_fitting_entries(rows, room)
+    if most > fitting:
+        most = fitting
+        request = replace(request, limit_bytes=price.fixed + 1 + most * entry)
+    return request, max(min(request.threads, room // max(materialise_bytes(rows, most), 1)), 1)
 
 
 def _write_parts(

@@ -24,7 +24,15 @@ from papilio.kernels.cpu.root_parts import (
 from papilio.partitioning.disk_rows import DiskRows
 from papilio.parts import Layer, PartSizes, RootPart
 
-__all__ = ["AnchoredRows", "Scratch", "cut_root_part", "make_scratch", "materialise_bytes", "root_sizes"]
+__all__ = [
+    "AnchoredRows",
+    "Scratch",
+    "cut_root_part",
+    "find_fitting_entries",
+    "make_scratch",
+    "materialise_bytes",
+    "root_sizes",
+]
 
 Ids = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -150,6 +158,11 @@ def materialise_bytes(rows: AnchoredRows, n_entries: int) -> int:
         + blocks
         + ENTRY_BYTES * min(n_entries, rows.n_edges)
     )
+
+
+def find_fitting_entries(rows: AnchoredRows, host_bytes: int) -> int:
+    """Return how many entries the lists of a part may have at most that one thread cuts within the memory."""
+    return max(host_bytes - materialise_bytes(rows, 0), 0) // ENTRY_BYTES
 
 
 def _longest(indptr: Ints) -> int:

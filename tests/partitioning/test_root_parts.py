@@ -268,6 +268,21 @@ def test_host_memory_that_does_not_do_is_refused_with_what_would(tmp_path: Path)
     assert {path.name for path in tmp_path.iterdir()} == {"graph"}
 
 
+def test_parts_are_no_larger_than_the_host_memory_can_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = skewed_graph(3, 200, 150, 1500)
+    assert len(cut(graph, tmp_path, Biclique(2, 2), "v", 2.0).manifest.parts) == 1
+    monkeypatch.setattr(root_subgraphs, "ENTRY_BYTES", HOST_BYTES // 600)
+    partition = cut(graph, tmp_path, Biclique(2, 2), "v", 2.0)
+    assert len(partition.manifest.parts) > 1
+    assert all(part.sizes.edges < 600 for part in partition.manifest.parts)
+    assert_each_once(graph, partition, 2, 2)
+    monkeypatch.setattr(root_subgraphs, "ENTRY_BYTES", HOST_BYTES // 30)
+    with pytest.raises(CapacityError, match="give more of that"):
+        cut(graph, tmp_path, Biclique(2, 2), "v", limit_bytes=10**6)
+
+
 def test_what_cannot_be_cut_is_refused(tmp_path: Path) -> None:
     bipartite = write_store(tmp_path / "b", GRAPHS["complete"], provenance={})
     unipartite = write_store(tmp_path / "w", UnipartiteGraph.from_edges([0, 1], [1, 2]), provenance={})
