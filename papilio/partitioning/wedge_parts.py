@@ -142,6 +142,7 @@ def cut_wedges(
     began = time.perf_counter()
     with (
         PeakMemory() as peak,
+        PartitionWriter(output) as writer,
         write_disk_rows(
             store,
             directory,
@@ -159,12 +160,11 @@ def cut_wedges(
             plan = plan_cut(layers, request, memory, pool)
         seconds["plan"] = time.perf_counter() - began - sum(seconds.values())
         report(ROWS_SHARE + PLAN_SHARE)
-        with PartitionWriter(output) as writer:
-            release_memory()
-            room = min(memory.room_bytes, request.host_bytes - peak.now_bytes)
-            parts = _write_parts(writer, layers, plan, request, memory, room, report)
-            seconds["parts"] = time.perf_counter() - began - sum(seconds.values())
-            writer.finish(_manifest(store, request, plan, parts, seconds, peak.grown_bytes))
+        release_memory()
+        room = min(memory.room_bytes, request.host_bytes - peak.now_bytes)
+        parts = _write_parts(writer, layers, plan, request, memory, room, report)
+        seconds["parts"] = time.perf_counter() - began - sum(seconds.values())
+        writer.finish(_manifest(store, request, plan, parts, seconds, peak.grown_bytes))
     report(1.0)
     return writer.partition
 
