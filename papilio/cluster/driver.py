@@ -22,6 +22,7 @@ from papilio.tasks.jobsession import JobSession
 from papilio.tasks.listing import ListingFold, make_fold, require_cpu
 from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import CountPlan, make_plan
+from papilio.tasks.ready import forget_graphs
 from papilio.tasks.root_counter import RootCounter
 from papilio.tasks.run import run_lease, run_prepare
 from papilio.tasks.sources import open_job_partition
@@ -246,6 +247,9 @@ def count_job(
             if fold.is_full:
                 break
         del results
+        if executor.in_process and job.partition is not None:
+            # What follows, up to writing the answer, needs the memory that the parts had.
+            forget_graphs({job.graph_hash})
         if not fold.is_full:
             counter.require_all()
     partial = fold.finish()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -40,22 +41,43 @@ def read_vector_ids(partition: Partition, index: int, per: Granularity) -> dict[
     if per == "total":
         return {}
     if partition.manifest.family == "roots":
-        return {layer: _read_column(partition, part.blocks[0], layer, "id") for layer in ("u", "v")}
+        block = part.blocks[0]
+        return {layer: _read_columns(partition, [(block, layer, "id")], np.int32) for layer in ("u", "v")}
     starts, ends = part.blocks
     if per == "edge":
-        columns = [_read_column(partition, name, "entries", "edge") for name in (starts, ends)]
-        return {"edge": np.concatenate(columns)}
-    own = [_read_column(partition, starts, "starts", "id"), _read_column(partition, ends, "ends", "id")]
+        places = [(name, "entries", "edge") for name in (starts, ends)]
+        return {"edge": _read_columns(partition, places, np.int64)}
+    own = [(starts, "starts", "id"), (ends, "ends", "id")]
     other = "v" if part.layer == "u" else "u"
-    return {part.layer: np.concatenate(own), other: _read_column(partition, ends, "middles", "id")}
+    return {
+        part.layer: _read_columns(partition, own, np.int32),
+        other: _read_columns(partition, [(ends, "middles", "id")], np.int32),
+    }
 
 
-def _read_column(partition: Partition, block: str, file: str, column: str) -> NDArray[Any]:
+def _read_columns(
+    partition: Partition, places: list[tuple[str, str, str]], dtype: type[np.signedinteger[Any]]
+) -> NDArray[Any]:
+    """Return columns of files of blocks, one after the other; a row group is in memory beside them at a time."""
     filesystem, root = filesystem_of(partition.path)
-    path = f"{root}/blocks/{block}/{file}.parquet"
-    try:
-        table = pq.read_table(path, columns=[column], filesystem=filesystem, memory_map=False)
-        values: NDArray[Any] = table.column(column).to_numpy()
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise StoreError(f"{path}: its column {column} cannot be read ({error})") from error
+    with ExitStack() as stack:
+        files = []
+        for block, file, column in places:
+            path = f"{root}/blocks/{block}/{file}.parquet"
+            try:
+                source = stack.enter_context(filesystem.open_input_file(path))
+                opened = stack.enter_context(pq.ParquetFile(source))
+            except (pa.ArrowException, OSError) as error:
+                raise StoreError(f"{path}: cannot be read ({error})") from error
+            files.append((path, opened, column))
+        values = np.empty(sum(opened.metadata.num_rows for _, opened, _ in files), dtype)
+        at = 0
+        for path, opened, column in files:
+            try:
+                for group in range(opened.num_row_groups):
+                    read = opened.read_row_group(group, columns=[column]).column(column).to_numpy()
+                    values[at : at + read.size] = read
+                    at += int(read.size)
+            except (pa.ArrowException, OSError, KeyError) as error:
+                raise StoreError(f"{path}: its column {column} cannot be read ({error})") from error
     return values

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import log10
 from typing import Any, Literal
 
@@ -19,13 +19,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from papilio.errors import GraphError, StoreError
-from papilio.motifs import Motif, motif_to_json
+from papilio.motifs import CensusClass, Motif, motif_to_json
 from papilio.storage.file_vectors import release_pages, slices_of
 from papilio.storage.location import atomic_file
 from papilio.storage.store import GraphStore
 
 __all__ = [
     "read_partial_shard",
+    "write_census",
     "write_edge_counts",
     "write_partial_shard",
     "write_table",
@@ -204,6 +205,40 @@ def write_table(
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 
+def write_census(
+    path: str | os.PathLike[str],
+    store: GraphStore,
+    rows: Sequence[tuple[CensusClass, int, float]],
+    *,
+    motif: Motif,
+) -> None:
+    """Write a census: columns class and group (string), count (string, all digits) and share (float64).
+
+    Parameters
+    ----------
+    path : path-like
+        A local file to write or replace.
+    store : GraphStore
+        The graph counted.
+    rows : sequence of (CensusClass, int, float)
+        As :meth:`papilio.motifs.Census.rows` gives them.
+    motif : Motif
+        What was counted; kept in the metadata.
+
+    Raises
+    ------
+    StoreError
+        When the file cannot be written.
+    """
+    types = {"class": pa.string(), "group": pa.string(), "count": pa.string(), "share": pa.float64()}
+    fields = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
+    schema = pa.schema(fields, metadata=_metadata(store, motif))
+    columns = zip(*((each.name, each.group, str(count), share) for each, count, share in rows), strict=True)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types.values(), strict=True)]
+    with atomic_file(path) as scratch, pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+        writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
 def _shard_checksum(vectors: Mapping[str, NDArray[np.uint64]]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(vectors):
@@ -261,7 +296,11 @@ def read_partial_shard(path: str | os.PathLike[str], checksum: str) -> dict[str,
     try:
         with pq.ParquetFile(name) as file:
             sizes = json.loads(file.schema_arrow.metadata[b"papilio.vectors"])
-            values = file.read().column("value").to_numpy()
+            values, at = np.empty(file.metadata.num_rows, np.uint64), 0
+            for group in range(file.num_row_groups):
+                part = file.read_row_group(group).column("value").to_numpy()
+                values[at : at + part.size] = part
+                at += part.size
     except FileNotFoundError as error:
         raise StoreError(f"{name} does not exist; run the lease again") from error
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, StoreError
 from papilio.storage.file_vectors import SLICE_ENTRIES, file_vector, release_pages
+from papilio.storage.memory import release_memory
 from papilio.storage.partition_ids import read_vector_ids
 from papilio.tasks.job import JobSpec
 from papilio.tasks.part_memory import fold_bytes
@@ -22,7 +23,7 @@ from papilio.tasks.sources import open_job_partition
 __all__ = ["PartVectors", "zero_vectors"]
 
 _KEPT_BYTES = 64 << 20
-"""Ids of parts that are kept for the next leases of these; those of the last part always are."""
+"""Ids of parts that are kept for the next leases of these where no budget is set; else those of the last part alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +109,9 @@ class PartVectors:
         if index in self._kept:
             self._kept.move_to_end(index)
             return self._kept[index]
+        if self._job.budget.host_bytes is not None:
+            self._kept.clear()
+            release_memory()
         read = read_vector_ids(self._partition, index, self._job.per)
         for name, ids in read.items():
             if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < self.vectors[name].size:

@@ -22,6 +22,7 @@ from papilio.motifs import EngineOptions, Granularity, Listing
 from papilio.partitioning.rates import predict_speed
 from papilio.partitioning.root_ranges import find_breakpoints
 from papilio.parts import Part
+from papilio.storage.memory import release_memory
 from papilio.storage.names import LayerNames, read_names
 from papilio.storage.store import open_store
 from papilio.tasks.cache import PreparedCache
@@ -151,12 +152,13 @@ def _limit_device(job: JobSpec, name: EngineName) -> int | None:
 
 
 def forget_graphs(graph_hashes: Collection[str] | None = None) -> None:
-    """Forget the prepared forms of some graphs in this process, or of all; on the host and on the device."""
+    """Forget the prepared forms and parts of some graphs in this process, or of all; on the host and on the device."""
     with _keeper.lock:
         if graph_hashes is None or (_keeper.key is not None and _keeper.key[0] in graph_hashes):
             _keeper.close()
     for engine in ENGINES:
         prepared_cache(engine).forget(lambda key: graph_hashes is None or key[0] in graph_hashes)
+    release_memory()
 
 
 def forget_others(job: JobSpec, engine: EngineName, partition: int) -> None:
@@ -281,6 +283,8 @@ def ready_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str, f
 
     def make() -> ReadyGraph:
         started = perf_counter()
+        if job.budget.host_bytes is not None:
+            release_memory()
         part = loader.load(index)
         seconds["read"] = perf_counter() - started
         started = perf_counter()
