@@ -92,7 +92,7 @@ class LayerRows:
 
     def end_entries(self, first: int, stop: int) -> NDArray[np.int64]:
         """Return the number of middles of which each vertex of ranks [first, stop) is an end."""
-        return np.diff(self.indptr[first : stop + 1]) - self.split[first:stop]
+        return np.asarray(np.diff(self.indptr[first : stop + 1]) - self.split[first:stop], dtype=np.int64)
 
 
 def rows_of_layer(rows: DiskRows, layer: Layer) -> LayerRows:

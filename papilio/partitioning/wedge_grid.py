@@ -231,7 +231,7 @@ class _LayerCosts:
         entries = rows.end_entries(0, rows.n_rows)
         all_vertices = int(np.count_nonzero(entries)) + survey.n_middles
         return cls(
-            part.root + part.root_entry * survey.useful[survey.starts],
+            part.root + part.root_entry * survey.useful[survey.starts].astype(np.float64),
             np.where(entries > 0, part.vertex * (1 + entries) + part.entry * entries, 0.0),
             part.vertex * all_vertices + part.entry * int(entries.sum()),
         )
@@ -295,10 +295,9 @@ def _fill(
     for share, blocks, state in zip(shares, closed, states, strict=True):
         cuts = _cut(costs.starts, share)
         last = survey.starts[cuts[1:] - 1].astype(np.int64)
-        ends = np.concatenate([*blocks, state[None, 1:]]).T
-        grids.append(
-            Grid(cuts, last, np.add.reduceat(entries, cuts[:-1]), *np.ascontiguousarray(ends), budget.sizes)
-        )
+        first, ends, middles, end_entries = np.ascontiguousarray(np.concatenate([*blocks, state[None, 1:]]).T)
+        start_entries = np.add.reduceat(entries, cuts[:-1])
+        grids.append(Grid(cuts, last, start_entries, first, ends, middles, end_entries, budget.sizes))
     return grids
 
 
