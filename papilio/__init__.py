@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from papilio.errors import PapilioError
-from papilio.motifs import Biclique, Butterfly
+from papilio.motifs import BalancedButterfly, Biclique, Butterfly, Census
 
 if TYPE_CHECKING:
     from papilio.api import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from papilio.enumeration import enumerate_motifs, plan_listing
     from papilio.graph import BipartiteGraph, UnipartiteGraph
     from papilio.partitions import partition
+    from papilio.signed import CensusResult, census
     from papilio.storage.convert import convert
     from papilio.storage.generate import generate
     from papilio.storage.partitions import Partition, open_partition
@@ -47,9 +48,12 @@ if sys.get_int_max_str_digits() == sys.int_info.default_max_str_digits:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BalancedButterfly",
     "Biclique",
     "BipartiteGraph",
     "Butterfly",
+    "Census",
+    "CensusResult",
     "CountPlan",
     "CountResult",
     "DecompositionResult",
@@ -61,6 +65,7 @@ __all__ = [
     "UnipartiteGraph",
     "__version__",
     "cancel_job",
+    "census",
     "convert",
     "count",
     "decompose",
@@ -83,6 +88,7 @@ __all__ = [
 
 _HOMES = {
     "BipartiteGraph": "papilio.graph",
+    "CensusResult": "papilio.signed",
     "CountPlan": "papilio.tasks.plan",
     "CountResult": "papilio.tasks.result",
     "DecompositionResult": "papilio.decomposition",
@@ -92,6 +98,7 @@ _HOMES = {
     "Partition": "papilio.storage.partitions",
     "UnipartiteGraph": "papilio.graph",
     "cancel_job": "papilio.tasks.jobremote",
+    "census": "papilio.signed",
     "convert": "papilio.storage.convert",
     "count": "papilio.api",
     "decompose": "papilio.decomposition",

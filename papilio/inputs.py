@@ -15,10 +15,10 @@ from papilio.cluster.events import Event
 from papilio.cluster.executor import Executor
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import EngineOptions, Granularity, Motif
+from papilio.motifs import Census, EngineOptions, Granularity, Motif
 from papilio.storage.interop import LabelledGraph, label_any
 from papilio.storage.location import is_url, local_path
-from papilio.storage.results import write_edge_counts, write_table, write_vertex_counts
+from papilio.storage.results import write_census, write_edge_counts, write_table, write_vertex_counts
 from papilio.storage.store import GraphStore, open_store, write_store
 from papilio.tasks.job import EngineChoice, JobSpec
 from papilio.tasks.result import CountResult
@@ -196,7 +196,9 @@ def write_counts(
     target: Path, store: GraphStore, motif: Motif, vectors: dict[str, Any], table: dict[tuple[int, int], int]
 ) -> None:
     """Write the counts per vertex or edge, or the table, of an answer."""
-    if motif.is_table:
+    if isinstance(motif, Census):
+        write_census(target, store, motif.rows(table), motif=motif)
+    elif motif.is_table:
         write_table(target, store, table, motif=motif)
     elif "edge" in vectors:
         write_edge_counts(target, store, vectors["edge"], motif=motif)

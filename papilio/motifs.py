@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from papilio.errors import InputError, UnsupportedError
 
 __all__ = [
+    "CENSUS_CLASSES",
     "GRANULARITIES",
+    "BalancedButterfly",
     "Biclique",
     "Butterfly",
+    "Census",
+    "CensusClass",
     "EngineOptions",
     "Granularity",
     "Listing",
     "Motif",
+    "PairSide",
     "choose_options",
     "motif_from_json",
     "motif_to_json",
@@ -41,11 +46,12 @@ class Motif:
     ``name`` is the stem of the motif's files in every folder, ``graph_kind`` the kind of graph (``bipartite`` or
     ``unipartite``) that it is defined on. ``choices`` are the options of its engines, which are no part of the
     question: what each may be, the default first. ``same_work`` says whether every engine does the same units of
-    work for the same items, so that they can be compared.
+    work for the same items, so that they can be compared. ``needs_signs`` says whether every edge must have a sign.
     """
 
     name: ClassVar[str]
     graph_kind: ClassVar[str]
+    needs_signs: ClassVar[bool] = False
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     same_work: ClassVar[bool] = True
 
@@ -68,6 +74,10 @@ class Motif:
     def granularities(self) -> tuple[Granularity, ...]:
         """What it can be counted for."""
         return GRANULARITIES
+
+    def has_cell(self, p: int, q: int) -> bool:
+        """Whether (p, q) is a cell that the table of the answer can have."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -151,6 +161,198 @@ class Biclique(Motif):
         """In all, and for one (p, q) also for every vertex."""
         return ("total",) if self.is_table else ("total", "vertex")
 
+    def has_cell(self, p: int, q: int) -> bool:
+        """Whether (p, q) is asked for."""
+        return _is_asked(p, self.p, self.max_p) and _is_asked(q, self.q, self.max_q)
+
+
+def _is_asked(size: int, given: int | None, largest: int | None, least: int = 1) -> bool:
+    if given is not None:
+        return size == given
+    return size >= least and (largest is None or size <= largest)
+
+
+PairSide = Literal["u", "v"]
+"""The layer of which pairs of vertices are taken."""
+
+
+def _require_pair_side(motif: str, pair_side: object) -> None:
+    if pair_side not in get_args(PairSide):
+        raise InputError(f"pair_side of a {motif} is {pair_side!r}; expected u or v")
+
+
+@dataclass(frozen=True)
+class BalancedButterfly(Motif):
+    """The balanced (2,k)-biclique of a signed graph: every cycle of it has an even number of negative edges.
+
+    Two vertices of a pair agree at a common neighbour when their edges to it have the same sign. With s common
+    neighbours at which they agree and t at which they do not, a pair has C(s, k) + C(t, k) of them.
+
+    Attributes
+    ----------
+    k : int or None
+        Vertices of the other side, at least 2: 2 is the balanced butterfly. None counts every k, from 2 up to the
+        largest that the graph has.
+    max_k : int or None
+        Largest k counted where none is given.
+    pair_side : {"u", "v"}
+        Layer of the two vertices. For butterflies, k = 2, both say the same, and this is ``u``.
+
+    Raises
+    ------
+    InputError
+        For a k below 2, a largest k beside a given one, and another side.
+    """
+
+    name: ClassVar[str] = "balanced-butterfly"
+    graph_kind: ClassVar[str] = "bipartite"
+    needs_signs: ClassVar[bool] = True
+
+    k: int | None = 2
+    max_k: int | None = None
+    pair_side: PairSide = "u"
+
+    def __post_init__(self) -> None:
+        for name, value in (("k", self.k), ("max_k", self.max_k)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+                raise InputError(f"{name} of a balanced butterfly is {value!r}; expected an integer")
+            if value is not None and value < 2:
+                raise InputError(
+                    f"{name} of a balanced butterfly is {value}; at least 2 is needed: what has no cycle is balanced"
+                )
+        if self.k is not None and self.max_k is not None:
+            raise InputError(
+                f"a balanced butterfly has k {self.k} and max_k {self.max_k}; give max_k only where every k is counted"
+            )
+        _require_pair_side("balanced butterfly", self.pair_side)
+        if self.k == 2:
+            object.__setattr__(self, "pair_side", "u")
+
+    @property
+    def title(self) -> str:
+        """``balanced butterfly``; ``balanced biclique (2, 5)``; ``balanced biclique (p, 2), p up to 9``."""
+        if self.k == 2:
+            return "balanced butterfly"
+        side = "q" if self.pair_side == "u" else "p"
+        p, q = self.cell(str(self.k or side))
+        bound = "" if self.max_k is None else f", {side} up to {self.max_k}"
+        return f"balanced biclique ({p}, {q}){bound}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """``balanced-butterfly -k 5 --pair-side u``; ``balanced-butterfly --all-k --max-k 9 --pair-side v``."""
+        if self.k == 2:
+            return (self.name,)
+        asked = ["--all-k"] if self.k is None else ["-k", str(self.k)]
+        asked += [] if self.max_k is None else ["--max-k", str(self.max_k)]
+        return (self.name, *asked, "--pair-side", self.pair_side)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether k is left open."""
+        return self.k is None
+
+    @property
+    def granularities(self) -> tuple[Granularity, ...]:
+        """In all, and butterflies also for every vertex."""
+        return ("total", "vertex") if self.k == 2 else ("total",)
+
+    def has_cell(self, p: int, q: int) -> bool:
+        """Whether (p, q) is asked for: 2 on the side of the pair, k on the other."""
+        pair, k = (p, q) if self.pair_side == "u" else (q, p)
+        return pair == 2 and _is_asked(k, self.k, self.max_k, 2)
+
+    def cell(self, k: Any) -> tuple[Any, Any]:
+        """Return k as (p, q)."""
+        return (2, k) if self.pair_side == "u" else (k, 2)
+
+
+@dataclass(frozen=True)
+class CensusClass:
+    """One of the six classes of butterflies of a signed graph, by what a pair of vertices does at both neighbours.
+
+    Attributes
+    ----------
+    name : str
+        ``++``, ``--`` or ``+-`` (different signs, whichever is whose) at either neighbour.
+    cell : tuple of int
+        Its place in tables: 1 for ``++``, 2 for ``--``, 3 for ``+-``.
+    group : str
+        ``coherent``, ``incoherent`` or ``mixed``: same signs at both neighbours, different ones at both, or neither.
+    """
+
+    name: str
+    cell: tuple[int, int]
+    group: Literal["coherent", "incoherent", "mixed"]
+
+
+CENSUS_CLASSES = (
+    CensusClass("++/++", (1, 1), "coherent"),
+    CensusClass("++/--", (1, 2), "coherent"),
+    CensusClass("--/--", (2, 2), "coherent"),
+    CensusClass("+-/+-", (3, 3), "incoherent"),
+    CensusClass("++/+-", (1, 3), "mixed"),
+    CensusClass("--/+-", (2, 3), "mixed"),
+)
+"""All of them; coherent and incoherent butterflies are balanced, mixed ones are not."""
+
+_CENSUS_CELLS = frozenset(each.cell for each in CENSUS_CLASSES)
+
+
+@dataclass(frozen=True)
+class Census(Motif):
+    """Butterflies of a signed graph by class; see :class:`CensusClass`.
+
+    Attributes
+    ----------
+    pair_side : {"u", "v"}
+        Layer of the pair whose signs make the class: ``++/--`` and ``+-/+-`` depend on it, the others do not.
+
+    Raises
+    ------
+    InputError
+        For another side.
+    """
+
+    name: ClassVar[str] = "census"
+    graph_kind: ClassVar[str] = "bipartite"
+    needs_signs: ClassVar[bool] = True
+
+    pair_side: PairSide
+
+    def __post_init__(self) -> None:
+        _require_pair_side(self.name, self.pair_side)
+
+    @property
+    def title(self) -> str:
+        """``census of butterflies by pairs of U``."""
+        return f"census of butterflies by pairs of {self.pair_side.upper()}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """``census --pair-side u``."""
+        return (self.name, "--pair-side", self.pair_side)
+
+    @property
+    def is_table(self) -> bool:
+        """It is one: by class."""
+        return True
+
+    @property
+    def granularities(self) -> tuple[Granularity, ...]:
+        """In all."""
+        return ("total",)
+
+    def has_cell(self, p: int, q: int) -> bool:
+        """Whether (p, q) is the cell of a class."""
+        return (p, q) in _CENSUS_CELLS
+
+    def rows(self, table: Mapping[tuple[int, int], int]) -> tuple[tuple[CensusClass, int, float], ...]:
+        """Return the classes with their counts in the table of an answer, and their shares of all butterflies."""
+        total = sum(table.values())
+        counts = [(each, table.get(each.cell, 0)) for each in CENSUS_CLASSES]
+        return tuple((each, count, count / total if total else 0.0) for each, count in counts)
+
 
 @dataclass(frozen=True)
 class Listing:
@@ -197,7 +399,9 @@ class Listing:
         return cls(data["limit"], tuple(data["with_u"]), tuple(data["with_v"]), data["labels"])
 
 
-_MOTIFS: dict[str, type[Motif]] = {Biclique.name: Biclique, Butterfly.name: Butterfly}
+_MOTIFS: dict[str, type[Motif]] = {
+    each.name: each for each in (BalancedButterfly, Biclique, Butterfly, Census)
+}
 
 
 def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:

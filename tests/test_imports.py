@@ -26,6 +26,7 @@ LAYERS = [
     ("partitions",),
     ("decomposition", "enumeration"),
     ("api",),
+    ("signed",),
     ("reports",),
     ("cli",),
 ]

@@ -17,6 +17,7 @@ from papilio.cli.jobs import count, plan
 from papilio.cli.partition import partition
 from papilio.cli.report import say
 from papilio.cli.scaling import report, scale
+from papilio.cli.signed import census
 from papilio.cli.slurm import slurm
 from papilio.cli.stores import convert, generate, info
 from papilio.cli.submit import cancel, logs, submit, wait
@@ -69,7 +70,21 @@ def cli() -> None:
 
 
 _COMMANDS = (
-    *(convert, info, generate, partition, plan, count, enumerate_, decompose, jobs, status, resume, verify),
+    *(
+        convert,
+        info,
+        generate,
+        partition,
+        plan,
+        count,
+        census,
+        enumerate_,
+        decompose,
+        jobs,
+        status,
+        resume,
+        verify,
+    ),
     *(submit, wait, cancel, logs, scale, report, slurm, doctor),
 )
 for _command in _COMMANDS:

@@ -9,11 +9,13 @@ from typing import Any
 import click
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.motifs import Biclique, Motif, motif_from_json
+from papilio.motifs import BalancedButterfly, Biclique, Census, Motif, PairSide, motif_from_json
 
-__all__ = ["listed_motif_options", "motif_options", "read_motif"]
+__all__ = ["PAIR_SIDE", "listed_motif_options", "motif_options", "read_motif"]
 
 _SIZE = click.IntRange(min=1)
+
+PAIR_SIDE = click.Choice(["u", "v"])
 
 _FLAGS: dict[str, Callable[..., Any]] = {
     "p": click.option("-p", type=_SIZE, metavar="P", help="Biclique: vertices of U."),
@@ -42,7 +44,28 @@ _FLAGS: dict[str, Callable[..., Any]] = {
         "--anchor", type=click.Choice(Biclique.choices["anchor"]),
         help="Biclique: the layer whose vertices the search takes one after the other; auto by estimate.",
     ),
+    "k": click.option(
+        "-k", type=click.IntRange(min=2), metavar="K",
+        help="Balanced-butterfly: vertices of the side that is no pair; 2, the butterfly, by default.",
+    ),
+    "all_k": click.option(
+        "--all-k", is_flag=True, help="Balanced-butterfly: every k, in one run; the answer is a table."
+    ),
+    "max_k": click.option(
+        "--max-k", type=click.IntRange(min=2), metavar="K", help="With --all-k: the largest k counted."
+    ),
+    "pair_side": click.option(
+        "--pair-side", type=PAIR_SIDE,
+        help="Balanced-butterfly with another k than 2, census: the layer of which pairs of vertices are taken.",
+    ),
 }  # fmt: skip
+
+_OWN = {
+    Biclique.name: ("p", "q", "all_p", "all_q", "all_sizes", "max_p", "max_q"),
+    BalancedButterfly.name: ("k", "all_k", "max_k", "pair_side"),
+    Census.name: ("pair_side",),
+}
+"""The flags of each motif that has any; in the order in which a motif is named that a wrong flag belongs to."""
 
 _LISTED = ("p", "q", "anchor")
 """The flags of what can be listed: one p and one q."""
@@ -108,13 +131,41 @@ def read_motif(
     """
     given = {"algorithm": algorithm, "anchor": anchor}
     options = {option: value for option, value in given.items() if value is not None}
-    if name == Biclique.name:
-        return _read_biclique(**sizes), options
-    motif = motif_from_json({"name": name})
-    wrong = [_flag(size) for size, value in sizes.items() if value] + [f"--{option}" for option in options]
+    own = _OWN.get(name, ())
+    wrong = [size for size, value in sizes.items() if value and size not in own]
+    wrong += [] if name == Biclique.name else list(options)
+    asked = {size: sizes[size] for size in own}
+    if name not in _OWN:
+        motif_from_json({"name": name})
     if wrong:
-        raise InputError(f"{name} does not take {wrong[0]}, which belongs to {Biclique.name}")
-    return motif, options
+        owner = next((each for each, flags in _OWN.items() if wrong[0] in flags), Biclique.name)
+        raise InputError(f"{name} does not take {_flag(wrong[0])}, which belongs to {owner}")
+    if name == Biclique.name:
+        return _read_biclique(**asked), options
+    if name == BalancedButterfly.name:
+        return _read_balanced(**asked), options
+    if name == Census.name:
+        return Census(_require_pair_side(f"a {name}", **asked)), options
+    return motif_from_json({"name": name}), options
+
+
+def _read_balanced(
+    k: int | None, all_k: bool, max_k: int | None, pair_side: PairSide | None
+) -> BalancedButterfly:
+    if all_k and k is not None:
+        raise InputError(f"-k {k} and --all-k contradict each other; give one of them")
+    if max_k is not None and not all_k:
+        raise InputError(f"--max-k {max_k} bounds the sizes of --all-k, which is not given")
+    size = None if all_k else k or 2
+    if size == 2:
+        return BalancedButterfly()
+    return BalancedButterfly(size, max_k, _require_pair_side("another k than 2", pair_side))
+
+
+def _require_pair_side(what: str, pair_side: PairSide | None) -> PairSide:
+    if pair_side is None:
+        raise InputError(f"{what} needs --pair-side u or v: the answer depends on it")
+    return pair_side
 
 
 def _read_biclique(

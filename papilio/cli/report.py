@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from papilio.motifs import Census
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from papilio.tasks.result import CountResult, ListingResult
 
 __all__ = [
+    "census_lines",
     "info_lines",
     "partition_lines",
     "plan_lines",
@@ -54,6 +57,8 @@ def report_count(result: CountResult) -> None:
     """Write the count, or the table, and the largest counts where no file took them; then the proof of work."""
     if not result.motif.is_table:
         click.echo(result.count)
+    elif isinstance(result.motif, Census):
+        click.echo("\n".join(census_lines(result.motif, result.table)))
     elif result.output is None:
         click.echo("\n".join(table_lines(result.table)))
     if result.output is None:
@@ -110,6 +115,17 @@ def table_lines(table: Mapping[tuple[int, int], int]) -> list[str]:
     sides = _align([["p", "q"], *([str(p), str(q)] for p, q in sorted(table))])
     counts = ["count", *(str(table[cell]) for cell in sorted(table))]
     return [f"{side}  {count}" for side, count in zip(sides, counts, strict=True)]
+
+
+def census_lines(census: Census, table: Mapping[tuple[int, int], int]) -> list[str]:
+    """Return the counts and shares of the classes, then those of the groups, one on each line."""
+    rows = census.rows(table)
+    groups = {each.group: (0, 0.0) for each, _, _ in rows}
+    for each, count, share in rows:
+        groups[each.group] = (groups[each.group][0] + count, groups[each.group][1] + share)
+    lines = [[each.group, each.name, str(count), f"{share:.2%}"] for each, count, share in rows]
+    lines += [[group, "all", str(count), f"{share:.2%}"] for group, (count, share) in groups.items()]
+    return _align([["group", "class", "count", "share"], *lines])
 
 
 def _align(rows: list[list[str]]) -> list[str]:

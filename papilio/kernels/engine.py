@@ -135,7 +135,7 @@ def require_interval(start: int, stop: int, n_items: int) -> None:
 
 def require_request(
     engine: str,
-    motif_type: type[Motif],
+    motif_type: type[Motif] | tuple[type[Motif], ...],
     graph: object,
     motif: Motif,
     per: str,
@@ -158,6 +158,8 @@ def require_request(
         raise UnsupportedError(
             f"{motif.title} cannot be counted per {per!r}; known: {', '.join(motif.granularities)}"
         )
+    if motif.needs_signs and isinstance(graph, BipartiteGraph) and graph.sign is None:
+        raise UnsupportedError(f"{motif.title} needs a sign for every edge; the graph has none")
 
 
 class Prepared(Protocol):
@@ -231,7 +233,12 @@ class Engine(Protocol):
         ...
 
 
+_SIGNED: dict[EngineName, tuple[str, str]] = {
+    "cpu": ("papilio.kernels.cpu.balanced_butterfly", "BalancedButterflyCpu"),
+}
+
 _MODULES: dict[str, dict[EngineName, tuple[str, str]]] = {
+    "balanced-butterfly": _SIGNED,
     "biclique": {
         "cpu": ("papilio.kernels.cpu.biclique", "BicliqueCpu"),
         "gpu": ("papilio.kernels.gpu.biclique", "BicliqueGpu"),
@@ -240,6 +247,7 @@ _MODULES: dict[str, dict[EngineName, tuple[str, str]]] = {
         "cpu": ("papilio.kernels.cpu.butterfly", "ButterflyCpu"),
         "gpu": ("papilio.kernels.gpu.butterfly", "ButterflyGpu"),
     },
+    "census": _SIGNED,
 }
 """Module and class of each engine: ``cpu`` classes are made with threads, ``gpu`` classes with a device."""
 
@@ -276,7 +284,7 @@ def load_engine(
     """
     if name not in ENGINES:
         raise UnsupportedError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")
-    if motif.name not in _MODULES:
+    if name not in _MODULES.get(motif.name, {}):
         raise UnsupportedError(f"motif {motif.name!r} has no {name} engine")
     chosen = dict(choose_options(motif, options))
     module, made = _MODULES[motif.name][name]

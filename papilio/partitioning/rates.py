@@ -39,6 +39,10 @@ _GPU_SHARE = {"total": 1.0, "vertex": 0.15, "edge": 0.15}
 """Measured on one H200, on R-MAT and MovieLens-1M: 0.13 to 0.21; only a total can use the hub columns."""
 
 _RATES: dict[tuple[str, str], WorkRate] = {
+    ("balanced-butterfly", "cpu"): WorkRate("wedges", 4.0e8, _CPU_SHARE),
+    ("balanced-butterfly", "gpu"): WorkRate("wedges", 3.0e11, _GPU_SHARE),
+    ("census", "cpu"): WorkRate("wedges", 1.0e8, _CPU_SHARE),
+    ("census", "gpu"): WorkRate("wedges", 5.0e10, _GPU_SHARE),
     ("butterfly", "cpu"): WorkRate("wedges", 5.0e8, _CPU_SHARE),
     ("butterfly", "gpu"): WorkRate("wedges", 5.0e11, _GPU_SHARE),
     ("biclique", "cpu"): WorkRate("set operations", 2.0e7, _CPU_SHARE),

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from papilio.errors import EngineUnavailableError
+from papilio.motifs import CensusClass
 from papilio.reports.scaling import Mode, Point
 from papilio.reports.timeline import LeaseSpan
 
 __all__ = [
     "Figure",
+    "draw_census",
     "draw_efficiency",
     "draw_speedup",
     "draw_timeline",
@@ -72,8 +74,7 @@ def require_matplotlib() -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise EngineUnavailableError(
-            "the figures of a report need matplotlib, which is not installed; install papilio[report], or ask "
-            "for the tables alone (--no-figures)"
+            "figures need matplotlib, which is not installed; install papilio[report], or leave the figures out"
         ) from error
 
 
@@ -179,6 +180,33 @@ def draw_times(points: Sequence[Point], mode: Mode) -> Figure:
 
     caption = "Time after the workers run and the graph is read: median, fastest and slowest run."
     return _draw("times", caption, SIZE, paint)
+
+
+def draw_census(rows: Sequence[tuple[CensusClass, int, float]], caption: str) -> Figure:
+    """Draw the shares of the classes of butterflies as bars, each with its count.
+
+    Parameters
+    ----------
+    rows : sequence of (CensusClass, int, float)
+        As :meth:`papilio.motifs.Census.rows` gives them.
+    caption : str
+    """
+    colours = {"coherent": BLUE, "incoherent": ORANGE, "mixed": GREY}
+
+    def paint(axes: Any) -> None:
+        for group, colour in colours.items():
+            chosen = [(at, share) for at, (each, _, share) in enumerate(rows) if each.group == group]
+            places, shares = [at for at, _ in chosen], [100 * share for _, share in chosen]
+            axes.bar(places, shares, color=colour, label=group)
+        for at, (_, count, share) in enumerate(rows):
+            axes.annotate(f"{count:.3g}", (at, 100 * share), ha="center", va="bottom", fontsize=8)
+        axes.set_xticks(range(len(rows)), [each.name for each, _, _ in rows], rotation=30)
+        axes.grid(False, axis="x")
+        axes.set_ylabel("% of butterflies")
+        axes.margins(y=0.12)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(colours), fontsize=8)
+
+    return _draw("census", caption, SIZE, paint)
 
 
 def draw_timeline(name: str, caption: str, spans: Sequence[LeaseSpan], n_workers: int) -> Figure:

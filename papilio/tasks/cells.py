@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from papilio.motifs import Biclique, Motif
+from papilio.motifs import Motif
 
 __all__ = ["Cells", "cells_from_json", "cells_to_json", "find_wrong_cell"]
 
@@ -33,15 +33,8 @@ def find_wrong_cell(motif: Motif, cells: Cells, total: int) -> str | None:
     """
     if not motif.is_table:
         return f"{len(cells)} cells; the job needs none" if cells else None
-    assert isinstance(motif, Biclique)
     for (p, q), count in cells.items():
-        if count < 1 or not (_asked(p, motif.p, motif.max_p) and _asked(q, motif.q, motif.max_q)):
+        if count < 1 or not motif.has_cell(p, q):
             return f"{count} in cell ({p}, {q}); the job needs {motif.title}"
     sum_ = sum(cells.values())
     return None if sum_ == total else f"cells that sum to {sum_}, and the total {total}"
-
-
-def _asked(size: int, given: int | None, largest: int | None) -> bool:
-    if given is not None:
-        return size == given
-    return size >= 1 and (largest is None or size <= largest)

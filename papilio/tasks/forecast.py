@@ -38,6 +38,9 @@ _ROWS_BYTES = 32 << 20
 _NAME_BYTES = 24
 """Name of a vertex in a listing, and the column of labels that it is read from."""
 
+_SIGNED_COUNTERS = 4
+"""Counters of a pair of vertices by the signs at their common neighbours."""
+
 _ID = 4
 _OFFSET = 8
 _COUNT = 8
@@ -77,7 +80,8 @@ def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> Memory
     graph (host)        2 ids and perhaps a sign byte per edge
     prepared            both directions: id and prefix length per entry, an edge id for supports; 2 offsets,
                         an order, an item and its cost per vertex, and as much again while it is built
-    counters            an id-wide counter and its touch list per vertex of the larger layer and thread
+    counters            an id-wide counter and its touch list per vertex of the larger layer and thread; four of them
+                        for signed motifs, which need edge ids while they are prepared
     vectors             one count per vertex and thread, or per edge, with the kept starts of each edge
 
     The gpu engine holds on the device what the cpu engine holds on the host, and the keys of a sort.
@@ -97,7 +101,7 @@ def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> Memory
         return _predict_biclique(job, engine, threads)
     vertices, edges = job.n_u + job.n_v, job.n_edges
     graph = edges * (2 * _ID + (1 if job.signed else 0))
-    entry = 2 * _ID + (_ID if job.per == "edge" else 0)
+    entry = 2 * _ID + (_ID if job.per == "edge" or job.motif.needs_signs else 0)
     prepared = 2 * edges * entry + vertices * 2 * (2 * _OFFSET + _ID + 2 * _OFFSET)
     vectors = job.vector_entries * _COUNT
     client = PROCESS_BYTES["cpu"] + 3 * vectors
@@ -105,7 +109,9 @@ def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> Memory
         sort_keys = 2 * edges * 2 * _OFFSET
         device = CONTEXT_BYTES + graph + prepared + sort_keys + 2 * vectors
         return MemoryForecast(PROCESS_BYTES["gpu"] + graph + 2 * vectors, device, client)
-    counters = threads * max(job.n_u, job.n_v) * 2 * _COUNT
+    counters = (
+        threads * max(job.n_u, job.n_v) * 2 * _COUNT * (_SIGNED_COUNTERS if job.motif.needs_signs else 1)
+    )
     per_thread = threads * vectors if job.per == "vertex" else vectors
     kept = 2 * edges * _ID if job.per == "edge" else 0
     host = PROCESS_BYTES["cpu"] + graph + prepared + counters + per_thread + vectors + kept

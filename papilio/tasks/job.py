@@ -122,6 +122,13 @@ class JobSpec:
             raise UnsupportedError(
                 f"{asked} cannot be counted per {self.per}; it can per {' or '.join(self.motif.granularities)}"
             )
+        if self.motif.needs_signs and not self.signed:
+            name = "the graph in memory" if self.source.startswith("memory:") else self.source
+            raise UnsupportedError(
+                f"{name} has no signs, and a {self.motif.title} is defined by the signs of edges; convert "
+                "the input again with --sign-column N (values above 0 are positive) or --positive-from X (ratings of "
+                "X and more are positive)"
+            )
         if self.listing is not None:
             self._require_listable(self.listing)
             if self.partition is not None:

@@ -95,6 +95,10 @@ def choose_memory(
         )
     if job.listing is not None:
         raise CapacityError(f"{problem}; bicliques are listed on the whole graph only: raise the budget")
+    if job.motif.needs_signs:
+        raise CapacityError(
+            f"{problem}; {job.motif.title} is counted on the whole graph only: raise the budget"
+        )
     part_limit(asked, engine, workers, budget)
     return MemoryChoice("partition", problem, forecast)
 

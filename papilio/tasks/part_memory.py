@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from papilio.errors import CapacityError
+from papilio.errors import CapacityError, UnsupportedError
 from papilio.kernels import part_bytes
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Biclique, Butterfly
@@ -71,12 +71,18 @@ def part_memory(job: JobSpec, engine: EngineName, threads: int, layer: Layer | N
         Of the cpu engine.
     layer : {"u", "v"}, optional
         Layer of the roots, as the manifest says; by default the one that the options of the job name.
+
+    Raises
+    ------
+    UnsupportedError
+        For a motif that is not counted in parts.
     """
     if isinstance(job.motif, Butterfly):
         raw, staged = part_bytes.raw_wedge_part(job.per), part_bytes.staged_wedge_part()
         host, device = part_bytes.predict_wedge_part(engine, job.per, threads)
     else:
-        assert isinstance(job.motif, Biclique), "the other motif with parts"
+        if not isinstance(job.motif, Biclique):
+            raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only, not in parts")
         raw, staged = part_bytes.raw_root_part(), part_bytes.staged_root_part()
         anchor = dict(job.options).get("anchor")
         anchored: Layer | None = "u" if anchor == "u" else "v" if anchor == "v" else layer

@@ -187,7 +187,8 @@ def _warm_up(
 ) -> None:
     if motif.graph_kind == "bipartite":
         engine = _engine_of(motif, options, listing, name, threads, memory_bytes)
-        few = BipartiteGraph.from_edges(*np.indices((4, 4), np.int64).reshape(2, -1))
+        u, v = np.indices((4, 4), np.int64).reshape(2, -1)
+        few = BipartiteGraph.from_edges(u, v, sign=np.ones(16) if motif.needs_signs else None)
         prepared = engine.prepare(few, motif, per)
         engine.run(prepared, 0, prepared.n_items)
 

@@ -20,7 +20,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_part_vertices, check_vertices
 from papilio.kernels.cpu import butterfly_kernels as kernels
 from papilio.kernels.cpu.butterfly_kernels import KeptStarts, Tables
-from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
+from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost, items_in
 from papilio.kernels.cpu.wedge_part import WedgePartIndex, count_part_edges, index_wedge_part
 from papilio.kernels.cpu.wedges import WedgeIndex, index_wedges
 from papilio.kernels.engine import (
@@ -155,7 +155,7 @@ class ButterflyCpu:
 
         runner = ChunkRunner(_tables_of(index), self.threads)
         chunks = cut_by_cost(index.costs[start:stop], self.threads, n_slices)
-        n_items = _items_in(chunks, runner.run(chunks, count, cut))
+        n_items = items_in(chunks, runner.run(chunks, count, cut))
         work = int(index.costs[start : start + n_items].sum())
         return Partial(n_items, _sum_tables(runner.states), work)
 
@@ -175,7 +175,7 @@ class ButterflyCpu:
         threads = min(self.threads, index.most_vectors)
         runner = ChunkRunner(make_state, threads)
         chunks = cut_by_cost(index.costs[start:stop], threads, n_slices)
-        n_items = _items_in(chunks, runner.run(chunks, count, cut))
+        n_items = items_in(chunks, runner.run(chunks, count, cut))
         counts = runner.states[0][1]
         for _, more in runner.states[1:]:
             counts += more
@@ -196,7 +196,7 @@ class ButterflyCpu:
 
         runner = ChunkRunner(_tables_of(index), self.threads)
         chunks = cut_by_cost(index.costs[start:stop], self.threads, n_slices)
-        n_items = _items_in(chunks, runner.run(chunks, count, cut))
+        n_items = items_in(chunks, runner.run(chunks, count, cut))
         work = int(index.costs[start : start + n_items].sum())
         return Partial(n_items, _sum_tables(runner.states), work, {"edge": support})
 
@@ -274,11 +274,6 @@ def _tables_of(index: WedgeIndex | WedgePartIndex) -> Callable[[], Tables]:
     """Return the maker of one thread's tables."""
     n_ranks, max_degree = index.n_ranks, index.max_degree
     return lambda: kernels.make_tables(n_ranks, max_degree)
-
-
-def _items_in(chunks: Sequence[tuple[int, int]], n_chunks: int) -> int:
-    """Return the number of items in the first ``n_chunks`` chunks, which begin at 0."""
-    return chunks[n_chunks - 1][1] if n_chunks else 0
 
 
 def _sum_tables(tables: list[Tables]) -> int:

@@ -28,6 +28,7 @@ from papilio.kernels.cpu.jit import Bools, Counters, EdgeIds, Ids, Ints, Place, 
 from papilio.kernels.cpu.wedges import WedgeRows
 
 __all__ = [
+    "CLEAR_BYTES_PER_WEDGE",
     "NARROW_LIMIT",
     "KeptStarts",
     "Tables",
@@ -49,7 +50,7 @@ NARROW_LIMIT = np.iinfo(np.uint8).max
 _LOW_BITS = np.uint64(2**63 - 1)
 _CARRY_SHIFT = np.uint64(63)
 
-_CLEAR_BYTES_PER_WEDGE = 16
+CLEAR_BYTES_PER_WEDGE = 16
 """Zeroing a span of the table is chosen while it is at most this many bytes per wedge: a vector store clears
 32 bytes in the time in which the other way, walking the prefixes again, stores one counter."""
 
@@ -124,7 +125,7 @@ def scan_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums) -> t
 @compiled
 def clear_start(rows: WedgeRows, row: Place, counters: Counters, top: Place, wedges: Place) -> None:
     """Zero every counter that the start has touched, the cheaper way."""
-    if top * counters.itemsize <= wedges * _CLEAR_BYTES_PER_WEDGE:
+    if top * counters.itemsize <= wedges * CLEAR_BYTES_PER_WEDGE:
         counters[:top] = 0
         return
     middles = rows.n_u if row < rows.n_u else 0
@@ -153,7 +154,7 @@ def _credit_ends(
 ) -> None:
     """Add C(c, 2) to every other end of the start and zero its counter."""
     first_end, middles = (rows.ends_at, rows.n_u) if row < rows.n_u else (rows.n_u, 0)
-    if top * counters.itemsize <= wedges * _CLEAR_BYTES_PER_WEDGE:
+    if top * counters.itemsize <= wedges * CLEAR_BYTES_PER_WEDGE:
         for below in range(top):
             c = np.uint64(counters[below])
             if c > np.uint64(1):
@@ -305,7 +306,7 @@ def _edges_of_hub(
     for at in range(begin, end):
         low, high = _starts_behind(rows, starts, at, middles + np.int64(rows.ids[at]))
         support[edge_ids[at]] += _sum_counters(starts.kept, low, high, counters)
-    if (top - bottom) * counters.itemsize <= wedges * _CLEAR_BYTES_PER_WEDGE:
+    if (top - bottom) * counters.itemsize <= wedges * CLEAR_BYTES_PER_WEDGE:
         counters[bottom : max(top, bottom)] = 0
         return
     for at in range(begin, end):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.engine import Cut, never_cut
 
-__all__ = ["ChunkRunner", "available_threads", "cut_by_cost"]
+__all__ = ["ChunkRunner", "available_threads", "cut_by_cost", "items_in"]
 
 State = TypeVar("State")
 
@@ -63,6 +63,11 @@ def cut_by_cost(
     inner = np.searchsorted(ends, targets, side="left") + 1
     cuts = np.unique(np.concatenate(([0], np.minimum(inner, costs.size), [costs.size])))
     return [(int(a), int(b)) for a, b in pairwise(cuts)]
+
+
+def items_in(chunks: Sequence[tuple[int, int]], n_chunks: int) -> int:
+    """Return the number of items in the first ``n_chunks`` chunks, which begin at 0."""
+    return chunks[n_chunks - 1][1] if n_chunks else 0
 
 
 class ChunkRunner(Generic[State]):

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu.jit import EdgeIds, Ids, Ints, compiled
+from papilio.parts import Layer
 
 __all__ = ["WedgeIndex", "WedgeRows", "index_wedges", "order_falling"]
 
@@ -290,7 +291,9 @@ def _select_items(n_u: int, n_v: int, offsets: Ints, ahead: Ints, costs: Ints) -
     return items[:count].copy()
 
 
-def index_wedges(graph: BipartiteGraph, *, with_edge_ids: bool = False) -> WedgeIndex:
+def index_wedges(
+    graph: BipartiteGraph, *, with_edge_ids: bool = False, first_layer: Layer | None = None
+) -> WedgeIndex:
     """Rank both layers, build the rows and count the wedges of every start; O(n_u + n_v + n_edges).
 
     Parameters
@@ -299,12 +302,17 @@ def index_wedges(graph: BipartiteGraph, *, with_edge_ids: bool = False) -> Wedge
         Signs are ignored.
     with_edge_ids : bool
         Keep the edge id of every entry (needed for results per edge).
+    first_layer : {"u", "v"}, optional
+        In the total order all vertices of this layer precede those of the other. Both ends of every counted wedge are
+        then of this layer, and the wedges of a pair of ends are all its common neighbours.
     """
     n_u, n_v, n_edges = graph.n_u, graph.n_v, graph.n_edges
     degree_u, degree_v = _degrees(graph.u, n_u), _degrees(graph.v, n_v)
     order_u = order_falling(degree_u).astype(np.int32)
     order_v = order_falling(degree_v).astype(np.int32)
     offsets, ahead = _rank_rows(order_u, order_v, degree_u, degree_v)
+    if first_layer is not None:
+        ahead[:n_u], ahead[n_u:] = (0, n_u) if first_layer == "u" else (n_v, 0)
     ids = np.empty(2 * n_edges, np.uint32)
     prefix = np.empty(2 * n_edges, np.uint32)
     edge_type = np.uint32 if n_edges < 2**32 else np.int64

@@ -1,0 +1,89 @@
+"""The command that counts butterflies by their signs: census."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import papilio
+from papilio.cli.asked import PAIR_SIDE
+from papilio.cli.jobdirs import report_job_count
+from papilio.cli.options import JOB_OPTION, run_options
+from papilio.cli.report import print_json, say
+from papilio.errors import InputError, StoreError
+from papilio.motifs import PairSide
+
+if TYPE_CHECKING:
+    from papilio.signed import CensusResult
+
+__all__ = ["census"]
+
+_FORMATS = (".svg", ".png")
+
+
+@click.command()
+@run_options
+@click.argument("store", type=click.Path())
+@click.option(
+    "--pair-side",
+    type=PAIR_SIDE,
+    required=True,
+    help="The layer of the pair whose signs make the class; ++/-- and +-/+- depend on it.",
+)
+@click.option("--output", type=click.Path(), metavar="FILE", help="Parquet file for the classes.")
+@click.option(
+    "--figure",
+    type=click.Path(),
+    metavar="FILE",
+    help="Bar chart of the shares, .svg or .png; needs matplotlib.",
+)
+@JOB_OPTION
+def census(store: str, pair_side: PairSide, figure: str | None, as_json: bool, **options: Any) -> None:
+    """Count the butterflies of the signed graph STORE by class: by the signs of a pair of vertices at both neighbours.
+
+    The pair has the same signs at both (coherent: ++/++, ++/--, --/--), different ones at both (incoherent: +-/+-), or
+    neither (mixed: ++/+-, --/+-). Coherent and incoherent butterflies are balanced.
+
+    \b
+    papilio census STORE --pair-side u
+    papilio census STORE --pair-side u --figure census.svg
+    """
+    from papilio.cluster.progress import ProgressBar
+
+    drawn = None if figure is None else _check_figure(figure)
+    with ProgressBar() as bar:
+        result = papilio.census(store, pair_side, progress=bar, **options)
+    if drawn is not None:
+        _draw(result, drawn)
+    if as_json:
+        print_json(result.to_json())
+        return
+    report_job_count(result.counted, as_json)
+    say(f"balanced: {result.balanced:,} of {result.butterflies:,} butterflies")
+    if drawn is not None:
+        say(f"figure: {drawn}")
+
+
+def _check_figure(figure: str) -> Path:
+    """Refuse, before anything is counted, a figure that cannot be made."""
+    from papilio.reports.figures import require_matplotlib
+
+    path = Path(figure)
+    if path.suffix not in _FORMATS:
+        raise InputError(f"figure is {figure!r}; expected a file name that ends in {' or '.join(_FORMATS)}")
+    require_matplotlib()
+    return path
+
+
+def _draw(result: CensusResult, path: Path) -> None:
+    from papilio.reports.figures import draw_census
+    from papilio.storage.location import atomic_file
+
+    figure = draw_census(result.rows, "Butterflies by class.")
+    try:
+        with atomic_file(path) as scratch:
+            Path(scratch).write_bytes(figure.svg if path.suffix == ".svg" else figure.png)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot write the figure ({error.strerror or error})") from error
