@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import chunks
+from papilio.kernels.cpu import chunks, phases
 from papilio.kernels.cpu.pair_graph import index_pairs, pair_bytes
 from papilio.kernels.cpu.tip import index_tip, peel_tip
 from papilio.kernels.cpu.wedges import index_wedges
@@ -111,6 +111,7 @@ def test_any_number_of_ranges_and_threads_gives_one_answer(
     alone = peel_tip(index_tip(graph, "u", 1), 1, n_ranges=1).numbers
     assert len(set(alone.tolist())) > 20
     monkeypatch.setattr(chunks, "SERIAL_COST", 1)
+    monkeypatch.setattr(phases, "SLICE_EFFORT", 700)
     found = peel_tip(index_tip(graph, "u", threads), threads, n_ranges=n_ranges)
     assert np.array_equal(found.numbers, alone)
     assert (found.ranges == 1) == (n_ranges == 1)

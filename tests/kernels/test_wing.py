@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import chunks
+from papilio.kernels.cpu import chunks, phases
 from papilio.kernels.cpu.bloom_index import bloom_bytes, index_blooms
 from papilio.kernels.cpu.wedges import index_wedges
 from papilio.kernels.cpu.wing import index_wing, peel_wing
@@ -107,6 +107,7 @@ def test_any_number_of_ranges_and_threads_gives_one_answer(
     alone = peel_wing(index_wing(graph, 1), 1, n_ranges=1).numbers
     assert len(set(alone.tolist())) > 20
     monkeypatch.setattr(chunks, "SERIAL_COST", 1)
+    monkeypatch.setattr(phases, "SLICE_EFFORT", 700)
     found = peel_wing(index_wing(graph, threads), threads, n_ranges=n_ranges)
     assert np.array_equal(found.numbers, alone)
     assert (found.ranges == 1) == (n_ranges == 1)

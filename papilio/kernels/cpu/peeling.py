@@ -6,6 +6,8 @@ several threads run at once on the same arrays say so; all others belong to one 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,11 +22,12 @@ __all__ = [
     "NO_BOUND",
     "Items",
     "States",
+    "Window",
     "choose_bound",
     "collect_below",
     "keep_alive",
     "lower_support",
-    "open_window",
+    "make_window",
     "set_states",
     "take_least",
 ]
@@ -114,45 +117,66 @@ def lower_support(
         following[fetch_add(n_following, 0, np.int64(1))] = item
 
 
-@compiled
-def open_window(
-    alive: Items, n_alive: Place, states: States, supports: Ints, window: Items
-) -> tuple[Place, Place, Place]:
-    """Write the items of least support to ``window``; return (items alive, items in the window, its bound).
+class Window(NamedTuple):
+    """The items of one range that are left, and those of them with the least supports."""
 
-    All items below the bound are in the window. ``alive`` is compacted.
-    """
-    n = keep_alive(alive[:n_alive], states)
+    alive: Items
+    """Items left, and some that are gone."""
+    held: Items
+    """Those whose support is below the bound of the window, and some that are gone."""
+    going: Items
+    following: Items
+    """Room for the items of a round, and of the next."""
+    places: Ints
+    """Items in ``alive``, items in ``held``, bound of the window, items gone; shape (4,)."""
+
+
+def make_window(items: Items) -> Window:
+    """Return a window of these items, not yet opened."""
+    places = np.array([items.size, 0, 0, 0], np.int64)
+    return Window(items.copy(), np.empty_like(items), np.empty_like(items), np.empty_like(items), places)
+
+
+@compiled
+def _open_window(window: Window, states: States, supports: Ints) -> None:
+    """Hold the items of least support; all items below the bound are held."""
+    n = keep_alive(window.alive[: window.places[0]], states)
     share = max(_WINDOW_ITEMS, n // _WINDOW_SHARE)
     bound: Place = np.int64(NO_BOUND)
     if n > share:
         values = np.empty(n, np.int64)
         for at in range(n):
-            values[at] = supports[alive[at]]
+            values[at] = supports[window.alive[at]]
         bound = np.partition(values, share)[share] + 1
-    return n, collect_below(alive[:n], supports, bound, window), bound
+    window.places[0] = n
+    window.places[1] = collect_below(window.alive[:n], supports, bound, window.held)
+    window.places[2] = bound
 
 
 @compiled
-def take_least(
-    window: Items, n_window: Place, states: States, supports: Ints, going: Items
-) -> tuple[Place, Place, Place]:
-    """Write the items of the least support of a window to ``going``; return (items left, items taken, support).
+def take_least(window: Window, states: States, supports: Ints) -> tuple[Place, Place]:
+    """Write the items of the least support to ``window.going``; return (how many, their support).
 
-    Items that are gone leave the window. With none left, nothing is taken.
+    There are none when no item is left.
     """
-    n: Place = 0
-    taken: Place = 0
-    least: Place = np.int64(NO_BOUND)
-    for at in range(n_window):
-        i = window[at]
-        if states[i] == ALIVE:
-            window[n] = i
-            n += 1
-            if supports[i] < least:
-                least = supports[i]
-                taken = 0
-            if supports[i] == least:
-                going[taken] = i
-                taken += 1
-    return n, taken, least
+    while True:
+        n: Place = 0
+        taken: Place = 0
+        least: Place = np.int64(NO_BOUND)
+        for at in range(window.places[1]):
+            i = window.held[at]
+            if states[i] == ALIVE:
+                window.held[n] = i
+                n += 1
+                if supports[i] < least:
+                    least = supports[i]
+                    taken = 0
+                if supports[i] == least:
+                    window.going[taken] = i
+                    taken += 1
+        window.places[1] = n
+        if taken > 0:
+            return taken, least
+        _open_window(window, states, supports)
+        if window.places[0] == 0:
+            return 0, least

@@ -16,14 +16,23 @@ from papilio.kernels.peeling import Report
 
 __all__ = ["Ranges", "choose_ranges", "cut_ranges", "peel_ranges"]
 
+SLICE_EFFORT = 1 << 24
+"""Updates and items looked at after which the peeling of a range tells how far it is: about a second at worst."""
+
 SERIAL_LINKS = 1 << 20
 """Fewer links than these are peeled in one range, within a fraction of a second."""
 
+FEW_THREADS = 2
+"""So few peel one range: cutting into ranges takes as many updates again, and spares only waiting for each other."""
+
 RANGES_PER_THREAD = 16
-"""Enough that the ranges, heaviest first, end at about the same time; one thread tells by them how far it is."""
+"""Enough that the ranges, heaviest first, end at about the same time."""
 
 Round = Callable[[NDArray[np.int32], int, NDArray[np.int32]], int]
 """``run_round(going, bound, following)`` takes items away, and writes those that thereby fall below the bound."""
+
+
+Peel = Callable[[int, NDArray[np.int64], Callable[[int], None]], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +77,9 @@ class Ranges:
 
 def choose_ranges(n_items: int, n_links: int, threads: int) -> int:
     """Return how many ranges to ask for, for so many items with so many links."""
-    return 1 if n_links < SERIAL_LINKS else min(RANGES_PER_THREAD * threads, n_items)
+    if n_links < SERIAL_LINKS or threads <= FEW_THREADS:
+        return 1
+    return min(RANGES_PER_THREAD * threads, n_items)
 
 
 def cut_ranges(
@@ -124,7 +135,7 @@ def peel_ranges(
     ranges: Ranges,
     weights: NDArray[np.int64],
     threads: int,
-    peel: Callable[[int, NDArray[np.int64]], None],
+    peel: Peel,
     report: Report,
 ) -> tuple[int, int]:
     """Run the fine phase on the open ranges, heaviest first; return (rounds, updates).
@@ -135,7 +146,8 @@ def peel_ranges(
     weights : ndarray of int64, shape (n_ranges,)
     threads : int
     peel : callable
-        ``peel(number, stats)`` peels a range and adds its rounds and updates to ``stats``; run by several threads.
+        ``peel(number, stats, tell)`` peels a range, adds its rounds and updates to ``stats`` and calls
+        ``tell(gone)`` with the number of its items that are gone, again and again; run by several threads.
     report : callable
         Called from any of them.
     """
@@ -145,9 +157,13 @@ def peel_ranges(
 
     def run(stats: NDArray[np.int64], start: int, _stop: int) -> None:
         number = int(heaviest[start])
-        peel(number, stats)
-        done[number] = weights[number]
-        report("fine", int(done.sum()), total)
+        n_items = int(ranges.bounds[number + 1] - ranges.bounds[number])
+
+        def tell(gone: int) -> None:
+            done[number] = int(weights[number]) * gone // n_items
+            report("fine", int(done.sum()), total)
+
+        peel(number, stats, tell)
 
     runner = ChunkRunner(lambda: np.zeros(2, np.int64), threads)
     runner.run([(at, at + 1) for at in range(heaviest.size)], run)

@@ -5,6 +5,7 @@ See :mod:`papilio.kernels.peeling` for the phases and :mod:`papilio.kernels.cpu.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
+from papilio.kernels.cpu import phases
 from papilio.kernels.cpu import tip_kernels as kernels
 from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
 from papilio.kernels.cpu.pair_graph import PairGraph, index_pairs
-from papilio.kernels.cpu.peeling import GOING, GONE, set_states
+from papilio.kernels.cpu.peeling import ALIVE, GOING, GONE, make_window, set_states
 from papilio.kernels.cpu.phases import choose_ranges, cut_ranges, peel_ranges
 from papilio.kernels.cpu.wedges import index_wedges
 from papilio.kernels.peeling import Layer, Peeled, Report, ignore_report
@@ -89,10 +91,17 @@ def peel_tip(
     middle = perf_counter()
     numbers = ranges.least_numbers()
 
-    def peel(number: int, stats: NDArray[np.int64]) -> None:
-        kernels.peel_tip_range(
-            number, ranges.items(number), ranges.of, *rows, supports, states, numbers, stats
-        )
+    def peel(number: int, stats: NDArray[np.int64], tell: Callable[[int], None]) -> None:
+        items = ranges.items(number)
+        kernels.sum_pairs(items, *rows, ranges.of, 0, items.size, supports)
+        set_states(items, states, ALIVE)
+        window = make_window(items)
+        done = False
+        while not done:
+            done = kernels.peel_tip_slice(
+                number, window, ranges.of, *rows, supports, states, numbers, stats, phases.SLICE_EFFORT
+            )
+            tell(int(window.places[3]))
 
     weights = np.array([int(degrees[ranges.items(number)].sum()) for number in range(ranges.n)], np.int64)
     rounds, updates = peel_ranges(ranges, weights, chosen, peel, report)

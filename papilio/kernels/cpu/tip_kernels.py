@@ -16,13 +16,13 @@ from papilio.kernels.cpu.peeling import (
     GONE,
     Items,
     States,
+    Window,
     lower_support,
-    open_window,
     set_states,
     take_least,
 )
 
-__all__ = ["peel_tip_range", "spread_pairs", "sum_pairs"]
+__all__ = ["peel_tip_slice", "spread_pairs", "sum_pairs"]
 
 Numbers = NDArray[np.uint64]
 
@@ -94,17 +94,16 @@ def _spread(
     common: Ids,
     supports: Ints,
     level: Place,
-    bound: Place,
+    window: Window,
     following: Items,
-    window: Items,
-    n_window: Place,
-) -> tuple[Place, Place, int]:
+) -> tuple[Place, int]:
     """Lower the supports of the vertices of the range that are left and paired with those that go.
 
-    Vertices that come to the level are written to ``following``, those that fall below the bound to ``window``; returns
-    (how many follow, how many the window has, updates).
+    Vertices that come to the level are written to ``following``, those that fall below the bound are held by the
+    window; returns (how many follow, updates).
     """
     n_following: Place = 0
+    n_held, bound = window.places[1], window.places[2]
     updates = 0
     for item in going:
         for at in range(offsets[item], offsets[item + 1]):
@@ -119,15 +118,16 @@ def _spread(
                 following[n_following] = other
                 n_following += 1
             elif level < after < bound <= before:
-                window[n_window] = other
-                n_window += 1
-    return n_following, n_window, updates
+                window.held[n_held] = other
+                n_held += 1
+    window.places[1] = n_held
+    return n_following, updates
 
 
 @compiled
-def peel_tip_range(
+def peel_tip_slice(
     number: int,
-    items: Items,
+    window: Window,
     ranges: Items,
     offsets: Ints,
     others: Items,
@@ -136,36 +136,33 @@ def peel_tip_range(
     states: States,
     numbers: Numbers,
     stats: Ints,
-) -> None:
-    """Peel one range exactly; writes ``numbers[items]`` and adds (rounds, updates) to ``stats``.
+    most: int,
+) -> bool:
+    """Peel the range ``number`` until about ``most`` updates are done; return whether it is done with.
 
-    ``items`` are the vertices of the range ``number``; ``supports`` and ``states`` are written to at these alone.
+    ``window`` is of its vertices; ``supports``, ``states`` and ``numbers`` are written to at these alone, and rounds
+    and updates are added to ``stats``.
     """
-    n = items.size
-    sum_pairs(items, offsets, others, common, ranges, 0, n, supports)
-    set_states(items, states, ALIVE)
-    alive = items.copy()
-    window, going, following = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
-    n_alive: Place = n
-    n_window: Place = 0
-    bound: Place = 0
-    while True:
-        n_window, n_going, level = take_least(window, n_window, states, supports, going)
+    effort: Place = 0
+    while effort < most:
+        n_going, level = take_least(window, states, supports)
         if n_going == 0:
-            n_alive, n_window, bound = open_window(alive, n_alive, states, supports, window)
-            if n_alive == 0:
-                return
-            continue
+            return True
+        going, following = window.going, window.following
+        effort += window.places[1] + n_going
         while n_going > 0:
             set_states(going[:n_going], states, GOING)
             for item in going[:n_going]:
                 numbers[item] = np.uint64(level)
-            n_following, n_window, updates = _spread(
-                number, going[:n_going], ranges, states, offsets, others, common, supports,
-                level, bound, following, window, n_window,
+            n_following, updates = _spread(
+                number, going[:n_going], ranges, states, offsets, others, common, supports, level, window,
+                following,
             )  # fmt: skip
             set_states(going[:n_going], states, GONE)
+            window.places[3] += n_going
             stats[0] += 1
             stats[1] += updates
+            effort += updates
             going, following = following, going
             n_going = n_following
+    return False

@@ -7,16 +7,18 @@ phases and :mod:`papilio.kernels.cpu.wing_kernels` for the loops.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu import phases
 from papilio.kernels.cpu import wing_kernels as kernels
 from papilio.kernels.cpu.bloom_index import BloomIndex, index_blooms
 from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
-from papilio.kernels.cpu.peeling import GOING, GONE, set_states
+from papilio.kernels.cpu.peeling import GOING, GONE, make_window, set_states
 from papilio.kernels.cpu.phases import Ranges, choose_ranges, cut_ranges, peel_ranges
 from papilio.kernels.cpu.wedges import index_wedges
 from papilio.kernels.peeling import Peeled, Report, ignore_report
@@ -134,12 +136,18 @@ def _peel_fine(
         items = ranges.items(number)
         local[items] = np.arange(items.size, dtype=np.int32)
 
-    def peel(number: int, stats: NDArray[np.int64]) -> None:
+    def peel(number: int, stats: NDArray[np.int64], tell: Callable[[int], None]) -> None:
         begin, end = bounds[number], bounds[number + 1]
-        kernels.peel_wing_range(
-            number, ranges.items(number), local, ranges.of, starts[begin : end + 1], counts[begin:end],
-            one, other, numbers, stats,
-        )  # fmt: skip
+        items = ranges.items(number)
+        part = kernels.enter_range(
+            number, items.size, local, ranges.of, starts[begin : end + 1], counts[begin:end], one, other
+        )
+        window = make_window(np.arange(items.size, dtype=np.int32))
+        touched = np.empty(end - begin, np.int32)
+        done = False
+        while not done:
+            done = kernels.peel_wing_slice(part, window, touched, items, numbers, stats, phases.SLICE_EFFORT)
+            tell(int(window.places[3]))
 
     return peel_ranges(ranges, starts[bounds[1:]] - starts[bounds[:-1]], threads, peel, report)
 

@@ -22,16 +22,18 @@ from papilio.kernels.cpu.peeling import (
     GONE,
     Items,
     States,
+    Window,
     lower_support,
-    open_window,
     set_states,
     take_least,
 )
 
 __all__ = [
+    "WingRange",
+    "enter_range",
     "fill_segments",
     "measure_segments",
-    "peel_wing_range",
+    "peel_wing_slice",
     "spread_losses",
     "sum_supports",
     "take_wedges",
@@ -222,7 +224,7 @@ def fill_segments(
                 cursors[lower] = to + 1
 
 
-class _Range(NamedTuple):
+class WingRange(NamedTuple):
     """One range as it is peeled. Its edges have local ids; in wedges, -1 stands for an edge of a higher range."""
 
     starts: Ints
@@ -268,9 +270,9 @@ def _link_range(starts: Ints, one: Items, other: Items, n: int) -> tuple[Ints, I
 
 
 @compiled
-def _enter_range(
+def enter_range(
     number: int, n: int, local: Items, ranges: Items, starts: Ints, counts: Ints, one: Items, other: Items
-) -> _Range:
+) -> WingRange:
     """Give the edges of a range their local ids in its wedges, sum up their supports and link them."""
     supports = np.zeros(n, np.int64)
     for segment in range(starts.size - 1):
@@ -283,7 +285,7 @@ def _enter_range(
                 else:
                     edges[at] = -1
     link_offsets, link_segment, link_twin = _link_range(starts, one, other, n)
-    return _Range(
+    return WingRange(
         starts,
         starts[1:].copy(),
         counts,
@@ -299,7 +301,7 @@ def _enter_range(
 
 
 @compiled
-def _take(part: _Range, going: Items, touched: Items) -> Place:
+def _take(part: WingRange, going: Items, touched: Items) -> Place:
     """Take the wedges of the edges that go from ``left``; list the segments touched, and return how many."""
     n = 0
     for edge in going:
@@ -317,14 +319,15 @@ def _take(part: _Range, going: Items, touched: Items) -> Place:
 
 @compiled
 def _spread(
-    part: _Range, touched: Items, level: Place, bound: Place, following: Items, window: Items, n_window: Place
-) -> tuple[Place, Place, int]:
+    part: WingRange, touched: Items, level: Place, window: Window, following: Items
+) -> tuple[Place, int]:
     """Lower the supports of the edges of the segments touched, and move the wedges lost behind.
 
-    Edges that come to the level are written to ``following``, those that fall below the bound to ``window``; returns
-    (how many follow, how many the window has, updates).
+    Edges that come to the level are written to ``following``, those that fall below the bound are held by the window;
+    returns (how many follow, updates).
     """
     n_following: Place = 0
+    n_held, bound = window.places[1], window.places[2]
     updates = 0
     for segment in touched:
         loss = part.counts[segment] - part.left[segment]
@@ -347,67 +350,56 @@ def _spread(
                     following[n_following] = edge
                     n_following += 1
                 elif level < after < bound <= before:
-                    window[n_window] = edge
-                    n_window += 1
+                    window.held[n_held] = edge
+                    n_held += 1
             if goes:
                 end -= 1
                 part.one[at], part.other[at] = part.one[end], part.other[end]
             else:
                 at += 1
         part.ends[segment] = end
-    return n_following, n_window, updates
+    window.places[1] = n_held
+    return n_following, updates
 
 
 @compiled
-def peel_wing_range(
-    number: int,
-    items: Items,
-    local: Items,
-    ranges: Items,
-    starts: Ints,
-    counts: Ints,
-    one: Items,
-    other: Items,
-    numbers: Numbers,
-    stats: Ints,
-) -> None:
-    """Peel one range exactly; writes ``numbers[items]`` and adds (rounds, updates) to ``stats``.
+def peel_wing_slice(
+    part: WingRange, window: Window, touched: Items, items: Items, numbers: Numbers, stats: Ints, most: int
+) -> bool:
+    """Peel a range until about ``most`` updates are done; return whether it is done with.
 
     Parameters
     ----------
-    number : int
-        Of the range.
-    items, local : ndarray of int32
-        Edges of the range, and the place of each edge among those of its range.
-    starts, counts : ndarray of int64
-        Its segments: where their wedges begin in ``one`` and ``other``, and wedges left in the range and above.
-        ``counts``, ``one`` and ``other`` are written to, in these segments alone.
+    part : WingRange
+    window : Window
+        Of its local edges.
+    touched : ndarray of int32, shape (n_segments,)
+        Room.
+    items : ndarray of int32
+        Its edges by local id.
+    numbers : ndarray of uint64
+        Written at these edges.
+    stats : ndarray of int64
+        Rounds and updates, added to.
     """
-    n = items.size
-    part = _enter_range(number, n, local, ranges, starts, counts, one, other)
-    alive = np.arange(n).astype(np.int32)
-    window, going, following = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
-    touched = np.empty(starts.size - 1, np.int32)
-    n_alive: Place = n
-    n_window: Place = 0
-    bound: Place = 0
-    while True:
-        n_window, n_going, level = take_least(window, n_window, part.states, part.supports, going)
+    effort: Place = 0
+    while effort < most:
+        n_going, level = take_least(window, part.states, part.supports)
         if n_going == 0:
-            n_alive, n_window, bound = open_window(alive, n_alive, part.states, part.supports, window)
-            if n_alive == 0:
-                return
-            continue
+            return True
+        going, following = window.going, window.following
+        effort += window.places[1] + n_going
         while n_going > 0:
             set_states(going[:n_going], part.states, GOING)
             for edge in going[:n_going]:
                 numbers[items[edge]] = np.uint64(level)
             n_touched = _take(part, going[:n_going], touched)
-            n_following, n_window, updates = _spread(
-                part, touched[:n_touched], level, bound, following, window, n_window
-            )
+            n_following, updates = _spread(part, touched[:n_touched], level, window, following)
             set_states(going[:n_going], part.states, GONE)
+            window.places[3] += n_going
             stats[0] += 1
             stats[1] += updates
+            effort += updates
             going, following = following, going
             n_going = n_following
+    return False
