@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from papilio.errors import (
 )
 from papilio.graph import BipartiteGraph
 from papilio.inputs import result_of
+from papilio.kernels.cpu.butterfly import ButterflyCpu
 from papilio.kernels.engine import load_engine
 from papilio.kernels.gpu.butterfly import ButterflyGpu
 from papilio.kernels.gpu.discovery import GpuInfo
@@ -249,8 +251,6 @@ def test_wrong_vectors_and_items_of_a_part_are_refused(
     store: GraphStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = part_job(store, Butterfly(), "vertex")
-    from papilio.kernels.cpu.butterfly import ButterflyCpu
-
     right = ButterflyCpu.run
 
     def spoil(*args: Any, **options: Any) -> Any:
@@ -272,6 +272,36 @@ def test_wrong_vectors_and_items_of_a_part_are_refused(
         works = ButterflyCpu.work
         monkeypatch.setattr(ButterflyCpu, "work", lambda engine, prepared: works(engine, prepared)[:-1])
         with pytest.raises(ExecutionError, match="items in its manifest"):
+            count_job(executor, job, "cpu", None, ignore_events)
+
+
+def test_when_memory_runs_out_a_part_is_tried_alone_and_its_leases_are_halved(
+    graph: BipartiteGraph, store: GraphStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = part_job(store, Butterfly(), "total")
+    prepare, right, tried = ButterflyCpu.prepare, ButterflyCpu.run, [0]
+
+    def fail_at_first(*args: Any) -> Any:
+        tried[0] += 1
+        if tried[0] == 3:
+            raise MemoryError("no room")
+        return prepare(*args)
+
+    def hold_four_items(engine: Any, prepared: Any, start: int, stop: int, *rest: Any) -> Any:
+        if stop - start > 4:
+            raise MemoryError("too many items")
+        return right(engine, prepared, start, stop, *rest)
+
+    monkeypatch.setattr(ButterflyCpu, "prepare", fail_at_first)
+    with InlineExecutor(threads=1) as executor:
+        monkeypatch.setattr(ready, "_warm_up", lambda *key: None)
+        monkeypatch.setattr(ButterflyCpu, "run", hold_four_items)
+        outcome = count_job(executor, job, "cpu", None, ignore_events)
+        monkeypatch.setattr(ButterflyCpu, "run", right)
+        expect(graph, Butterfly(), "total", outcome)
+        assert sum(outcome.n_leases_by_worker.values()) >= outcome.plan.n_items / 4
+        monkeypatch.setattr(ButterflyCpu, "prepare", Mock(side_effect=MemoryError("none")))
+        with pytest.raises(CapacityError, match=r"part \d+ of .* cannot be prepared in the memory"):
             count_job(executor, job, "cpu", None, ignore_events)
 
 

@@ -21,7 +21,6 @@ from papilio.kernels.gpu.discovery import list_gpus
 from papilio.motifs import EngineOptions, Granularity, Listing
 from papilio.partitioning.rates import predict_speed
 from papilio.partitioning.root_ranges import find_breakpoints
-from papilio.parts import Part
 from papilio.storage.memory import release_memory
 from papilio.storage.names import LayerNames, read_names
 from papilio.storage.store import open_store
@@ -283,13 +282,7 @@ def ready_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str, f
     loader = part_loader(job, engine, seat)
 
     def make() -> ReadyGraph:
-        started = perf_counter()
-        if job.budget.host_bytes is not None:
-            release_memory()
-        part = loader.load(index)
-        seconds["read"] = perf_counter() - started
-        started = perf_counter()
-        prepared = _prepare_part(task, engine, loader, part)
+        prepared = _begin_part(task, engine, loader, seconds)
         costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
         expected = loader.partition.manifest.parts[index].n_items
         if costs.size != expected:
@@ -297,7 +290,6 @@ def ready_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str, f
                 f"part {index} of {loader.partition.path} has {expected} items in its manifest, and the "
                 f"{engine.name} engine finds {costs.size}: make the partition again"
             )
-        seconds["prepare"] = perf_counter() - started
         speed = loader.speed or predict_speed(job.rate_name, engine.name, job.per, seat.threads)
         return ReadyGraph(prepared, *find_breakpoints(costs, MAX_STEPS), speed)
 
@@ -309,15 +301,30 @@ def ready_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str, f
     return ready
 
 
-def _prepare_part(task: LeaseTask, engine: Engine, loader: PartLoader, part: Part) -> Any:
+def _begin_part(task: LeaseTask, engine: Engine, loader: PartLoader, seconds: dict[str, float]) -> Any:
+    """Return a part in the form of the engine; when memory runs out, once more with nothing else kept."""
+    if task.job.budget.host_bytes is not None:
+        release_memory()
     try:
-        return engine.prepare(part, task.job.motif, task.job.per)
+        return _load_part(task, engine, loader, seconds)
     except MemoryError:
-        loader.keep_only(task.partition)
+        pass
+    loader.keep_only(task.partition)
+    release_memory()
     try:
-        return engine.prepare(part, task.job.motif, task.job.per)
+        return _load_part(task, engine, loader, seconds)
     except MemoryError as error:
         raise CapacityError(
             f"part {task.partition} of {loader.partition.path} cannot be prepared in the memory that there is "
             f"({error}): raise the budget, or make a partition with a smaller one"
         ) from None
+
+
+def _load_part(task: LeaseTask, engine: Engine, loader: PartLoader, seconds: dict[str, float]) -> Any:
+    started = perf_counter()
+    part = loader.load(task.partition)
+    loaded = perf_counter()
+    prepared = engine.prepare(part, task.job.motif, task.job.per)
+    seconds["read"] += loaded - started
+    seconds["prepare"] += perf_counter() - loaded
+    return prepared
