@@ -95,6 +95,7 @@ class PartLoader:
         self._host = _Shelf(host_bytes)
         self._device = None if device_bytes is None else _Shelf(device_bytes)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="papilio-read-ahead")
+        self._closed = False
         self._wanted: int | None = None
         self._under_way: Future[None] | None = None
         self._lock = threading.Lock()
@@ -126,7 +127,7 @@ class PartLoader:
 
     def read_ahead(self, running: int, index: int) -> None:
         """Begin to read a part, and to copy it to the device, as far as there is room beside the one that runs."""
-        if index in (running, self._wanted):
+        if self._closed or index in (running, self._wanted):
             return
         self._wanted = None
         self._settle()
@@ -148,7 +149,8 @@ class PartLoader:
         return moved
 
     def close(self) -> None:
-        """Give up everything."""
+        """Give up everything; a part that is loaded afterwards is read without another one ahead of it."""
+        self._closed = True
         self._wanted = None
         self._settle()
         self._thread.shutdown()

@@ -180,6 +180,9 @@ def test_when_memory_runs_out_only_the_part_that_runs_is_kept() -> None:
     loader.keep_only(0)
     assert loader.held_bytes == (80, 80)
     loader.close()
+    loader.load(1)
+    loader.read_ahead(1, 2)
+    assert loader._under_way is None
 
 
 @settings(max_examples=150, deadline=None)
