@@ -71,7 +71,7 @@ def next_limit(low: int) -> int:
     Supports say little of numbers far above: without this limit a range of all items that are below a bound, and of all
     that thereby fall below it, can be nearly everything.
     """
-    return low + max(1, low >> GROWTH_SHIFT)
+    return low + max(1, min(low >> GROWTH_SHIFT, 2**63 - 1 - low))
 
 
 def ignore_report(phase: str, done: int, total: int) -> None:

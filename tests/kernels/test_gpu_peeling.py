@@ -16,7 +16,7 @@ from papilio.kernels.gpu.device import Device
 from papilio.kernels.gpu.peeling import PeelTuning
 from papilio.kernels.gpu.tip import index_tip_gpu, peel_tip_gpu
 from papilio.kernels.gpu.wing import index_wing_gpu, peel_wing_gpu
-from papilio.kernels.peeling import N_BINS, Layer, Peeled, bin_end
+from papilio.kernels.peeling import N_BINS, Layer, Peeled, bin_end, bin_start, next_limit
 from tests.decomposers import SMALL_BLOCKS
 from tests.devices import cuda_device, emulator
 from tests.oracle_peeling import wing_numbers
@@ -69,6 +69,9 @@ def test_bins_cover_all_supports_in_order() -> None:
     assert ends[:64] == list(range(1, 65))
     assert all(low < high for low, high in pairwise(ends))
     assert ends[-1] >= 2**63
+    assert [bin_start(place) for place in range(1, N_BINS)] == ends[:-1]
+    lows = [0, 1, 15, 16, 2**40, 2**62, 2**63 - 2**40]
+    assert all(low < next_limit(low) <= min(2**63 - 1, max(low + 1, low * 9 // 8)) for low in lows)
 
 
 @pytest.mark.parametrize("kind", ["wing", "tip"])

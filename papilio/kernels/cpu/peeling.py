@@ -73,7 +73,7 @@ def choose_bound(alive: Items, supports: Ints, weight_starts: Ints, low: Place, 
     total = np.int64(0)
     for place in range(weights.size):
         total += weights[place]
-        if total >= share:
+        if total >= share and place < N_BINS - 1:
             return min(_bin_end(place), limit)
     return limit
 
@@ -144,10 +144,14 @@ def _open_window(window: Window, states: States, supports: Ints) -> None:
     share = max(_WINDOW_ITEMS, n // _WINDOW_SHARE)
     bound: Place = np.int64(NO_BOUND)
     if n > share:
-        values = np.empty(n, np.int64)
-        for at in range(n):
-            values[at] = supports[window.alive[at]]
-        bound = np.partition(values, share)[share] + 1
+        counts = np.zeros(N_BINS, np.int64)
+        for i in window.alive[:n]:
+            counts[_bin_of(supports[i])] += 1
+        total, place = counts[0], 0
+        while total < share:
+            place += 1
+            total += counts[place]
+        bound = _bin_end(place) if place < N_BINS - 1 else np.int64(NO_BOUND)
     window.places[0] = n
     window.places[1] = collect_below(window.alive[:n], supports, bound, window.held)
     window.places[2] = bound

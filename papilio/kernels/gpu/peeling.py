@@ -184,7 +184,9 @@ def cut_ranges(
         if wanted > 1:
             least = bin_start(int(np.searchsorted(sums, 1)))
             bound = min(
-                bin_end(int(np.searchsorted(sums, total // wanted + 1))), next_limit(max(bounds[-1], least))
+                NO_SUPPORT,
+                bin_end(int(np.searchsorted(sums, total // wanted + 1))),
+                next_limit(max(bounds[-1], least)),
             )
         coarse.launch(
             (device.sm_count,),
