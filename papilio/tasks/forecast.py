@@ -20,7 +20,7 @@ __all__ = ["CONTEXT_BYTES", "PROCESS_BYTES", "MemoryForecast", "gib", "predict_m
 PROCESS_BYTES = {"cpu": 350 << 20, "gpu": 900 << 20}
 """An idle worker after its imports (Python, NumPy, Arrow, Dask, and Numba or CuPy with a CUDA context)."""
 
-CONTEXT_BYTES = 600 << 20
+CONTEXT_BYTES = 768 << 20
 """Device memory of a CUDA context with its modules."""
 
 _PAIRS_PER_EDGE = 16
