@@ -64,11 +64,14 @@ def _find(above: Items, item: Place) -> Place:
 
 
 @compiled
-def _join(forest: _Growing, one: Place, other: Place, level: np.uint64) -> None:
-    """Join two components by a motif of this level, which is no higher than that of any node so far."""
-    a, b = _find(forest.above, one), _find(forest.above, other)
+def _join(forest: _Growing, root: Place, other: Place, level: np.uint64) -> Place:
+    """Join the component of a root with that of an item by a motif of this level; return its root then.
+
+    No node so far has a lower level.
+    """
+    a, b = root, _find(forest.above, other)
     if a == b:
-        return
+        return a
     if forest.sizes[a] < forest.sizes[b]:
         a, b = b, a
     forest.above[b] = a
@@ -96,6 +99,7 @@ def _join(forest: _Growing, one: Place, other: Place, level: np.uint64) -> None:
         if node_b >= 0:
             forest.parents[node_b] = top
     forest.node[a] = top
+    return a
 
 
 @compiled
@@ -128,13 +132,14 @@ def _grow_wing(
 ) -> None:
     """Join the edges of the wedges of each bloom, at the number of the lower edge of each wedge.
 
-    ``holder`` is an edge of the first wedge met of each bloom; ``waiting`` its twin until there is a second one.
+    ``holder`` is an edge of those met of each bloom; ``waiting`` the twin of the first until there is a second wedge.
     """
     start: Place = 0
     while start < order.size and numbers[order[start]] > 0:
         level = numbers[order[start]]
         stop = _end_of_level(order, numbers, start)
         for edge in order[start:stop]:
+            root = _find(forest.above, edge)
             for at in range(link_offsets[edge], link_offsets[edge + 1]):
                 twin, bloom = link_twin[at], link_bloom[at]
                 if numbers[twin] < level or (numbers[twin] == level and twin < edge):
@@ -142,11 +147,12 @@ def _grow_wing(
                 if holder[bloom] < 0:
                     holder[bloom], waiting[bloom] = edge, twin
                     continue
+                root = _join(forest, root, twin, level)
+                root = _join(forest, root, holder[bloom], level)
+                holder[bloom] = root
                 if waiting[bloom] >= 0:
-                    _join(forest, holder[bloom], waiting[bloom], level)
+                    root = _join(forest, root, waiting[bloom], level)
                     waiting[bloom] = -1
-                _join(forest, edge, twin, level)
-                _join(forest, edge, holder[bloom], level)
         _place_items(forest, order[start:stop], nodes)
         start = stop
 
@@ -161,10 +167,11 @@ def _grow_tip(
         level = numbers[order[start]]
         stop = _end_of_level(order, numbers, start)
         for item in order[start:stop]:
+            root = _find(forest.above, item)
             for at in range(offsets[item], offsets[item + 1]):
                 other = others[at]
                 if numbers[other] > level or (numbers[other] == level and other > item):
-                    _join(forest, item, other, level)
+                    root = _join(forest, root, other, level)
         _place_items(forest, order[start:stop], nodes)
         start = stop
 
