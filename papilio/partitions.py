@@ -19,6 +19,7 @@ from papilio.kernels.engine import EngineName
 from papilio.motifs import Biclique, Butterfly, Granularity, Motif, choose_options
 from papilio.partitioning.cut_request import Closure, CutRequest, Progress, Strategy
 from papilio.storage.location import local_path
+from papilio.storage.memory import release_memory
 from papilio.storage.partitions import Partition, open_partition
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.budget import Budget
@@ -69,7 +70,8 @@ def partition(
     closure : {"columns", "paper"}
         Bicliques: what a root is charged with, what its bicliques need or all within two hops of it.
     options : mapping of str to str, optional
-        ``anchor`` of bicliques; the parts decide it.
+        ``anchor`` and ``algorithm`` of bicliques: they choose the layer of the roots, which is that of all counts
+        from these parts.
     threads : int, optional
         Of cutting, and of the cpu workers that the parts are made for; by default all processors.
     temp_dir : path-like, optional
@@ -165,6 +167,7 @@ def fit_job(
     request = _make_request(job, name, workers, budget, describe_worker("here").threads)
     with _parent_of(directory):
         found = _cut(store, directory, job, request, lambda share: listener(CutAdvanced(share)))
+    release_memory()
     return _with_parts(job, found)
 
 
@@ -218,6 +221,7 @@ def _make_request(
 def _cut(
     store: GraphStore, output: Path, job: JobSpec, request: CutRequest, progress: Progress | None
 ) -> Partition:
+    from papilio.kernels.cpu.biclique_index import settle_anchor
     from papilio.partitioning.root_parts import cut_roots
     from papilio.partitioning.wedge_parts import cut_wedges
 
@@ -225,6 +229,7 @@ def _cut(
         case Butterfly():
             return cut_wedges(store, output, request, progress)
         case Biclique():
-            anchor = dict(job.options).get("anchor", "auto")
+            asked = dict(job.options)
+            anchor = settle_anchor(job.motif, asked.get("anchor", "auto"), asked.get("algorithm", "auto"))
             return cut_roots(store, output, job.motif, anchor, request, progress)
     raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only")

@@ -21,6 +21,9 @@ from tests.commands import Run
 ROOM = 7_000_000
 """Bytes for parts beside the process: about half of what the graph of these tests needs as a whole."""
 
+EDGE_ROOM = 5_000_000
+"""More of them for counts per edge: folding these takes most of what is left, which would make thousands of parts."""
+
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -80,9 +83,22 @@ def test_parts_of_bicliques_serve_larger_ones(run: Run, tmp_path: Path) -> None:
         papilio.count(graph, papilio.Biclique(2, 3), engine="cpu", parts=parts)
 
 
+def test_parts_are_anchored_on_the_layer_that_can_be_enumerated(tmp_path: Path) -> None:
+    """Few vertices of U have many neighbours each: pivoting anchors U, and enumerate can only take V."""
+    graph, motif = tmp_path / "graph", papilio.Biclique(q=3)
+    generate(Rmat(5, 9, 4_000), graph, seed=3)
+    free = papilio.partition(graph, tmp_path / "free", motif, host_memory=1 << 30)
+    options = {"algorithm": "enumerate"}
+    bound = papilio.partition(graph, tmp_path / "bound", motif, host_memory=1 << 30, options=options)
+    assert (free.manifest.layer, bound.manifest.layer) == ("u", "v")
+    found = papilio.count(graph, motif, engine="cpu", parts=bound.path, options=options)
+    assert found.count == papilio.count(graph, motif, engine="cpu").count > 0
+
+
 @pytest.mark.parametrize("per", ["vertex", "edge"])
 def test_budget_alone_is_enough(graph: Path, whole: Any, budget: int, per: Any) -> None:
     heard: list[Event] = []
+    budget += EDGE_ROOM if per == "edge" else 0
     before = set(graph.parent.iterdir())
     result = papilio.count(
         graph, papilio.Butterfly(), per=per, engine="cpu", host_memory=budget, progress=heard.append

@@ -67,7 +67,7 @@ class RootCounter:
         self.failed: list[FailedItem] = []
         self._plan, self._run_id, self._shard_dir = plan, run_id, shard_dir
         self._finish_others = finish_others
-        self._plan_key = plan.key
+        self._plan_key, self._total_work = plan.key, plan.total_work
         book = plan.book()
         missing = [
             Piece(partition.index, start, stop)
@@ -90,7 +90,7 @@ class RootCounter:
         if not self._pool:
             return None
         speed = self._speed()
-        fair_s = self._plan.total_work / speed / n_workers
+        fair_s = self._total_work / speed / n_workers
         lengths = choose_lengths(fair_s, self._plan.vector_s)
         if self._pool.work_left < lengths.min_s * speed * n_workers:
             lengths = choose_lengths(fair_s, self._plan.vector_s, tail=True)
