@@ -23,8 +23,8 @@ from papilio.parts import PartBytes
 __all__ = ["PART_OVERHEAD_BYTES", "BlockBytes", "Grid", "GridBudget", "choose_grid", "raw_bytes", "tighten"]
 
 PART_OVERHEAD_BYTES = 32 << 20
-"""What a part costs besides its bytes, in bytes: to hand it out and set it up takes 8 to 40 ms on one H200 (216 parts of
-40 million edges), in which storage gives as much."""
+"""What a part costs besides its bytes, in bytes: to hand it out and set it up takes 8 to 40 ms on one H200 (216 parts
+of 40 million edges), in which storage gives as much."""
 
 _START_SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
 """Shares of the room of a part that start blocks are tried with, besides those that follow from the graph."""

@@ -1,0 +1,82 @@
+"""Budgets of memory hold: measured peaks of whole processes stay below what was allowed, and the count is the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from papilio.storage import edges
+from papilio.storage.generate import Rmat, generate
+from papilio.tasks.forecast import PROCESS_BYTES
+from tests.conftest import ROOT
+
+ROOM = 40 << 20
+"""Bytes beside the process for a graph that takes three times as much as a whole."""
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph without hubs, so that counting it takes no time."""
+    path = tmp_path_factory.mktemp("graph") / "even"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edges, "ROW_GROUP_EDGES", 1 << 16)
+        generate(Rmat(18, 18, 3_000_000, a=0.25, b=0.25, c=0.25), path, seed=2)
+    return path
+
+
+def call(*args: object) -> tuple[dict[str, Any], int]:
+    """Count in a process of its own; return its answer and the largest resident size that it had, in bytes."""
+    words = [sys.executable, "-m", "papilio", "count", *map(str, args), "--json"]
+    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    answer = process.stdout.read()
+    process.stdout.close()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return json.loads(answer), usage.ru_maxrss * 1024
+
+
+@pytest.fixture(scope="module")
+def whole(graph: Path) -> dict[str, Any]:
+    """The answer on the whole graph."""
+    return call("butterfly", graph, "--cluster", "inline", "--engine", "cpu")[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="resident sizes are in other units elsewhere")
+@pytest.mark.parametrize("per", ["total", "vertex", "edge"])
+def test_host_memory_stays_within_the_budget(
+    graph: Path, whole: dict[str, Any], per: str, tmp_path: Path
+) -> None:
+    budget = PROCESS_BYTES["cpu"] + ROOM * (2 if per == "edge" else 1)
+    output = () if per == "total" else ("--output", tmp_path / "counts.parquet")
+    asked = ("butterfly", graph, "--cluster", "inline", "--engine", "cpu", "--per", per, *output)
+    parts, peak = call(*asked, "--host-memory", budget)
+    assert parts["count"] == whole["count"]
+    assert parts["strategy"] != whole["strategy"] == "replicate"
+    assert peak <= budget
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("asked", "budget"), [(("butterfly",), 1 << 30), (("biclique", "-p", 3, "-q", 3), 2 << 30)]
+)
+def test_device_memory_stays_within_the_budget(
+    asked: tuple[object, ...], budget: int, tmp_path: Path
+) -> None:
+    graph = tmp_path / "graph"
+    generate(Rmat(21, 21, 30_000_000, a=0.3, b=0.25, c=0.25), graph, seed=2)
+    name, *sizes = asked
+    here = (name, graph, *sizes, "--cluster", "inline", "--engine", "gpu")
+    whole, _ = call(*here)
+    parts, _ = call(*here, "--device-memory", budget)
+    assert parts["count"] == whole["count"]
+    assert parts["strategy"] != "replicate"
+    assert 0 < parts["peak_device_bytes"] <= budget
+    assert 0 < parts["used_device_bytes"] <= budget
