@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from papilio.kernels.cpu.jit import Ints, Place, compiled
 from papilio.kernels.hierarchy import Forest
 
-__all__ = ["build_tip_forest", "build_wing_forest"]
+__all__ = ["build_tip_forest", "build_wing_forest", "find_root"]
 
 Items = NDArray[np.int32]
 Numbers = NDArray[np.uint64]
@@ -55,7 +55,7 @@ def _plant(n_items: int) -> _Growing:
 
 
 @compiled
-def _find(above: Items, item: Place) -> Place:
+def find_root(above: Items | Ints, item: Place) -> Place:
     """Return the root of an item, and shorten the way there."""
     while above[item] != item:
         above[item] = above[above[item]]
@@ -69,7 +69,7 @@ def _join(forest: _Growing, root: Place, other: Place, level: np.uint64) -> Plac
 
     No node so far has a lower level.
     """
-    a, b = root, _find(forest.above, other)
+    a, b = root, find_root(forest.above, other)
     if a == b:
         return a
     if forest.sizes[a] < forest.sizes[b]:
@@ -78,9 +78,9 @@ def _join(forest: _Growing, root: Place, other: Place, level: np.uint64) -> Plac
     forest.sizes[a] += forest.sizes[b]
     node_a, node_b = forest.node[a], forest.node[b]
     if node_a >= 0:
-        node_a = _find(forest.same, node_a)
+        node_a = find_root(forest.same, node_a)
     if node_b >= 0:
-        node_b = _find(forest.same, node_b)
+        node_b = find_root(forest.same, node_b)
     open_a = node_a >= 0 and forest.levels[node_a] == level
     open_b = node_b >= 0 and forest.levels[node_b] == level
     if open_a and open_b:
@@ -106,7 +106,7 @@ def _join(forest: _Growing, root: Place, other: Place, level: np.uint64) -> Plac
 def _place_items(forest: _Growing, items: Items, nodes: Items) -> None:
     """Write the node of each of the items of the level that has just ended."""
     for item in items:
-        nodes[item] = forest.node[_find(forest.above, item)]
+        nodes[item] = forest.node[find_root(forest.above, item)]
 
 
 @compiled
@@ -139,7 +139,7 @@ def _grow_wing(
         level = numbers[order[start]]
         stop = _end_of_level(order, numbers, start)
         for edge in order[start:stop]:
-            root = _find(forest.above, edge)
+            root = find_root(forest.above, edge)
             for at in range(link_offsets[edge], link_offsets[edge + 1]):
                 twin, bloom = link_twin[at], link_bloom[at]
                 if numbers[twin] < level or (numbers[twin] == level and twin < edge):
@@ -167,7 +167,7 @@ def _grow_tip(
         level = numbers[order[start]]
         stop = _end_of_level(order, numbers, start)
         for item in order[start:stop]:
-            root = _find(forest.above, item)
+            root = find_root(forest.above, item)
             for at in range(offsets[item], offsets[item + 1]):
                 other = others[at]
                 if numbers[other] > level or (numbers[other] == level and other > item):
@@ -181,7 +181,7 @@ def _resolve(same: Items, nodes: Items) -> None:
     """Replace each node by the one that it turned out to be."""
     for at in range(nodes.size):
         if nodes[at] >= 0:
-            nodes[at] = _find(same, nodes[at])
+            nodes[at] = find_root(same, nodes[at])
 
 
 @compiled

@@ -1,0 +1,110 @@
+"""How the vertices of a graph hang together, level by level: edges, degrees and components.
+
+Each vertex has a level. The graph of a level holds the vertices of that level or a higher one, and the edges between
+them. Levels are taken from the highest down, each by one pass over the edges, in any pieces: memory O(n_u + n_v).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.cpu.hierarchy import find_root
+from papilio.kernels.cpu.jit import Ints, compiled
+
+__all__ = ["Level", "join_levels"]
+
+Ends = NDArray[np.int32]
+Levels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Level:
+    """The graph of a level.
+
+    Attributes
+    ----------
+    level : int
+    n_u, n_v, n_edges : int
+        Its vertices and edges.
+    components : int
+        Its connected components; a vertex without edges is one.
+    largest : int
+        Vertices of the largest component.
+    least_degree : int
+        The least degree of its vertices, within it.
+    """
+
+    level: int
+    n_u: int
+    n_v: int
+    n_edges: int
+    components: int
+    largest: int
+    least_degree: int
+
+
+@compiled
+def _join_edges(
+    u: Ends, v: Ends, n_u: np.int64, levels: Levels, level: np.uint8, above: Ints, sizes: Ints, degrees: Ints
+) -> tuple[np.int64, np.int64, np.int64]:
+    """Add the edges of exactly this level; return their number, the components that they save, the largest made."""
+    n_edges, n_unions, largest = np.int64(0), np.int64(0), np.int64(0)
+    for edge in range(u.size):
+        a, b = np.int64(u[edge]), n_u + np.int64(v[edge])
+        if min(levels[a], levels[b]) != level:
+            continue
+        n_edges += 1
+        degrees[a] += 1
+        degrees[b] += 1
+        root, other = find_root(above, a), find_root(above, b)
+        if root != other:
+            if sizes[root] < sizes[other]:
+                root, other = other, root
+            above[other] = root
+            sizes[root] += sizes[other]
+            n_unions += 1
+            largest = max(largest, sizes[root])
+    return n_edges, n_unions, largest
+
+
+def join_levels(
+    levels_u: Levels, levels_v: Levels, passes: Iterable[Iterable[tuple[Ends, Ends]]]
+) -> Iterator[Level]:
+    """Yield the graphs of all levels that vertices have, from the highest down.
+
+    Parameters
+    ----------
+    levels_u, levels_v : ndarray of uint8, shapes (n_u,) and (n_v,)
+        Level of each vertex.
+    passes : iterable
+        Gives all edges of the graph again and again, once for each level: pieces of their ends, each of int32.
+    """
+    n_u = int(levels_u.size)
+    levels = np.concatenate((levels_u, levels_v))
+    above, sizes, degrees = (
+        np.arange(levels.size, dtype=np.int64),
+        np.ones(levels.size, np.int64),
+        np.zeros(levels.size, np.int64),
+    )
+    n_edges, components, largest = 0, 0, 1
+    for level, edges in zip(np.unique(levels)[::-1], passes, strict=False):
+        components += int(np.count_nonzero(levels == level))
+        for u, v in edges:
+            added, unions, grown = _join_edges(u, v, np.int64(n_u), levels, level, above, sizes, degrees)
+            n_edges += int(added)
+            components -= int(unions)
+            largest = max(largest, int(grown))
+        inside = levels >= level
+        yield Level(
+            int(level),
+            int(np.count_nonzero(inside[:n_u])),
+            int(np.count_nonzero(inside[n_u:])),
+            n_edges,
+            components,
+            largest,
+            int(degrees[inside].min()),
+        )
