@@ -235,6 +235,7 @@ class Engine(Protocol):
 
 _SIGNED: dict[EngineName, tuple[str, str]] = {
     "cpu": ("papilio.kernels.cpu.balanced_butterfly", "BalancedButterflyCpu"),
+    "gpu": ("papilio.kernels.gpu.balanced_butterfly", "BalancedButterflyGpu"),
 }
 
 _MODULES: dict[str, dict[EngineName, tuple[str, str]]] = {

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +30,8 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
-from papilio.kernels.signed_forms import CENSUS_SUMS, census_cells, needs_all_neighbours, size_cells
-from papilio.motifs import BalancedButterfly, Census, Granularity, Motif
+from papilio.kernels.signed_forms import census_cells, needs_all_neighbours, size_cells
+from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Granularity, Motif
 from papilio.parts import Part
 
 __all__ = ["BalancedButterflyCpu", "PreparedSignedCpu"]
@@ -142,6 +141,7 @@ class BalancedButterflyCpu:
         require_interval(start, stop, prepared.n_items)
         index, motif = prepared.index, prepared.motif
         kernel, shape, kinds = _choose_kernel(prepared)
+        side = ["uv".index(motif.pair_side)] if isinstance(motif, Census) else []
         threads = min(self.threads, index.most_vectors) if prepared.per == "vertex" else self.threads
         rows, items = index.rows, index.items[start:stop]
         n_counters, max_degree = kinds * index.n_ranks, index.max_degree
@@ -151,14 +151,15 @@ class BalancedButterflyCpu:
 
         def count(state: _Counted, begin: int, end: int) -> None:
             tables, counted = state
-            kernel(rows, items, begin, end, tables, *([counted] if shape else []))
+            kernel(rows, items, begin, end, tables, *([counted] if shape else []), *side)
 
         runner = ChunkRunner(make_state, threads)
         chunks = cut_by_cost(index.costs[start:stop], threads, len(bounds) + 1)
         n_items = items_in(chunks, runner.run(chunks, count, cut))
         work = int(index.costs[start : start + n_items].sum())
         if isinstance(motif, Census):
-            cells = census_cells(_join_classes(runner.states), motif.pair_side)
+            classes = [counted for _, counted in runner.states]
+            cells = census_cells([sum(map(join_sums, sums)) for sums in zip(*classes, strict=True)])
             return Partial(n_items, sum(cells.values()), work, cells=cells)
         if needs_all_neighbours(motif):
             cells = size_cells(motif, _join_histograms(runner.states))
@@ -175,20 +176,12 @@ def _choose_kernel(prepared: PreparedSignedCpu) -> tuple[_Kernel, tuple[int, ...
     """Return what counts, the shape of what it adds to beside the tables, and the counters of a pair."""
     index = prepared.index
     if isinstance(prepared.motif, Census):
-        return kernels.count_census, (2, CENSUS_SUMS, 2), kernels.FOUR_KINDS
+        return kernels.count_census, (len(CENSUS_CLASSES), 2), kernels.FOUR_KINDS
     if needs_all_neighbours(prepared.motif):
         return kernels.count_histogram, (index.max_degree + 1,), kernels.TWO_KINDS
     if prepared.per == "vertex":
         return kernels.count_signed_vertices, (index.n_rows,), kernels.TWO_KINDS
     return kernels.count_signed_total, (), kernels.TWO_KINDS
-
-
-def _join_classes(states: Sequence[_Counted]) -> dict[Any, list[int]]:
-    """Return the sums of the classes, of all threads, by layer of the pairs."""
-    return {
-        layer: [sum(join_sums(counted[at, each]) for _, counted in states) for each in range(CENSUS_SUMS)]
-        for at, layer in enumerate(("u", "v"))
-    }
 
 
 def _join_histograms(states: Sequence[_Counted]) -> dict[int, int]:

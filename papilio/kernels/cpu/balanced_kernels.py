@@ -231,49 +231,55 @@ def count_histogram(
 
 
 @compiled
-def _classify_end(counters: Counters, place: Place, classes: Sums) -> None:
-    """Add the butterflies of one pair to the sums of their classes, and zero its four counters."""
+def _classify_end(counters: Counters, place: Place, own_side: bool, classes: Sums) -> None:
+    """Add the butterflies of one pair to the sums of their classes, and zero its four counters.
+
+    ``own_side`` says whether the pair is of the layer whose pairs make the class; see
+    :mod:`papilio.kernels.signed_forms`.
+    """
     a, y = np.uint64(counters[place]), np.uint64(counters[place + 1])
     x, b = np.uint64(counters[place + 2]), np.uint64(counters[place + 3])
     if a + b + x + y > _ONE:
+        split, same = a * b, _take_pairs(x) + _take_pairs(y)
         add_to_sums(classes[0], _take_pairs(a))
-        add_to_sums(classes[1], a * b)
+        add_to_sums(classes[1], split if own_side else same)
         add_to_sums(classes[2], _take_pairs(b))
-        add_to_sums(classes[3], _take_pairs(x) + _take_pairs(y))
-        add_to_sums(classes[4], x * y)
-        add_to_sums(classes[5], a * (x + y))
-        add_to_sums(classes[6], b * (x + y))
+        add_to_sums(classes[3], (same if own_side else split) + x * y)
+        add_to_sums(classes[4], a * (x + y))
+        add_to_sums(classes[5], b * (x + y))
     counters[place : place + 4] = 0
 
 
 @compiled
-def _census_of_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums, classes: Sums) -> None:
+def _census_of_start(
+    rows: WedgeRows, row: Place, own_side: bool, counters: Counters, sums: Sums, classes: Sums
+) -> None:
     """One start of :func:`count_census`: count, classify every pair once, and clear."""
     top, wedges = _scan(rows, row, FOUR_KINDS, counters, sums)
     if top * counters.itemsize <= wedges * CLEAR_BYTES_PER_WEDGE:
         for place in range(0, top, FOUR_KINDS):
-            _classify_end(counters, place, classes)
+            _classify_end(counters, place, own_side, classes)
         return
     middles = rows.n_u if row < rows.n_u else 0
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
         begin = rows.offsets[middles + np.int64(rows.ids[at] >> 1)]
         for to in range(begin, begin + np.int64(rows.prefix[at])):
-            _classify_end(counters, FOUR_KINDS * np.int64(rows.ends[to] >> 1), classes)
+            _classify_end(counters, FOUR_KINDS * np.int64(rows.ends[to] >> 1), own_side, classes)
 
 
 @compiled
 def count_census(
-    rows: WedgeRows, items: Ints, start: Place, stop: Place, tables: Tables, classes: Sums
+    rows: WedgeRows, items: Ints, start: Place, stop: Place, tables: Tables, classes: Sums, side: int
 ) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums of their classes.
 
-    ``classes`` belongs to the calling thread: by layer of the start, the sums of
-    :data:`papilio.kernels.signed_forms.CENSUS_SUMS` as pairs (low, high).
+    ``classes`` belongs to the calling thread: pairs (low, high), in the order of
+    :data:`papilio.motifs.CENSUS_CLASSES`. ``side`` is the layer whose pairs make the class, 0 for U, 1 for V.
     """
     for item in range(start, stop):
         row = items[item]
-        of_layer = classes[0 if row < rows.n_u else 1]
+        own_side = (row < rows.n_u) == (side == 0)
         if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
-            _census_of_start(rows, row, tables.narrow, tables.sums, of_layer)
+            _census_of_start(rows, row, own_side, tables.narrow, tables.sums, classes)
         else:
-            _census_of_start(rows, row, tables.wide, tables.sums, of_layer)
+            _census_of_start(rows, row, own_side, tables.wide, tables.sums, classes)

@@ -14,10 +14,12 @@
 // Bound: the caller refuses graphs on which one start could own 2^63 butterflies, so one start's sum fits in
 // 64 bits; sums over starts are split into halves (SplitSum).
 // PER = 0: total; 1: per vertex, result[row]; 2: per edge, result[entry], to be added over both directions.
+// GIVES > 0: no sum, but what a sweep over the counters of each start gives, see sweep.cuh.
 // PART = 1 (see wedges.cuh): vertices are starts, then ends, then middles; entries those of starts, then those of ends.
 // Sources: Xu et al., PVLDB 15(11), 2022 (shared-memory wedge tables); Wang et al., PVLDB 12(10), 2019 (priority).
 #include "hub_columns.cuh"
 #include "schedule.cuh"
+#include "sweep.cuh"
 #include "wedges.cuh"
 
 #ifndef PER
@@ -55,14 +57,14 @@ __device__ __forceinline__ int place_of_end(const WedgeGraph& graph, const Start
 #if PART
     return graph.n_starts + end;
 #else
-    return start.row - start.rank + end;
+    return start.row - start.rank + end / kKinds;
 #endif
 }
 __device__ __forceinline__ int place_of_middle(const WedgeGraph& graph, const Start& start, long long entry) {
 #if PART
     return graph.first_middle + graph.adjacency[entry];
 #else
-    return graph.adjacency[entry] + start.middle_offset;
+    return rank_of(graph.adjacency[entry]) + start.middle_offset;
 #endif
 }
 __device__ __forceinline__ long long place_of_entry(const WedgeGraph& graph, long long at) {
@@ -111,23 +113,36 @@ butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PAR
     const WedgeGraph graph GRAPH_FIELDS;
     const int lane = lane_id();
     SplitSum sums;
+    Sweep sweep{result};
     for (int first = next_for_warp(counter, at_once); first < n_rows; first = next_for_warp(counter, at_once)) {
         for (int position = first; position < min(first + at_once, n_rows); ++position) {
             const Start start = load_start(graph, rows[position], uses_hubs[rows[position]]);
             unsigned long long sum = 0;
+            sweep.begin(graph, start);
             for_each_wedge<1>(graph, start, 0, 1, [&](const Wedge& wedge) {
-                const int label = wedge.active ? wedge.end : -1 - lane;
+                const int label = wedge.active ? wedge.end / (kCensus ? kKinds : 1) : -1 - lane;
                 const unsigned peers = __match_any_sync(kFullMask, label);
                 const unsigned count = __popc(peers);
                 const unsigned before = __popc(peers & lanes_before(lane));
+#if GIVES == 1
+                sweep.take(before == 0 && wedge.active ? count : 0);
+#elif GIVES == 2
+                unsigned of_kind[kKinds];
+#pragma unroll
+                for (int kind = 0; kind < kKinds; ++kind)
+                    of_kind[kind] = __popc(peers & __ballot_sync(kFullMask, wedge.active && (wedge.end & 3) == kind));
+                if (before == 0 && wedge.active) sweep.take_pair(of_kind[0], of_kind[1], of_kind[2], of_kind[3]);
+#endif
+                if (kSweeps) return;
                 sum += before;
                 if (kPerVertex && before == 0) give_end(graph, start, wedge.end, count, result);
                 if (kPerVertex || kPerEdge) give_window(graph, start, wedge, count - 1, result);
             });
-            finish_start(start, sum, sums, result);
+            if (!kSweeps) finish_start(start, sum, sums, result);
         }
     }
     sums.flush(total);
+    if (kSweeps) sweep.flush();
 }
 
 extern "C" __global__ void __launch_bounds__(512, 1)
@@ -137,28 +152,47 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int log2_slots, RESULT_P
     const WedgeGraph graph GRAPH_FIELDS;
     const int slots = 1 << log2_slots;
     int* keys = reinterpret_cast<int*>(shared_quads);
-    int* counts = keys + slots;
+    int* counts = keys + slots;  // of a census two for each slot, 16 bits for each kind: a table holds fewer wedges
+    constexpr int kCountQuads = kCensus ? 2 : 1;
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     const auto home = [&](int end) { return (int)(((unsigned)end * 2654435769u) >> (32 - log2_slots)); };
     fill_quads(shared_quads, slots / 4, kFullMask);
-    fill_quads(shared_quads + slots / 4, slots / 4, 0);
+    fill_quads(shared_quads + slots / 4, kCountQuads * slots / 4, 0);
     SplitSum sums;
+    Sweep sweep{result};
     BlockQueue queue(counter, &next_position);
     for (int at = queue.next(); at < n_rows; at = queue.next()) {
         const Start start = load_start(graph, rows[at], uses_hubs[rows[at]]);
         unsigned long long sum = 0;
         for_each_wedge<WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
             if (!wedge.active) return;
-            int slot = home(wedge.end);
+            const int key = kCensus ? wedge.end / kKinds : wedge.end;
+            int slot = home(key);
             for (;;) {  // ends when an empty slot or the key is met: the table is never full
-                const int held = atomicCAS(&keys[slot], kEmpty, wedge.end);
-                if (held == kEmpty || held == wedge.end) break;
+                const int held = atomicCAS(&keys[slot], kEmpty, key);
+                if (held == kEmpty || held == key) break;
                 slot = (slot + 1) & (slots - 1);
             }
-            sum += (unsigned)atomicAdd(&counts[slot], 1);
+            if (kCensus)
+                atomicAdd(&counts[2 * slot + ((wedge.end & 3) >> 1)], 1 << (16 * (wedge.end & 1)));
+            else
+                sum += (unsigned)atomicAdd(&counts[slot], 1);
         });
-        finish_start(start, sum, sums, result);
+        if (!kSweeps) finish_start(start, sum, sums, result);
         __syncthreads();
+#if GIVES > 0
+        sweep.begin(graph, start);
+        for (int slot = threadIdx.x; slot < slots; slot += blockDim.x) {
+#if GIVES == 1
+            sweep.take((unsigned)counts[slot]);
+#else
+            const unsigned positive = (unsigned)counts[2 * slot], negative = (unsigned)counts[2 * slot + 1];
+            if ((positive | negative) != 0)
+                sweep.take_pair(positive & 0xffffu, positive >> 16, negative & 0xffffu, negative >> 16);
+#endif
+        }
+        __syncthreads();
+#endif
         if (kPerVertex || kPerEdge) {
             for_each_wedge<WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
                 unsigned shared = 0;
@@ -177,12 +211,13 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int log2_slots, RESULT_P
             __syncthreads();
         }
         fill_quads(shared_quads, slots / 4, kFullMask);
-        fill_quads(shared_quads + slots / 4, slots / 4, 0);
+        fill_quads(shared_quads + slots / 4, kCountQuads * slots / 4, 0);
     }
     sums.flush(total);
+    if (kSweeps) sweep.flush();
 }
 
-/// Counters of a tile of ranks: x in [0, range) is field x / words of word x % words.
+/// Counters of a tile of ends: x in [0, range) is field x / words of word x % words.
 struct DenseTile {
     unsigned* table;
     int words, bits;
@@ -202,7 +237,7 @@ struct DenseTile {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(1024, 1)
+extern "C" __global__ void __launch_bounds__(kCensus ? 512 : 1024, 1)
 butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT_PARAMETERS) {
     extern __shared__ uint4 shared_quads[];
     __shared__ int next_position;
@@ -210,6 +245,7 @@ butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     fill_quads(shared_quads, table_words / 4, 0);
     SplitSum sums;
+    Sweep sweep{result};
     BlockQueue queue(counter, &next_position);
     for (int at = queue.next(); at < n_rows; at = queue.next()) {
         Start start = load_start(graph, rows[at], uses_hubs[rows[at]]);
@@ -219,11 +255,13 @@ butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT
         tile.bits = degree < 256 ? 8 : degree < 65536 ? 16 : 32;
         const int fields = 32 / tile.bits;
         const long long capacity = (long long)table_words * fields;
-        const long long lowest = start.skip_hubs ? kHubColumns : 0;
-        start.narrow = start.rank - lowest > capacity;
+        const long long lowest = start.skip_hubs ? kKinds * kHubColumns : 0;
+        const long long highest = (long long)kKinds * start.rank;
+        start.narrow = highest - lowest > capacity;
         unsigned long long sum = 0;
-        for (long long low = lowest; low < start.rank; low += capacity) {
-            tile.range = (unsigned)min(capacity, start.rank - low);
+        sweep.begin(graph, start);
+        for (long long low = lowest; low < highest; low += capacity) {
+            tile.range = (unsigned)min(capacity, highest - low);
             tile.words = (int)((tile.range + fields - 1) / fields);
             start.end_low = (int)low;
             start.end_high = (int)(low + tile.range);
@@ -231,6 +269,17 @@ butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT
                 if (wedge.active) sum += tile.increment((unsigned)wedge.end - (unsigned)low);
             });
             __syncthreads();
+#if GIVES == 1
+            for (unsigned base = warp * kWarpSize; base < tile.range; base += blockDim.x) {
+                const unsigned x = base + lane_id();
+                sweep.take(x < tile.range ? tile.count(x) : 0);
+            }
+            __syncthreads();
+#elif GIVES == 2
+            for (unsigned x = kKinds * threadIdx.x; x < tile.range; x += kKinds * blockDim.x)
+                sweep.take_pair(tile.count(x), tile.count(x + 1), tile.count(x + 2), tile.count(x + 3));
+            __syncthreads();
+#endif
             if (kPerVertex || kPerEdge) {
                 for_each_wedge<WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
                     const unsigned shared = wedge.active ? tile.count((unsigned)wedge.end - (unsigned)low) - 1 : 0;
@@ -246,11 +295,13 @@ butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT
             fill_quads(shared_quads, (tile.words + 3) / 4, 0);
             __syncthreads();
         }
-        finish_start(start, sum, sums, result);
+        if (!kSweeps) finish_start(start, sum, sums, result);
     }
     sums.flush(total);
+    if (kSweeps) sweep.flush();
 }
 
+#if GIVES == 0
 /// Planes that counts up to `degree` need; the adders of count_hub_columns use at least three.
 __device__ __forceinline__ int planes_for(long long degree) {
     return max(3, 64 - __clzll(degree));
@@ -263,12 +314,13 @@ butterfly_hubs_warp(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITE
     const WedgeGraph graph GRAPH_FIELDS;
     SplitSum sums;
     for (int first = next_for_warp(counter, at_once); first < n_rows; first = next_for_warp(counter, at_once)) {
-        for (int position = first; position < min(first + at_once, n_rows); ++position) {
-            const Start start = load_start(graph, rows[position], 1);
+        // With signs every position twice, once for each kind.
+        for (int step = kSigns * first; step < kSigns * min(first + at_once, n_rows); ++step) {
+            const Start start = load_start(graph, rows[step / kSigns], 1);
             const int n_planes = planes_for(start.end - start.begin);
             BitCounters<8> counters;
             counters.clear();
-            count_hub_columns(graph, start, hub_rows, 0, 1, n_planes, counters);
+            count_hub_columns(graph, start, hub_rows, step % kSigns, 0, 1, n_planes, counters);
             sums.add(counters.pairs(start.rank, n_planes));
         }
     }
@@ -286,17 +338,20 @@ __device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, con
     for (int at = queue.next(); at < n_rows; at = queue.next()) {
         const Start start = load_start(graph, rows[at], 1);
         const int n_planes = planes_for(start.end - start.begin);
-        BitCounters<kPlanes> counters;
-        counters.clear();
-        count_hub_columns(graph, start, hub_rows, warp, n_warps, n_planes, counters);
-        for (int half = n_warps / 2; half > 0; half >>= 1) {
-            constexpr int kStored = kPlanes * kRowWords;
-            if (warp >= half && warp < 2 * half) counters.store(stored + (warp - half) * kStored);
-            __syncthreads();
-            if (warp < half) counters.add_stored(stored + warp * kStored);
-            __syncthreads();
+#pragma unroll 1
+        for (int kind = 0; kind < kSigns; ++kind) {
+            BitCounters<kPlanes> counters;
+            counters.clear();
+            count_hub_columns(graph, start, hub_rows, kind, warp, n_warps, n_planes, counters);
+            for (int half = n_warps / 2; half > 0; half >>= 1) {
+                constexpr int kStored = kPlanes * kRowWords;
+                if (warp >= half && warp < 2 * half) counters.store(stored + (warp - half) * kStored);
+                __syncthreads();
+                if (warp < half) counters.add_stored(stored + warp * kStored);
+                __syncthreads();
+            }
+            if (warp == 0) sums.add(counters.pairs(start.rank, n_planes));
         }
-        if (warp == 0) sums.add(counters.pairs(start.rank, n_planes));
     }
     sums.flush(total);
 }
@@ -318,3 +373,4 @@ butterfly_hubs_large(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, IT
     const WedgeGraph graph GRAPH_FIELDS;
     count_hubs_by_block<20>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
 }
+#endif

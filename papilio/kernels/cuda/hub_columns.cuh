@@ -6,6 +6,9 @@
 // three-input logic operations, advances 32 counters at once, where the counter tables spend an atomic on each.
 // Eight rows go through a tree of seven adders, whose carry ripples into the planes above the third.
 //
+// With signs a vertex has two rows, one for its positive edges and one for its negative ones, and wedges of the two kinds
+// are counted one after the other: a start adds the row of the sign of its own edge, then the other one.
+//
 // A row is kRowWords words; lane l owns the words [l * kHubWords, (l + 1) * kHubWords).
 #pragma once
 
@@ -130,10 +133,10 @@ struct BitCounters {
     }
 };
 
-/// Add the rows of the middles in the entries [begin, end) of the adjacency, in steps of `stride` groups of 32.
+/// Add the rows of the middles of a start, for wedges of a kind, in groups of 32 entries, each to a warp of `n_warps`.
 template <int kPlanes>
 __device__ __forceinline__ void count_hub_columns(const WedgeGraph& graph, const Start& start, const unsigned* hub_rows,
-                                                  int warp, int n_warps, int n_planes,
+                                                  int kind, int warp, int n_warps, int n_planes,
                                                   BitCounters<kPlanes>& counters) {
     const int lane = lane_id();
     // Columns at or behind the start's own rank never count: lanes that hold only those need not load.
@@ -141,7 +144,7 @@ __device__ __forceinline__ void count_hub_columns(const WedgeGraph& graph, const
     for (long long base = start.begin + (long long)warp * kWarpSize; base < start.end;
          base += (long long)n_warps * kWarpSize) {
         const long long j = base + lane;
-        const int middle = j < start.end ? graph.adjacency[j] + start.middle_offset : -1;
+        const int middle = j < start.end ? (graph.adjacency[j] ^ kind) + kSigns * start.middle_offset : -1;
         const int here = (int)min((long long)kWarpSize, start.end - base);
         for (int first = 0; first < here; first += 8) {
             HubRow rows[8];

@@ -2,7 +2,8 @@
 //
 // Two sorts of 64-bit keys do all the ordering. The first sorts (rank of v, rank of u) and so gives the rows
 // of layer V; position i in it is then the payload of the second key (rank of u, i), whose order gives the rows of
-// layer U with their neighbours ascending, because i ascends with the rank of v. Entry j of layer U and
+// layer U with their neighbours ascending, because i ascends with the rank of v. Signs (KINDS > 1) are the lowest bits
+// of the first keys. Entry j of layer U and
 // entry i of layer V are the two directions of one edge, so the position of each end in the other's row, which
 // bounds the wedges of the entry, needs no search.
 //
@@ -23,9 +24,19 @@ count_degrees(const int* __restrict__ ids, const long long n, int* degree) {
 
 extern "C" __global__ void __launch_bounds__(256)
 first_keys(const int* __restrict__ u, const int* __restrict__ v, const long long n, const int* __restrict__ rank_u,
-           const int* __restrict__ rank_v, unsigned long long* keys) {
-    for (long long e = global_thread(); e < n; e += grid_threads())
-        keys[e] = ((unsigned long long)(unsigned)rank_v[v[e]] << 32) | (unsigned)rank_u[u[e]];
+           const int* __restrict__ rank_v,
+#if KINDS > 1
+           const unsigned char* __restrict__ is_negative,
+#endif
+           unsigned long long* keys) {
+    for (long long e = global_thread(); e < n; e += grid_threads()) {
+#if KINDS > 1
+        const int sign = is_negative[e];
+#else
+        const int sign = 0;
+#endif
+        keys[e] = ((unsigned long long)(unsigned)rank_v[v[e]] << 32) | (unsigned)entry_of(rank_u[u[e]], sign);
+    }
 }
 
 /// Rows of layer V from the sorted first keys, and the second keys. `adjacency_v` starts at entry n.
@@ -34,7 +45,7 @@ second_keys(const unsigned long long* __restrict__ first, const long long n, int
             unsigned long long* second) {
     for (long long i = global_thread(); i < n; i += grid_threads()) {
         adjacency_v[i] = (int)low_half(first[i]);
-        second[i] = ((unsigned long long)low_half(first[i]) << 32) | (unsigned)i;
+        second[i] = ((unsigned long long)(unsigned)rank_of((int)low_half(first[i])) << 32) | (unsigned)i;
     }
 }
 
@@ -47,7 +58,7 @@ link_directions(const unsigned long long* __restrict__ first, const unsigned lon
         const long long i = low_half(second[j]);
         const unsigned u = high_half(second[j]);
         const unsigned v = high_half(first[i]);
-        adjacency_u[j] = (int)v;
+        adjacency_u[j] = entry_of((int)v, sign_of((int)low_half(first[i])));
         prefix[j] = (int)(n + i - indptr[(long long)n_u + v]);
         prefix[n + i] = (int)(j - indptr[u]);
     }
@@ -60,9 +71,9 @@ row_bounds(const long long* __restrict__ indptr, const int* __restrict__ adjacen
     for (long long row = global_thread(); row < n_rows; row += grid_threads()) {
         const int* ends = adjacency + indptr[row];
         const int length = (int)(indptr[row + 1] - indptr[row]);
-        const int bound = lower_bound(ends, length, ahead[row]);
+        const int bound = lower_bound(ends, length, entry_of(ahead[row], 0));
         preceding[row] = bound;
-        hub_count[row] = lower_bound(ends, bound, kHubColumns);
+        hub_count[row] = lower_bound(ends, bound, entry_of(kHubColumns, 0));
     }
 }
 
@@ -76,7 +87,7 @@ count_wedges(const unsigned long long* __restrict__ keys, const long long n, con
     for (long long e = global_thread(); e < padded; e += grid_threads()) {
         unsigned length = 0, at_hubs = 0, row = 0xffffffffu;
         if (e < n) {
-            const int middle = adjacency[e] + middle_offset;
+            const int middle = rank_of(adjacency[e]) + middle_offset;
             length = (unsigned)min(prefix[e], preceding[middle]);
             at_hubs = (unsigned)min((int)length, hub_count[middle]);
             prefix[e] = (int)length;
@@ -95,22 +106,26 @@ count_wedges(const unsigned long long* __restrict__ keys, const long long n, con
     }
 }
 
-/// The bit matrix of hub_columns.cuh: a warp per row, `hub_count[row]` bits set. Shared memory: a row per warp.
+/// The bit matrix of hub_columns.cuh: a warp per vertex, `hub_count[row]` bits set. Shared memory: its rows, per warp.
 extern "C" __global__ void __launch_bounds__(256)
 fill_hub_rows(const long long* __restrict__ indptr, const int* __restrict__ adjacency,
               const int* __restrict__ hub_count, const int n_rows, unsigned* hub_rows) {
     extern __shared__ unsigned row_words[];
-    unsigned* words = row_words + threadIdx.x / kWarpSize * kRowWords;
+    constexpr int kWords = kSigns * kRowWords;
+    unsigned* words = row_words + threadIdx.x / kWarpSize * kWords;
     const int lane = lane_id();
     const long long warps = grid_threads() / kWarpSize;
     for (long long row = global_thread() / kWarpSize; row < n_rows; row += warps) {
-        for (int k = lane; k < kRowWords; k += kWarpSize) words[k] = 0;
+        for (int k = lane; k < kWords; k += kWarpSize) words[k] = 0;
         __syncwarp();
         const int* ends = adjacency + indptr[row];
-        for (int i = lane; i < hub_count[row]; i += kWarpSize) atomicOr(&words[ends[i] >> 5], 1u << (ends[i] & 31));
+        for (int i = lane; i < hub_count[row]; i += kWarpSize) {
+            const int rank = rank_of(ends[i]);
+            atomicOr(&words[sign_of(ends[i]) * kRowWords + (rank >> 5)], 1u << (rank & 31));
+        }
         __syncwarp();
         // Each lane clears, next time, only words that it has read here itself.
-        for (int k = lane; k < kRowWords; k += kWarpSize) hub_rows[row * kRowWords + k] = words[k];
+        for (int k = lane; k < kWords; k += kWarpSize) hub_rows[row * kWords + k] = words[k];
     }
 }
 

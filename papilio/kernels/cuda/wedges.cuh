@@ -13,6 +13,11 @@
 // PART = 1: a part in place of a whole graph. Its starts and its ends are numbered apart, the ends by rank; rows of
 // starts hold middles, -1 for one without ends here, and rows of middles hold the ends that precede them. The rank of
 // a start is the number of ends that precede it.
+//
+// KINDS > 1: every edge has a sign. Entries of the adjacency are then 2 * rank + (1 for a negative edge), and each end
+// has a counter for every kind of wedge: 2, whether both edges have the same sign, or 4, by the signs of both. A count
+// costs what one without signs over more ends would. Where one layer precedes the other, lists are as long as degrees:
+// the caller bounds these below 2^27, for the sum of 32.
 #pragma once
 
 #include "warp.cuh"
@@ -20,6 +25,22 @@
 #ifndef PART
 #define PART 0
 #endif
+#ifndef KINDS
+#define KINDS 1
+#endif
+
+constexpr int kKinds = KINDS;
+constexpr int kSigns = KINDS > 1 ? 2 : 1;
+
+/// An entry of the adjacency: the side-local rank of the neighbour, and the sign of the edge, if any.
+__device__ __forceinline__ int entry_of(int rank, int sign) { return kSigns * rank + sign; }
+__device__ __forceinline__ int rank_of(int entry) { return kSigns > 1 ? entry >> 1 : entry; }
+__device__ __forceinline__ int sign_of(int entry) { return kSigns > 1 ? entry & 1 : 0; }
+
+/// The counter of a wedge, by the entry of its end and the sign of the start's edge: kKinds * rank + kind.
+__device__ __forceinline__ int counter_of(int end, int sign) {
+    return kKinds == 1 ? end : kKinds == 2 ? end ^ sign : 2 * end + sign;
+}
 
 #if PART
 struct WedgeGraph {
@@ -38,7 +59,7 @@ struct WedgeGraph {
 #else
 struct WedgeGraph {
     const long long* indptr;  // row offsets, n_u + n_v + 1 entries
-    const int* adjacency;     // side-local ranks, 2 m entries
+    const int* adjacency;     // side-local ranks (and signs), 2 m entries
     const int* prefix;        // wedges of each entry, 2 m entries
     const int* hub_count;     // per row: its entries among the hub columns (see hub_columns.cuh)
     int n_u;                  // rows of layer U come first
@@ -63,7 +84,7 @@ struct Start {
     int middle_offset;  // row of the middle with side-local rank 0
     long long begin, end;
     int skip_hubs;  // 1: ends among the hub columns are counted elsewhere
-    int narrow;     // 1: only ends of rank in [end_low, end_high), found by binary search in each list
+    int narrow;     // 1: only wedges with counters in [end_low, end_high), found by binary search in each list
     int end_low, end_high;
 };
 
@@ -82,7 +103,7 @@ __device__ __forceinline__ Start load_start(const WedgeGraph& graph, int row, in
     start.skip_hubs = skip_hubs;
     start.narrow = 0;
     start.end_low = 0;
-    start.end_high = start.rank;
+    start.end_high = kKinds * start.rank;
     return start;
 }
 
@@ -102,7 +123,7 @@ __device__ __forceinline__ int lower_bound(const int* ends, int length, int boun
 /// One wedge as the traversal hands it to a motif's body.
 struct Wedge {
     bool active;       // false for lanes past the last wedge of a window
-    int end;           // side-local rank of the end u
+    int end;           // counter of the end u: its side-local rank, or with signs that of the kind
     long long at;      // entry (v, u): position of the end in the middle's row
     long long entry;   // entry (w, v): position of the middle in the start's row
     int segment;       // first lane of this window with the same entry
@@ -122,9 +143,11 @@ __device__ __forceinline__ Team form_teams(long long degree, int warp, int n_war
     return Team{size, warp & (size - 1), n_warps / size, warp / size};
 }
 
+constexpr int kSignShift = 62;
+
 /// Entries of N(w) held by one warp, a list per lane, with the exclusive prefix sum of their lengths.
 struct Lists {
-    long long source;  // adjacency position of its first end, less `first`
+    long long source;  // adjacency position of its first end, less `first`; 2^62 more for a negative edge (w, v)
     unsigned first;    // wedges before this list
     unsigned total;    // wedges of all lists
 };
@@ -137,16 +160,18 @@ __device__ __forceinline__ Lists load_lists(const WedgeGraph& graph, const Start
 #else
     if (entry < start.end) {
 #endif
-        const int middle = graph.adjacency[entry] + start.middle_offset;
+        const int held = graph.adjacency[entry];
+        const int middle = rank_of(held) + start.middle_offset;
         const int skip = start.skip_hubs ? graph.hub_count[middle] : 0;
         length = max(graph.prefix[entry] - skip, 0);
         source = graph.list_of(middle) + skip;
         if (start.narrow) {
             const int* ends = all_ends(graph) + source;
-            const int low = lower_bound(ends, length, start.end_low);
-            length = lower_bound(ends, length, start.end_high) - low;
+            const int low = lower_bound(ends, length, start.end_low / kKinds * kSigns);
+            length = lower_bound(ends, length, start.end_high / kKinds * kSigns) - low;
             source += low;
         }
+        source += (long long)sign_of(held) << kSignShift;
     }
     const unsigned inclusive = warp_inclusive_sum((unsigned)length);
     Lists lists;
@@ -196,7 +221,12 @@ __device__ __forceinline__ void for_each_wedge(const WedgeGraph& graph, const St
                     wedge.entry = base + (long long)owner * team.n_teams;
                     wedge.segment = first > at ? (int)(first - at) : 0;
                     wedge.active = t < lists.total;
-                    if (wedge.active) wedge.end = all_ends(graph)[wedge.at];
+                    int sign = 0;
+                    if (kSigns > 1) {
+                        sign = (int)(wedge.at >> kSignShift);
+                        wedge.at &= (1ll << kSignShift) - 1;
+                    }
+                    if (wedge.active) wedge.end = counter_of(all_ends(graph)[wedge.at], sign);
                 }
             }
 #pragma unroll

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -185,14 +185,16 @@ class ButterflyGpu:
         if self._has_room_for_hubs(graph, per):
             for each in slices:
                 mark_hub_starts(self.tuning, graph, items[each], uses_hubs)
-        hub_rows = fill_hub_rows(self.device, graph.hub_lists, self.tuning) if bool(uses_hubs.any()) else None
+        hub_rows = None
+        if bool(uses_hubs.any()):
+            hub_rows = fill_hub_rows(self.device, graph.hub_lists, self.tuning, graph.counting)
         found = [
             schedule_items(xp, self.tuning, graph, items[each], uses_hubs, each.start) for each in slices
         ]
         scheduled = found[0] if len(found) == 1 else xp.concatenate(found)
         del found
         scheduled.sort()
-        launches = make_launches(self.tuning)
+        launches = make_launches(self.tuning, graph.counting)
         return PreparedButterflyGpu(
             source, per, graph, items, costs, uses_hubs, hub_rows, launches, scheduled
         )
@@ -230,14 +232,19 @@ class ButterflyGpu:
                 end = stop
             elif start < stop:
                 end = self._run_slices(prepared, [start, *bounds, stop], cut, total, result)
-            low, high = (int(part) for part in self.device.to_host(total))
             work = int(prepared.costs[start:end].sum()) if start < end else 0
-            return Partial(end - start, low + (high << 32), work, self._vectors(prepared, result))
+            return self._answer(prepared, Partial(end - start, 0, work), total, result)
+
+    def _answer(self, prepared: Any, partial: Partial, total: Any, result: Any) -> Partial:
+        """Return the partial with what the kernels wrote."""
+        low, high = (int(part) for part in self.device.to_host(total))
+        return replace(partial, total=low + (high << 32), vectors=self._vectors(prepared, result))
 
     def _has_room_for_hubs(self, graph: WedgeGraph | WedgePartGraph, per: Granularity) -> bool:
-        """Whether a total is asked for, and the bit matrix takes no more than its share of the free memory."""
-        matrix_bytes = int(graph.hub_count.size) * 128 * self.tuning.hub_words
-        return per == "total" and matrix_bytes <= self.tuning.hub_memory_fraction * self.device.free_bytes()
+        """Whether a sum is asked for alone, and the bit matrix takes no more than its share of the free memory."""
+        matrix_bytes = int(graph.hub_count.size) * graph.counting.signs * 128 * self.tuning.hub_words
+        is_sum = per == "total" and graph.counting.gives == 0
+        return is_sum and matrix_bytes <= self.tuning.hub_memory_fraction * self.device.free_bytes()
 
     def _run_slices(
         self, prepared: PreparedButterflyGpu, bounds: Sequence[int], cut: Cut, total: Any, result: Any

@@ -11,9 +11,12 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.gpu.device import Device, Module, check_fits
 from papilio.kernels.tuning import WedgeTuning
 from papilio.motifs import Granularity
+from papilio.parts import Layer
 
 __all__ = [
     "MAX_ROWS",
+    "UNSIGNED",
+    "Counting",
     "WedgeGraph",
     "build_wedge_graph",
     "check_rows",
@@ -29,6 +32,40 @@ MAX_ROWS = 2**31 - 2**20
 """Rows are int32, and so are the counters that hand out items: every warp may step past the last item once."""
 _HIGH = np.uint64(32)
 _LOW_MASK = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What the wedges of a graph are counted by, and what is made of that; as ``butterfly.cu`` is compiled.
+
+    Attributes
+    ----------
+    kinds : int
+        Counters of a pair of ends: 1 without signs, 2 by whether both edges have the same sign, 4 by both signs.
+    gives : int
+        0: the sum of C(c, 2) over the counters; 1: how many counters end at c, for every c from 2 on; 2: the census.
+    side : int
+        Layer of the pairs of a census: 0 for U, 1 for V.
+    """
+
+    kinds: int = 1
+    gives: int = 0
+    side: int = 0
+
+    @property
+    def signs(self) -> int:
+        """Signs that an edge can have: 1 where there are none."""
+        return min(self.kinds, 2)
+
+    @property
+    def defines(self) -> dict[str, int]:
+        """Defines of the kernels, without what is the default in the source."""
+        given = {"KINDS": (self.kinds, 1), "GIVES": (self.gives, 0), "SIDE": (self.side, 0)}
+        return {name: value for name, (value, default) in given.items() if value != default}
+
+
+UNSIGNED = Counting()
+"""Butterflies of a graph whose signs, if any, are ignored."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +92,8 @@ class WedgeGraph:
         Place of each row in the order over both layers; 0 is the largest hub.
     wedges, hub_wedges : device array of uint64, shape (n_u + n_v,)
         Counted wedges of each start row, and those that end in the hub columns.
+    counting : Counting
+        With signs, ``adjacency`` holds twice the ranks, plus 1 for a negative edge.
     """
 
     n_u: int
@@ -70,6 +109,7 @@ class WedgeGraph:
     priority: Any
     wedges: Any
     hub_wedges: Any
+    counting: Counting = UNSIGNED
 
     @property
     def n_rows(self) -> int:
@@ -84,7 +124,7 @@ class WedgeGraph:
     @property
     def defines(self) -> dict[str, int]:
         """Defines of the kernels."""
-        return {}
+        return self.counting.defines
 
     @property
     def n_start_rows(self) -> int:
@@ -172,21 +212,41 @@ def link_rows(device: Device, module: Module, first: Any, indptr: Any, n_u: int)
     return adjacency, prefix, second
 
 
-def build_wedge_graph(device: Device, graph: BipartiteGraph, tuning: WedgeTuning) -> WedgeGraph:
+def build_wedge_graph(
+    device: Device,
+    graph: BipartiteGraph,
+    tuning: WedgeTuning,
+    counting: Counting = UNSIGNED,
+    first_layer: Layer | None = None,
+) -> WedgeGraph:
     """Copy the edges to the device and build everything else there.
 
     Two sorts of 64-bit keys, see ``wedge_graph.cu``. Device memory at the peak: 50 bytes per edge, measured on
     28 million edges.
 
+    Parameters
+    ----------
+    device : Device
+    graph : BipartiteGraph
+        With signs, where ``counting`` has several kinds.
+    tuning : WedgeTuning
+    counting : Counting
+    first_layer : {"u", "v"}, optional
+        In the order over both layers all vertices of this one precede those of the other: wedges then have both ends in
+        it, and the wedges of a pair of ends are all its common neighbours.
+
     Raises
     ------
     CapacityError
-        For 2^32 edges or more, or more than 2^31 - 2^20 vertices over both layers.
+        For 2^32 edges or more, or more than 2^31 - 2^20 vertices over both layers; with signs, for a layer of more
+        vertices than counters; where one layer is first, for degrees of 2^27 and more.
     """
     n, n_u, n_v = graph.n_edges, graph.n_u, graph.n_v
     check_rows(n, n_u + n_v)
+    if counting.kinds > 1:
+        check_fits("the larger layer", max(n_u, n_v), (2**31 - 1) // counting.kinds, "vertices")
     xp = device.xp
-    module = device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words})
+    module = _load_module(device, tuning, counting)
     u, v = device.to_device(graph.u), device.to_device(graph.v)
     grid, block = choose_grid(device, n), (_THREADS,)
     count = np.int64(n)
@@ -204,12 +264,20 @@ def build_wedge_graph(device: Device, graph: BipartiteGraph, tuning: WedgeTuning
         )
     ).astype(np.int32)
     place = xp.concatenate((xp.arange(n_u, dtype=np.int64), xp.arange(n_v, dtype=np.int64)))
+    if first_layer is not None:
+        ahead[:n_u], ahead[n_u:] = (0, n_u) if first_layer == "u" else (n_v, 0)
     degree = xp.concatenate((falling_u, falling_v))
+    if first_layer is not None:
+        check_fits("the largest degree", int(degree.max()), 2**27 - 1, "neighbours")
     indptr = make_offsets(xp, degree)
 
     first = xp.empty(n, dtype=np.uint64)
-    module.get_function("first_keys")(grid, block, (u, v, count, rank_u, rank_v, first))
-    del u, v
+    signs: tuple[Any, ...] = ()
+    if counting.kinds > 1:
+        assert graph.sign is not None
+        signs = ((device.to_device(graph.sign) < 0).astype(np.uint8),)
+    module.get_function("first_keys")(grid, block, (u, v, count, rank_u, rank_v, *signs, first))
+    del u, v, signs
     adjacency, prefix, second = link_rows(device, module, first, indptr, n_u)
     built = WedgeGraph(
         n_u=n_u,
@@ -225,6 +293,7 @@ def build_wedge_graph(device: Device, graph: BipartiteGraph, tuning: WedgeTuning
         priority=place + ahead,
         wedges=xp.zeros(n_u + n_v, dtype=np.uint64),
         hub_wedges=xp.zeros(n_u + n_v, dtype=np.uint64),
+        counting=counting,
     )
     _count_wedges(device, module, built, ahead, second, first)
     return built
@@ -263,14 +332,21 @@ def _count_wedges(
         )
 
 
-def fill_hub_rows(device: Device, lists: tuple[Any, Any, Any], tuning: WedgeTuning) -> Any:
-    """Return the bit matrix of the hub columns, uint32 of shape (n_rows, 32 * hub_words), device.
+def _load_module(device: Device, tuning: WedgeTuning, counting: Counting) -> Module:
+    kinds = {"KINDS": 2} if counting.kinds > 1 else {}
+    return device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words, **kinds})
+
+
+def fill_hub_rows(
+    device: Device, lists: tuple[Any, Any, Any], tuning: WedgeTuning, counting: Counting = UNSIGNED
+) -> Any:
+    """Return the bit matrix of the hub columns, uint32 of shape (n_rows, signs * 32 * hub_words), device.
 
     ``lists`` is what a graph calls its ``hub_lists``.
     """
-    words, n_rows = 32 * tuning.hub_words, int(lists[2].size)
+    words, n_rows = counting.signs * 32 * tuning.hub_words, int(lists[2].size)
     rows = device.xp.empty((n_rows, words), dtype=np.uint32)
-    module = device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words})
+    module = _load_module(device, tuning, counting)
     module.get_function("fill_hub_rows")(
         (max(1, min((n_rows + 7) // 8, 64 * device.sm_count)),),
         (_THREADS,),

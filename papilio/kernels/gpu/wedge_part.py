@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.engine import Loadable
 from papilio.kernels.gpu.device import Device, Module, check_fits
-from papilio.kernels.gpu.wedge_graph import MAX_ROWS, choose_grid
+from papilio.kernels.gpu.wedge_graph import MAX_ROWS, UNSIGNED, Counting, choose_grid
 from papilio.kernels.tuning import WedgeTuning
 from papilio.motifs import Granularity
 from papilio.parts import EndBlock, RootPart, StartBlock, WedgePart
@@ -73,6 +73,11 @@ class WedgePartGraph:
     def defines(self) -> dict[str, int]:
         """Defines of the kernels."""
         return {"PART": 1}
+
+    @property
+    def counting(self) -> Counting:
+        """Parts are counted without signs."""
+        return UNSIGNED
 
     @property
     def n_start_rows(self) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.kernels.bounds import MAX_START_COUNT
-from papilio.kernels.gpu.wedge_graph import WedgeGraph
+from papilio.kernels.gpu.wedge_graph import Counting, WedgeGraph
 from papilio.kernels.gpu.wedge_part import WedgePartGraph
 from papilio.kernels.tuning import DENSE_BITS, TableClass, WedgeTuning
 
@@ -32,6 +32,9 @@ __all__ = [
 
 SCHEDULE_SHIFT = np.uint64(32)
 LOW_MASK = np.uint64(0xFFFFFFFF)
+_CENSUS_SLOT_BYTES, _CENSUS_THREADS = 12, 512
+"""Bytes of a slot of the hash tables, and most threads of a block with a dense one; as in butterfly.cu."""
+
 _BIT_MATRIX_DEGREE = 1 << 20
 """Degrees from which the planes of the bit matrix would not do."""
 
@@ -51,7 +54,8 @@ def mark_hub_starts(
 ) -> None:
     """Mark the starts whose hub wedges repay reading a row of the bit matrix for each of their entries."""
     degree = graph.degree[items].astype(np.int64)
-    repaid = graph.hub_wedges[items].astype(np.int64) >= tuning.hub_min_wedges * degree
+    least = tuning.hub_min_wedges * graph.counting.signs
+    repaid = graph.hub_wedges[items].astype(np.int64) >= least * degree
     uses_hubs[items] = repaid & (degree < _BIT_MATRIX_DEGREE) & (graph.wedges[items] > 0)
 
 
@@ -73,7 +77,7 @@ def schedule_items(
     far = graph.wedges[items].astype(np.int64) - xp.where(
         by_hubs, graph.hub_wedges[items].astype(np.int64), 0
     )
-    ends = rank - xp.where(by_hubs, 1024 * tuning.hub_words, 0)
+    ends = graph.counting.kinds * (rank - xp.where(by_hubs, 1024 * tuning.hub_words, 0))
 
     table_bytes = xp.zeros(items.size, dtype=np.int64)
     for below, bits in reversed(DENSE_BITS):
@@ -100,25 +104,26 @@ def schedule_items(
     )
 
 
-def make_launches(tuning: WedgeTuning) -> tuple[Launch, ...]:
+def make_launches(tuning: WedgeTuning, counting: Counting) -> tuple[Launch, ...]:
     """Return the schedules: the tables, in the order in which they are tried, then those of the hub columns."""
     row_bytes = 128 * tuning.hub_words
     large, block = tuning.large_threads, tuning.block_threads
     return (
         Launch("butterfly_match", 256, 0, tuning.warp_items),
-        *(_table_launch(table) for table in tuning.tables),
+        *(_table_launch(table, counting) for table in tuning.tables),
         Launch("butterfly_hubs_large", large, large // 64 * 20 * row_bytes, None),
         Launch("butterfly_hubs_block", block, block // 64 * 16 * row_bytes, None),
         Launch("butterfly_hubs_warp", 256, 0, tuning.warp_items),
     )
 
 
-def _table_launch(table: TableClass) -> Launch:
+def _table_launch(table: TableClass, counting: Counting) -> Launch:
     if table.kernel == "hash":
-        return Launch(
-            "butterfly_hash", table.threads, table.table_bytes, (table.table_bytes // 8).bit_length() - 1
-        )
-    return Launch("butterfly_dense", table.threads, table.table_bytes, table.table_bytes // 4)
+        slots = table.table_bytes // 8
+        slot_bytes = _CENSUS_SLOT_BYTES if counting.kinds == 4 else 8
+        return Launch("butterfly_hash", table.threads, slots * slot_bytes, slots.bit_length() - 1)
+    threads = min(table.threads, _CENSUS_THREADS) if counting.kinds == 4 else table.threads
+    return Launch("butterfly_dense", threads, table.table_bytes, table.table_bytes // 4)
 
 
 def order_items(xp: Any, graph: WedgeGraph) -> tuple[Any, Any]:
