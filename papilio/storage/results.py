@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from math import log10
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from papilio.errors import GraphError, StoreError
 from papilio.motifs import CensusClass, Motif, motif_to_json
-from papilio.storage.file_vectors import release_pages, slices_of
+from papilio.storage.columns import ROW_GROUP, Columns, write_edge_columns, write_vertex_columns
+from papilio.storage.file_vectors import slices_of
 from papilio.storage.location import atomic_file
 from papilio.storage.store import GraphStore
 
@@ -33,8 +34,8 @@ __all__ = [
     "write_vertex_counts",
 ]
 
-_ROW_GROUP = 1 << 20
-"""Rows of a row group of a result file; a bound of memory while writing."""
+_ROW_GROUP = ROW_GROUP
+"""Rows of a row group of a result file."""
 
 
 _TABLE_ROWS = 1 << 14
@@ -92,33 +93,8 @@ def write_vertex_counts(
             raise GraphError("counts_v is missing; a bipartite graph has counts for both layers")
         _check_counts("counts_v", counts_v, store.n_v)
         layers.append(("v", counts_v))
-    labels = {layer: store.labels(layer) for layer, _ in layers}
-    fields = [pa.field("layer", pa.string(), nullable=False), pa.field("id", pa.int32(), nullable=False)]
-    label_type = _common_label_type(list(labels.values()))
-    if label_type is not None:
-        fields.append(pa.field("label", label_type, nullable=False))
-    fields.append(pa.field("count", pa.uint64(), nullable=False))
-    schema = pa.schema(fields, metadata=_metadata(store, motif))
-    with atomic_file(path) as scratch, pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
-        for layer, counts in layers:
-            for start in range(0, counts.size, _ROW_GROUP):
-                stop = min(start + _ROW_GROUP, counts.size)
-                ids = pa.array(np.arange(start, stop, dtype=np.int32))
-                arrays = [pa.repeat(layer, stop - start), ids]
-                if label_type is not None:
-                    given = labels[layer]
-                    arrays.append((ids if given is None else pa.array(given[start:stop])).cast(label_type))
-                arrays.append(pa.array(counts[start:stop]))
-                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-                release_pages(counts)
-
-
-def _common_label_type(labels: list[NDArray[Any] | None]) -> pa.DataType | None:
-    """Return the type of the label column: none without labels, integers if all are, else strings."""
-    given = [each for each in labels if each is not None]
-    if not given:
-        return None
-    return pa.int64() if all(each.dtype.kind == "i" for each in given) else pa.string()
+    columns: dict[Literal["u", "v"], Columns] = {layer: {"count": counts} for layer, counts in layers}
+    write_vertex_columns(path, store, columns, _metadata(store, motif), row_group=_ROW_GROUP)
 
 
 def write_edge_counts(
@@ -144,21 +120,7 @@ def write_edge_counts(
         When the file cannot be written or the store not be read.
     """
     _check_counts("counts", counts, store.n_edges)
-    schema = pa.schema(
-        [
-            pa.field("u", pa.int32(), nullable=False),
-            pa.field("v", pa.int32(), nullable=False),
-            pa.field("support", pa.uint64(), nullable=False),
-        ],
-        metadata=_metadata(store, motif),
-    )
-    at = 0
-    with atomic_file(path) as scratch, pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
-        for u, v, _ in store.batches():
-            arrays = [pa.array(u), pa.array(v), pa.array(counts[at : at + u.size])]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-            release_pages(counts)
-            at += u.size
+    write_edge_columns(path, store, {"support": counts}, _metadata(store, motif))
 
 
 def write_table(

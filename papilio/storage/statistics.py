@@ -9,10 +9,21 @@ from numpy.typing import NDArray
 
 from papilio.storage.store import GraphStore
 
-__all__ = ["QUANTILES", "describe"]
+__all__ = ["QUANTILES", "add_degrees", "describe"]
 
 QUANTILES = (0.5, 0.9, 0.99)
 """Of the degrees; a quantile is the smallest degree that at least this share of vertices does not pass."""
+
+
+def add_degrees(
+    u: NDArray[np.int32], v: NDArray[np.int32], degree_u: NDArray[np.int64], degree_v: NDArray[np.int64]
+) -> None:
+    """Add edges, sorted by u, to the degrees of both ends."""
+    if u.size:
+        first = int(u[0])
+        counts = np.bincount(u - first)
+        degree_u[first : first + counts.size] += counts
+        np.add.at(degree_v, v, 1)
 
 
 def describe(store: GraphStore) -> dict[str, Any]:
@@ -41,12 +52,7 @@ def describe(store: GraphStore) -> dict[str, Any]:
     degree_v = np.zeros(store.n_v, np.int64) if bipartite else degree_u
     positive = 0
     for u, v, sign in store.batches():
-        if not u.size:
-            continue
-        first = int(u[0])
-        counts = np.bincount(u - first)
-        degree_u[first : first + counts.size] += counts
-        np.add.at(degree_v, v, 1)
+        add_degrees(u, v, degree_u, degree_v)
         if sign is not None:
             positive += int(np.count_nonzero(sign > 0))
     manifest = store.manifest
