@@ -35,6 +35,7 @@ from papilio.kernels.gpu.butterfly import ButterflyGpu
 from papilio.kernels.gpu.discovery import GpuInfo
 from papilio.motifs import Biclique, Butterfly, Granularity, Motif
 from papilio.partitioning import lease_policy
+from papilio.storage.partitions import open_partition
 from papilio.storage.store import GraphStore, write_store
 from papilio.tasks import ready
 from papilio.tasks.budget import Budget
@@ -220,6 +221,21 @@ def test_a_replaced_partition_is_refused(store: GraphStore, tmp_path: Path) -> N
             plan_job(executor, replace(job, per="edge"), "cpu", ignore_events)
         with pytest.raises(UnsupportedError, match="is a partition of the graph"):
             plan_job(executor, replace(job, graph_hash="d" * 32), "cpu", ignore_events)
+
+
+def test_a_partition_replaced_while_it_is_counted_is_refused(store: GraphStore) -> None:
+    """Ids of another cut of the same sizes would put counts at wrong vertices, and their sums would not tell."""
+    job = part_job(store, Butterfly(), "vertex")
+    assert job.partition is not None
+    path = Path(job.partition.path)
+    other = replace(open_partition(path).manifest, strategy="hash")
+
+    def listen(event: Event) -> None:
+        if isinstance(event, LeaseFinished):
+            (path / "partition.json").write_text(other.to_json())
+
+    with InlineExecutor(threads=1) as executor, pytest.raises(StoreError, match="it was replaced meanwhile"):
+        count_job(executor, job, "cpu", None, listen)
 
 
 def test_a_part_that_does_not_fit_is_named_before_anything_is_read(

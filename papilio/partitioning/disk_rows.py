@@ -202,6 +202,7 @@ def write_disk_rows(
         files = rows.directory
         LayerSort(store, files, "v", v, u, rows.files("v"), rows.split_v, rows.work_u, plan).run(progress)
         LayerSort(store, files, "u", u, v, rows.files("u"), rows.split_u, rows.work_v, plan).run(progress)
+        store.require_unchanged()
     except BaseException:
         rows.close()
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
@@ -24,6 +25,9 @@ FORMAT_VERSION = 1
 
 Family = Literal["wedges", "roots"]
 """What the parts are cut for: butterflies by wedges, or (p,q)-bicliques by roots."""
+
+_TOLD = ("hash", "reason", "decisions", "seconds", "peak_bytes")
+"""Keys that are not part of the hash: they tell how and why the parts were cut, and not what they are."""
 
 _BLOCKS: dict[str, tuple[BlockKind, ...]] = {"wedges": ("starts", "ends"), "roots": ("roots",)}
 
@@ -124,8 +128,9 @@ class PartitionManifest:
     format_version: int = FORMAT_VERSION
 
     def to_json(self) -> str:
-        """Return the text of ``partition.json``; the inverse of :meth:`from_json`."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True) + "\n"
+        """Return the text of ``partition.json``, with the hash of what it says; the inverse of :meth:`from_json`."""
+        data = {"format": FORMAT, **asdict(self)}
+        return json.dumps(data | {"hash": _hash_of(data)}, sort_keys=True) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> PartitionManifest:
@@ -134,7 +139,8 @@ class PartitionManifest:
         Raises
         ------
         StoreError
-            When the text is not JSON, not a manifest, of a newer version, or breaks an invariant.
+            When the text is not JSON, not a manifest, of a newer version, breaks an invariant, or was changed after it
+            was written.
         """
         try:
             data = json.loads(text)
@@ -156,11 +162,20 @@ class PartitionManifest:
         try:
             manifest = _rebuild(data)
             problem = _problem(manifest)
+            if problem is None and manifest.hash != (found := _hash_of(data)):
+                problem = f"hash is {manifest.hash} and what it says has {found}"
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             problem = f"an entry has another form than expected ({error!r})"
         if problem:
             raise StoreError(f"{name}: {problem}; the partition is corrupt, make it again")
         return manifest
+
+
+def _hash_of(data: dict[str, Any]) -> str:
+    """Return the hash of what was cut, from the keys of a manifest."""
+    kept = {name: value for name, value in data.items() if name not in _TOLD}
+    text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _rebuild(data: dict[str, Any]) -> PartitionManifest:
@@ -197,6 +212,9 @@ def _problem(manifest: PartitionManifest) -> str | None:
         if any("/" in name or name.startswith(".") for name in names):
             return f"the block {block.name!r} names a file outside the partition"
     kinds = {block.name: block.kind for block in manifest.blocks}
+    pairs = {part.blocks for part in manifest.parts}
+    if len(pairs) < len(manifest.parts):
+        return f"{len(manifest.parts)} parts have {len(pairs)} different blocks; some would be counted twice"
     return next(
         (p for i, part in enumerate(manifest.parts) if (p := _part_problem(part, i, manifest, kinds))), None
     )

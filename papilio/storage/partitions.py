@@ -9,8 +9,6 @@ graph, known by its content hash, and serves every motif for which its cut is va
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import threading
@@ -33,6 +31,9 @@ from papilio.storage.partition_manifest import PARTITION_NAME, PartInfo, Partiti
 __all__ = ["PartInfo", "Partition", "PartitionManifest", "PartitionWriter", "open_partition"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+
+_EDGE_FILES = ("entries.parquet", "edges.parquet")
+"""The files whose rows are edges."""
 
 
 class Partition:
@@ -248,7 +249,6 @@ class PartitionWriter:
         full = replace(
             manifest, blocks=infos, stored_edges=stored, replication=read / max(manifest.n_edges, 1)
         )
-        full = replace(full, hash=_hash_of(full))
         text = full.to_json()
         self._manifest = PartitionManifest.from_json(text, f"{self.path}/{PARTITION_NAME}")
         (self.directory / PARTITION_NAME).write_text(text, encoding="utf-8")
@@ -270,16 +270,3 @@ class PartitionWriter:
         if self._partition is None:
             raise StoreError(f"{self.path}: the partition is not finished")
         return self._partition
-
-
-_EDGE_FILES = ("entries.parquet", "edges.parquet")
-"""The files whose rows are edges."""
-
-
-def _hash_of(manifest: PartitionManifest) -> str:
-    """Return the hash of what was cut, and not of how long it took or why it was cut so."""
-    data = json.loads(manifest.to_json())
-    for name in ("hash", "reason", "decisions", "seconds", "peak_bytes"):
-        del data[name]
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

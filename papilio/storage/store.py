@@ -87,6 +87,20 @@ class GraphStore:
     def _filesystem(self) -> tuple[arrow_fs.FileSystem, str]:
         return filesystem_of(self.path)
 
+    def require_unchanged(self) -> None:
+        """Check that the directory still holds the graph that was opened.
+
+        Raises
+        ------
+        StoreError
+            When it holds another one, or none.
+        """
+        now = open_store(self.path).hash
+        if now != self.hash:
+            raise StoreError(
+                f"{self.path} held the graph {self.hash} and was replaced by {now}; run it again"
+            )
+
     @cached_property
     def row_groups(self) -> tuple[RowGroup, ...]:
         """All row groups in edge order; reads the footers of the edge files."""

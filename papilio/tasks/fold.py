@@ -107,12 +107,15 @@ class PartialFold:
             When a count of bicliques per vertex passed 2^64 - 1.
         ExecutionError
             When the vectors do not sum to the total.
+        StoreError
+            When the partition was replaced while its vectors were added.
         """
         self._book.require_complete()
         if self._partial.n_items != self._n_items:
             raise TilingError(f"{self._partial.n_items} items were added of {self._n_items}")
         partial = self._partial
         if self._parts is not None:
+            self._parts.require_unchanged()
             partial = replace(partial, vectors=self._parts.vectors)
         if partial.vectors and (isinstance(self._job.motif, Biclique) or self._parts is not None):
             _check_sums(self._job.motif, partial)

@@ -96,6 +96,16 @@ class PartVectors:
             else:
                 self._add_by_slices(self.vectors[name], place, vectors[name])
 
+    def require_unchanged(self) -> None:
+        """Check that the ids were all read from the partition that the leases counted.
+
+        Raises
+        ------
+        StoreError
+            When another one is in its place by now.
+        """
+        open_job_partition(self._job)
+
     def _add_by_slices(self, whole: NDArray[np.uint64], place: _Places, values: NDArray[np.uint64]) -> None:
         assert place.cuts is not None, "it comes with the order"
         for number, (first, last) in enumerate(zip(place.cuts, place.cuts[1:], strict=False)):

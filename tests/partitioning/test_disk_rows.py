@@ -216,6 +216,16 @@ def test_a_store_that_changes_while_it_is_read(
         write_disk_rows(store, scratch, 10**9, 2)
 
 
+def test_a_store_that_is_replaced_by_one_of_the_same_degrees(tmp_path: Path, scratch: Path) -> None:
+    """Numbers of edges do not tell: the rows would be those of one graph under the name of another."""
+    square, swapped = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 2)], [(0, 0), (0, 2), (1, 0), (1, 1), (2, 1)]
+    graphs = [BipartiteGraph.from_edges(*zip(*pairs, strict=True), 3, 3) for pairs in (square, swapped)]
+    store = write_store(tmp_path / "graph", graphs[0], provenance={})
+    write_store(tmp_path / "graph", graphs[1], provenance={}, overwrite=True)
+    with pytest.raises(StoreError, match=f"held the graph {store.hash} and was replaced by"):
+        write_disk_rows(store, scratch, 10**9, 1)
+
+
 def test_progress(tmp_path: Path, scratch: Path) -> None:
     graph, seen = GRAPHS["skewed"], []
     store = store_of(tmp_path, graph)

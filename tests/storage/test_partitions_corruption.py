@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from papilio.errors import StoreError
-from papilio.storage.partition_manifest import FORMAT_VERSION
+from papilio.storage.partition_manifest import FORMAT_VERSION, PartitionManifest
 from papilio.storage.partitions import open_partition
 from tests.storage.partition_helpers import write_wedges
 
@@ -35,12 +36,15 @@ def change(path: Path, **values: Any) -> None:
 def replace_file(path: Path, name: str, table: pa.Table) -> None:
     """Replace a file of the block s0, and record its new size so that only the content is wrong."""
     pq.write_table(table, path / "blocks/s0" / name)
-    data = json.loads((path / "partition.json").read_text())
-    for block in data["blocks"]:
-        for file in block["files"]:
-            if (block["name"], file["name"]) == ("s0", name):
-                file["n_bytes"] = (path / "blocks/s0" / name).stat().st_size
-    (path / "partition.json").write_text(json.dumps(data))
+    size = (path / "blocks/s0" / name).stat().st_size
+    manifest = PartitionManifest.from_json((path / "partition.json").read_text(), "partition.json")
+    blocks = [
+        replace(block, files=[replace(f, n_bytes=size) if f.name == name else f for f in block.files])
+        if block.name == "s0"
+        else block
+        for block in manifest.blocks
+    ]
+    (path / "partition.json").write_text(replace(manifest, blocks=tuple(blocks)).to_json())
 
 
 def test_nothing_there(tmp_path: Path) -> None:
@@ -103,6 +107,20 @@ def test_newer_version(path: Path) -> None:
 def test_manifest_breaks_an_invariant(path: Path, values: dict[str, Any], message: str) -> None:
     change(path, **values)
     with pytest.raises(StoreError, match=message):
+        open_partition(path)
+
+
+def test_manifest_changed_after_it_was_written(path: Path) -> None:
+    """Whatever says what to count: a part less, other numbers of items, blocks of other parts."""
+    manifest = open_partition(path).manifest
+    parts = json.loads(manifest.to_json())["parts"]
+    change(path, parts=parts[:1])
+    with pytest.raises(StoreError, match=f"hash is {manifest.hash} and what it says has .*make it again"):
+        open_partition(path)
+    change(path, parts=parts, reason="told otherwise", seconds={})
+    assert open_partition(path).hash == manifest.hash
+    change(path, parts=[parts[0], {**parts[1], "blocks": parts[0]["blocks"]}])
+    with pytest.raises(StoreError, match="2 parts have 1 different blocks; some would be counted twice"):
         open_partition(path)
 
 
