@@ -132,7 +132,8 @@ def measure(
     if on_gpu:
         xp = engine.device.xp
         (u, v), seconds["copy"] = _timed(lambda: (xp.asarray(graph.u), xp.asarray(graph.v)), repeats, wait)
-        graph = BipartiteGraph(graph.n_u, graph.n_v, u, v)
+        sign = None if graph.sign is None else xp.asarray(graph.sign)
+        graph = BipartiteGraph(graph.n_u, graph.n_v, u, v, sign)
     engine.run(engine.prepare(graph, motif, per), 0, 0)
     prepared, seconds["prepare"] = _timed(lambda: engine.prepare(graph, motif, per), repeats, wait)
     engine.run(prepared, 0, prepared.n_items)

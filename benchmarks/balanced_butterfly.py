@@ -1,0 +1,168 @@
+"""Signed motifs: rates beside the rate of butterflies without signs on the same graph.
+
+Graphs: signed ones of the data directory, those of ``benchmarks.butterfly`` with random signs (70 % positive), and
+generated ones with the layers and edges of fifteen networks on which balanced butterflies were counted before (G-BBC++,
+arXiv 2601.17707). In both layers of these the expected degree of the vertex at place r falls as r^-0.6, as far as the
+other layer has room for it.
+
+    python -m benchmarks.balanced_butterfly --engine gpu --data ../shared/data --output balanced-gpu.json
+    python -m benchmarks.balanced_butterfly --engine cpu --data ../shared/data --cases movielens-1m,NIPS
+
+The counts are checked against each other: the census has as many butterflies as there are, its coherent and incoherent
+ones are the balanced ones, and so is the first cell of the table of every k.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.cases import CASES, load_case
+from benchmarks.harness import Measurement, describe_machine, measure, print_table, write_json
+from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
+from papilio.graph import BipartiteGraph
+from papilio.kernels.engine import EngineName, load_engine
+from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census, Motif
+
+POSITIVE = 0.7
+"""Share of positive edges where signs are random."""
+
+SIGNED = {"senate": 1, "bonanza": 1, "movielens-100k": 4, "movielens-1m": 4}
+"""Least positive value of the third column."""
+
+RANDOM = ("yelp2018", "rb1")
+"""Cases of butterflies that are given random signs."""
+
+SIZES = {
+    "SE": (145, 1_201, 27_083),
+    "DBLP": (6_001, 1_308, 29_256),
+    "HO": (515, 1_281, 114_378),
+    "NAP": (1_753, 25_881, 265_546),
+    "BC": (77_802, 185_955, 433_652),
+    "NIPS": (1_500, 12_375, 746_315),
+    "LF": (992, 174_077, 898_062),
+    "MV": (6_040, 3_706, 1_000_208),
+    "JE": (50_692, 140, 1_728_847),
+    "KDD": (255_170, 1_848_114, 2_766_393),
+    "DG": (139_409, 3_553, 3_010_197),
+    "AOL": (4_811_647, 1_632_788, 10_741_953),
+    "EP": (120_492, 755_760, 13_668_320),
+    "Netflix": (480_189, 17_770, 100_480_507),
+    "Yahoo": (1_000_990, 624_961, 256_804_235),
+}
+"""Vertices of both layers and edges of the fifteen networks."""
+
+DEFAULT = (*SIGNED, *RANDOM, "NAP", "NIPS", "LF", "MV", "JE", "KDD", "DG", "EP")
+
+_CPU_SKIPS = ("rb1", "JE", "DG", "EP")
+
+
+def skewed_graph(n_u: int, n_v: int, n_edges: int, fall: float = 0.6) -> BipartiteGraph:
+    """Return a graph of exactly these sizes whose degrees fall as a power of their place in both layers."""
+    random = np.random.default_rng(1)
+    shares = [np.arange(1, n + 1) ** -fall for n in (n_u, n_v)]
+    ends = [np.cumsum(share) / share.sum() for share in shares]
+    keys = np.zeros(0, np.int64)
+    while keys.size < n_edges:
+        missing = n_edges - keys.size
+        u, v = (np.searchsorted(end, random.random(2 * missing), side="right") for end in ends)
+        keys = np.unique(np.concatenate((keys, np.minimum(u, n_u - 1) * n_v + np.minimum(v, n_v - 1))))
+    keys = np.sort(random.permutation(keys)[:n_edges])
+    return BipartiteGraph(n_u, n_v, (keys // n_v).astype(np.int32), (keys % n_v).astype(np.int32))
+
+
+def with_random_signs(graph: BipartiteGraph) -> BipartiteGraph:
+    """Return the graph with a random sign for each edge."""
+    signs = np.where(np.random.default_rng(1).random(graph.n_edges) < POSITIVE, 1, -1).astype(np.int8)
+    return BipartiteGraph(graph.n_u, graph.n_v, graph.u, graph.v, signs)
+
+
+def load_signed(name: str, data: Path) -> BipartiteGraph | None:
+    """Return the graph of a case, or None when its file is not in ``data``."""
+    if name in SIZES:
+        return with_random_signs(skewed_graph(*SIZES[name]))
+    if name in SIGNED:
+        path = data / "bipartite" / f"{name}.txt.gz"
+        if not path.is_file():
+            return None
+        with gzip.open(path, "rt") as file:
+            table = np.loadtxt(file, np.int64)
+        signs = np.where(table[:, 2] >= SIGNED[name], 1, -1)
+        return BipartiteGraph.from_edges(table[:, 0], table[:, 1], sign=signs)
+    graph = load_case(next(case for case in CASES if case.name == name), data)
+    return None if graph is None else with_random_signs(graph)
+
+
+def measure_case(
+    name: str, graph: BipartiteGraph, engine: EngineName, limit: float, repeats: int, tables: bool
+) -> dict[str, Measurement]:
+    """Measure butterflies without and with signs, the census, and every k for pairs of either layer."""
+
+    def run(what: str, motif: Motif, expected: int) -> Measurement:
+        return measure(
+            f"{name} {what}", graph, motif, engine, "total", limit=limit, expected=expected, repeats=repeats
+        )
+
+    def count(motif: Motif) -> tuple[int, dict[tuple[int, int], int]]:
+        used = load_engine(motif, engine)
+        prepared = used.prepare(graph, motif, "total")
+        partial = used.run(prepared, 0, prepared.n_items)
+        return partial.total, partial.cells
+
+    butterflies, classes = count(Census("u"))
+    balanced = sum(classes.get(each.cell, 0) for each in CENSUS_CLASSES if each.group != "mixed")
+    rows = {
+        "unsigned": run("unsigned", Butterfly(), butterflies),
+        "signed": run("signed", BalancedButterfly(), balanced),
+        "census": run("census", Census("u"), butterflies),
+    }
+    if tables:
+        for side in ("u", "v"):
+            motif = BalancedButterfly(None, pair_side=side)
+            total, cells = count(motif)
+            wrong = 0 if cells.get((2, 2), 0) == balanced else -1
+            rows[f"every k, {side}"] = run(f"every k, pairs of {side.upper()}", motif, total + wrong)
+    return rows
+
+
+def main() -> int:
+    """Run the cases asked for; the exit status is 1 when a count is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--engine", choices=("cpu", "gpu"), required=True)
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
+    parser.add_argument("--cases", help="comma-separated names; by default those of a few minutes")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--tables", action="store_true", help="every k, for pairs of either layer, as well")
+    parser.add_argument("--output", type=Path, help="JSON file for the measurements")
+    options = parser.parse_args()
+    names = options.cases.split(",") if options.cases else DEFAULT
+    limit = wedge_limit_gpu() if options.engine == "gpu" else wedge_limit_cpu()
+    rows: list[Measurement] = []
+    ratios: list[str] = []
+    for name in names:
+        if not options.cases and options.engine == "cpu" and name in _CPU_SKIPS:
+            continue
+        graph = load_signed(name, options.data)
+        if graph is None:
+            print(f"{name}: not in {options.data}, skipped", file=sys.stderr)
+            continue
+        found = measure_case(name, graph, options.engine, limit, options.repeats, options.tables)
+        rows += found.values()
+        ratio = found["signed"].rate / found["unsigned"].rate
+        ratios.append(f"{name}: signed at {ratio:.0%} of the unsigned rate")
+    facts = describe_machine(options.engine)
+    print_table(facts, rows)
+    print("\n".join(["", *ratios]))
+    if options.output is not None:
+        write_json(options.output, facts, rows)
+    return 0 if all(row.correct for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
