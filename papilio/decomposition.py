@@ -11,10 +11,9 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
-from papilio.cluster.machine import read_cgroup_limits
+from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, EngineUnavailableError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.inputs import GraphInput
@@ -184,7 +183,7 @@ def decompose(
     chosen = _choose_engine(engine)
     report("read", 0, 1)
     held = _read(source)
-    room = _room_bytes()
+    room = free_memory_bytes()
     described = _describe(source, held)
     read_s = perf_counter() - began
     made = decompose_graph(
@@ -247,13 +246,6 @@ def _choose_engine(engine: EngineChoice) -> EngineName:
     return "gpu" if missing is None else "cpu"
 
 
-def _room_bytes() -> int:
-    """Return the host memory that this process may still take."""
-    free = int(psutil.virtual_memory().available)
-    limit = read_cgroup_limits().memory_bytes
-    return free if limit is None else min(free, max(0, limit - psutil.Process().memory_info().rss))
-
-
 def _read(source: GraphInput) -> BipartiteGraph:
     """Read the graph.
 
@@ -265,7 +257,7 @@ def _read(source: GraphInput) -> BipartiteGraph:
     if source.store is not None:
         store = source.store
         needed = _INDEX_BYTES_PER_EDGE * store.n_edges + _INDEX_BYTES_PER_VERTEX * (store.n_u + store.n_v)
-        room = _room_bytes()
+        room = free_memory_bytes()
         if needed > room:
             raise CapacityError(
                 f"{store.path} has {store.n_edges} edges, whose decomposition needs more than "

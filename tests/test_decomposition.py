@@ -171,7 +171,7 @@ def test_a_unipartite_graph_is_refused(tmp_path: Path) -> None:
 def test_a_store_too_large_for_the_memory_is_refused_before_it_is_read(
     women: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("papilio.decomposition._room_bytes", lambda: 1000)
+    monkeypatch.setattr("papilio.decomposition.free_memory_bytes", lambda: 1000)
     with pytest.raises(CapacityError, match=r"89 edges, whose decomposition needs more than .* GiB"):
         papilio.decompose(women, "wing", engine="cpu")
     with pytest.raises(CapacityError, match="wing numbers of this graph need about"):

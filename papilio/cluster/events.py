@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from papilio.tasks.answers import LeaseResult
 from papilio.tasks.plan import CountPlan
 
-__all__ = ["CutAdvanced", "Event", "LeaseFinished", "Listener", "PhaseStarted", "PlanMade", "ignore_events"]
+__all__ = [
+    "CutAdvanced",
+    "Event",
+    "LeaseFinished",
+    "Listener",
+    "PhaseAdvanced",
+    "PhaseStarted",
+    "PlanMade",
+    "ignore_events",
+]
 
 
 @dataclass(frozen=True)
@@ -18,7 +27,8 @@ class PhaseStarted:
     Attributes
     ----------
     name : str
-        ``start``, ``cut`` (into parts), ``plan``, ``run``, ``check`` (of a listing) or ``write``.
+        ``start``, ``cut`` (into parts), ``plan``, ``run``, ``check`` (of a listing) or ``write``; of measures also
+        ``paths``, ``read``, ``pairs`` and ``levels``.
     """
 
     name: str
@@ -32,6 +42,19 @@ class CutAdvanced:
     ----------
     share : float
         What is done, from 0 to 1.
+    """
+
+    share: float
+
+
+@dataclass(frozen=True)
+class PhaseAdvanced:
+    """A phase that has no leases goes on.
+
+    Attributes
+    ----------
+    share : float
+        What is done of it, from 0 to 1.
     """
 
     share: float
@@ -59,9 +82,9 @@ class LeaseFinished:
     work: int
 
 
-Event = PhaseStarted | CutAdvanced | PlanMade | LeaseFinished
+Event = PhaseStarted | PhaseAdvanced | CutAdvanced | PlanMade | LeaseFinished
 Listener = Callable[[Event], None]
-"""Called in the thread that runs the job, between tasks (:class:`CutAdvanced` in any thread); an exception of its own
+"""Called in the thread that runs the job, between tasks (:class:`CutAdvanced` and :class:`PhaseAdvanced` in any thread); an exception of its own
 ends the run."""
 
 

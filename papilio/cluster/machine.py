@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 
-__all__ = ["SHARED_FILESYSTEMS", "CgroupLimits", "Mount", "is_writable", "mount_of", "read_cgroup_limits"]
+import psutil
+
+__all__ = [
+    "SHARED_FILESYSTEMS",
+    "CgroupLimits",
+    "Mount",
+    "free_memory_bytes",
+    "is_writable",
+    "mount_of",
+    "read_cgroup_limits",
+]
 
 SHARED_FILESYSTEMS = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.sshfs", "gfs2", "glusterfs",
@@ -85,6 +95,13 @@ def read_cgroup_limits(
             for group in _with_parents(_hierarchy(root, controllers, "memory"), path):
                 memory += _limit(_lines(group / "memory.limit_in_bytes"))
     return CgroupLimits(min(processors, default=None), min(memory, default=None))
+
+
+def free_memory_bytes() -> int:
+    """Return the host memory that this process may still take."""
+    free = int(psutil.virtual_memory().available)
+    limit = read_cgroup_limits().memory_bytes
+    return free if limit is None else min(free, max(0, limit - psutil.Process().memory_info().rss))
 
 
 def _lines(path: Path) -> list[str]:
