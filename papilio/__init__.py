@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from papilio.errors import PapilioError
-from papilio.motifs import BalancedButterfly, Biclique, Butterfly, Census
+from papilio.motifs import BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census
 
 if TYPE_CHECKING:
     from papilio.api import (
@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     from papilio.decomposition import DecompositionResult, decompose
     from papilio.enumeration import enumerate_motifs, plan_listing
     from papilio.graph import BipartiteGraph, UnipartiteGraph
+    from papilio.measured import CohesionProfile, LatapyClustering, LocalClustering, RobinsAlexander
+    from papilio.measures import (
+        cohesion_profile,
+        latapy_clustering,
+        local_clustering,
+        robins_alexander,
+        top_butterflies,
+    )
     from papilio.partitions import partition
     from papilio.signed import CensusResult, census
     from papilio.storage.convert import convert
@@ -48,30 +56,38 @@ if sys.get_int_max_str_digits() == sys.int_info.default_max_str_digits:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BalancedBiclique",
     "BalancedButterfly",
     "Biclique",
     "BipartiteGraph",
     "Butterfly",
     "Census",
     "CensusResult",
+    "CohesionProfile",
     "CountPlan",
     "CountResult",
     "DecompositionResult",
     "GraphStore",
     "JobDirectory",
+    "LatapyClustering",
     "ListingResult",
+    "LocalClustering",
     "PapilioError",
     "Partition",
+    "RobinsAlexander",
     "UnipartiteGraph",
     "__version__",
     "cancel_job",
     "census",
+    "cohesion_profile",
     "convert",
     "count",
     "decompose",
     "enumerate_motifs",
     "generate",
+    "latapy_clustering",
     "list_jobs",
+    "local_clustering",
     "open_cluster",
     "open_graph",
     "open_job",
@@ -81,7 +97,9 @@ __all__ = [
     "plan_listing",
     "read_job_log",
     "resume_job",
+    "robins_alexander",
     "submit",
+    "top_butterflies",
     "verify_job",
     "wait_job",
 ]
@@ -89,22 +107,29 @@ __all__ = [
 _HOMES = {
     "BipartiteGraph": "papilio.graph",
     "CensusResult": "papilio.signed",
+    "CohesionProfile": "papilio.measured",
     "CountPlan": "papilio.tasks.plan",
     "CountResult": "papilio.tasks.result",
     "DecompositionResult": "papilio.decomposition",
     "GraphStore": "papilio.storage.store",
     "JobDirectory": "papilio.tasks.jobdir",
+    "LatapyClustering": "papilio.measured",
     "ListingResult": "papilio.tasks.result",
+    "LocalClustering": "papilio.measured",
     "Partition": "papilio.storage.partitions",
+    "RobinsAlexander": "papilio.measured",
     "UnipartiteGraph": "papilio.graph",
     "cancel_job": "papilio.tasks.jobremote",
     "census": "papilio.signed",
+    "cohesion_profile": "papilio.measures",
     "convert": "papilio.storage.convert",
     "count": "papilio.api",
     "decompose": "papilio.decomposition",
     "enumerate_motifs": "papilio.enumeration",
     "generate": "papilio.storage.generate",
+    "latapy_clustering": "papilio.measures",
     "list_jobs": "papilio.api",
+    "local_clustering": "papilio.measures",
     "open_cluster": "papilio.api",
     "open_graph": "papilio.api",
     "open_job": "papilio.api",
@@ -114,7 +139,9 @@ _HOMES = {
     "plan_listing": "papilio.enumeration",
     "read_job_log": "papilio.tasks.jobremote",
     "resume_job": "papilio.api",
+    "robins_alexander": "papilio.measures",
     "submit": "papilio.api",
+    "top_butterflies": "papilio.measures",
     "verify_job": "papilio.api",
     "wait_job": "papilio.tasks.jobremote",
 }

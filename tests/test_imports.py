@@ -26,7 +26,8 @@ LAYERS = [
     ("partitions",),
     ("decomposition", "enumeration"),
     ("api",),
-    ("signed",),
+    ("measured",),
+    ("measures", "signed"),
     ("reports",),
     ("cli",),
 ]

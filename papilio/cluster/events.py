@@ -84,8 +84,8 @@ class LeaseFinished:
 
 Event = PhaseStarted | PhaseAdvanced | CutAdvanced | PlanMade | LeaseFinished
 Listener = Callable[[Event], None]
-"""Called in the thread that runs the job, between tasks (:class:`CutAdvanced` and :class:`PhaseAdvanced` in any thread); an exception of its own
-ends the run."""
+"""Called in the thread that runs the job, between tasks (:class:`CutAdvanced` and :class:`PhaseAdvanced` in any
+thread); an exception of its own ends the run."""
 
 
 def ignore_events(event: Event) -> None:
