@@ -77,8 +77,15 @@ def _place(end: np.uint32, sign: np.uint32, kinds: int) -> np.uint64:
 def _increment(
     ends: Ids, begin: Place, stop: Place, sign: np.uint32, kinds: int, counters: Counters
 ) -> np.uint64:
-    """Add one to the counter of each wedge; return the sum of the old values."""
+    """Add one to the counter of each wedge; return the sum of the old values. Two kinds have a loop of their own."""
     olds = np.uint64(0)
+    if kinds == TWO_KINDS:
+        for at in range(begin, stop):
+            agreeing = ends[at] ^ sign
+            old = counters[agreeing]
+            olds += np.uint64(old)
+            counters[agreeing] = old + 1
+        return olds
     for at in range(begin, stop):
         place = _place(ends[at], sign, kinds)
         old = counters[place]
