@@ -4,12 +4,12 @@
 #   benchmarks/run_on_gpu.sh DATA OUT [STEP ...]
 #
 # DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Steps: tests, memcheck, synccheck, racecheck,
-# benchmarks, biclique, decomposition, cluster; without names all run. The steps go on after a failure; the exit status is that of the first step that failed.
+# benchmarks, biclique, decomposition, signed, cluster; without names all run. The steps go on after a failure; the exit status is that of the first step that failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 data=$1 out=$2
 shift 2
-steps=${*:-tests memcheck synccheck racecheck benchmarks biclique decomposition cluster}
+steps=${*:-tests memcheck synccheck racecheck benchmarks biclique decomposition signed cluster}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 status=0
@@ -47,5 +47,7 @@ decompositions="tests/kernels/test_gpu_peeling.py tests/kernels/test_wing.py tes
 step decomposition timeout 120 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=5 $decompositions
 step decomposition timeout 120 python3 -m benchmarks.decomposition --engine gpu --ranges 0 32 128 256 --data "$data" \
     --output "$out/decomposition-gpu.json"
+step signed timeout 240 python3 -m benchmarks.signed_datasets --engine both --max-edges 300000000 \
+    --output "$out/signed-gpu.json"
 step cluster python3 -m benchmarks.end_to_end --cluster cuda --output "$out/end-to-end.json"
 exit "$status"
