@@ -237,6 +237,16 @@ class RootPart:
     work: NDArray[np.int64]
 
     @property
+    def sizes(self) -> PartSizes:
+        """How large it is; on the host only. O(edges)."""
+        graph, n_roots = self.graph, int(self.roots.size)
+        n_left, left = (graph.n_v, graph.v) if self.layer == "v" else (graph.n_u, graph.u)
+        is_root = np.zeros(n_left, np.bool_)
+        is_root[self.roots] = True
+        root_entries = int(np.count_nonzero(is_root[left]))
+        return PartSizes(n_roots, root_entries, graph.n_u + graph.n_v - n_roots, graph.n_edges - root_entries)
+
+    @property
     def nbytes(self) -> int:
         """Bytes held by the arrays, those of the graph included."""
         return _nbytes(self) + int(self.graph.u.nbytes) + int(self.graph.v.nbytes)

@@ -9,7 +9,7 @@ from pathlib import Path
 from papilio.kernels.engine import load_engine
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.partitioning.root_ranges import CostTable
-from papilio.parts import EndBlock, Part, PartSizes, RootPart, StartBlock, WedgePart
+from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart
 from papilio.storage.partitions import PartInfo, Partition, PartitionManifest, PartitionWriter
 from papilio.storage.store import GraphStore
 from papilio.tasks.budget import NO_BUDGET, Budget
@@ -51,7 +51,7 @@ def store_parts(
                     len(infos),
                     tuple(write(block) for block in blocks),
                     part.layer,
-                    _sizes(part),
+                    part.sizes,
                     table.n_items,
                     table.total,
                     {"items": list(table.items), "work": list(table.work)},
@@ -78,16 +78,6 @@ def store_parts(
             )
         )
     return writer.partition
-
-
-def _sizes(part: Part) -> PartSizes:
-    if isinstance(part, WedgePart):
-        return part.sizes
-    roots = {int(root) for root in part.roots}
-    anchored = part.graph.u if part.layer == "u" else part.graph.v
-    at_roots = sum(int(vertex) in roots for vertex in anchored)
-    others = part.graph.n_u + part.graph.n_v - len(roots)
-    return PartSizes(len(roots), at_roots, others, part.graph.n_edges - at_roots)
 
 
 def store_grid(

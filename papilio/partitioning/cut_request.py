@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from papilio.errors import CapacityError, InputError
 from papilio.motifs import GRANULARITIES, Granularity
+from papilio.partitioning.root_ranges import LEAST_TABLE_ENTRIES
 from papilio.parts import PartBytes, PartSizes
+from papilio.storage.partition_manifest import PartInfo
 
-__all__ = ["STRATEGIES", "Closure", "CutRequest", "Progress", "Strategy", "report_rows"]
+__all__ = [
+    "PLAN_SHARE",
+    "ROWS_SHARE",
+    "STRATEGIES",
+    "Closure",
+    "CutRequest",
+    "Progress",
+    "Strategy",
+    "report_rows",
+    "table_entries",
+    "tell_parts",
+]
 
 Strategy = Literal["auto", "bcpar", "pair_blocks", "hash", "metis"]
 """How work items are grouped into parts; ``auto`` lets the cutter decide."""
@@ -83,12 +96,40 @@ class CutRequest:
         return self.part_bytes.of(sizes) <= self.limit_bytes
 
 
+ROWS_SHARE, PLAN_SHARE = 0.4, 0.2
+"""Shares of a cut, for progress: rows on disk, and how they are grouped; the rest is for the parts."""
+
+TABLE_ENTRIES = 512
+"""Most entries of the cost table of a part."""
+
+MANIFEST_ENTRIES = 1 << 20
+"""Most entries of the cost tables of all parts: about 20 MB of manifest."""
+
+
+def table_entries(n_parts: int) -> int:
+    """Return how many entries the cost table of each of so many parts has at most."""
+    return max(LEAST_TABLE_ENTRIES, min(TABLE_ENTRIES, MANIFEST_ENTRIES // max(n_parts, 1)))
+
+
+def tell_parts(parts: Sequence[PartInfo], request: CutRequest, nothing: str) -> tuple[str, str]:
+    """Return how many parts there are, which is the largest and how full they are; ``nothing`` says why none is."""
+    if not parts:
+        return "no part", nothing
+    needs, limit = [request.part_bytes.of(part.sizes) for part in parts], request.limit_bytes
+    worst = max(range(len(parts)), key=needs.__getitem__)
+    return (
+        f"{len(parts):,} parts",
+        f"part {worst} needs most, {needs[worst]:,} of {limit:,} bytes; all together they need "
+        f"{sum(needs) / (len(needs) * limit):.0%} of what they may",
+    )
+
+
 ROWS_PHASES = 5
 """Phases of :func:`papilio.partitioning.disk_rows.write_disk_rows`: degrees, and for each layer a spill and a sort."""
 
 
-def report_rows(progress: Progress, share: float) -> Callable[[str, int, int], None]:
-    """Return what takes the phases of making rows on disk and reports them as the first ``share`` of a cut."""
+def report_rows(progress: Progress) -> Callable[[str, int, int], None]:
+    """Return what takes the phases of making rows on disk and reports them as the first share of a cut."""
     begun: list[str] = []
     lock = threading.Lock()
     last = 0.0
@@ -98,7 +139,7 @@ def report_rows(progress: Progress, share: float) -> Callable[[str, int, int], N
         with lock:
             if phase not in begun:
                 begun.append(phase)
-            last = max(last, share * (begun.index(phase) + done / max(total, 1)) / ROWS_PHASES)
+            last = max(last, ROWS_SHARE * (begun.index(phase) + done / max(total, 1)) / ROWS_PHASES)
             progress(last)
 
     return take

@@ -19,7 +19,16 @@ from papilio.storage.edges import RowGroup, read_row_groups
 from papilio.storage.location import filesystem_of
 from papilio.storage.store import GraphStore
 
-__all__ = ["Progress", "SharedSums", "Visit", "core_masks", "degrees", "largest_batch", "scan_edges"]
+__all__ = [
+    "STRIPES",
+    "Progress",
+    "SharedSums",
+    "Visit",
+    "core_masks",
+    "degrees",
+    "largest_batch",
+    "scan_edges",
+]
 
 Progress = Callable[[str, int, int], None]
 """Called with a phase, and how many of its edges are done and how many there are."""
@@ -30,7 +39,7 @@ Visit = Callable[[State, int, RowGroup, NDArray[np.int32], NDArray[np.int32]], i
 """Takes a thread's state, the place of a row group among all, the row group, u and v; returns the place of an edge
 that is out of its layer or out of order, or -1."""
 
-_STRIPES = 64
+STRIPES = 64
 """Ranges of shared sums, each with a lock: four for each of 16 threads."""
 
 _RUN = 8
@@ -156,7 +165,7 @@ def degrees(
     """
     degree_u, degree_v = np.zeros(store.n_u, np.int64), np.zeros(store.n_v, np.int64)
     kept_u, kept_v = (_NONE if keep is None else keep for keep in (keep_u, keep_v))
-    sums = SharedSums(degree_v, np.unique(np.linspace(0, store.n_v, _STRIPES + 1).astype(np.int64)))
+    sums = SharedSums(degree_v, np.unique(np.linspace(0, store.n_v, STRIPES + 1).astype(np.int64)))
     borders = np.empty((len(store.row_groups), 2), np.int64)
     batch = largest_batch(store)
     lock = threading.Lock()

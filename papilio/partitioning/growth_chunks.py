@@ -32,8 +32,9 @@ from papilio.partitioning.group_rows import (
     require_groups,
     require_roots_fit,
 )
+from papilio.partitioning.row_spans import span_rows
 
-__all__ = ["grow_chunks", "order_roots"]
+__all__ = ["CHUNKS_AT_ONCE", "grow_chunks", "order_roots"]
 
 ROUNDS = 6
 """Rounds of averaging. On community graphs and skewed ones more of them lower the replication by a few percent."""
@@ -81,14 +82,11 @@ class _Rows:
 
     def blocks(self, wanted: Ints | None = None) -> list[tuple[int, int]]:
         """Return ranges of roots with few entries each; only those with one of the roots in ``wanted``, ascending."""
-        at, ranges = 0, []
-        while at < self.n_roots:
-            last = int(np.searchsorted(self.indptr, self.indptr[at] + self.read_entries, "right")) - 1
-            last = min(max(last, at + 1), self.n_roots)
-            if wanted is None or np.searchsorted(wanted, at) < np.searchsorted(wanted, last):
-                ranges.append((at, last))
-            at = last
-        return ranges
+        return [
+            (first, last)
+            for first, last in span_rows(self.indptr, 0, self.n_roots, self.read_entries)
+            if wanted is None or np.searchsorted(wanted, first) < np.searchsorted(wanted, last)
+        ]
 
     def load(self, chunks: Sequence[Ints]) -> list[tuple[Ints, Ids]]:
         """Return the rows of each chunk of roots; the roots of a chunk ascend."""

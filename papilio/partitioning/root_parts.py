@@ -27,7 +27,15 @@ import numpy as np
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.kernels.cpu.chunks import ChunkRunner
 from papilio.motifs import Biclique
-from papilio.partitioning.cut_request import CutRequest, Progress, report_rows
+from papilio.partitioning.cut_request import (
+    PLAN_SHARE,
+    ROWS_SHARE,
+    CutRequest,
+    Progress,
+    report_rows,
+    table_entries,
+    tell_parts,
+)
 from papilio.partitioning.disk_rows import core_masks, write_disk_rows
 from papilio.partitioning.peak_memory import PeakMemory
 from papilio.partitioning.root_groups import ClosureTooLargeError, RootGroups, group_roots
@@ -41,7 +49,6 @@ from papilio.partitioning.root_subgraphs import (
     find_fitting_entries,
     make_scratch,
     materialise_bytes,
-    root_sizes,
 )
 from papilio.storage.location import local_path
 from papilio.storage.memory import release_memory
@@ -52,9 +59,6 @@ from papilio.storage.store import GraphStore
 __all__ = ["cut_roots"]
 
 Decisions = tuple[tuple[str, str], ...]
-
-TABLE_ENTRIES = 512
-"""Entries of the cost table of a part."""
 
 KEPT_BYTES = 12 << 20
 """Host memory that libraries and allocators keep on the way. Measured: 8 to 12 MB."""
@@ -67,9 +71,6 @@ RIGHT_BYTES = 12
 
 RUN_SHARE = 8
 """All threads together read at most this part of the host memory at once."""
-
-ROWS_SHARE, GROUPS_SHARE = 0.4, 0.2
-"""Shares of the work, for progress: rows on disk, and groups; the rest is for parts."""
 
 
 @dataclass(eq=False)
@@ -142,7 +143,7 @@ def cut_roots(
                 raise error from None
         release_memory()
         clock.lap("groups")
-        report(ROWS_SHARE + GROUPS_SHARE)
+        report(ROWS_SHARE + PLAN_SHARE)
         with PartitionWriter(output) as writer:
             parts = _write_parts(writer, rows, groups, question.least, threads, request, report)
             clock.lap("parts")
@@ -150,7 +151,7 @@ def cut_roots(
                 question.anchor_choice,
                 core_choice,
                 (f"strategy {groups.strategy}", groups.reason),
-                _explain_parts(parts, request),
+                tell_parts(parts, request, "nothing is in a biclique"),
             )
             manifest = _manifest(store, question, rows, groups, request)
             writer.finish(
@@ -224,7 +225,7 @@ def _write_rows(
         request.threads,
         keep_u=keep_u,
         keep_v=keep_v,
-        progress=report_rows(report, ROWS_SHARE),
+        progress=report_rows(report),
     )
     what = f"core of p >= {question.least_p} and q >= {question.least_q}"
     share = disk.n_edges / max(store.n_edges, 1)
@@ -283,19 +284,19 @@ def _write_parts(
     spans = list(pairwise([0, *ends.tolist()]))
     found: dict[int, dict[str, Any]] = {}
     lock = threading.Lock()
-    n_done = 0
+    entries, n_done = table_entries(groups.n_groups), 0
 
     def cut(scratch: Scratch, group: int, _: int) -> None:
         nonlocal n_done
         begin, end = spans[group]
         part = cut_root_part(rows, groups.groups, group, order[begin:end], least, scratch)
         if part is not None:
-            sizes, work = root_sizes(part), int(part.work.sum())
+            sizes, work = part.sizes, int(part.work.sum())
             if not request.fits(sizes):
                 raise AssertionError(f"part {group} of {sizes} passes {request.limit_bytes} bytes")
             name = f"roots-{group:06d}"
             writer.write_root_part(name, part)
-            table = CostTable.from_costs(part.work, TABLE_ENTRIES).to_json()
+            table = CostTable.from_costs(part.work, entries).to_json()
             found[group] = {
                 "blocks": (name,),
                 "layer": rows.layer,
@@ -309,21 +310,8 @@ def _write_parts(
         release_memory()
         with lock:
             n_done += end - begin
-            shares = 1 - ROWS_SHARE - GROUPS_SHARE
-            report(ROWS_SHARE + GROUPS_SHARE + shares * n_done / rows.n_left)
+            shares = 1 - ROWS_SHARE - PLAN_SHARE
+            report(ROWS_SHARE + PLAN_SHARE + shares * n_done / rows.n_left)
 
     ChunkRunner(lambda: make_scratch(rows), threads).run([(g, g + 1) for g in range(groups.n_groups)], cut)
     return tuple(PartInfo(index=index, **found[group]) for index, group in enumerate(sorted(found)))
-
-
-def _explain_parts(parts: tuple[PartInfo, ...], request: CutRequest) -> tuple[str, str]:
-    """Return how many parts there are, and how far their closures were overestimated."""
-    if not parts:
-        return "no part", "nothing is in a biclique"
-    needs = [request.part_bytes.of(part.sizes) for part in parts]
-    worst = max(range(len(parts)), key=needs.__getitem__)
-    return (
-        f"{len(parts)} parts",
-        f"part {worst} needs most, {needs[worst]:,} of {request.limit_bytes:,} bytes; all together "
-        f"{sum(needs) / (len(needs) * request.limit_bytes):.0%} of what they may: closures are upper bounds",
-    )

@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 
-__all__ = ["MAX_TABLE_ENTRIES", "CostTable", "Interval", "find_breakpoints"]
+__all__ = ["LEAST_TABLE_ENTRIES", "MAX_TABLE_ENTRIES", "CostTable", "Interval", "find_breakpoints"]
 
 Interval = tuple[int, int]
 """Work items [start, stop)."""
 
 MAX_TABLE_ENTRIES = 16_384
 """Entries of a cost table: 32 leases for each of 512 workers, and about 400 KiB when it travels."""
+
+LEAST_TABLE_ENTRIES = 8
+"""Entries of the table of a part of a graph, at least, however many parts there are."""
 
 _MAX_WORK = 2**62
 

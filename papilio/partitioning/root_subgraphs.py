@@ -22,7 +22,7 @@ from papilio.kernels.cpu.root_parts import (
     repeat_rows,
 )
 from papilio.partitioning.disk_rows import DiskRows
-from papilio.parts import Layer, PartSizes, RootPart
+from papilio.parts import Layer, RootPart
 
 __all__ = [
     "AnchoredRows",
@@ -31,7 +31,6 @@ __all__ = [
     "find_fitting_entries",
     "make_scratch",
     "materialise_bytes",
-    "root_sizes",
 ]
 
 Ids = NDArray[np.int32]
@@ -256,13 +255,3 @@ def _make_part(rows: AnchoredRows, lefts: Rows, ranks: tuple[Ids, Ids], roots: I
         roots[order].astype(np.int32),
         work[order],
     )
-
-
-def root_sizes(part: RootPart) -> PartSizes:
-    """Return how large a part on the host is."""
-    graph = part.graph
-    at_roots = np.zeros(graph.n_v if part.layer == "v" else graph.n_u, np.bool_)
-    at_roots[part.roots] = True
-    root_entries = int(np.count_nonzero(at_roots[graph.v if part.layer == "v" else graph.u]))
-    n_roots = int(part.roots.size)
-    return PartSizes(n_roots, root_entries, graph.n_u + graph.n_v - n_roots, graph.n_edges - root_entries)

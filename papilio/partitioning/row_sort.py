@@ -23,7 +23,8 @@ from papilio.kernels.cpu.disk_rows import (
     work_words,
 )
 from papilio.kernels.cpu.wedges import order_falling
-from papilio.partitioning.disk_degrees import Progress, SharedSums, largest_batch, scan_edges
+from papilio.partitioning.disk_degrees import STRIPES, Progress, SharedSums, largest_batch, scan_edges
+from papilio.partitioning.row_spans import span_rows
 from papilio.parts import Layer
 from papilio.storage.array_file import ArrayFile, ArrayMemory, empty_pages
 from papilio.storage.edges import RowGroup
@@ -56,9 +57,6 @@ _FEW_ENTRIES = 1 << 18
 _MANY_BUCKETS = 512
 """Above this, buckets grow: a row group of a million edges gives each of them 16 KB or more at a time."""
 
-_STRIPES = 64
-"""Ranges of shared sums."""
-
 _NO_EDGES = np.empty(0, np.int64)
 
 
@@ -72,18 +70,15 @@ class Ranking:
 
 
 def rank_layer(degree: NDArray[np.int64]) -> Ranking:
+    """Return the order of a layer by falling degree, without vertices that have no edge."""
     order = order_falling(degree)[: np.count_nonzero(degree)].astype(np.int32)
     return Ranking(order, *rank_vertices(order, degree))
 
 
 def _cut_rows(indptr: NDArray[np.int64], n_entries: int) -> NDArray[np.int64]:
     """Cut rows into ranges of at most ``n_entries`` entries, or one row; return the first row of each, and the end."""
-    starts = [0]
-    while starts[-1] < indptr.size - 1:
-        first = starts[-1]
-        last = int(np.searchsorted(indptr, indptr[first] + n_entries, side="right")) - 1
-        starts.append(max(last, first + 1))
-    return np.array(starts, np.int64)
+    spans = span_rows(indptr, 0, indptr.size - 1, n_entries)
+    return np.array([0, *(stop for _, stop in spans)], np.int64)
 
 
 @dataclass(frozen=True)
@@ -157,7 +152,7 @@ class LayerSort:
         self._n_edges = int(own.indptr[-1])
         self._starts = _cut_rows(own.indptr, plan.bucket_entries)
         self._places = own.indptr[self._starts]
-        self._sums = SharedSums(other_work, _cut_rows(other.indptr, max(1, self._n_edges // _STRIPES)))
+        self._sums = SharedSums(other_work, _cut_rows(other.indptr, max(1, self._n_edges // STRIPES)))
 
     def run(self, progress: Progress | None) -> None:
         """Make the rows, and give back the spill, in any case."""

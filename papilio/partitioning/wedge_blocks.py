@@ -22,6 +22,7 @@ from papilio.kernels.cpu.wedge_blocks import (
     renumber,
 )
 from papilio.partitioning.disk_rows import DiskRows
+from papilio.partitioning.row_spans import span_rows
 from papilio.parts import EndBlock, Layer, StartBlock
 
 __all__ = [
@@ -36,7 +37,6 @@ __all__ = [
     "gather_end_block",
     "read_slab",
     "rows_of_layer",
-    "split_slabs",
     "survey_layer",
 ]
 
@@ -116,17 +116,6 @@ class Slab(NamedTuple):
     split: NDArray[np.int32]
 
 
-def split_slabs(
-    indptr: NDArray[np.int64], first: int, stop: int, max_entries: int
-) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows that tile [first, stop), each of at most so many entries, or of one row."""
-    while first < stop:
-        last = int(np.searchsorted(indptr, indptr[first] + max_entries, side="right")) - 1
-        last = min(max(last, first + 1), stop)
-        yield first, last
-        first = last
-
-
 def read_slab(rows: LayerRows, first: int, stop: int, *, with_edges: bool = False) -> Slab:
     """Read the rows [first, stop) of the layer."""
     edges = rows.read_edges(first, stop) if with_edges else _NO_EDGES
@@ -162,7 +151,7 @@ def survey_layer(rows: LayerRows, slab_entries: int) -> LayerSurvey:
     """Find the starts, their useful middles, and the first end of every middle; one pass over the rows."""
     first_end = np.full(rows.n_other, NO_END, np.int32)
     useful = np.zeros(rows.n_rows, np.int32)
-    for first, stop in split_slabs(rows.indptr, 0, rows.n_rows, slab_entries):
+    for first, stop in span_rows(rows.indptr, 0, rows.n_rows, slab_entries):
         slab = read_slab(rows, first, stop)
         find_first_ends(first, slab.offsets, slab.columns, slab.split, first_end, useful[first:stop])
     return LayerSurvey(first_end, useful, np.flatnonzero(useful >= 2).astype(np.int32))
@@ -214,12 +203,12 @@ def _runs(
     gaps = indptr[wanted[1:]] - indptr[wanted[:-1].astype(np.int64) + 1]
     breaks = np.flatnonzero(gaps > _GAP_ENTRIES) + 1
     for low, high in zip([0, *breaks.tolist()], [*breaks.tolist(), wanted.size], strict=True):
-        yield from split_slabs(indptr, int(wanted[low]), int(wanted[high - 1]) + 1, slab_entries)
+        yield from span_rows(indptr, int(wanted[low]), int(wanted[high - 1]) + 1, slab_entries)
 
 
 def build_ends(rows: LayerRows, first: int, stop: int, slab_entries: int, *, with_edges: bool) -> EndBlock:
     """Read the block of the ends of ranks [first, stop); their rows are read twice where they are many."""
-    slabs = list(split_slabs(rows.indptr, first, stop, slab_entries))
+    slabs = list(span_rows(rows.indptr, first, stop, slab_entries))
     kept = [read_slab(rows, *slabs[0], with_edges=with_edges)] if len(slabs) == 1 else None
 
     def each(edges: bool) -> Iterator[Slab]:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.kernels.cpu.wedge_blocks import grow_end_blocks
-from papilio.partitioning.wedge_blocks import LayerRows, LayerSurvey, read_slab, split_slabs
+from papilio.partitioning.row_spans import span_rows
+from papilio.partitioning.wedge_blocks import LayerRows, LayerSurvey, read_slab
 from papilio.parts import PartBytes
 
 __all__ = ["PART_OVERHEAD_BYTES", "BlockBytes", "Grid", "GridBudget", "choose_grid", "raw_bytes", "tighten"]
@@ -281,7 +282,7 @@ def _fill(
     stamps = [np.full(rows.n_other, -1, np.int32) for _ in shares]
     states = [np.zeros(5, np.int64) for _ in shares]
     closed: list[list[NDArray[np.int64]]] = [[] for _ in shares]
-    for first, stop in split_slabs(rows.indptr, 0, rows.n_rows, budget.slab_entries):
+    for first, stop in span_rows(rows.indptr, 0, rows.n_rows, budget.slab_entries):
         slab = read_slab(rows, first, stop)
         args = (first, slab.offsets, slab.columns, slab.split)
         tasks = [

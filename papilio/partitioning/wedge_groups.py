@@ -20,23 +20,19 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError
 from papilio.kernels.cpu.wedge_blocks import add_ends, renumber
 from papilio.partitioning.growth import closure_cost, growth_bytes, root_costs
+from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
+from papilio.partitioning.row_spans import span_rows
 from papilio.partitioning.wedge_blocks import (
     LayerRows,
     LayerSurvey,
     build_starts,
     distinct_ranks,
     read_slab,
-    split_slabs,
 )
 from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES, BlockBytes, tighten
 from papilio.parts import PartBytes
 
-__all__ = ["CHUNKS_AT_ONCE", "GroupBudget", "Grouper", "Groups", "group_starts"]
-
-CHUNKS_AT_ONCE = 4
-"""Chunks that share the memory. Fixed, because the groups depend on the size of a chunk: a machine with more threads
-must find the same groups."""
-
+__all__ = ["GroupBudget", "Grouper", "Groups", "group_starts"]
 
 _TRIAL_CHUNKS, _TRIAL_GROUPS, _TRIAL_ENTRIES = 16, 4, 1 << 20
 """Where groups may be given up, a sixteenth of the entries at a time is grouped, if it makes four groups and a million
@@ -180,7 +176,7 @@ def _read_chunks(rows: LayerRows, survey: LayerSurvey, budget: GroupBudget) -> I
     for low, high in _chunk_bounds(rows, survey, budget):
         starts = survey.starts[low:high]
         stop = int(starts[-1])
-        for slab_rows in split_slabs(rows.indptr, done, stop, budget.slab_entries):
+        for slab_rows in span_rows(rows.indptr, done, stop, budget.slab_entries):
             slab = read_slab(rows, *slab_rows)
             add_ends(slab.offsets, slab.columns, slab.split, n_ends)
         distinct += int(np.count_nonzero(rows.end_entries(done, stop)))

@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.kernels.cpu.wedges import order_falling
-from papilio.partitioning.cut_request import CutRequest, Progress, report_rows
+from papilio.partitioning.cut_request import (
+    PLAN_SHARE,
+    ROWS_SHARE,
+    CutRequest,
+    Progress,
+    report_rows,
+    table_entries,
+    tell_parts,
+)
 from papilio.partitioning.disk_rows import DiskRows, write_disk_rows
 from papilio.partitioning.memory_share import run_within
 from papilio.partitioning.peak_memory import PeakMemory
@@ -57,19 +65,10 @@ from papilio.storage.store import GraphStore
 
 __all__ = ["cut_wedges"]
 
-TABLE_ENTRIES = 512
-"""Most entries of the cost table of a part."""
-
-MANIFEST_ENTRIES = 1 << 20
-"""Most entries of the cost tables of all parts: about 20 MB of manifest."""
-
 _GATHER_COST = 0.4
 """To gather the ends of n blocks of a layer takes all threads and, for each block, a look at every entry, some 8 ns; to
 turn rows round takes one thread for each block and some 20 ns for each entry of it: the first is faster where
 0.4 n^2 is below the number of threads."""
-
-ROWS_SHARE, PLAN_SHARE = 0.4, 0.2
-"""Shares of the work, for progress: rows on disk, and the plan; the rest is for blocks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +148,7 @@ def cut_wedges(
             request.host_bytes,
             request.threads,
             with_edges=request.per == "edge",
-            progress=report_rows(report, ROWS_SHARE),
+            progress=report_rows(report),
         ) as disk,
     ):
         seconds["rows"] = time.perf_counter() - began
@@ -197,21 +196,9 @@ def _manifest(
         per=request.per,
         part_bytes_limit=request.limit_bytes,
         parts=parts,
-        decisions=(*plan.decisions, _tell_parts(parts, request)),
+        decisions=(*plan.decisions, tell_parts(parts, request, "no two vertices can be in a butterfly")),
         seconds=seconds,
         peak_bytes=peak_bytes,
-    )
-
-
-def _tell_parts(parts: tuple[PartInfo, ...], request: CutRequest) -> tuple[str, str]:
-    """Return how many parts there are, and which is the largest."""
-    if not parts:
-        return "no part", "no two vertices can be in a butterfly"
-    needs = [request.part_bytes.of(part.sizes) for part in parts]
-    worst = max(range(len(parts)), key=needs.__getitem__)
-    return (
-        f"{len(parts):,} parts",
-        f"part {worst} needs most, {needs[worst]:,} of {request.limit_bytes:,} bytes",
     )
 
 
@@ -225,7 +212,7 @@ def _write_parts(
     report: Progress,
 ) -> tuple[PartInfo, ...]:
     """Build and write all blocks, at a time those that go into the room; return what is known of each part."""
-    entries = min(TABLE_ENTRIES, max(8, MANIFEST_ENTRIES // max(1, sum(cut.n_parts for cut in plan.layers))))
+    entries = table_entries(sum(cut.n_parts for cut in plan.layers))
     cutter = _Cutter(writer, memory, request.per == "edge", entries, request.threads)
     jobs = [
         job

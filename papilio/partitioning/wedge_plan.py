@@ -11,9 +11,10 @@ import numpy as np
 from papilio.errors import CapacityError
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import grow_groups, hash_groups, metis_groups
+from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
 from papilio.partitioning.wedge_blocks import LayerRows, LayerSurvey
 from papilio.partitioning.wedge_grid import Grid, GridBudget, choose_grid, raw_bytes, tighten
-from papilio.partitioning.wedge_groups import CHUNKS_AT_ONCE, GroupBudget, Grouper, Groups, group_starts
+from papilio.partitioning.wedge_groups import GroupBudget, Grouper, Groups, group_starts
 
 __all__ = [
     "GATHERED_COPIES",

@@ -75,10 +75,7 @@ class ArrayFile:
         self._check(start, start + values.size)
         if values.dtype != self.dtype:
             raise ValueError(f"{self.path} holds {self.dtype}; got {values.dtype}")
-        rest, at = (
-            values.view(np.uint8).data,
-            start * self.dtype.itemsize,
-        )
+        rest, at = values.view(np.uint8).data, start * self.dtype.itemsize
         try:
             while rest:
                 done = os.pwrite(self._file, rest, at)
@@ -96,10 +93,7 @@ class ArrayFile:
         """
         self._check(start, stop)
         values = np.empty(stop - start, self.dtype) if out is None else out[: stop - start]
-        rest, at = (
-            values.view(np.uint8).data,
-            start * self.dtype.itemsize,
-        )
+        rest, at = values.view(np.uint8).data, start * self.dtype.itemsize
         try:
             while rest:
                 done = os.preadv(self._file, [rest], at)

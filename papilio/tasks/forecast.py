@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from papilio.kernels.engine import EngineName
+from papilio.kernels.part_bytes import PAIRS_PER_EDGE
 from papilio.motifs import Biclique
 from papilio.tasks.job import JobSpec
 
@@ -22,9 +23,6 @@ PROCESS_BYTES = {"cpu": 350 << 20, "gpu": 900 << 20}
 
 CONTEXT_BYTES = 768 << 20
 """Device memory of a CUDA context with its modules."""
-
-_PAIRS_PER_EDGE = 16
-"""Pairs of vertices with enough common neighbours that a count of bicliques is assumed to have."""
 
 _SEARCH_BYTES = 32 << 20
 """What one thread searches bicliques in."""
@@ -121,15 +119,17 @@ def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> Memory
 def _predict_biclique(job: JobSpec, engine: EngineName, threads: int) -> MemoryForecast:
     """Predict the peaks of a count of bicliques.
 
+    cover      of balanced ones: a graph of twice as many vertices and edges is searched
     index      both directions, and a place in the other row per entry, twice while the core is cut out; an order, an
                offset and a count for each vertex; the pairs twice while they are laid out
     search     tables and a stack for each thread, or once on a device
     listing    rows on their way to a file for each thread, a name for each vertex
     """
-    vertices, edges = job.n_u + job.n_v, job.n_edges
-    graph = edges * (2 * _ID + (1 if job.signed else 0))
+    copies = 2 if job.motif.needs_signs else 1
+    vertices, edges = copies * (job.n_u + job.n_v), copies * job.n_edges
+    graph = job.n_edges * (2 * _ID + (1 if job.signed else 0)) + (edges * 2 * _ID if copies > 1 else 0)
     index = 2 * edges * (2 * _ID + _OFFSET) + vertices * 2 * (2 * _OFFSET + 2 * _ID + _COUNT)
-    pairs = 2 * _PAIRS_PER_EDGE * edges * 2 * _ID
+    pairs = 2 * PAIRS_PER_EDGE * edges * 2 * _ID
     vectors = job.vector_entries * _COUNT
     client = PROCESS_BYTES["cpu"] + 3 * vectors
     host = PROCESS_BYTES[engine] + graph + index + pairs

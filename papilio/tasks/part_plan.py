@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from papilio.kernels.engine import EngineName
-from papilio.partitioning.root_ranges import MAX_TABLE_ENTRIES, CostTable
+from papilio.partitioning.root_ranges import LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES, CostTable
 from papilio.storage.partition_manifest import PartInfo, PartitionManifest
 from papilio.tasks.forecast import MemoryForecast, gib
 from papilio.tasks.job import JobSpec
@@ -13,13 +13,10 @@ from papilio.tasks.part_memory import PartMemory, part_memory
 
 __all__ = ["explain_parts", "mean_vector_entries", "thin_tables"]
 
-LEAST_ENTRIES = 8
-"""A part has a table of at least so many entries, however many parts there are."""
-
 
 def thin_tables(manifest: PartitionManifest) -> Iterator[CostTable]:
     """Yield the table of every part, all together about as long as that of a whole graph may be."""
-    most = max(LEAST_ENTRIES, MAX_TABLE_ENTRIES // max(len(manifest.parts), 1))
+    most = max(LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES // max(len(manifest.parts), 1))
     for part in manifest.parts:
         items, work = part.table["items"], part.table["work"]
         last = len(items) - 1

@@ -6,6 +6,7 @@ import tempfile
 from collections import OrderedDict
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ class PartVectors:
 
     def _add_by_slices(self, whole: NDArray[np.uint64], place: _Places, values: NDArray[np.uint64]) -> None:
         assert place.cuts is not None, "it comes with the order"
-        for number, (first, last) in enumerate(zip(place.cuts, place.cuts[1:], strict=False)):
+        for number, (first, last) in enumerate(pairwise(place.cuts)):
             if first < last:
                 base = number * SLICE_ENTRIES
                 part = np.asarray(whole[base : base + SLICE_ENTRIES])

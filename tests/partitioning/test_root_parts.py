@@ -18,7 +18,6 @@ from papilio.motifs import Biclique
 from papilio.partitioning import root_parts, root_subgraphs
 from papilio.partitioning.cut_request import Closure, CutRequest, Strategy
 from papilio.partitioning.root_parts import cut_roots
-from papilio.partitioning.root_subgraphs import root_sizes
 from papilio.parts import PartSizes, RootPart
 from papilio.storage.partitions import Partition, open_partition
 from papilio.storage.store import write_store
@@ -187,7 +186,7 @@ def test_what_the_manifest_says_of_parts(tmp_path: Path) -> None:
         root_entries = sum(neighbours[v] for v in part.roots.tolist())
         others = part.graph.n_u + part.graph.n_v - part.roots.size
         sizes = PartSizes(part.roots.size, root_entries, others, part.graph.n_edges - root_entries)
-        assert info.sizes == sizes == root_sizes(part)
+        assert info.sizes == sizes == part.sizes
         assert PART_BYTES.of(sizes) <= manifest.part_bytes_limit
         assert (info.n_items, info.work, info.nbytes) == (part.roots.size, part.work.sum(), part.nbytes)
         assert (info.table["items"][-1], info.table["work"][-1]) == (info.n_items, info.work)
