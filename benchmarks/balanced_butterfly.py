@@ -1,9 +1,8 @@
 """Signed motifs: rates beside the rate of butterflies without signs on the same graph.
 
-Graphs: signed ones of the data directory, those of ``benchmarks.butterfly`` with random signs (70 % positive), and
-generated ones with the layers and edges of fifteen networks on which balanced butterflies were counted before (G-BBC++,
-arXiv 2601.17707). In both layers of these the expected degree of the vertex at place r falls as r^-0.6, as far as the
-other layer has room for it.
+Graphs: signed ones of the data directory, those of ``benchmarks.butterfly`` with random signs (70 % positive), and, by
+name, generated ones with the layers and edges of fifteen networks on which balanced butterflies were counted before
+(G-BBC++, arXiv 2601.17707); ``benchmarks.signed_datasets`` has all of these with the degrees that fit each.
 
     python -m benchmarks.balanced_butterfly --engine gpu --data ../shared/data --output balanced-gpu.json
     python -m benchmarks.balanced_butterfly --engine cpu --data ../shared/data --cases movielens-1m,NIPS
@@ -24,6 +23,7 @@ import numpy as np
 from benchmarks.cases import CASES, load_case
 from benchmarks.harness import Measurement, describe_machine, measure, print_table, write_json
 from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
+from benchmarks.skewed_graphs import draw_skewed
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName, load_engine
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census, Motif
@@ -56,23 +56,12 @@ SIZES = {
 }
 """Vertices of both layers and edges of the fifteen networks."""
 
-DEFAULT = (*SIGNED, *RANDOM, "NAP", "NIPS", "LF", "MV", "JE", "KDD", "DG", "EP")
+FALL = 0.6
+"""Exponent by which degrees of generated graphs fall with their place, in both layers."""
 
-_CPU_SKIPS = ("rb1", "JE", "DG", "EP")
+DEFAULT = (*SIGNED, *RANDOM, "NIPS")
 
-
-def skewed_graph(n_u: int, n_v: int, n_edges: int, fall: float = 0.6) -> BipartiteGraph:
-    """Return a graph of exactly these sizes whose degrees fall as a power of their place in both layers."""
-    random = np.random.default_rng(1)
-    shares = [np.arange(1, n + 1) ** -fall for n in (n_u, n_v)]
-    ends = [np.cumsum(share) / share.sum() for share in shares]
-    keys = np.zeros(0, np.int64)
-    while keys.size < n_edges:
-        missing = n_edges - keys.size
-        u, v = (np.searchsorted(end, random.random(2 * missing), side="right") for end in ends)
-        keys = np.unique(np.concatenate((keys, np.minimum(u, n_u - 1) * n_v + np.minimum(v, n_v - 1))))
-    keys = np.sort(random.permutation(keys)[:n_edges])
-    return BipartiteGraph(n_u, n_v, (keys // n_v).astype(np.int32), (keys % n_v).astype(np.int32))
+_CPU_SKIPS = ("rb1",)
 
 
 def with_random_signs(graph: BipartiteGraph) -> BipartiteGraph:
@@ -84,7 +73,7 @@ def with_random_signs(graph: BipartiteGraph) -> BipartiteGraph:
 def load_signed(name: str, data: Path) -> BipartiteGraph | None:
     """Return the graph of a case, or None when its file is not in ``data``."""
     if name in SIZES:
-        return with_random_signs(skewed_graph(*SIZES[name]))
+        return draw_skewed(*SIZES[name], (FALL, FALL), positive=POSITIVE, seed=1)
     if name in SIGNED:
         path = data / "bipartite" / f"{name}.txt.gz"
         if not path.is_file():
@@ -136,7 +125,9 @@ def main() -> int:
     )
     parser.add_argument("--engine", choices=("cpu", "gpu"), required=True)
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
-    parser.add_argument("--cases", help="comma-separated names; by default those of a few minutes")
+    parser.add_argument(
+        "--cases", help="comma-separated names; by default those of a minute (rb1 only on a GPU)"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tables", action="store_true", help="every k, for pairs of either layer, as well")
     parser.add_argument("--output", type=Path, help="JSON file for the measurements")

@@ -4,12 +4,12 @@
 #   benchmarks/run_on_gpu.sh DATA OUT [STEP ...]
 #
 # DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Steps: tests, memcheck, synccheck, racecheck,
-# benchmarks, signed, biclique, decomposition, signed, cluster; without names all run. The steps go on after a failure; the exit status is that of the first step that failed.
+# benchmarks, biclique, decomposition, signed, cluster; without names all run. The steps go on after a failure; the exit status is that of the first step that failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 data=$1 out=$2
 shift 2
-steps=${*:-tests memcheck synccheck racecheck benchmarks signed biclique decomposition signed cluster}
+steps=${*:-tests memcheck synccheck racecheck benchmarks biclique decomposition signed cluster}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 status=0
@@ -36,12 +36,6 @@ check synccheck "not widest" --kernel-name-exclude kns=cupy
 check racecheck "totals or vectors" --kernel-name kns=butterfly
 check racecheck "totals" --kernel-name kns=fill_hub_rows
 step benchmarks python3 -m benchmarks.butterfly --engine gpu --data "$data" --output "$out/butterfly-gpu.json"
-step signed python3 -m pytest -q -p no:cacheprovider -m gpu tests/kernels/test_gpu_balanced.py tests/kernels/test_balanced_butterfly.py
-step signed timeout 240 compute-sanitizer --tool memcheck --error-exitcode 9 --kernel-name-exclude kns=cupy \
-    python3 -m pytest -q -p no:cacheprovider -m gpu -x -k schedule tests/kernels/test_gpu_balanced.py
-step signed timeout 240 compute-sanitizer --tool racecheck --error-exitcode 9 --kernel-name kns=butterfly \
-    python3 -m pytest -q -p no:cacheprovider -m gpu -x -k schedule tests/kernels/test_gpu_balanced.py
-step signed python3 -m benchmarks.balanced_butterfly --engine gpu --data "$data" --output "$out/balanced-butterfly-gpu.json"
 # Kernels first, then their benchmark, the sanitizer, and all laws; what hangs is ended.
 bicliques="tests/kernels/test_gpu_biclique.py tests/kernels/test_gpu_biclique_vertices.py"
 step biclique timeout 60 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=5 $bicliques
@@ -53,6 +47,12 @@ decompositions="tests/kernels/test_gpu_peeling.py tests/kernels/test_wing.py tes
 step decomposition timeout 120 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=5 $decompositions
 step decomposition timeout 120 python3 -m benchmarks.decomposition --engine gpu --ranges 0 32 128 256 --data "$data" \
     --output "$out/decomposition-gpu.json"
+step signed python3 -m pytest -q -p no:cacheprovider -m gpu tests/kernels/test_gpu_balanced.py tests/kernels/test_balanced_butterfly.py
+step signed timeout 240 compute-sanitizer --tool memcheck --error-exitcode 9 --kernel-name-exclude kns=cupy \
+    python3 -m pytest -q -p no:cacheprovider -m gpu -x -k schedule tests/kernels/test_gpu_balanced.py
+step signed timeout 240 compute-sanitizer --tool racecheck --error-exitcode 9 --kernel-name kns=butterfly \
+    python3 -m pytest -q -p no:cacheprovider -m gpu -x -k schedule tests/kernels/test_gpu_balanced.py
+step signed python3 -m benchmarks.balanced_butterfly --engine gpu --data "$data" --output "$out/balanced-butterfly-gpu.json"
 step signed timeout 240 python3 -m benchmarks.signed_datasets --engine both --max-edges 300000000 \
     --output "$out/signed-gpu.json"
 step cluster python3 -m benchmarks.end_to_end --cluster cuda --output "$out/end-to-end.json"
