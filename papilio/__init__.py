@@ -40,6 +40,13 @@ if TYPE_CHECKING:
     )
     from papilio.partitions import partition
     from papilio.signed import CensusResult, census
+    from papilio.signed_pairs import (
+        CensusPair,
+        CensusPairs,
+        CensusVertices,
+        census_pairs,
+        census_vertices,
+    )
     from papilio.storage.convert import convert
     from papilio.storage.generate import generate
     from papilio.storage.partitions import Partition, open_partition
@@ -61,7 +68,10 @@ __all__ = [
     "BipartiteGraph",
     "Butterfly",
     "Census",
+    "CensusPair",
+    "CensusPairs",
     "CensusResult",
+    "CensusVertices",
     "CohesionProfile",
     "CountPlan",
     "CountResult",
@@ -78,6 +88,8 @@ __all__ = [
     "__version__",
     "cancel_job",
     "census",
+    "census_pairs",
+    "census_vertices",
     "cohesion_profile",
     "convert",
     "count",
@@ -105,7 +117,10 @@ __all__ = [
 
 _HOMES = {
     "BipartiteGraph": "papilio.graph",
+    "CensusPair": "papilio.signed_pairs",
+    "CensusPairs": "papilio.signed_pairs",
     "CensusResult": "papilio.signed",
+    "CensusVertices": "papilio.signed_pairs",
     "CohesionProfile": "papilio.measured",
     "CountPlan": "papilio.tasks.plan",
     "CountResult": "papilio.tasks.result",
@@ -120,6 +135,8 @@ _HOMES = {
     "UnipartiteGraph": "papilio.graph",
     "cancel_job": "papilio.tasks.jobremote",
     "census": "papilio.signed",
+    "census_pairs": "papilio.signed_pairs",
+    "census_vertices": "papilio.signed_pairs",
     "cohesion_profile": "papilio.measures",
     "convert": "papilio.storage.convert",
     "count": "papilio.api",

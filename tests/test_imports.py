@@ -28,6 +28,7 @@ LAYERS = [
     ("api",),
     ("measured",),
     ("measures", "signed"),
+    ("signed_pairs",),
     ("reports",),
     ("cli",),
 ]

@@ -11,12 +11,14 @@ import papilio
 from papilio.cli.asked import PAIR_SIDE
 from papilio.cli.jobdirs import report_job_count
 from papilio.cli.options import JOB_OPTION, run_options
+from papilio.cli.pairs import check_asked, pair_lines, pair_options
 from papilio.cli.report import print_json, say
 from papilio.errors import InputError, StoreError
 from papilio.motifs import PairSide
 
 if TYPE_CHECKING:
     from papilio.signed import CensusResult
+    from papilio.signed_pairs import CensusPairs, CensusVertices, PairOrder
 
 __all__ = ["census"]
 
@@ -32,7 +34,13 @@ _FORMATS = (".svg", ".png")
     required=True,
     help="The layer of the pair whose signs make the class; ++/-- and +-/+- depend on it.",
 )
-@click.option("--output", type=click.Path(), metavar="FILE", help="Parquet file for the classes.")
+@pair_options
+@click.option(
+    "--output",
+    type=click.Path(),
+    metavar="FILE",
+    help="Parquet file for the classes; with --top for the pairs, with --per vertex for the vertices.",
+)
 @click.option(
     "--figure",
     type=click.Path(),
@@ -40,7 +48,16 @@ _FORMATS = (".svg", ".png")
     help="Bar chart of the shares, .svg or .png; needs matplotlib.",
 )
 @JOB_OPTION
-def census(store: str, pair_side: PairSide, figure: str | None, as_json: bool, **options: Any) -> None:
+def census(
+    store: str,
+    pair_side: PairSide,
+    top: int | None,
+    by: PairOrder | None,
+    per: str,
+    figure: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Count the butterflies of the signed graph STORE by class: by the signs of a pair of vertices at both neighbours.
 
     The pair has the same signs at both (coherent: ++/++, ++/--, --/--), different ones at both (incoherent: +-/+-), or
@@ -49,19 +66,36 @@ def census(store: str, pair_side: PairSide, figure: str | None, as_json: bool, *
     \b
     papilio census STORE --pair-side u
     papilio census STORE --pair-side u --figure census.svg
+    papilio census STORE --pair-side u --top 100 --by conflicting
+    papilio census STORE --pair-side u --per vertex --output drugs.parquet
     """
     from papilio.cluster.progress import ProgressBar
 
+    check_asked(top, by, per, options["output"])
     drawn = None if figure is None else _check_figure(figure)
+    lines: list[str] = []
     with ProgressBar() as bar:
-        result = papilio.census(store, pair_side, progress=bar, **options)
+        options["progress"] = bar
+        asked: CensusResult | CensusPairs | CensusVertices
+        if top is not None and by is not None:
+            asked = papilio.census_pairs(store, pair_side, by=by, k=top, **options)
+            result, lines = asked.census, pair_lines(asked)
+        elif per == "vertex":
+            asked = papilio.census_vertices(store, pair_side, **options)
+            result = asked.census
+        else:
+            asked = result = papilio.census(store, pair_side, **options)
     if drawn is not None:
         _draw(result, drawn)
     if as_json:
-        print_json(result.to_json())
+        print_json(asked.to_json())
         return
     report_job_count(result.counted, as_json)
+    for line in lines:
+        click.echo(line)
     say(f"balanced: {result.balanced:,} of {result.butterflies:,} butterflies")
+    if asked is not result and options["output"] is not None:
+        say(f"{'classes per vertex' if top is None else 'pairs'}: {options['output']}")
     if drawn is not None:
         say(f"figure: {drawn}")
 

@@ -1,0 +1,329 @@
+"""Pairs of vertices of a layer by the signs at their common neighbours, on CPU threads.
+
+A vertex walks its wedges and counts, for every vertex that it meets, the common neighbours of each kind: ``++`` (both
+edges positive), ``+-`` (different signs) and ``--``. The six classes of the pair are products of these three numbers,
+taken at once: there is no list of pairs. The best pairs of a thread lie in a heap of at most ``k`` rows; pairs are
+ordered in total (more butterflies first, then the lesser ids), so that the best of all threads together do not depend
+on which thread met which pair.
+
+Exactness: the three numbers of a pair of degrees d and e sum to at most min(d, e) < 2^31, so that its classes together
+are below 2^61. The sums over pairs are kept as :mod:`papilio.kernels.cpu.butterfly_kernels` keeps them; those of a
+vertex are bounded when the graph is indexed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.graph import BipartiteGraph
+from papilio.kernels.bounds import check_vertices
+from papilio.kernels.cpu.balanced_kernels import index_signed
+from papilio.kernels.cpu.butterfly_kernels import add_to_sums, join_sums
+from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
+from papilio.kernels.cpu.jit import Ids, Ints, Place, Sums, compiled
+from papilio.kernels.cpu.wedges import WedgeIndex, WedgeRows
+from papilio.motifs import CENSUS_CLASSES
+from papilio.parts import Layer
+
+__all__ = ["bytes_of_pairs", "find_pairs", "sum_vertices"]
+
+_KINDS = 3
+"""Counters of a vertex met: those of ``++``, ``+-`` and ``--``, by the number of negative edges."""
+
+_CLASSES = len(CENSUS_CLASSES)
+
+_HEAP_COLUMNS = 6
+"""Butterflies asked for, lesser id, larger id; common neighbours ``++``, ``--``, ``+-``."""
+
+_INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 48, 144, 16
+"""What comparing pairs takes: the graph and its index, the classes of its vertices, and what each thread counts in."""
+
+Report = Callable[[float], None]
+"""Told the share of the work that is done, from 0 to 1, from any thread."""
+
+_Met = tuple[Ids, Ids]
+"""Counters of the vertices met, zero between starts, and which those are."""
+
+
+@compiled
+def _meet(rows: WedgeRows, row: Place, whole: bool, counters: Ids, met: Ids) -> int:
+    """Count the common neighbours of a row with others of its layer; return how many others are in ``met``.
+
+    With ``whole`` these are all of them, and the row itself, else those that precede it.
+    """
+    middles = rows.n_u if row < rows.n_u else 0
+    n_met = 0
+    for at in range(rows.offsets[row], rows.offsets[row + 1]):
+        entry = np.int64(rows.ids[at])
+        middle = middles + (entry >> 1)
+        begin = rows.offsets[middle]
+        stop = rows.offsets[middle + 1] if whole else begin + np.int64(rows.prefix[at])
+        for to in range(begin, stop):
+            other = np.int64(rows.ids[to])
+            place = _KINDS * (other >> 1)
+            if counters[place] == 0 and counters[place + 1] == 0 and counters[place + 2] == 0:
+                met[n_met] = other >> 1
+                n_met += 1
+            counters[place + (entry & 1) + (other & 1)] += np.uint32(1)
+    return n_met
+
+
+@compiled
+def _take(counters: Ids, end: Place, common: Ints, classes: Ints) -> None:
+    """Write the common neighbours ``++``, ``--``, ``+-`` of a pair and its six classes; zero its counters."""
+    place = _KINDS * end
+    a, t, b = np.int64(counters[place]), np.int64(counters[place + 1]), np.int64(counters[place + 2])
+    counters[place : place + _KINDS] = 0
+    common[0], common[1], common[2] = a, b, t
+    classes[0] = a * (a - 1) // 2
+    classes[1] = a * b
+    classes[2] = b * (b - 1) // 2
+    classes[3] = t * (t - 1) // 2
+    classes[4] = a * t
+    classes[5] = b * t
+
+
+@compiled
+def _follows(heap: Ints, one: Place, other: Place) -> bool:
+    """Return whether a row comes after another: fewer butterflies, then larger ids."""
+    if heap[one, 0] != heap[other, 0]:
+        return bool(heap[one, 0] < heap[other, 0])
+    if heap[one, 1] != heap[other, 1]:
+        return bool(heap[one, 1] > heap[other, 1])
+    return bool(heap[one, 2] > heap[other, 2])
+
+
+@compiled
+def _swap(heap: Ints, one: Place, other: Place) -> None:
+    for column in range(_HEAP_COLUMNS):
+        heap[one, column], heap[other, column] = heap[other, column], heap[one, column]
+
+
+@compiled
+def _offer(heap: Ints, size: Ints) -> None:
+    """Keep the pair in the last row of the heap if it is among the best; the worst that is kept is on top.
+
+    The heap has one row more than pairs are kept, for the pair that is offered.
+    """
+    last = heap.shape[0] - 1
+    if size[0] < last:
+        at = size[0]
+        heap[at] = heap[last]
+        size[0] += 1
+        while at > 0 and _follows(heap, at, (at - 1) // 2):
+            _swap(heap, at, (at - 1) // 2)
+            at = (at - 1) // 2
+        return
+    if not _follows(heap, 0, last):
+        return
+    heap[0] = heap[last]
+    at = 0
+    while True:
+        worst = at
+        for child in range(2 * at + 1, min(2 * at + 3, last)):
+            if _follows(heap, child, worst):
+                worst = child
+        if worst == at:
+            return
+        _swap(heap, at, worst)
+        at = worst
+
+
+@compiled
+def _find_pairs(
+    rows: WedgeRows,
+    items: Ints,
+    start: Place,
+    stop: Place,
+    first: Place,
+    order: NDArray[np.int32],
+    chosen: NDArray[np.bool_],
+    counters: Ids,
+    met: Ids,
+    heap: Ints,
+    size: Ints,
+    sums: Sums,
+) -> None:
+    """Add the classes of the pairs of ``items[start:stop]`` to the sums, and offer each to the heap.
+
+    ``chosen`` says of which classes the butterflies of a pair are what pairs are ordered by; ``first`` is the first row
+    of the layer, ``order`` its ids by rank.
+    """
+    last = heap.shape[0] - 1
+    common, classes = np.empty(3, np.int64), np.empty(_CLASSES, np.int64)
+    for item in range(start, stop):
+        row = items[item]
+        own = order[row - first]
+        for place in range(_meet(rows, row, False, counters, met)):
+            end = np.int64(met[place])
+            _take(counters, end, common, classes)
+            asked = np.int64(0)
+            for each in range(_CLASSES):
+                add_to_sums(sums[each], np.uint64(classes[each]))
+                if chosen[each]:
+                    asked += classes[each]
+            if asked > 0 and (size[0] < last or asked >= heap[0, 0]):
+                heap[last, 0] = asked
+                heap[last, 1] = min(own, order[end])
+                heap[last, 2] = max(own, order[end])
+                heap[last, 3:] = common
+                _offer(heap, size)
+
+
+@compiled
+def _sum_vertices(
+    rows: WedgeRows, start: Place, stop: Place, first: Place, counters: Ids, met: Ids, counts: Ints
+) -> None:
+    """Write the classes of all pairs of each rank of ``[start, stop)`` to ``counts[:, rank]``."""
+    common, classes = np.empty(3, np.int64), np.empty(_CLASSES, np.int64)
+    for rank in range(start, stop):
+        for place in range(_meet(rows, first + rank, True, counters, met)):
+            end = np.int64(met[place])
+            _take(counters, end, common, classes)
+            if end != rank:
+                for each in range(_CLASSES):
+                    counts[each, rank] += classes[each]
+
+
+@compiled
+def _wedge_costs(rows: WedgeRows, first: Place, costs: Ints) -> None:
+    """Write the wedges that start at each rank, its way back to itself included, and one more."""
+    middles = rows.n_u if first < rows.n_u else 0
+    for rank in range(costs.size):
+        cost = np.int64(1)
+        for at in range(rows.offsets[first + rank], rows.offsets[first + rank + 1]):
+            middle = middles + np.int64(rows.ids[at] >> 1)
+            cost += rows.offsets[middle + 1] - rows.offsets[middle]
+        costs[rank] = cost
+
+
+def bytes_of_pairs(n_vertices: int, n_edges: int, threads: int, k: int) -> int:
+    """Return the bytes of host memory that the functions below take at most, the graph included; k pairs are kept."""
+    per_vertex = _INDEX_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads
+    heaps = 2 * threads * 8 * _HEAP_COLUMNS * min(k, n_vertices * n_vertices)
+    return _INDEX_BYTES_PER_EDGE * n_edges + per_vertex * n_vertices + heaps
+
+
+def _side(index: WedgeIndex, side: Layer) -> tuple[int, int, NDArray[np.int32]]:
+    """Return size, first row, and the ids by rank of a layer."""
+    return (index.n_u, 0, index.order_u) if side == "u" else (index.n_v, index.n_u, index.order_v)
+
+
+def _make_met(size: int) -> _Met:
+    return np.zeros(_KINDS * size, np.uint32), np.empty(size, np.uint32)
+
+
+def find_pairs(
+    graph: BipartiteGraph,
+    side: Layer,
+    chosen: Sequence[bool],
+    k: int,
+    threads: int | None = None,
+    report: Report = lambda share: None,
+) -> tuple[NDArray[np.int64], tuple[int, ...]]:
+    """Return the pairs of a layer that have the most butterflies of some classes, and the census of all pairs.
+
+    Parameters
+    ----------
+    graph : BipartiteGraph
+        Signed.
+    side : {"u", "v"}
+    chosen : sequence of bool
+        Whether each class counts, in the order of :data:`papilio.motifs.CENSUS_CLASSES`.
+    k : int
+        Most pairs returned, at least 1; pairs without any such butterfly are left out.
+    threads : int, optional
+        By default the processors that this process may use.
+    report : callable
+
+    Returns
+    -------
+    pairs : ndarray of int64, shape (n, 6)
+        Butterflies of the classes asked for, lesser id, larger id, common neighbours ``++``, ``--`` and ``+-``; by
+        falling butterflies, then ids.
+    totals : tuple of int
+        Butterflies of each class.
+    """
+    index = index_signed(graph, side)
+    rows, items, costs = index.rows, index.items, index.costs
+    n, first, order = _side(index, side)
+    held = min(k, n * (n - 1) // 2) + 1
+    mask = np.array(chosen, np.bool_)
+    report_done = _reporter(costs, report)
+
+    def make_state() -> tuple[_Met, Ints, Ints, Sums]:
+        heap = np.empty((held, _HEAP_COLUMNS), np.int64)
+        return _make_met(n), heap, np.zeros(1, np.int64), np.zeros((_CLASSES, 2), np.uint64)
+
+    def find(state: tuple[_Met, Ints, Ints, Sums], start: int, stop: int) -> None:
+        met, heap, size, sums = state
+        _find_pairs(rows, items, start, stop, first, order, mask, *met, heap, size, sums)
+        report_done(start, stop)
+
+    chosen_threads = available_threads() if threads is None else threads
+    runner = ChunkRunner(make_state, chosen_threads)
+    runner.run(cut_by_cost(costs, chosen_threads), find)
+    found = [np.empty((0, _HEAP_COLUMNS), np.int64)]
+    found += [heap[: size[0]] for _, heap, size, _ in runner.states]
+    pairs = np.concatenate(found)
+    best = np.lexsort((pairs[:, 2], pairs[:, 1], -pairs[:, 0]))[:k]
+    totals = (sum(join_sums(sums[each]) for *_, sums in runner.states) for each in range(_CLASSES))
+    return pairs[best], tuple(totals)
+
+
+def sum_vertices(
+    graph: BipartiteGraph, side: Layer, threads: int | None = None, report: Report = lambda share: None
+) -> NDArray[np.uint64]:
+    """Return the butterflies of each class that each vertex of a layer is in, by the pairs of this layer.
+
+    Parameters
+    ----------
+    graph : BipartiteGraph
+        Signed.
+    side : {"u", "v"}
+    threads : int, optional
+        By default the processors that this process may use.
+    report : callable
+
+    Returns
+    -------
+    ndarray of uint64, shape (6, n)
+        By class, in the order of :data:`papilio.motifs.CENSUS_CLASSES`, and id.
+
+    Raises
+    ------
+    CapacityError
+        When a vertex could be in more than 2^63 - 1 butterflies.
+    """
+    index = index_signed(graph, side)
+    check_vertices(graph, index.max_degree)
+    n, first, order = _side(index, side)
+    rows, counts, costs = index.rows, np.zeros((_CLASSES, n), np.int64), np.empty(n, np.int64)
+    _wedge_costs(rows, first, costs)
+    report_done = _reporter(costs, report)
+
+    def add(state: _Met, start: int, stop: int) -> None:
+        _sum_vertices(rows, start, stop, first, *state, counts)
+        report_done(start, stop)
+
+    chosen_threads = available_threads() if threads is None else threads
+    runner = ChunkRunner(lambda: _make_met(n), chosen_threads)
+    runner.run(cut_by_cost(costs, chosen_threads), add)
+    by_id = np.empty((_CLASSES, n), np.uint64)
+    by_id[:, order] = counts
+    return by_id
+
+
+def _reporter(costs: Ints, report: Report) -> Callable[[int, int], None]:
+    """Return what is called with each finished interval, from any thread."""
+    ends = np.concatenate(([0], np.cumsum(costs)))
+    done: list[int] = []
+
+    def finish(start: int, stop: int) -> None:
+        done.append(int(ends[stop] - ends[start]))
+        report(sum(done) / int(ends[-1]))
+
+    return finish

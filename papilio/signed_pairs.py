@@ -1,0 +1,382 @@
+"""The census of a signed graph by pairs of vertices: which pairs agree most, or conflict most; and vertex by vertex.
+
+The groups of classes are those of the drug-target study of G-BBC++: a pair is *coherent* at two common neighbours when
+it has the same sign at each, *incoherent* when it has different signs at each, and *mixed*, which "represent
+conflicting and potentially unstable interactions", when it agrees at one alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.cluster.events import PhaseAdvanced, PhaseStarted, ignore_events
+from papilio.cluster.machine import free_memory_bytes
+from papilio.errors import CapacityError, ExecutionError, InputError
+from papilio.graph import BipartiteGraph
+from papilio.inputs import GraphInput, Progress, Question, check_output
+from papilio.kernels.cpu.chunks import available_threads
+from papilio.kernels.cpu.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
+from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json
+from papilio.signed import CensusResult, census
+from papilio.storage.census_files import write_pairs
+from papilio.storage.columns import Columns, write_vertex_columns
+from papilio.tasks.job import EngineChoice
+
+__all__ = [
+    "PAIR_ORDERS",
+    "CensusOptions",
+    "CensusPair",
+    "CensusPairs",
+    "CensusVertices",
+    "PairOrder",
+    "census_pairs",
+    "census_vertices",
+]
+
+PairOrder = Literal["coherent", "incoherent", "conflicting"]
+
+PAIR_ORDERS: dict[PairOrder, str] = {
+    "coherent": "coherent",
+    "incoherent": "incoherent",
+    "conflicting": "mixed",
+}
+"""What pairs can be ordered by, and the group of classes whose butterflies are meant."""
+
+
+class CensusOptions(TypedDict, total=False):
+    """How the whole census is counted: the parameters of these names of :func:`papilio.census`."""
+
+    cluster: Any
+    engine: EngineChoice
+    workers: int | None
+    progress: Progress | None
+    job: str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class CensusPair:
+    """Two vertices of a layer, by the signs at their common neighbours.
+
+    Attributes
+    ----------
+    ids : tuple of int
+        The lesser first.
+    labels : tuple of str or int
+        Theirs; the ids where there are none.
+    both_positive, both_negative, different : int
+        Common neighbours at which the pair has the signs ``++``, ``--``, or different ones.
+    """
+
+    ids: tuple[int, int]
+    labels: tuple[str | int, str | int]
+    both_positive: int
+    both_negative: int
+    different: int
+
+    @property
+    def classes(self) -> dict[str, int]:
+        """Butterflies of the pair by name of the class: every two of its common neighbours make one."""
+        a, b, t = self.both_positive, self.both_negative, self.different
+        return {
+            "++/++": a * (a - 1) // 2,
+            "++/--": a * b,
+            "--/--": b * (b - 1) // 2,
+            "+-/+-": t * (t - 1) // 2,
+            "++/+-": a * t,
+            "--/+-": b * t,
+        }
+
+    @property
+    def groups(self) -> dict[str, int]:
+        """Coherent, incoherent and mixed butterflies of the pair."""
+        return _sum_groups(self.classes)
+
+    @property
+    def columns(self) -> dict[str, int]:
+        """Its numbers by the name of their column: common neighbours, classes and groups."""
+        common = {"++": self.both_positive, "--": self.both_negative, "+-": self.different}
+        return {**common, **self.classes, **self.groups}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the pair as a JSON object; integers in full."""
+        return {
+            "ids": list(self.ids),
+            "labels": list(self.labels),
+            "common_neighbours": {"++": self.both_positive, "--": self.both_negative, "+-": self.different},
+            "classes": self.classes,
+            "groups": self.groups,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class CensusPairs:
+    """The pairs with the most butterflies of a group.
+
+    Attributes
+    ----------
+    census : CensusResult
+        Of the whole graph.
+    by : {"coherent", "incoherent", "conflicting"}
+    pairs : tuple of CensusPair
+        By falling butterflies of the group, ties by ids; pairs without any are left out.
+    output : str or None
+        The file with the pairs.
+    """
+
+    census: CensusResult
+    by: PairOrder
+    pairs: tuple[CensusPair, ...]
+    output: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object of the census, and the pairs."""
+        return {
+            **self.census.to_json(),
+            "by": self.by,
+            "pairs": [pair.to_json() for pair in self.pairs],
+            "output": self.output,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class CensusVertices:
+    """The classes of the butterflies of every vertex of a layer.
+
+    Attributes
+    ----------
+    census : CensusResult
+        Of the whole graph.
+    pair_side : {"u", "v"}
+    classes : dict of str to ndarray of uint64, shape (n,)
+        By name of the class, the butterflies of all pairs that each vertex is in, by id. The sum over the vertices is
+        twice the butterflies of the class.
+    output : str or None
+        The file with the classes.
+    """
+
+    census: CensusResult
+    pair_side: PairSide
+    classes: dict[str, NDArray[np.uint64]]
+    output: str | None = None
+
+    @property
+    def groups(self) -> dict[str, NDArray[np.uint64]]:
+        """Coherent, incoherent and mixed butterflies of each vertex."""
+        return _sum_groups(self.classes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object of the census, and where the file is."""
+        return {**self.census.to_json(), "per": "vertex", "output": self.output}
+
+
+def census_pairs(
+    graph: Any,
+    pair_side: PairSide,
+    *,
+    by: PairOrder,
+    k: int = 100,
+    output: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+    **options: Unpack[CensusOptions],
+) -> CensusPairs:
+    """Find the pairs of a layer with the most coherent, incoherent or conflicting butterflies.
+
+    The pairs are walked by threads of this process, which keep the best and no list of all. Their classes must sum to
+    the census of the whole graph, which is counted on its own.
+
+    Parameters
+    ----------
+    graph
+        As for :func:`papilio.count`; signed.
+    pair_side : {"u", "v"}
+    by : {"coherent", "incoherent", "conflicting"}
+        ``conflicting`` are the mixed butterflies.
+    k : int
+        Most pairs.
+    output : path-like, optional
+        Parquet file for the pairs: ``first``, ``second``, ``first_label``, ``second_label``, the common neighbours
+        ``++``, ``--``, ``+-``, the six classes and the three groups.
+    threads : int, optional
+        By default the processors that this process may use; the answer does not depend on it.
+    **options
+        As for :func:`papilio.census`: ``cluster``, ``engine``, ``workers``, ``progress``, ``job``.
+
+    Raises
+    ------
+    InputError
+        For an order, ``k`` or a number of threads that makes no sense, or an output that cannot be written.
+    CapacityError
+        When the pairs need more memory than there is; known before anything is counted.
+    PapilioError
+        As :func:`papilio.census`; ExecutionError if pairs and census do not agree.
+    """
+    if by not in PAIR_ORDERS:
+        raise InputError(f"by is {by!r}; known: {', '.join(PAIR_ORDERS)}")
+    if k < 1:
+        raise InputError(f"k is {k}; at least 1 is needed")
+    walk = _Walk(graph, pair_side, output, threads, k, options)
+    counted = walk.count(graph, options)
+    chosen = [each.group == PAIR_ORDERS[by] for each in CENSUS_CLASSES]
+    rows, totals = find_pairs(walk.read(), pair_side, chosen, k, walk.threads, walk.report)
+    _require_census(counted, totals, 1)
+    with ExitStack() as stack:
+        store = walk.source.stored(stack, walk.parent)
+        labels = store.labels(pair_side)
+        pairs = tuple(_make_pair(row, labels) for row in rows.tolist())
+        if walk.target is not None:
+            columns: dict[str, list[int]] = {name: [] for name in CensusPair((0, 1), (0, 1), 0, 0, 0).columns}
+            for pair in pairs:
+                for name, number in pair.columns.items():
+                    columns[name].append(number)
+            metadata = _metadata(store.hash, pair_side, {"by": by, "k": k})
+            write_pairs(
+                walk.target,
+                [pair.ids for pair in pairs],
+                [pair.labels for pair in pairs],
+                columns,
+                metadata,
+            )
+    return CensusPairs(counted, by, pairs, walk.output)
+
+
+def census_vertices(
+    graph: Any,
+    pair_side: PairSide,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+    **options: Unpack[CensusOptions],
+) -> CensusVertices:
+    """Count, for every vertex of a layer, the butterflies of each class that its pairs are in.
+
+    The pairs are walked by threads of this process. The sums over the vertices must be twice the census of the whole
+    graph, which is counted on its own.
+
+    Parameters
+    ----------
+    graph
+        As for :func:`papilio.count`; signed.
+    pair_side : {"u", "v"}
+        Whose vertices.
+    output : path-like, optional
+        Parquet file: ``layer``, ``id``, ``label`` (where there are labels), the six classes and the three groups.
+    threads : int, optional
+        By default the processors that this process may use; the answer does not depend on it.
+    **options
+        As for :func:`census_pairs`.
+
+    Raises
+    ------
+    CapacityError
+        When the pairs need more memory than there is, or a vertex could be in more than 2^63 - 1 butterflies.
+    PapilioError
+        As :func:`census_pairs`.
+    """
+    walk = _Walk(graph, pair_side, output, threads, 0, options)
+    counted = walk.count(graph, options)
+    counts = sum_vertices(walk.read(), pair_side, walk.threads, walk.report)
+    _require_census(counted, [sum(each.tolist()) for each in counts], 2)
+    classes = {each.name: counts[at] for at, each in enumerate(CENSUS_CLASSES)}
+    if walk.target is not None:
+        columns: Columns = {**classes, **_sum_groups(classes)}
+        with ExitStack() as stack:
+            store = walk.source.stored(stack, walk.parent)
+            metadata = _metadata(store.hash, pair_side, {"per": "vertex"})
+            write_vertex_columns(walk.target, store, {pair_side: columns}, metadata)
+    return CensusVertices(counted, pair_side, classes, walk.output)
+
+
+class _Walk:
+    """A graph whose pairs are walked, with all that can be refused before anything is counted."""
+
+    def __init__(
+        self,
+        graph: Any,
+        pair_side: PairSide,
+        output: str | os.PathLike[str] | None,
+        threads: int | None,
+        k: int,
+        options: CensusOptions,
+    ) -> None:
+        if threads is not None and threads < 1:
+            raise InputError(f"threads is {threads}; at least 1 is needed")
+        motif = Census(pair_side)
+        self.pair_side = pair_side
+        self.target = check_output(output, motif, "total")
+        self.output = None if self.target is None else str(self.target)
+        self.parent = Path(tempfile.gettempdir()) if self.target is None else self.target.parent
+        self.threads = available_threads() if threads is None else threads
+        self.source = GraphInput(graph)
+        self._listener = options.get("progress") or ignore_events
+        job = self.source.job(Question(motif, "total"), "memory:")
+        needed, room = bytes_of_pairs(job.n_u + job.n_v, job.n_edges, self.threads, k), free_memory_bytes()
+        if needed > room:
+            raise CapacityError(
+                f"the pairs of {self.source.name} need about {needed / 2**30:.2f} GiB of memory with {self.threads} "
+                f"threads{f' and {k} pairs to keep' if k else ''}; there are {room / 2**30:.2f} GiB: use fewer threads"
+                f"{' or pairs' if k else ''}, or a machine with more memory"
+            )
+
+    def count(self, graph: Any, options: CensusOptions) -> CensusResult:
+        """Count the whole census."""
+        given = graph if self.source.store is None else self.source.store
+        return census(given, self.pair_side, **options)
+
+    def read(self) -> BipartiteGraph:
+        """Return the graph; the walk begins."""
+        graph = self.source.read()
+        assert isinstance(graph, BipartiteGraph)
+        self._listener(PhaseStarted("pairs"))
+        return graph
+
+    @property
+    def report(self) -> Callable[[float], None]:
+        """What is told how far the walk is."""
+        return lambda share: self._listener(PhaseAdvanced(share))
+
+
+def _sum_groups(classes: dict[str, Any]) -> dict[str, Any]:
+    """Return numbers by class as numbers by group."""
+    sums: dict[str, Any] = {}
+    for each in CENSUS_CLASSES:
+        sums[each.group] = sums[each.group] + classes[each.name] if each.group in sums else classes[each.name]
+    return sums
+
+
+def _make_pair(row: list[int], labels: NDArray[Any] | None) -> CensusPair:
+    _, first, second, positive, negative, different = row
+    names = (first, second) if labels is None else tuple(labels[[first, second]].tolist())
+    return CensusPair((first, second), (names[0], names[1]), positive, negative, different)
+
+
+def _require_census(counted: CensusResult, totals: Any, times: int) -> None:
+    """Refuse what was walked if its classes are not so many times those of the census.
+
+    Raises
+    ------
+    ExecutionError
+        Naming the first class that differs.
+    """
+    for (each, number, _), walked in zip(counted.rows, totals, strict=True):
+        if walked != times * number:
+            raise ExecutionError(
+                f"the pairs have {walked // times} butterflies {each.name}, the census {number}: was the graph "
+                "changed meanwhile? Count again; if they still differ, please report it"
+            )
+
+
+def _metadata(graph_hash: str, pair_side: PairSide, asked: dict[str, Any]) -> dict[str, str]:
+    return {
+        "papilio.graph_hash": graph_hash,
+        "papilio.motif": json.dumps({**motif_to_json(Census(pair_side)), **asked}, sort_keys=True),
+    }
