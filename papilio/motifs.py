@@ -15,6 +15,7 @@ from papilio.errors import InputError, UnsupportedError
 __all__ = [
     "CENSUS_CLASSES",
     "GRANULARITIES",
+    "BalancedBiclique",
     "BalancedButterfly",
     "Biclique",
     "Butterfly",
@@ -140,7 +141,7 @@ class Biclique(Motif):
         bounds = "".join(
             f", {side} up to {largest}" for side, largest in (("p", self.max_p), ("q", self.max_q)) if largest
         )
-        return f"{self.name} ({sides}){bounds}"
+        return f"{self.name.replace('-', ' ')} ({sides}){bounds}"
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -164,6 +165,18 @@ class Biclique(Motif):
     def has_cell(self, p: int, q: int) -> bool:
         """Whether (p, q) is asked for."""
         return _is_asked(p, self.p, self.max_p) and _is_asked(q, self.q, self.max_q)
+
+
+@dataclass(frozen=True)
+class BalancedBiclique(Biclique):
+    """A (p,q)-biclique of a signed graph of which every cycle has an even number of negative edges.
+
+    So it is when the signs of its edges at any two of its vertices of U are equal everywhere, or opposite everywhere.
+    A star (p = 1 or q = 1) has no cycle and is balanced. Attributes and errors are those of :class:`Biclique`.
+    """
+
+    name: ClassVar[str] = "balanced-biclique"
+    needs_signs: ClassVar[bool] = True
 
 
 def _is_asked(size: int, given: int | None, largest: int | None, least: int = 1) -> bool:
@@ -400,7 +413,7 @@ class Listing:
 
 
 _MOTIFS: dict[str, type[Motif]] = {
-    each.name: each for each in (BalancedButterfly, Biclique, Butterfly, Census)
+    each.name: each for each in (BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census)
 }
 
 

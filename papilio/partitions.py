@@ -8,11 +8,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import CutAdvanced, Listener, PhaseStarted
 from papilio.cluster.executor import Executor, choose_engine
+from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import InputError, UnsupportedError
 from papilio.inputs import GraphInput, Question
 from papilio.kernels.engine import EngineName
@@ -203,7 +202,7 @@ def _make_request(
 ) -> CutRequest:
     """Return what the cutters are asked: parts for these workers, cut within the memory of this process."""
     part_bytes, limit_bytes = part_limit(job, engine, workers, budget)
-    free = int(psutil.virtual_memory().available * CUTTING_SHARE)
+    free = int(free_memory_bytes() * CUTTING_SHARE)
     if budget.host_bytes is not None:
         free = budget.host_bytes - PROCESS_BYTES["cpu"]
     return CutRequest(
@@ -228,7 +227,7 @@ def _cut(
     match job.motif:
         case Butterfly():
             return cut_wedges(store, output, request, progress)
-        case Biclique():
+        case Biclique() if not job.motif.needs_signs:
             asked = dict(job.options)
             anchor = settle_anchor(job.motif, asked.get("anchor", "auto"), asked.get("algorithm", "auto"))
             return cut_roots(store, output, job.motif, anchor, request, progress)

@@ -7,6 +7,7 @@ is visited, and each of its cycles.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import combinations
 from math import prod
 
@@ -44,6 +45,25 @@ def balanced_vertices(signs: Signs) -> Counter[tuple[str, int]]:
         if is_balanced(signs, u1, u2, v1, v2):
             counts.update([("u", u1), ("u", u2), ("v", v1), ("v", v2)])
     return counts
+
+
+def balanced_bicliques(signs: Signs) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """List every balanced biclique as its vertices of U and of V: each cycle of four edges is looked at."""
+    neighbours: dict[int, set[int]] = {}
+    for u, v in signs:
+        neighbours.setdefault(u, set()).add(v)
+    for p in range(1, len(neighbours) + 1):
+        for chosen in combinations(sorted(neighbours), p):
+            shared = sorted(set.intersection(*(neighbours[u] for u in chosen)))
+            stack: list[tuple[int, ...]] = [()]
+            while stack:
+                taken = stack.pop()
+                for v in shared:
+                    if (not taken or v > taken[-1]) and all(
+                        is_balanced(signs, *pair, old, v) for pair in combinations(chosen, 2) for old in taken
+                    ):
+                        stack.append((*taken, v))
+                        yield chosen, (*taken, v)
 
 
 def census(signs: Signs, pair_side: str) -> dict[str, int]:

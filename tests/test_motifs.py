@@ -19,7 +19,9 @@ def test_json_round_trip() -> None:
 
 @pytest.mark.parametrize("data", [{"name": "moth"}, {}, {"name": None}])
 def test_unknown_motifs_are_refused_with_the_known_ones(data: dict[str, object]) -> None:
-    with pytest.raises(UnsupportedError, match="known: balanced-butterfly, biclique, butterfly, census"):
+    with pytest.raises(
+        UnsupportedError, match="known: balanced-biclique, balanced-butterfly, biclique, butterfly, census"
+    ):
         motif_from_json(data)
 
 

@@ -9,7 +9,15 @@ from typing import Any
 import click
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.motifs import BalancedButterfly, Biclique, Census, Motif, PairSide, motif_from_json
+from papilio.motifs import (
+    BalancedBiclique,
+    BalancedButterfly,
+    Biclique,
+    Census,
+    Motif,
+    PairSide,
+    motif_from_json,
+)
 
 __all__ = ["PAIR_SIDE", "listed_motif_options", "motif_options", "read_motif"]
 
@@ -18,16 +26,16 @@ _SIZE = click.IntRange(min=1)
 PAIR_SIDE = click.Choice(["u", "v"])
 
 _FLAGS: dict[str, Callable[..., Any]] = {
-    "p": click.option("-p", type=_SIZE, metavar="P", help="Biclique: vertices of U."),
-    "q": click.option("-q", type=_SIZE, metavar="Q", help="Biclique: vertices of V."),
+    "p": click.option("-p", type=_SIZE, metavar="P", help="Bicliques: vertices of U."),
+    "q": click.option("-q", type=_SIZE, metavar="Q", help="Bicliques: vertices of V."),
     "all_p": click.option(
-        "--all-p", is_flag=True, help="Biclique: every p, in one run; the answer is a table."
+        "--all-p", is_flag=True, help="Bicliques: every p, in one run; the answer is a table."
     ),
     "all_q": click.option(
-        "--all-q", is_flag=True, help="Biclique: every q, in one run; the answer is a table."
+        "--all-q", is_flag=True, help="Bicliques: every q, in one run; the answer is a table."
     ),
     "all_sizes": click.option(
-        "--all", "all_sizes", is_flag=True, help="Biclique: every (p, q), in one run."
+        "--all", "all_sizes", is_flag=True, help="Bicliques: every (p, q), in one run."
     ),
     "max_p": click.option(
         "--max-p", type=_SIZE, metavar="P", help="With --all-p or --all: the largest p counted."
@@ -37,12 +45,12 @@ _FLAGS: dict[str, Callable[..., Any]] = {
     ),
     "algorithm": click.option(
         "--algorithm", type=click.Choice(Biclique.choices["algorithm"]),
-        help="Biclique: enumerate grows one side vertex by vertex, pivot covers many sizes at once; auto, the "
+        help="Bicliques: enumerate grows one side vertex by vertex, pivot covers many sizes at once; auto, the "
         "default, takes pivot for tables over both sizes and decides by cost otherwise.",
     ),
     "anchor": click.option(
         "--anchor", type=click.Choice(Biclique.choices["anchor"]),
-        help="Biclique: the layer whose vertices the search takes one after the other; auto by estimate.",
+        help="Bicliques: the layer whose vertices the search takes one after the other; auto by estimate.",
     ),
     "k": click.option(
         "-k", type=click.IntRange(min=2), metavar="K",
@@ -62,10 +70,14 @@ _FLAGS: dict[str, Callable[..., Any]] = {
 
 _OWN = {
     Biclique.name: ("p", "q", "all_p", "all_q", "all_sizes", "max_p", "max_q"),
+    BalancedBiclique.name: ("p", "q", "all_p", "all_q", "all_sizes", "max_p", "max_q"),
     BalancedButterfly.name: ("k", "all_k", "max_k", "pair_side"),
     Census.name: ("pair_side",),
 }
 """The flags of each motif that has any; in the order in which a motif is named that a wrong flag belongs to."""
+
+_BICLIQUES: dict[str, type[Biclique]] = {each.name: each for each in (Biclique, BalancedBiclique)}
+"""Motifs with two sizes, and with options of their engines."""
 
 _LISTED = ("p", "q", "anchor")
 """The flags of what can be listed: one p and one q."""
@@ -133,15 +145,15 @@ def read_motif(
     options = {option: value for option, value in given.items() if value is not None}
     own = _OWN.get(name, ())
     wrong = [size for size, value in sizes.items() if value and size not in own]
-    wrong += [] if name == Biclique.name else list(options)
+    wrong += [] if name in _BICLIQUES else list(options)
     asked = {size: sizes[size] for size in own}
     if name not in _OWN:
         motif_from_json({"name": name})
     if wrong:
         owner = next((each for each, flags in _OWN.items() if wrong[0] in flags), Biclique.name)
         raise InputError(f"{name} does not take {_flag(wrong[0])}, which belongs to {owner}")
-    if name == Biclique.name:
-        return _read_biclique(**asked), options
+    if name in _BICLIQUES:
+        return _read_biclique(_BICLIQUES[name], **asked), options
     if name == BalancedButterfly.name:
         return _read_balanced(**asked), options
     if name == Census.name:
@@ -169,6 +181,7 @@ def _require_pair_side(what: str, pair_side: PairSide | None) -> PairSide:
 
 
 def _read_biclique(
+    motif: type[Biclique],
     p: int | None,
     q: int | None,
     all_p: bool,
@@ -186,7 +199,7 @@ def _read_biclique(
             raise InputError(
                 f"a biclique needs -{side} with a number, or --all-{side}{hint}; --all counts every (p, q)"
             )
-    return Biclique(p, q, max_p, max_q)
+    return motif(p, q, max_p, max_q)
 
 
 def _flag(name: str) -> str:

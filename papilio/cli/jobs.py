@@ -22,7 +22,7 @@ __all__ = ["count", "plan"]
 )
 @JOB_OPTION
 def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
-    """Count MOTIF (butterfly, biclique, balanced-butterfly or census) in the graph STORE.
+    """Count MOTIF (butterfly, biclique, balanced-butterfly, balanced-biclique or census) in the graph STORE.
 
     The count goes to standard output, and with --per but no --output the largest counts after it; of several
     sizes of bicliques a table. Everything else goes to standard error.
@@ -34,6 +34,7 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
     papilio count biclique STORE --all --max-p 10 --output table.parquet
     papilio count balanced-butterfly STORE
     papilio count balanced-butterfly STORE --all-k --max-k 9 --pair-side u
+    papilio count balanced-biclique STORE -p 3 -q 3
     """
     from papilio.cluster.progress import ProgressBar
 

@@ -56,8 +56,8 @@ _SUBMIT_OPTIONS = partial(
     help="Among the jobs that share the cluster; a low one waits at most ten minutes for each lease.",
 )
 def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
-    """Count MOTIF (butterfly, biclique, balanced-butterfly or census) in the graph STORE on a cluster, without waiting
-    for the answer.
+    """Count MOTIF (butterfly, biclique, balanced-butterfly, balanced-biclique or census) in the graph STORE on a
+    cluster, without waiting for the answer.
     """
     from papilio.cluster.progress import ProgressBar
 

@@ -238,12 +238,15 @@ _SIGNED: dict[EngineName, tuple[str, str]] = {
     "gpu": ("papilio.kernels.gpu.balanced_butterfly", "BalancedButterflyGpu"),
 }
 
+_BICLIQUES: dict[EngineName, tuple[str, str]] = {
+    "cpu": ("papilio.kernels.cpu.biclique", "BicliqueCpu"),
+    "gpu": ("papilio.kernels.gpu.biclique", "BicliqueGpu"),
+}
+
 _MODULES: dict[str, dict[EngineName, tuple[str, str]]] = {
+    "balanced-biclique": _BICLIQUES,
     "balanced-butterfly": _SIGNED,
-    "biclique": {
-        "cpu": ("papilio.kernels.cpu.biclique", "BicliqueCpu"),
-        "gpu": ("papilio.kernels.gpu.biclique", "BicliqueGpu"),
-    },
+    "biclique": _BICLIQUES,
     "butterfly": {
         "cpu": ("papilio.kernels.cpu.butterfly", "ButterflyCpu"),
         "gpu": ("papilio.kernels.gpu.butterfly", "ButterflyGpu"),

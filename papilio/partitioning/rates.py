@@ -45,6 +45,8 @@ _RATES: dict[tuple[str, str], WorkRate] = {
     ("census", "gpu"): WorkRate("wedges", 5.0e10, _GPU_SHARE),
     ("butterfly", "cpu"): WorkRate("wedges", 5.0e8, _CPU_SHARE),
     ("butterfly", "gpu"): WorkRate("wedges", 5.0e11, _GPU_SHARE),
+    ("balanced-biclique", "cpu"): WorkRate("set operations", 2.0e7, _CPU_SHARE),
+    ("balanced-biclique", "gpu"): WorkRate("set operations", 2.0e9, _GPU_SHARE),
     ("biclique", "cpu"): WorkRate("set operations", 2.0e7, _CPU_SHARE),
     ("biclique listing", "cpu"): WorkRate("steps", 5.0e6, _CPU_SHARE),
     ("biclique", "gpu"): WorkRate("set operations", 2.0e9, _GPU_SHARE),

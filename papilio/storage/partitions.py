@@ -117,7 +117,7 @@ class Partition:
         """
         manifest = self.manifest
         served: type[Motif] = Butterfly if manifest.family == "wedges" else Biclique
-        if not isinstance(motif, served):
+        if not isinstance(motif, served) or motif.needs_signs:
             raise UnsupportedError(
                 f"{self.path} has parts for {served.name} and {motif.title} is asked for; make a partition for it"
             )

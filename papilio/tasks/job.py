@@ -143,7 +143,7 @@ class JobSpec:
 
     def _require_listable(self, listing: Listing) -> None:
         motif = self.motif
-        if not isinstance(motif, Biclique) or motif.p is None or motif.q is None:
+        if not isinstance(motif, Biclique) or motif.needs_signs or motif.p is None or motif.q is None:
             raise UnsupportedError(f"{motif.title} cannot be listed; bicliques of one p and one q can")
         for layer, size, ids in (("U", motif.p, listing.with_u), ("V", motif.q, listing.with_v)):
             if len(ids) > size:

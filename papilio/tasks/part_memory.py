@@ -81,7 +81,7 @@ def part_memory(job: JobSpec, engine: EngineName, threads: int, layer: Layer | N
         raw, staged = part_bytes.raw_wedge_part(job.per), part_bytes.staged_wedge_part()
         host, device = part_bytes.predict_wedge_part(engine, job.per, threads)
     else:
-        if not isinstance(job.motif, Biclique):
+        if not isinstance(job.motif, Biclique) or job.motif.needs_signs:
             raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only, not in parts")
         raw, staged = part_bytes.raw_root_part(), part_bytes.staged_root_part()
         anchor = dict(job.options).get("anchor")

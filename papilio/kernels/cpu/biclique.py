@@ -1,4 +1,7 @@
-"""(p,q)-bicliques on the CPU: the policy around :mod:`papilio.kernels.cpu.biclique_search`."""
+"""(p,q)-bicliques on the CPU: the policy around :mod:`papilio.kernels.cpu.biclique_search`.
+
+Balanced ones are bicliques of another graph, see :mod:`papilio.kernels.signed_cover`.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,7 @@ from papilio.kernels.cpu.biclique_index import (
     BicliqueIndex,
     anchor_part,
     build_biclique_index,
+    halve_index,
     settle_anchor,
 )
 from papilio.kernels.cpu.biclique_local import Around, LeftGraph, make_around
@@ -47,6 +51,7 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
+from papilio.kernels.signed_cover import COVER_CHOICE, fold_vectors, make_cover
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part, RootPart
 
@@ -78,7 +83,7 @@ class PreparedBicliqueCpu:
     rooms : tuple of int
         Most room that a child needs, see :func:`~papilio.kernels.cpu.biclique_search.measure_rooms`.
     layers : tuple of int
-        Sizes of U and V.
+        Sizes of U and V, of the cover for balanced bicliques.
     stars : dict of str to ndarray of uint64
         The answer for every vertex where p or q is 1; else empty.
     decisions : tuple of (str, str)
@@ -192,12 +197,12 @@ class BicliqueCpu:
         Raises
         ------
         UnsupportedError
-            For another motif, kind of graph or granularity, where ``enumerate`` cannot count what is asked, and for a
-            part of another layer than the one to be anchored.
+            For another motif, kind of graph or granularity, where ``enumerate`` cannot count what is asked, for a part
+            of another layer than the one to be anchored, and for balanced bicliques of a part.
         CapacityError
             When the pairs of left vertices do not fit the memory.
         """
-        require_request("biclique", Biclique, graph, motif, per, RootPart)
+        require_request("biclique", Biclique, graph, motif, per, None if motif.needs_signs else RootPart)
         assert isinstance(motif, Biclique)
         assert isinstance(graph, BipartiteGraph | RootPart)
         part = graph if isinstance(graph, RootPart) else None
@@ -208,7 +213,10 @@ class BicliqueCpu:
         else:
             asked, anchor, roots = ("part", self.algorithm), anchor_part(part, self.anchor), part.roots
         keeps = per == "vertex" or self.algorithm == "pivot"
-        index = build_biclique_index(source, motif, self.threads, anchor, keep_pairs=keeps, roots=roots)
+        searched = make_cover(source) if motif.needs_signs else source
+        index = build_biclique_index(searched, motif, self.threads, anchor, keep_pairs=keeps, roots=roots)
+        if motif.needs_signs:
+            index = halve_index(index)
         algorithm = choose_algorithm(index, self.algorithm, per)
         left_graph = _lay_graph(index)
         levels = 1 if algorithm == "pivot" else index.sizes.most_left - (1 if per == "vertex" else 2)
@@ -217,8 +225,10 @@ class BicliqueCpu:
         if per == "vertex" and index.closed_cells:
             of_roots = None if part is None else find_root_stars(source, part.layer, part.roots)
             stars = star_vectors(source, motif, of_roots)
-        layers = source.n_u, source.n_v
+        layers = searched.n_u, searched.n_v
         decisions = explain_choices(motif, per, index.sizes, index.swapped, asked, algorithm)
+        if motif.needs_signs:
+            decisions = (COVER_CHOICE, *decisions)
         return PreparedBicliqueCpu(index, left_graph, motif, per, algorithm, rooms, layers, stars, decisions)
 
     def work(self, prepared: PreparedBicliqueCpu) -> NDArray[np.int64]:
@@ -351,7 +361,7 @@ def _vertex_vectors(
     for one in counts:
         vectors[left][index.left_ids] += one.left
         vectors[right][index.right_ids] += one.right
-    return vectors
+    return fold_vectors(vectors) if prepared.motif.needs_signs else vectors
 
 
 def _make_worker(prepared: PreparedBicliqueCpu) -> _Worker:

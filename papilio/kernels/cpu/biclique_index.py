@@ -21,7 +21,7 @@ A whole graph is the part of which every left vertex is a root, but for that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ from papilio.kernels.cpu.biclique_pairs import (
     lay_pairs,
 )
 from papilio.kernels.cpu.jit import Ints, compiled
+from papilio.kernels.signed_cover import choose_half, halve_cells
 from papilio.motifs import Biclique
 from papilio.parts import RootPart
 
@@ -64,6 +65,7 @@ __all__ = [
     "choose_anchor",
     "choose_sizes",
     "cut_items",
+    "halve_index",
     "make_star_item",
     "settle_anchor",
 ]
@@ -310,6 +312,19 @@ def build_biclique_index(
         costs=pieces[3],
         closed_cells=closed,
         item_ptr=item_ptr,
+    )
+
+
+def halve_index(index: BicliqueIndex) -> BicliqueIndex:
+    """Return the index of a whole cover with the items and closed forms of one of each two mirror images."""
+    half = choose_half(index.item_root, index.left_ids)
+    return replace(
+        index,
+        item_root=index.item_root[half],
+        item_first=index.item_first[half],
+        item_last=index.item_last[half],
+        costs=index.costs[half],
+        closed_cells=halve_cells(index.closed_cells),
     )
 
 

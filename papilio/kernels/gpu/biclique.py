@@ -30,10 +30,11 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
-from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex, build_device_index
+from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex, build_device_index, halve_device_index
 from papilio.kernels.gpu.biclique_vertices import PreparedVerticesGpu, prepare_vertices, run_vertices
 from papilio.kernels.gpu.device import Device, check_fits
 from papilio.kernels.gpu.tree_launch import Arguments, TreeClass, TreeLauncher, make_classes
+from papilio.kernels.signed_cover import COVER_CHOICE, make_cover
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part, RootPart
@@ -171,12 +172,12 @@ class BicliqueGpu:
         Raises
         ------
         UnsupportedError
-            For another motif, kind of graph or granularity, where ``enumerate`` cannot count what is asked, and for a
-            part of another layer than the one to be anchored.
+            For another motif, kind of graph or granularity, where ``enumerate`` cannot count what is asked, for a part
+            of another layer than the one to be anchored, and for balanced bicliques of a part.
         CapacityError
             When the pairs of left vertices do not fit the device memory, or a side of the search has 2^16 vertices.
         """
-        require_request("biclique", Biclique, graph, motif, per, RootPart)
+        require_request("biclique", Biclique, graph, motif, per, None if motif.needs_signs else RootPart)
         assert isinstance(motif, Biclique)
         assert isinstance(graph, BipartiteGraph | RootPart)
         part = graph if isinstance(graph, RootPart) else None
@@ -187,14 +188,19 @@ class BicliqueGpu:
         else:
             asked, anchor, roots = ("part", self.algorithm), anchor_part(part, self.anchor), part.roots
         keeps = per == "vertex" or self.algorithm == "pivot"
+        searched = make_cover(source) if motif.needs_signs else source
         with self.device.guard():
-            index = build_device_index(self.device, source, motif, anchor, keep_pairs=keeps, roots=roots)
+            index = build_device_index(self.device, searched, motif, anchor, keep_pairs=keeps, roots=roots)
+            if motif.needs_signs:
+                index = halve_device_index(self.device, index)
             rights = _turn_rows(self.device.xp, index)
             algorithm = choose_algorithm(index, self.algorithm, per)
             most_common = _check_sizes(index)
             if algorithm == "auto" and index.sizes.most_left < _LEAST_RACE:
                 algorithm = "enumerate"
             decisions = explain_choices(motif, per, index.sizes, index.swapped, asked, algorithm)
+            if motif.needs_signs:
+                decisions = (COVER_CHOICE, *decisions)
             if per == "vertex":
                 return prepare_vertices(self.device, graph, motif, index, rights, self.tuning, decisions)
         classes = make_classes(_estimate_need(index), self.tuning) if index.n_pairs else ()

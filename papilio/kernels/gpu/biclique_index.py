@@ -6,7 +6,7 @@ are the CPU engine's functions and arrays, so that workers with and without a GP
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,11 @@ from papilio.kernels.cpu.biclique_index import (
 from papilio.kernels.gpu.biclique_pairs import PairRows, Pairs, count_pairs, find_pairs
 from papilio.kernels.gpu.device import Device, Module
 from papilio.kernels.gpu.wedge_graph import check_rows, choose_grid, link_rows, make_offsets
+from papilio.kernels.signed_cover import choose_half, halve_cells
 from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
 from papilio.motifs import Biclique
 
-__all__ = ["BicliqueDeviceIndex", "build_device_index"]
+__all__ = ["BicliqueDeviceIndex", "build_device_index", "halve_device_index"]
 
 _THREADS = 256
 _ROUNDS = 4
@@ -167,6 +168,22 @@ def build_device_index(
     else:
         pairs = find_pairs(device, core.rows, least, chosen, limit_bytes)
     return _make_index(device, core, pairs, swapped, sizes, closed)
+
+
+def halve_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
+    """Do as :func:`~papilio.kernels.cpu.biclique_index.halve_index`."""
+    half = choose_half(index.item_root, device.to_host(index.arrays["left_ids"]))
+    pieces = {name: getattr(index, name)[half] for name in ("item_root", "item_first", "item_last")}
+    return replace(
+        index,
+        **pieces,
+        costs=index.costs[half],
+        closed_cells=halve_cells(index.closed_cells),
+        arrays=index.arrays | {name: device.to_device(piece) for name, piece in pieces.items()},
+        item_later=index.item_later[half],
+        item_degree=index.item_degree[half],
+        item_common=index.item_common[half],
+    )
 
 
 def _stars_of(

@@ -20,6 +20,7 @@ from papilio.kernels.engine import Cut, Partial
 from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.gpu.tree_launch import Arguments, TreeClass, TreeLauncher, make_classes
+from papilio.kernels.signed_cover import fold_vectors
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique
 from papilio.parts import RootPart
@@ -53,7 +54,7 @@ class PreparedVerticesGpu:
     classes : tuple of TreeClass
         Size classes of the work items.
     layers : tuple of int
-        Sizes of U and V.
+        Sizes of U and V, of the cover for balanced bicliques.
     stars : dict of str to ndarray of uint64, host
         The answer for every vertex where p or q is 1; else empty.
     decisions : tuple of (str, str)
@@ -129,7 +130,7 @@ def prepare_vertices(
         sets=device.to_device(sets),
         members=device.to_device(members),
         classes=make_classes(_estimate_need(index), tuning) if index.n_pairs else (),
-        layers=(source.n_u, source.n_v),
+        layers=(2 * source.n_u, 2 * source.n_v) if motif.needs_signs else (source.n_u, source.n_v),
         stars=stars,
         decisions=decisions,
     )
@@ -173,8 +174,10 @@ def run_vertices(
         end, block_words = search.run(tuning, bounds, cut)
         total = search.add_to(vectors)
     elif start == 0 < end and prepared.stars:
-        total = index.closed_total
-        vectors = {layer: vector.copy() for layer, vector in prepared.stars.items()}
+        stars = {layer: vector.copy() for layer, vector in prepared.stars.items()}
+        return Partial(end - start, index.closed_total, 0, stars), block_words
+    if prepared.motif.needs_signs:
+        vectors = fold_vectors(vectors)
     return Partial(end - start, total, (int(block_words.sum()) + 1) // 2, vectors), block_words
 
 

@@ -1,0 +1,87 @@
+"""Balanced bicliques as bicliques of the signed double cover, which knows of no signs.
+
+A biclique is balanced when every cycle of it has an even number of negative edges: when the sign vectors of its
+vertices of U are all equal or opposite, so that its signs are products a(u) b(v) of signs of its vertices. In the
+*cover* every vertex x is two, x+ and x-, and an edge (u, v) is two edges: a positive one joins u+ to v+ and u- to v-, a
+negative one u+ to v- and u- to v+. Then
+
+* x+ and x- have no common neighbour, so that no biclique holds both;
+* a biclique of the cover names signs a and b of its vertices whose products are the signs of its edges, so that the
+  biclique below it is balanced;
+* a and b of a balanced biclique can be chosen in two ways, all of them turned around: it is below two bicliques of the
+  cover, its *mirror images*, and no other biclique is below any.
+
+There are thus twice as many bicliques of any size in the cover as balanced ones in the graph. A search visits one of
+each two: left vertices are taken in an order in which x+ and x- stand beside each other, so that first left vertices of
+mirror images are x+ and x-, and the items whose root is some x- are left out. Below a root u+ the rows of w+ and w- are
+the columns at which w agrees with u, and those at which it does not: what every further vertex splits the columns into.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError
+from papilio.graph import MAX_VERTICES, BipartiteGraph
+from papilio.kernels.biclique_choices import Choice
+from papilio.kernels.biclique_forms import Cells
+
+__all__ = ["COVER_CHOICE", "choose_half", "fold_vectors", "halve_cells", "make_cover"]
+
+COVER_CHOICE: Choice = (
+    "signed double cover searched, half of its roots",
+    "a balanced biclique is two mirror images there",
+)
+"""The decision, for the plan."""
+
+
+def make_cover(graph: BipartiteGraph) -> BipartiteGraph:
+    """Return the cover of a signed graph, unsigned: x+ is vertex 2x, x- is vertex 2x + 1; O(n_edges).
+
+    Raises
+    ------
+    CapacityError
+        For a layer of more than 2^30 - 1 vertices.
+    """
+    for layer, size in (("U", graph.n_u), ("V", graph.n_v)):
+        if 2 * size > MAX_VERTICES:
+            raise CapacityError(
+                f"layer {layer} has {size} vertices; balanced bicliques are counted with at most {MAX_VERTICES // 2}"
+            )
+    assert graph.sign is not None
+    u, v = np.empty(2 * graph.n_edges, np.int32), np.empty(2 * graph.n_edges, np.int32)
+    places = np.arange(graph.n_edges)
+    negative = (graph.sign < 0).astype(np.int32)
+    for half, ends in enumerate((graph.indptr[:-1], graph.indptr[1:])):
+        at = ends[graph.u] + places
+        u[at] = 2 * graph.u + half
+        v[at] = 2 * graph.v + (negative ^ half)
+    return BipartiteGraph(2 * graph.n_u, 2 * graph.n_v, u, v)
+
+
+def choose_half(roots: NDArray[np.int32], left_ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which pieces of work are searched, shape (n_pieces,).
+
+    Parameters
+    ----------
+    roots : ndarray of int32, shape (n_pieces,)
+        First left vertex of each; -1 for one that is all closed forms.
+    left_ids : ndarray of int32, shape (n_left,)
+        Vertices of the cover.
+    """
+    signs = np.append(left_ids & 1, np.int32(0))
+    chosen: NDArray[np.bool_] = signs[roots] == 0
+    return chosen
+
+
+def halve_cells(cells: Cells) -> Cells:
+    """Return balanced bicliques by (p, q) from those of the whole cover."""
+    return {cell: count // 2 for cell, count in cells.items()}
+
+
+def fold_vectors(vectors: dict[str, Any]) -> dict[str, Any]:
+    """Return the sums of both copies of every vertex, modulo 2^64, by layer."""
+    return {layer: vector.reshape(-1, 2).sum(axis=1, dtype=np.uint64) for layer, vector in vectors.items()}
