@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from papilio.errors import PapilioError
-from papilio.motifs import BalancedButterfly, Biclique, Butterfly, Census
+from papilio.motifs import BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census
 
 if TYPE_CHECKING:
     from papilio.api import (
@@ -63,6 +63,7 @@ if sys.get_int_max_str_digits() == sys.int_info.default_max_str_digits:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BalancedBiclique",
     "BalancedButterfly",
     "Biclique",
     "BipartiteGraph",
