@@ -33,6 +33,9 @@ from papilio.tasks.result import CountResult, ListingResult
 
 __all__ = ["JobSession", "settings_of"]
 
+_BEFORE_A_JOB = (".job.json", "ledger.jsonl", "partition", ".partition.", ".papilio-rows-")
+"""How names begin that may be in a directory before its ``job.json`` is: parts, and what a killed process left."""
+
 
 class JobSession:
     """The one writer of a job directory; a context manager.
@@ -43,7 +46,8 @@ class JobSession:
     Parameters
     ----------
     path : path-like
-        Absent, empty but for a ``partition`` of the graph, or a job directory; its parent exists.
+        Absent, empty but for a ``partition`` of the graph or what a killed process left of one, or a job directory;
+        its parent exists.
     job : JobSpec
         The question.
     source : str or None
@@ -111,7 +115,7 @@ class JobSession:
             ) from error
         if "job.json" in names:
             JobDirectory(self.root).require_question(self._job)
-        elif any(not name.startswith((".job.json", "ledger.jsonl", "partition")) for name in names):
+        elif any(not name.startswith(_BEFORE_A_JOB) for name in names):
             raise InputError(f"{self.root} is not empty and no job directory; give another one")
 
     def _describe(self) -> None:

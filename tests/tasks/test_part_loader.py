@@ -109,7 +109,8 @@ def test_the_next_part_is_read_and_staged_while_the_current_one_runs() -> None:
     assert (first.read_bytes, first.staged_bytes) == (80, 80)
     began = time.perf_counter()
     loader.read_ahead(0, 3)
-    time.sleep(0.3)
+    while len(storage.events) < 8 and time.perf_counter() < began + 10:
+        time.sleep(0.01)
     ended = time.perf_counter()
     assert isinstance(loader.load(3), WedgePart)
     ahead = [event for event in storage.events if event[2] >= began]
