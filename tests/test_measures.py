@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +21,7 @@ from papilio.cluster.events import PhaseAdvanced, PhaseStarted
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.store import write_store
+from tests.commands import Run
 from tests.conftest import read_edges
 from tests.listings import write_women
 from tests.oracle import count_butterflies, neighbour_sets
@@ -362,3 +364,71 @@ def test_pairs_too_large_for_the_memory_are_refused_before_the_graph_is_read(
     monkeypatch.setattr("papilio.measures.free_memory_bytes", lambda: 1000)
     with pytest.raises(CapacityError, match=r"89 edges, whose pairs need about .* with 2 threads"):
         papilio.latapy_clustering(women, threads=2)
+
+
+def test_the_command_for_a_whole_graph(women: Path, run: Run, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    args = ("measure", "robins-alexander", women, "--engine", "cpu", "--cluster", "inline", "--job", job)
+    code, said, err = run(*args)
+    assert (code, said) == (0, "0.46776406035665297\n"), err
+    assert "4 * 341 butterflies / 2916 paths of three edges = 341/729" in err
+    assert "counted by engine cpu (inline)" in err
+    code, said, err = run(*args)
+    assert (code, said) == (0, "0.46776406035665297\n"), err
+    assert "taken from the job" in err
+    code, said, err = run(*args, "--json")
+    data = json.loads(said)
+    assert (data["butterflies"], data["three_paths"], data["fraction"]) == (341, 2916, [341, 729])
+    assert data["count"]["job"]["path"] == str(job)
+
+
+def test_the_command_says_undefined(run: Run, tmp_path: Path) -> None:
+    write_store(tmp_path / "star", complete_graph(1, 4), provenance={})
+    cpu = ("--engine", "cpu", "--cluster", "inline")
+    code, said, err = run("measure", "robins-alexander", tmp_path / "star", *cpu)
+    assert (code, said) == (0, "undefined\n"), err
+    code, said, err = run("measure", "local", tmp_path / "star", *cpu)
+    assert code == 0, err
+    assert said.splitlines()[1].split() == ["u", "1", "0", "defined", "undefined", "undefined"]
+    assert said.splitlines()[4].split() == ["v", "4", "0", "all", "0.0", "0.0"]
+    code, said, err = run("measure", "robins-alexander", tmp_path / "star", *cpu, "--json")
+    assert json.loads(said)["value"] is None
+
+
+def test_the_commands_for_vertices_and_edges(women: Path, run: Run, tmp_path: Path) -> None:
+    cpu = ("--engine", "cpu", "--cluster", "inline")
+    code, said, err = run("measure", "latapy", women, "--layer", "v", "--output", tmp_path / "p.parquet")
+    assert code == 0, err
+    lines = [line.split() for line in said.splitlines()]
+    assert lines[0] == ["of", "size", "defined", "mean", *MODES]
+    assert lines[1][:4] == ["v", "14", "14", "defined"]
+    assert f"values: {tmp_path / 'p.parquet'}" in err
+    code, said, err = run("measure", "latapy", women, "--threads", "1", "--json")
+    assert list(json.loads(said)["layers"]) == ["u", "v"], err
+    code, said, err = run("measure", "local", women, "--per", "edge", *cpu, "--json")
+    assert json.loads(said)["places"]["edge"]["defined"] == 89, err
+    code, said, err = run("measure", "cohesion", women, *cpu)
+    assert code == 0, err
+    assert said.splitlines()[1].split() == ["2", "18", "14", "89", "1", "32", "2", "2"]
+    code, said, err = run("measure", "cohesion", women, *cpu, "--json")
+    assert json.loads(said)["levels"][0]["cut_at_most"] == 2, err
+    code, said, err = run("measure", "top", women, "-k", "2", *cpu)
+    assert (code, said) == (0, "u\twoman 2\t91\nu\twoman 0\t75\nv\t107\t143\nv\t106\t86\n"), err
+    code, said, err = run("measure", "top", women, "--per", "edge", "-k", "1", *cpu, "--json")
+    assert json.loads(said)["top"] == [
+        {"place": "edge", "ids": [2, 7], "labels": ["woman 2", 107], "count": 35}
+    ], err
+
+
+def test_the_commands_say_what_is_wrong(women: Path, unipartite: Path, run: Run, tmp_path: Path) -> None:
+    for args, expected, message in (
+        (("robins-alexander", unipartite), 4, "defined on bipartite graphs"),
+        (("top", women, "-k", "0"), 2, "k is 0; at least 1"),
+        (("latapy", women, "--threads", "0"), 2, "threads is 0"),
+        (("local", women, "--output", tmp_path / "no" / "x"), 3, "does not exist"),
+        (("local", women, "--per", "total"), 2, "'total' is not one of"),
+        (("cohesion", tmp_path / "none"), 3, "does not exist"),
+    ):
+        code, said, err = run("measure", *args)
+        assert (code, said) == (expected, ""), err
+        assert message in err

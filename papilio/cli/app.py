@@ -14,6 +14,7 @@ from papilio.cli.doctor import doctor
 from papilio.cli.enumerate import enumerate_
 from papilio.cli.jobdirs import jobs, resume, status, verify
 from papilio.cli.jobs import count, plan
+from papilio.cli.measure import measure
 from papilio.cli.partition import partition
 from papilio.cli.report import say
 from papilio.cli.scaling import report, scale
@@ -80,6 +81,7 @@ _COMMANDS = (
         census,
         enumerate_,
         decompose,
+        measure,
         jobs,
         status,
         resume,

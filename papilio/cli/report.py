@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from papilio.tasks.result import CountResult, ListingResult
 
 __all__ = [
+    "align",
     "census_lines",
     "info_lines",
     "partition_lines",
@@ -106,13 +107,13 @@ def table_lines(table: Mapping[tuple[int, int], int]) -> list[str]:
     """
     rows, columns = sorted({p for p, _ in table}), sorted({q for _, q in table})
     if len(rows) > 1 and 2 <= len(columns) <= MATRIX_WIDTH // 3:
-        lines = _align(
+        lines = align(
             [["p \\ q", *map(str, columns)]]
             + [[str(p), *(str(table.get((p, q), 0)) for q in columns)] for p in rows]
         )
         if len(lines[0]) <= MATRIX_WIDTH:
             return lines
-    sides = _align([["p", "q"], *([str(p), str(q)] for p, q in sorted(table))])
+    sides = align([["p", "q"], *([str(p), str(q)] for p, q in sorted(table))])
     counts = ["count", *(str(table[cell]) for cell in sorted(table))]
     return [f"{side}  {count}" for side, count in zip(sides, counts, strict=True)]
 
@@ -125,10 +126,11 @@ def census_lines(census: Census, table: Mapping[tuple[int, int], int]) -> list[s
         groups[each.group] = (groups[each.group][0] + count, groups[each.group][1] + share)
     lines = [[each.group, each.name, str(count), f"{share:.2%}"] for each, count, share in rows]
     lines += [[group, "all", str(count), f"{share:.2%}"] for group, (count, share) in groups.items()]
-    return _align([["group", "class", "count", "share"], *lines])
+    return align([["group", "class", "count", "share"], *lines])
 
 
-def _align(rows: list[list[str]]) -> list[str]:
+def align(rows: list[list[str]]) -> list[str]:
+    """Return rows of cells as lines, with each column set flush right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
 
