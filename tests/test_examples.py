@@ -15,6 +15,11 @@ EXAMPLES = ROOT / "examples"
 
 PRINTED = {
     "count_butterflies": ["145 senators, 1056 bills, 27,083 votes", "25,666,956 butterflies"],
+    "drug_targets": [
+        "75 drugs, 60 targets, 815 interactions",
+        "6,847 butterflies, 4,123 balanced",
+        "dopamine agonist 5 and dopamine antagonist 5: both activate 0 targets, both inhibit 0, differ on 8",
+    ],
     "from_pandas": ["341 butterflies in 89 attendances"],
     "generate_planted": ["60 vertices of U are in as many"],
 }
@@ -25,21 +30,48 @@ def test_every_example_is_run() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(PRINTED)
 
 
-@pytest.mark.parametrize("name", sorted(PRINTED))
-def test_example(name: str, tmp_path: Path) -> None:
+def run_example(name: str, cwd: Path, *args: str) -> str:
+    """Return what an example prints; it must not write anything else."""
     run = subprocess.run(
-        [sys.executable, "-W", "error::DeprecationWarning:__main__", str(EXAMPLES / f"{name}.py")],
+        [sys.executable, "-W", "error::DeprecationWarning:__main__", str(EXAMPLES / f"{name}.py"), *args],
         capture_output=True,
         text=True,
-        cwd=tmp_path,
+        cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         timeout=300,
     )
     assert run.returncode == 0, run.stderr
-    for part in PRINTED[name]:
-        assert part in run.stdout
     assert run.stderr == ""
+    return run.stdout
+
+
+@pytest.mark.parametrize("name", sorted(PRINTED))
+def test_example(name: str, tmp_path: Path) -> None:
+    printed = run_example(name, tmp_path)
+    for part in PRINTED[name]:
+        assert part in printed
     assert list(tmp_path.iterdir()) == []
+
+
+def test_drug_targets_of_a_file(tmp_path: Path) -> None:
+    effects = {"D1": "+++--", "D2": "++---", "D3": "--+  "}
+    lines = [
+        f"{drug},T{target},{'activates' if effect == '+' else 'inhibits'}\n"
+        for drug, row in effects.items()
+        for target, effect in enumerate(row, 1)
+        if effect != " "
+    ]
+    (tmp_path / "own.csv").write_text("drug,target,effect\n" + "".join(lines), encoding="utf-8")
+    printed = run_example("drug_targets", tmp_path, "own.csv")
+    assert "3 drugs, 5 targets, 13 interactions\n16 butterflies, 10 balanced\n" in printed
+    assert (
+        "D1 and D2: both activate 2 targets, both inhibit 2, differ on 1; coherent 6, incoherent 0, mixed 4"
+        in printed
+    )
+    assert (
+        "D1 and D3: both activate 1 targets, both inhibit 0, differ on 2; coherent 0, incoherent 1, mixed 2"
+        in printed
+    )
 
 
 @pytest.mark.parametrize("guide", ["generate", "interop"])
