@@ -138,6 +138,7 @@ def test_job_keeps_its_parts_and_resumes_on_them(
 
     with pytest.raises(StopError):
         papilio.count(graph, papilio.Butterfly(), engine="cpu", host_memory=budget, job=job, progress=stop)
+    assert not list(job.glob(".p*"))
     cut = papilio.open_partition(job / "partition").hash
     heard: list[Event] = []
     resumed = papilio.resume_job(job, progress=heard.append)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import time
 from collections.abc import Mapping
@@ -139,16 +140,19 @@ class JobSession:
         write_durably(self.root / "job.json", dumps(described, indent=2) + "\n")
 
     def _sweep(self) -> None:
-        """Remove what no record names: shards of leases in flight, files under temporary names."""
+        """Remove what no record names: shards of leases in flight, what has a temporary name, unfinished cuts."""
         leases = self._history.leases
         named = {lease.shard.path for lease in leases if lease.shard is not None}
         named |= {shard.path for lease in leases for shard in lease.listed}
         for path in [
             *self.root.glob(".*.new-*"),
+            *self.root.glob(".papilio-rows-*"),
             *self.root.glob("shards/*/*"),
             *self.root.glob("shards/*/.*"),
         ]:
-            if str(path) not in named:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif str(path) not in named:
                 path.unlink(missing_ok=True)
         for directory in self.root.glob("shards/*"):
             with suppress(OSError):
