@@ -327,31 +327,31 @@ butterfly_hubs_warp(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITE
     sums.flush(total);
 }
 
-/// A block per start; the planes of its warps are added pairwise through shared memory.
+/// A block per start; the planes of its warps are added pairwise through shared memory. With signs one half of the warps
+/// counts wedges of one kind, the other half those of the other.
 template <int kPlanes>
 __device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, const unsigned* hub_rows, const int* rows,
                                                     int n_rows, int* counter, unsigned* stored, int* slot,
                                                     unsigned long long* total) {
-    const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
+    const int warp = threadIdx.x / kWarpSize, group_warps = blockDim.x / kWarpSize / kSigns;
+    const int kind = kSigns > 1 && warp >= group_warps ? 1 : 0, member = warp - kind * group_warps;
     SplitSum sums;
     BlockQueue queue(counter, slot);
     for (int at = queue.next(); at < n_rows; at = queue.next()) {
         const Start start = load_start(graph, rows[at], 1);
         const int n_planes = planes_for(start.end - start.begin);
-#pragma unroll 1
-        for (int kind = 0; kind < kSigns; ++kind) {
-            BitCounters<kPlanes> counters;
-            counters.clear();
-            count_hub_columns(graph, start, hub_rows, kind, warp, n_warps, n_planes, counters);
-            for (int half = n_warps / 2; half > 0; half >>= 1) {
-                constexpr int kStored = kPlanes * kRowWords;
-                if (warp >= half && warp < 2 * half) counters.store(stored + (warp - half) * kStored);
-                __syncthreads();
-                if (warp < half) counters.add_stored(stored + warp * kStored);
-                __syncthreads();
-            }
-            if (warp == 0) sums.add(counters.pairs(start.rank, n_planes));
+        BitCounters<kPlanes> counters;
+        counters.clear();
+        count_hub_columns(graph, start, hub_rows, kind, member, group_warps, n_planes, counters);
+        for (int half = group_warps / 2; half > 0; half >>= 1) {
+            constexpr int kStored = kPlanes * kRowWords;
+            unsigned* const of_group = stored + kind * half * kStored;
+            if (member >= half && member < 2 * half) counters.store(of_group + (member - half) * kStored);
+            __syncthreads();
+            if (member < half) counters.add_stored(of_group + member * kStored);
+            __syncthreads();
         }
+        if (member == 0) sums.add(counters.pairs(start.rank, n_planes));
     }
     sums.flush(total);
 }
