@@ -37,6 +37,7 @@ __all__ = [
     "read_end_block",
     "read_root_part",
     "read_start_block",
+    "sum_words",
     "write_end_block",
     "write_root_part",
     "write_start_block",
@@ -109,7 +110,7 @@ class BlockInfo:
     files: tuple[BlockFile, ...]
 
 
-def _checksum(values: NDArray[Any]) -> int:
+def sum_words(values: NDArray[Any]) -> int:
     """Return the sum of the 64-bit words of a contiguous array, the last one filled up with zeros."""
     raw = values.view(np.uint8)
     whole = raw.size // 8 * 8
@@ -142,7 +143,7 @@ def _write_file(directory: Path, name: str, columns: Columns) -> BlockFile:
     ) as writer:
         for start, stop in _row_groups(n_rows.pop()):
             chunks = [np.ascontiguousarray(values[start:stop]) for values in columns.values()]
-            checksum = (checksum + sum(map(_checksum, chunks))) % 2**64
+            checksum = (checksum + sum(map(sum_words, chunks))) % 2**64
             table = pa.Table.from_arrays([pa.array(chunk) for chunk in chunks], schema=schema)
             writer.write_table(table, row_group_size=_ROW_GROUP)
     return BlockFile(path.name, int(next(iter(columns.values())).size), path.stat().st_size, checksum)
@@ -204,7 +205,7 @@ class _BlockReader:
                     for column, output in zip(table.columns, outputs, strict=True):
                         part = output[starts[index] : starts[index + 1]]
                         part[:] = column.to_numpy()
-                        checksum += _checksum(part)
+                        checksum += sum_words(part)
             return checksum
 
         if n_threads == 1:

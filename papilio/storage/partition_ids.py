@@ -1,4 +1,8 @@
-"""The ids of the vectors of a part, without the rest of its blocks: what folding needs of a partition."""
+"""The ids of the vectors of a part, without the rest of its blocks: what folding needs of a partition.
+
+The other columns of a file with ids are read along, a row group at a time, for the checksum of the file: counts at
+wrong ids would have the right sum.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,14 @@ from numpy.typing import NDArray
 from papilio.errors import StoreError
 from papilio.motifs import Granularity
 from papilio.storage.location import filesystem_of
+from papilio.storage.partition_blocks import sum_words
 from papilio.storage.partitions import Partition
 
 __all__ = ["read_vector_ids"]
 
 
 def read_vector_ids(partition: Partition, index: int, per: Granularity) -> dict[str, NDArray[Any]]:
-    """Return, by name of the vector, what ``vector_ids`` of the part gives, reading the columns of ids alone.
+    """Return, by name of the vector, what ``vector_ids`` of the part gives, reading the files with ids alone.
 
     Parameters
     ----------
@@ -35,7 +40,7 @@ def read_vector_ids(partition: Partition, index: int, per: Granularity) -> dict[
     Raises
     ------
     StoreError
-        When a file is missing or not readable.
+        When a file is missing, not readable or changed.
     """
     part = partition.manifest.parts[index]
     if per == "total":
@@ -61,7 +66,7 @@ def _read_columns(
     """Return columns of files of blocks, one after the other; a row group is in memory beside them at a time."""
     filesystem, root = filesystem_of(partition.path)
     with ExitStack() as stack:
-        files = []
+        files: list[tuple[str, pq.ParquetFile, str, int]] = []
         for block, file, column in places:
             path = f"{root}/blocks/{block}/{file}.parquet"
             try:
@@ -69,15 +74,23 @@ def _read_columns(
                 opened = stack.enter_context(pq.ParquetFile(source))
             except (pa.ArrowException, OSError) as error:
                 raise StoreError(f"{path}: cannot be read ({error})") from error
-            files.append((path, opened, column))
-        values = np.empty(sum(opened.metadata.num_rows for _, opened, _ in files), dtype)
+            expected = partition.find_file(block, f"{file}.parquet").checksum
+            files.append((path, opened, column, expected))
+        values = np.empty(sum(opened.metadata.num_rows for _, opened, *_ in files), dtype)
         at = 0
-        for path, opened, column in files:
+        for path, opened, column, expected in files:
+            found = 0
             try:
                 for group in range(opened.num_row_groups):
-                    read = opened.read_row_group(group, columns=[column]).column(column).to_numpy()
-                    values[at : at + read.size] = read
-                    at += int(read.size)
+                    table = opened.read_row_group(group, use_threads=False)
+                    found += sum(sum_words(each.to_numpy()) for each in table.columns)
+                    values[at : at + table.num_rows] = table.column(column).to_numpy()
+                    at += table.num_rows
             except (pa.ArrowException, OSError, KeyError) as error:
                 raise StoreError(f"{path}: its column {column} cannot be read ({error})") from error
+            if found % 2**64 != expected:
+                raise StoreError(
+                    f"{path}: has checksum {found % 2**64}; expected {expected}; the partition is corrupt, "
+                    "make it again"
+                )
     return values

@@ -68,6 +68,10 @@ class Partition:
             raise StoreError(f"{self.path} has no block of {kind} named {name}")
         return *filesystem_of(self.path), info
 
+    def find_file(self, block: str, file: str) -> blocks.BlockFile:
+        """Return what the manifest says of a file of a block."""
+        return next(each for each in self._infos[block].files if each.name == file)
+
     def read_start_block(self, name: str) -> StartBlock:
         """Read a block of starts.
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from papilio.errors import StoreError
+from papilio.storage.partition_ids import read_vector_ids
 from papilio.storage.partition_manifest import FORMAT_VERSION, PartitionManifest
 from papilio.storage.partitions import open_partition
 from tests.storage.partition_helpers import write_wedges
@@ -150,6 +151,19 @@ def test_a_flipped_bit(path: Path) -> None:
     (path / ENTRIES).write_bytes(data)
     with pytest.raises(StoreError, match=r"entries.parquet: has checksum \d+; expected \d+"):
         open_partition(path).read_start_block("s0")
+
+
+def test_a_flipped_bit_of_an_id_is_seen_by_the_fold(path: Path) -> None:
+    """Counts at other vertices have the same sum."""
+    partition = open_partition(path)
+    name = path / "blocks/s0/starts.parquet"
+    assert read_vector_ids(partition, 0, "vertex")["u"].size > 0
+    data = bytearray(name.read_bytes())
+    ids = partition.read_start_block("s0").ids.tobytes()
+    data[bytes(data).index(ids)] ^= 1
+    name.write_bytes(data)
+    with pytest.raises(StoreError, match=r"starts.parquet: has checksum \d+; expected \d+"):
+        read_vector_ids(partition, 0, "vertex")
 
 
 def test_not_parquet(path: Path) -> None:
