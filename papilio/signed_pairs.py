@@ -1,8 +1,8 @@
 """The census of a signed graph by pairs of vertices: which pairs agree most, or conflict most; and vertex by vertex.
 
-The groups of classes are those of the drug-target study of G-BBC++: a pair is *coherent* at two common neighbours when
-it has the same sign at each, *incoherent* when it has different signs at each, and *mixed*, which "represent
-conflicting and potentially unstable interactions", when it agrees at one alone.
+The groups of classes are those of the drug-target study of Mekala et al. (G-BBC++, section VII): a pair is *coherent*
+at two common neighbours when its signs are the same at each, *incoherent* when they differ at each, and *mixed*, which
+that study takes for conflicting interactions, when they are the same at one alone.
 """
 
 from __future__ import annotations
