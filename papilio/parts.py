@@ -11,7 +11,7 @@ Roots ((p,q)-bicliques). A part has *roots* of the anchored layer, with the subg
 holds a root of this part and no vertex of an earlier part's roots. Every biclique belongs to the first part that has
 one of its vertices for a root.
 
-In either family the work items of a part are its starts or roots, in the order in which the part lists them.
+The work items of a part are its starts by falling work, ties by rank, or its roots in the order in which it lists them.
 """
 
 from __future__ import annotations

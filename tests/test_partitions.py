@@ -13,8 +13,10 @@ import pytest
 import papilio
 from papilio.cluster.events import CutAdvanced, Event, LeaseFinished
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
+from papilio.graph import BipartiteGraph
 from papilio.storage import edges
 from papilio.storage.generate import Rmat, generate
+from papilio.storage.store import write_store
 from papilio.tasks.forecast import PROCESS_BYTES
 from tests.commands import Run
 
@@ -93,6 +95,18 @@ def test_parts_are_anchored_on_the_layer_that_can_be_enumerated(tmp_path: Path) 
     assert (free.manifest.layer, bound.manifest.layer) == ("u", "v")
     found = papilio.count(graph, motif, engine="cpu", parts=bound.path, options=options)
     assert found.count == papilio.count(graph, motif, engine="cpu").count > 0
+
+
+def test_a_graph_without_parts_counts_nothing(tmp_path: Path) -> None:
+    path = BipartiteGraph.from_edges([0, 0, 1], [0, 1, 1], 3, 2)
+    write_store(tmp_path / "graph", path, provenance={})
+    for motif in (papilio.Butterfly(), papilio.Biclique(2, 2)):
+        parts = papilio.partition(
+            tmp_path / "graph", tmp_path / motif.name, motif, per="vertex", host_memory=1 << 30
+        )
+        assert parts.manifest.parts == ()
+        found = papilio.count(tmp_path / "graph", motif, per="vertex", engine="cpu", parts=parts.path)
+        assert (found.count, [found.vectors[name].tolist() for name in "uv"]) == (0, [[0, 0, 0], [0, 0]])
 
 
 @pytest.mark.parametrize("per", ["vertex", "edge"])
