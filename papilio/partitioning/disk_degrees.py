@@ -21,7 +21,7 @@ from papilio.storage.store import GraphStore
 
 __all__ = [
     "STRIPES",
-    "Progress",
+    "PassProgress",
     "SharedSums",
     "Visit",
     "core_masks",
@@ -30,7 +30,7 @@ __all__ = [
     "scan_edges",
 ]
 
-Progress = Callable[[str, int, int], None]
+PassProgress = Callable[[str, int, int], None]
 """Called with a phase, and how many of its edges are done and how many there are."""
 
 State = TypeVar("State")
@@ -59,7 +59,7 @@ def scan_edges(
     make_state: Callable[[], State],
     visit: Visit[State],
     phase: str,
-    progress: Progress | None = None,
+    progress: PassProgress | None = None,
 ) -> None:
     """Visit all row groups of a store from several threads, in about the order of their edges.
 
@@ -140,7 +140,7 @@ def degrees(
     keep_u: NDArray[np.bool_] | None = None,
     keep_v: NDArray[np.bool_] | None = None,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: PassProgress | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Count the edges at every vertex in one pass, which also checks that the edges are sorted and in their layers.
 
@@ -214,7 +214,7 @@ def core_masks(
     least_v_degree: int,
     *,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: PassProgress | None = None,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Find the largest subgraph in which every vertex of U and of V has at least these degrees.
 

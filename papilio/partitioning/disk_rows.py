@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, UnsupportedError
-from papilio.partitioning.disk_degrees import Progress, core_masks, degrees, largest_batch
+from papilio.partitioning.disk_degrees import PassProgress, core_masks, degrees, largest_batch
 from papilio.partitioning.row_sort import (
     SCAN_BYTES,
     SORT_BYTES,
@@ -146,7 +146,7 @@ def write_disk_rows(
     with_edges: bool = False,
     keep_u: NDArray[np.bool_] | None = None,
     keep_v: NDArray[np.bool_] | None = None,
-    progress: Progress | None = None,
+    progress: PassProgress | None = None,
 ) -> DiskRows:
     """Make the rows of both layers by rank, within a memory that need not hold the edges.
 

@@ -54,8 +54,8 @@ _RATES: dict[tuple[str, str], WorkRate] = {
 """CPU, on the same graphs: 2.5e8 (sparse) to 1.4e9 (dense) wedges per second and thread. One H200: 4.8e11 on
 MovieLens-1M, 5.5e11 on R-MAT.
 
-Balanced butterflies: 0.9 of the rate of butterflies on a CPU, on the same graphs; a census 0.3. GPU: by the same ratios, not
-measured.
+Balanced butterflies: 0.9 of the rate of butterflies on a CPU, on the same graphs; a census 0.3. GPU: by the same
+ratios, not measured.
 
 Bicliques: predicted set operations, which leave out how deep the search goes. CPU: 5e6 (all sizes of marvel) to 1.3e8
 ((3,3) of movielens-100k) per second and thread. GPU: the CPU's rate by the ratio of set

@@ -23,7 +23,7 @@ from papilio.kernels.cpu.disk_rows import (
     work_words,
 )
 from papilio.kernels.cpu.wedges import order_falling
-from papilio.partitioning.disk_degrees import STRIPES, Progress, SharedSums, largest_batch, scan_edges
+from papilio.partitioning.disk_degrees import STRIPES, PassProgress, SharedSums, largest_batch, scan_edges
 from papilio.partitioning.row_spans import span_rows
 from papilio.parts import Layer
 from papilio.storage.array_file import ArrayFile, ArrayMemory, empty_pages
@@ -154,7 +154,7 @@ class LayerSort:
         self._places = own.indptr[self._starts]
         self._sums = SharedSums(other_work, _cut_rows(other.indptr, max(1, self._n_edges // STRIPES)))
 
-    def run(self, progress: Progress | None) -> None:
+    def run(self, progress: PassProgress | None) -> None:
         """Make the rows, and give back the spill, in any case."""
         with ExitStack() as stack:
             self._words = self._make_spill("words", np.uint64, stack)
@@ -175,7 +175,7 @@ class LayerSort:
         stack.callback(spill.remove)
         return spill
 
-    def _spill(self, progress: Progress | None) -> None:
+    def _spill(self, progress: PassProgress | None) -> None:
         batch, ranges = largest_batch(self._store), make_ranges(self._starts)
         next_place = self._places[:-1].copy()
         lock = threading.Lock()
@@ -217,7 +217,7 @@ class LayerSort:
         if not good:
             raise StoreError(f"{self._store.path}: the edges changed while they were read; run it again")
 
-    def _sort(self, progress: Progress | None) -> None:
+    def _sort(self, progress: PassProgress | None) -> None:
         sizes = np.diff(self._places)
         large = np.flatnonzero(sizes > self._plan.bucket_entries)
         small = np.flatnonzero(sizes <= self._plan.bucket_entries)

@@ -30,7 +30,6 @@ of 40 million edges), in which storage gives as much."""
 _START_SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
 """Shares of the room of a part that start blocks are tried with, besides those that follow from the graph."""
 
-
 _ROUNDING = 1e-9
 """Share of a room within which sums of what blocks take may differ."""
 

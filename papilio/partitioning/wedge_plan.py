@@ -45,8 +45,10 @@ _WRITTEN_COPIES, _WRITTEN_BYTES = 2, 128 << 20
 """Bytes for each byte of a block on its way to a file, and most of them: some row groups of two million rows."""
 
 _MAX_SLAB_ENTRIES = 1 << 20
+"""Entries that are read at a time, at most: 4 MiB, and 8 MiB more with edge ids."""
 
-_MAX_SHAPES = 7
+_MAX_SHAPES = 6
+"""Shapes of a grid that are tried at most: starts get a share of a part, room for all of them, or for the largest."""
 
 _GROWN_ENTRIES_PER_S = 2.0e6
 """Entries of starts that one thread groups in a second where groups share little: a visit of an entry takes 0.1 to
