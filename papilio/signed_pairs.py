@@ -285,7 +285,7 @@ def census_vertices(
     walk = _Walk(graph, pair_side, output, threads, 0, options)
     counted = walk.count(graph, options)
     counts = sum_vertices(walk.read(), pair_side, walk.threads, walk.report)
-    _require_census(counted, [sum(each.tolist()) for each in counts], 2)
+    _require_census(counted, [_sum_exactly(each) for each in counts], 2)
     classes = {each.name: counts[at] for at, each in enumerate(CENSUS_CLASSES)}
     if walk.target is not None:
         columns: Columns = {**classes, **_sum_groups(classes)}
@@ -319,7 +319,9 @@ class _Walk:
         self.source = GraphInput(graph)
         self._listener = options.get("progress") or ignore_events
         job = self.source.job(Question(motif, "total"), "memory:")
-        needed, room = bytes_of_pairs(job.n_u + job.n_v, job.n_edges, self.threads, k), free_memory_bytes()
+        n_side = job.n_u if pair_side == "u" else job.n_v
+        needed = bytes_of_pairs(job.n_u + job.n_v, n_side, job.n_edges, self.threads, k)
+        room = free_memory_bytes()
         if needed > room:
             raise CapacityError(
                 f"the pairs of {self.source.name} need about {needed / 2**30:.2f} GiB of memory with {self.threads} "
@@ -351,6 +353,12 @@ def _sum_groups(classes: dict[str, Any]) -> dict[str, Any]:
     for each in CENSUS_CLASSES:
         sums[each.group] = sums[each.group] + classes[each.name] if each.group in sums else classes[each.name]
     return sums
+
+
+def _sum_exactly(counts: NDArray[np.uint64]) -> int:
+    """Return the sum of fewer than 2^31 counts, which may pass 64 bits."""
+    low, high = counts & np.uint64(2**32 - 1), counts >> np.uint64(32)
+    return (int(high.sum()) << 32) + int(low.sum())
 
 
 def _make_pair(row: list[int], labels: NDArray[Any] | None) -> CensusPair:

@@ -152,7 +152,7 @@ def test_counts_that_could_be_too_large_are_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_bytes_grow_with_what_is_held() -> None:
-    base = bytes_of_pairs(100, 1000, 2, 5)
-    assert base < bytes_of_pairs(101, 1000, 2, 5) < bytes_of_pairs(200, 2000, 2, 5)
-    assert base < bytes_of_pairs(100, 1000, 3, 5) < bytes_of_pairs(100, 1000, 3, 50)
-    assert bytes_of_pairs(100, 1000, 2, 10**4) == bytes_of_pairs(100, 1000, 2, 10**12)
+    base = bytes_of_pairs(100, 40, 1000, 2, 5)
+    assert base < bytes_of_pairs(101, 40, 1000, 2, 5) < bytes_of_pairs(101, 41, 2000, 2, 5)
+    assert base < bytes_of_pairs(100, 40, 1000, 3, 5) < bytes_of_pairs(100, 40, 1000, 3, 50)
+    assert bytes_of_pairs(100, 40, 1000, 2, 10**4) == bytes_of_pairs(100, 40, 1000, 2, 10**12)

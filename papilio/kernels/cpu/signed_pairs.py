@@ -38,8 +38,11 @@ _CLASSES = len(CENSUS_CLASSES)
 _HEAP_COLUMNS = 6
 """Butterflies asked for, lesser id, larger id; common neighbours ``++``, ``--``, ``+-``."""
 
-_INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 48, 144, 16
-"""What comparing pairs takes: the graph and its index, the classes of its vertices, and what each thread counts in."""
+_INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 104
+"""What the graph and its index take, while they are made."""
+
+_SIDE_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 144, 16
+"""What a vertex of the pair side takes beside: its classes and costs, and what each thread counts in."""
 
 Report = Callable[[float], None]
 """Told the share of the work that is done, from 0 to 1, from any thread."""
@@ -200,11 +203,21 @@ def _wedge_costs(rows: WedgeRows, first: Place, costs: Ints) -> None:
         costs[rank] = cost
 
 
-def bytes_of_pairs(n_vertices: int, n_edges: int, threads: int, k: int) -> int:
-    """Return the bytes of host memory that the functions below take at most, the graph included; k pairs are kept."""
-    per_vertex = _INDEX_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads
-    heaps = 2 * threads * 8 * _HEAP_COLUMNS * min(k, n_vertices * n_vertices)
-    return _INDEX_BYTES_PER_EDGE * n_edges + per_vertex * n_vertices + heaps
+def bytes_of_pairs(n_vertices: int, n_side: int, n_edges: int, threads: int, k: int) -> int:
+    """Return the bytes of host memory that the functions below take at most, the graph included.
+
+    Parameters
+    ----------
+    n_vertices, n_side : int
+        Vertices of both layers, and of the pair side.
+    n_edges : int
+    threads : int
+    k : int
+        Pairs that are kept.
+    """
+    per_side = _SIDE_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads
+    heaps = 2 * threads * 8 * _HEAP_COLUMNS * min(k, n_side * n_side)
+    return _INDEX_BYTES_PER_EDGE * n_edges + _INDEX_BYTES_PER_VERTEX * n_vertices + per_side * n_side + heaps
 
 
 def _side(index: WedgeIndex, side: Layer) -> tuple[int, int, NDArray[np.int32]]:
