@@ -138,7 +138,7 @@ def test_plan_shows_tasks_work_memory_and_decisions(women: Path, run: Run) -> No
 @pytest.mark.parametrize(
     ("args", "code", "text"),
     [
-        (["count", "moth", "STORE"], 4, "unknown motif 'moth'; known: balanced-butterfly, biclique, butterfly, census"),
+        (["count", "moth", "STORE"], 4, "unknown motif 'moth'; known: balanced-biclique, balanced-butterfly, biclique"),
         (["count", "butterfly", "nowhere"], 3, "nowhere does not exist"),
         (["count", "butterfly", "STORE", "--output", "x.parquet"], 2, "a file holds counts per vertex or edge"),
         (["count", "butterfly", "STORE", "--per", "face"], 2, "Invalid value for '--per'"),

@@ -229,6 +229,25 @@ def test_the_plan_says_what_is_searched(engine: BicliqueCase) -> None:
     assert "cover" not in str(decisions_of(plain))
 
 
+@pytest.mark.parametrize("anchor", SIDES)
+def test_items_are_one_of_each_two_mirror_images_and_those_of_the_cpu(
+    engine: BicliqueCase, anchor: str
+) -> None:
+    """Copies stand beside each other in the order of left vertices, and only x+ are roots."""
+    graph = graph_for(engine, 6)
+    cpu = make_biclique_case("cpu")
+    (running, prepared), (_, wanted) = (
+        each.prepare(graph, BalancedBiclique(3, 3), anchor=anchor) for each in (engine, cpu)
+    )
+    left_ids = wanted.index.left_ids
+    np.testing.assert_array_equal(left_ids[::2] ^ 1, left_ids[1::2])
+    assert prepared.n_items > 1
+    assert not (left_ids[prepared.index.item_root] & 1).any()
+    np.testing.assert_array_equal(running.work(prepared), wanted.index.costs)
+    for name in ("item_root", "item_first", "item_last"):
+        np.testing.assert_array_equal(getattr(prepared.index, name), getattr(wanted.index, name))
+
+
 def test_the_cover_has_both_copies_of_every_edge() -> None:
     graph = random_signs(skewed_graph(6, 30, 20, 100), 6)
     cover = make_cover(graph)
