@@ -91,7 +91,8 @@ SCHEMA: dict[str, Any] = {
     "table": (list, type(None)),
     "worker_details": list, "items": int, "leases": int, "plan_key": str, "seconds": dict, "work": dict,
     "graph": dict, "peak_memory_bytes": int, "decisions": list, "output": (str, type(None)), "top": list,
-    "job": (dict, type(None)),
+    "job": (dict, type(None)), "peak_device_bytes": int, "used_device_bytes": int, "strategy": str,
+    "replication": float, "moved": dict,
 }  # fmt: skip
 
 
