@@ -161,3 +161,13 @@ def test_graphs_beyond_the_proven_bounds_are_refused(
     engine = BalancedButterflyGpu(device)
     with pytest.raises(CapacityError, match=f"{limit} is 5"):
         engine.prepare(with_signs(complete_graph(4, 5), 1), BalancedButterfly(3), "total")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("motif", SWEPT, ids=str)
+def test_tables_of_every_size_on_a_device(motif: Motif) -> None:
+    """Starts of some hundred to some ten thousand wedges, with the launches that this device gets."""
+    rng = np.random.default_rng(4)
+    ends = [(12_000 * rng.random(900_000) ** fall).astype(np.int64) for fall in (1.6, 1.0)]
+    graph = with_signs(BipartiteGraph.from_edges(*ends, n_u=12_000, n_v=12_000), 9)
+    check_against_cpu(BalancedButterflyGpu(cuda_device()), graph, motif)

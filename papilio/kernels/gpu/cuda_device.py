@@ -16,7 +16,7 @@ from papilio.kernels.gpu.staging import copy_to_device
 __all__ = ["CudaDevice"]
 
 _SHARED_DEFAULT_BYTES = 48 << 10
-"""Dynamic shared memory that a kernel may use without asking for more."""
+"""Shared memory, static and dynamic, that a kernel may use without asking for more."""
 
 
 class _CudaModule:
@@ -37,7 +37,8 @@ class _CudaModule:
                 shared_mem: int = 0,
                 together: bool = False,
             ) -> None:
-                if shared_mem > _SHARED_DEFAULT_BYTES and function.max_dynamic_shared_size_bytes < shared_mem:
+                needed = shared_mem + function.shared_size_bytes
+                if needed > _SHARED_DEFAULT_BYTES and function.max_dynamic_shared_size_bytes < shared_mem:
                     function.max_dynamic_shared_size_bytes = shared_mem
                 if together:
                     (blocks,), (threads,) = grid, block
