@@ -54,9 +54,16 @@ _engine_lock = threading.Lock()
 
 
 def peak_memory_bytes() -> int:
-    """Return the largest resident size that this process has had."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    """Return the largest resident size that this process has had.
+
+    On Linux that of the program that runs now: ``ru_maxrss`` begins with the size of the process that started it.
+    """
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) * 1024
+    except (OSError, StopIteration):
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
