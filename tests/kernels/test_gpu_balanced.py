@@ -82,6 +82,7 @@ def test_schedule_counts_balanced_butterflies(
         check_against_cpu(engine, graph, BalancedButterfly())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", TABLES)
 def test_schedule_counts_vertices_histograms_and_classes(
     device: Device, graphs: dict[str, BipartiteGraph], schedule: str

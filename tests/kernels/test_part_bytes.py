@@ -44,7 +44,10 @@ print(figure("VmHWM") - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are measured on Linux")
-@pytest.mark.parametrize(("per", "threads"), [("total", 1), ("vertex", 2), ("edge", 2)])
+@pytest.mark.parametrize(
+    ("per", "threads"),
+    [("total", 1), *(pytest.param(per, 2, marks=pytest.mark.slow) for per in ("vertex", "edge"))],
+)
 def test_cpu_parts_stay_below_what_is_predicted(per: Granularity, threads: int) -> None:
     arguments = [per, str(threads), *map(str, SIZES)]
     root = Path(__file__).resolve().parents[2]

@@ -80,6 +80,7 @@ CASES: list[tuple[str, int, int, Granularity]] = [
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are measured on Linux")
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "p", "q", "per"), CASES)
 def test_cpu_parts_stay_below_what_is_predicted(name: str, p: int, q: int, per: Granularity) -> None:
     threads = 2

@@ -84,6 +84,7 @@ def test_reference_graphs(
     assert assert_equal_counts(reference_graph(name), tmp_path, motif, share) > 1
 
 
+@pytest.mark.slow
 def test_cutting_stays_within_the_host_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edges, "ROW_GROUP_EDGES", 1 << 17)
     random = np.random.default_rng(1)

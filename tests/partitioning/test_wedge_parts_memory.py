@@ -60,7 +60,10 @@ def test_no_job_is_begun_after_one_that_raised() -> None:
     assert begun == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("strategy", "per"), [("pair_blocks", "edge"), ("hash", "total")])
+@pytest.mark.parametrize(
+    ("strategy", "per"),
+    [("pair_blocks", "edge"), pytest.param("hash", "total", marks=pytest.mark.slow)],
+)
 def test_a_cut_stays_within_its_host_memory(tmp_path: Path, strategy: Strategy, per: Granularity) -> None:
     """The entries of both directions, with edge ids, take more than the cutter may."""
     host = 88 << 20
