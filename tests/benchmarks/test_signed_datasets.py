@@ -15,6 +15,9 @@ from benchmarks.signed_datasets import DATASETS, expected_balanced
 from benchmarks.skewed_graphs import draw_skewed, expected_butterflies
 from papilio.graph import BipartiteGraph
 
+pytestmark = pytest.mark.slow
+"""Graphs are drawn, which takes seconds, and what they test is a benchmark's own."""
+
 
 def _butterflies(graph: BipartiteGraph) -> tuple[int, int]:
     """Return all butterflies and the balanced ones, from the products of dense matrices."""

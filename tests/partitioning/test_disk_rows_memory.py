@@ -41,6 +41,7 @@ def measure(path: str, host_bytes: int) -> int:
     return peak.grown_bytes
 
 
+@pytest.mark.slow
 def test_memory_is_less_than_that_of_the_edges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edges, "ROW_GROUP_EDGES", 1 << 16)
     write_store(tmp_path / "g", even_graph(), provenance={})
