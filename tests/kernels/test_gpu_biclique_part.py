@@ -50,6 +50,7 @@ def compare(device: Device, part: RootPart, motif: Biclique, **options: object) 
     assert_equal(device, part.graph, motif, part.layer, roots=part.roots, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("motif", MOTIFS, ids=str)
 @pytest.mark.parametrize("layer", ["u", "v"])
 def test_both_indices_of_a_part_are_equal(device: Device, motif: Biclique, layer: str) -> None:
@@ -88,6 +89,7 @@ def test_heavy_roots_of_a_part_are_cut_alike(device: Device, monkeypatch: pytest
         compare(device, part, Biclique(3, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("motif", "per"), REQUESTS)
 def test_partials_are_those_of_the_cpu_item_by_item(
     device: Device, motif: Biclique, per: Granularity
