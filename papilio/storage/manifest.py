@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from papilio.errors import StoreError
 from papilio.graph import MAX_VERTICES
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "EdgeFile", "GraphKind", "Manifest"]
+__all__ = ["FORMAT", "FORMAT_VERSION", "EdgeFile", "GraphKind", "Manifest", "parse_manifest"]
 
 FORMAT = "papilio-graph"
 """Value of the key ``format``, by which a manifest is told from another program's ``graph.json``."""
@@ -91,23 +92,15 @@ class Manifest:
         StoreError
             When the text is not JSON, not a manifest, of a newer version, or breaks an invariant.
         """
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise StoreError(f"{name} is not valid JSON ({error}); the store is corrupt") from error
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise StoreError(f'{name} does not describe a graph store: it has no "format": "{FORMAT}"')
-        version = data.get("format_version")
-        if not isinstance(version, int) or version < 1:
-            raise StoreError(f"{name} has format_version {version!r}; expected an integer from 1 on")
-        if version > FORMAT_VERSION:
-            raise StoreError(
-                f"{name} has format_version {version}; "
-                f"this version of Papilio reads up to {FORMAT_VERSION}: upgrade it"
-            )
-        missing = [f.name for f in fields(cls) if f.name not in data]
-        if missing:
-            raise StoreError(f"{name} lacks {', '.join(missing)}; the store is corrupt, write it again")
+        names = [f.name for f in fields(cls)]
+        data = parse_manifest(
+            text,
+            name,
+            FORMAT,
+            FORMAT_VERSION,
+            names,
+            ("a graph store", "the store is corrupt", "write it again"),
+        )
         problem = _problem(data)
         if problem:
             raise StoreError(f"{name}: {problem}; the store is corrupt, write it again")
@@ -158,3 +151,47 @@ def _problem(data: dict[str, Any]) -> str | None:
         if not isinstance(data[name], dict):
             return f"{name} is {data[name]!r}; expected an object"
     return None
+
+
+def parse_manifest(
+    text: str | bytes, name: str, form: str, newest: int, keys: Iterable[str], words: tuple[str, str, str]
+) -> dict[str, Any]:
+    """Return the object of a manifest's text, once its format, version and keys are what they should be.
+
+    Parameters
+    ----------
+    text : str or bytes
+    name : str
+        Its path, for messages.
+    form : str
+        Value of the key ``format``.
+    newest : int
+        Newest version that this code reads.
+    keys : iterable of str
+        Keys that it must have.
+    words : tuple of str
+        For messages: what it describes, that it is corrupt, and what to do then.
+
+    Raises
+    ------
+    StoreError
+        When the text is not JSON, not such a manifest, of a newer version, or lacks a key.
+    """
+    what, corrupt, mend = words
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise StoreError(f"{name} is not valid JSON ({error}); {corrupt}") from error
+    if not isinstance(data, dict) or data.get("format") != form:
+        raise StoreError(f'{name} does not describe {what}: it has no "format": "{form}"')
+    version = data.get("format_version")
+    if not isinstance(version, int) or version < 1:
+        raise StoreError(f"{name} has format_version {version!r}; expected an integer from 1 on")
+    if version > newest:
+        raise StoreError(
+            f"{name} has format_version {version}; this version of Papilio reads up to {newest}: upgrade it"
+        )
+    missing = [key for key in keys if key not in data]
+    if missing:
+        raise StoreError(f"{name} lacks {', '.join(missing)}; {corrupt}, {mend}")
+    return data

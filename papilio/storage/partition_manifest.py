@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 from papilio.errors import StoreError
 from papilio.motifs import GRANULARITIES, Granularity
 from papilio.parts import Layer, PartSizes
+from papilio.storage.manifest import parse_manifest
 from papilio.storage.partition_blocks import BlockFile, BlockInfo, BlockKind
 
 __all__ = ["PARTITION_NAME", "Family", "PartInfo", "PartitionManifest"]
@@ -142,23 +143,15 @@ class PartitionManifest:
             When the text is not JSON, not a manifest, of a newer version, breaks an invariant, or was changed after it
             was written.
         """
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise StoreError(f"{name} is not valid JSON ({error}); the partition is corrupt") from error
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise StoreError(f'{name} does not describe a partition: it has no "format": "{FORMAT}"')
-        version = data.get("format_version")
-        if not isinstance(version, int) or version < 1:
-            raise StoreError(f"{name} has format_version {version!r}; expected an integer from 1 on")
-        if version > FORMAT_VERSION:
-            raise StoreError(
-                f"{name} has format_version {version}; "
-                f"this version of Papilio reads up to {FORMAT_VERSION}: upgrade it"
-            )
-        missing = [f.name for f in fields(cls) if f.name not in data]
-        if missing:
-            raise StoreError(f"{name} lacks {', '.join(missing)}; the partition is corrupt, make it again")
+        names = [f.name for f in fields(cls)]
+        data = parse_manifest(
+            text,
+            name,
+            FORMAT,
+            FORMAT_VERSION,
+            names,
+            ("a partition", "the partition is corrupt", "make it again"),
+        )
         try:
             manifest = _rebuild(data)
             problem = _problem(manifest)

@@ -289,11 +289,7 @@ def make_plan(
         partitions, vector_entries = _whole(report), job.vector_entries
         explained: Iterable[tuple[str, str]] = [_explain_whole(engine, memory)]
     else:
-        partitions = tuple(
-            PartitionPlan(part.index, table, part.blocks, part.nbytes)
-            for part, table in zip(manifest.parts, thin_tables(manifest), strict=True)
-        )
-        vector_entries = mean_vector_entries(job, manifest)
+        partitions, vector_entries = _parts(manifest), mean_vector_entries(job, manifest)
         explained = explain_parts(job, engine, threads, manifest, memory)
     for what, reason in (*explained, *report.decisions):
         decide(what, reason)
@@ -333,6 +329,13 @@ def _whole(report: PrepareReport) -> tuple[PartitionPlan, ...]:
     if report.table is None:
         raise ValueError("the report holds no cost table; only the report of slot 0 does")
     return (PartitionPlan(0, report.table),)
+
+
+def _parts(manifest: PartitionManifest) -> tuple[PartitionPlan, ...]:
+    return tuple(
+        PartitionPlan(part.index, table, part.blocks, part.nbytes)
+        for part, table in zip(manifest.parts, thin_tables(manifest), strict=True)
+    )
 
 
 def _explain_whole(engine: EngineName, memory: MemoryForecast) -> tuple[str, str]:

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import InputError, UnsupportedError
+from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
 from papilio.kernels.cpu import balanced_kernels as kernels
 from papilio.kernels.cpu.butterfly_kernels import Tables, join_sums, make_tables
-from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost, items_in
+from papilio.kernels.cpu.chunks import ChunkRunner, choose_threads, cut_by_cost, items_in
 from papilio.kernels.cpu.wedges import WedgeIndex
 from papilio.kernels.engine import (
     Cut,
@@ -83,9 +83,7 @@ class BalancedButterflyCpu:
     name: EngineName = "cpu"
 
     def __init__(self, threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise InputError(f"threads is {threads}; at least 1 is needed")
-        self.threads = threads if threads is not None else available_threads()
+        self.threads = choose_threads(threads)
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedSignedCpu:
         """Rank, index and cost the graph, O(n_u + n_v + n_edges).

@@ -38,7 +38,7 @@ from papilio.kernels.cpu.biclique_index import (
 from papilio.kernels.cpu.biclique_local import Around, LeftGraph, make_around
 from papilio.kernels.cpu.biclique_pairs import places_after
 from papilio.kernels.cpu.biclique_vertices import VertexCounts, make_vertex_counts, search_item_vertices
-from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
+from papilio.kernels.cpu.chunks import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.cpu.leaf_table import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.cpu.pivot_matrix import MatrixStack, make_matrix_stack
 from papilio.kernels.cpu.subset_tree import Levels, make_levels
@@ -180,11 +180,9 @@ class BicliqueCpu:
     name: EngineName = "cpu"
 
     def __init__(self, threads: int | None = None, algorithm: str = "auto", anchor: str = "auto") -> None:
-        if threads is not None and threads < 1:
-            raise InputError(f"threads is {threads}; at least 1 is needed")
         if algorithm not in _CODES:
             raise InputError(f"algorithm is {algorithm!r}; known: auto, enumerate, pivot")
-        self.threads = threads if threads is not None else available_threads()
+        self.threads = choose_threads(threads)
         self.algorithm, self.anchor = algorithm, anchor
 
     def stage(self, block: Loadable) -> Loadable:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import ExecutionError, InputError
+from papilio.errors import ExecutionError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique_choices import Choice, explain_choices
 from papilio.kernels.cpu.biclique_core import Ids32, Rows, reduce_to_core, transpose_rows
@@ -30,7 +30,7 @@ from papilio.kernels.cpu.biclique_rows import (
     start_items,
 )
 from papilio.kernels.cpu.biclique_search import Items, measure_rooms
-from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
+from papilio.kernels.cpu.chunks import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.cpu.jit import Ints, compiled
 from papilio.kernels.cpu.subset_tree import Levels, make_levels
 from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
@@ -222,9 +222,7 @@ class BicliqueLister:
         with_v: Collection[int] = (),
         limit: int | None = None,
     ) -> None:
-        if threads is not None and threads < 1:
-            raise InputError(f"threads is {threads}; at least 1 is needed")
-        self.threads = threads if threads is not None else available_threads()
+        self.threads = choose_threads(threads)
         self.anchor, self.limit = anchor, limit
         self._with_u = np.array(sorted(with_u), np.int32)
         self._with_v = np.array(sorted(with_v), np.int32)

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_part_vertices, check_vertices
 from papilio.kernels.cpu import butterfly_kernels as kernels
 from papilio.kernels.cpu.butterfly_kernels import KeptStarts, Tables
-from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost, items_in
+from papilio.kernels.cpu.chunks import ChunkRunner, choose_threads, cut_by_cost, items_in
 from papilio.kernels.cpu.wedge_part import WedgePartIndex, count_part_edges, index_wedge_part
 from papilio.kernels.cpu.wedges import WedgeIndex, index_wedges
 from papilio.kernels.engine import (
@@ -79,9 +78,7 @@ class ButterflyCpu:
     name: EngineName = "cpu"
 
     def __init__(self, threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise InputError(f"threads is {threads}; at least 1 is needed")
-        self.threads = threads if threads is not None else available_threads()
+        self.threads = choose_threads(threads)
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyCpu:
         """Rank, index and cost the graph, O(n_u + n_v + n_edges), or join the blocks of a part, in all threads.

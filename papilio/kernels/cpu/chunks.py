@@ -17,9 +17,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.errors import InputError
 from papilio.kernels.engine import Cut, never_cut
 
-__all__ = ["ChunkRunner", "available_threads", "cut_by_cost", "items_in"]
+__all__ = ["ChunkRunner", "available_threads", "choose_threads", "cut_by_cost", "items_in"]
 
 State = TypeVar("State")
 
@@ -35,6 +36,21 @@ def available_threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def choose_threads(threads: int | None) -> int:
+    """Return the threads asked for, or, for None, those that this process may use.
+
+    Raises
+    ------
+    InputError
+        For a number below 1.
+    """
+    if threads is None:
+        return available_threads()
+    if threads < 1:
+        raise InputError(f"threads is {threads}; at least 1 is needed")
+    return threads
 
 
 def cut_by_cost(
