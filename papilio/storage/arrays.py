@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,13 @@ class _NpyFile:
                 )
                 self.shape, self._fortran, self._dtype = read(file)
                 self._offset = file.tell()
-        except (OSError, ValueError) as error:
-            raise InputError(f"{name} is not a readable .npy file ({error})") from error
+        except Exception as error:  # NumPy tokenizes and evaluates the header: a damaged one raises anything
+            raise InputError(f"{name} is not a readable .npy file ({error!r}); write it again") from error
         if self._dtype.kind not in "iu":
             raise InputError(f"{name} has dtype {self._dtype}; expected integers")
-        expected = self._offset + int(np.prod(self.shape, dtype=np.int64)) * self._dtype.itemsize
+        if not 1 <= len(self.shape) <= 2 or min(self.shape) < 0:
+            raise InputError(f"{name} has shape {self.shape}; expected (k, 2), or two arrays of shape (k,)")
+        expected = self._offset + prod(self.shape) * self._dtype.itemsize
         if path.stat().st_size < expected:
             raise InputError(f"{name} has {path.stat().st_size} bytes and needs {expected}: it is truncated")
 

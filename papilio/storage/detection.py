@@ -229,6 +229,10 @@ def _matrix_market(head: Head, options: ReadOptions) -> TextLayout:
         raise InputError(
             f"{head.name} is skew-symmetric: signs follow from values above 0, not from a threshold"
         )
+    if options.labels == "text":
+        raise InputError(
+            f"{head.name} is a matrix, whose labels are row and column numbers: leave out labels text"
+        )
     data = head.data_lines((b"%",))
     header = data[0][1].split() if data else []
     if len(header) != 3 or not all(map(bytes.isdigit, header)):
@@ -287,11 +291,14 @@ def _plain(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayout:
 
 
 def _fields(layout: TextLayout, line: bytes) -> list[bytes]:
-    """Return the fields of a line, without the quotes of csv."""
+    """Return the fields of a line, without the quotes of csv; what csv refuses the parser names."""
     if layout.format != "csv":
         return layout.split(line)
     text = line.decode("utf-8", errors="surrogateescape")
-    row = next(csv.reader([text], delimiter=layout.delimiter.decode()))
+    try:
+        row = next(csv.reader([text], delimiter=layout.delimiter.decode()))
+    except csv.Error:
+        return layout.split(line)
     return [part.strip().encode("utf-8", errors="surrogateescape") for part in row]
 
 

@@ -158,6 +158,8 @@ class LineParser:
 
     def _labels_fit(self, u: pa.Array, v: pa.Array) -> bool:
         """Tell whether what Arrow took for labels may be: not empty, no comment, within a matrix."""
+        if u.null_count or v.null_count:
+            return False
         if self._range is not None and len(u):
             for labels, size in ((u, self._range.n_u), (v, self._range.n_v)):
                 limits = pc.min_max(labels)
@@ -205,7 +207,7 @@ class LineParser:
         try:
             fields = self._fields(line)
         except csv.Error as error:
-            return str(error)
+            return "a carriage return outside quotes" if b"\r" in line else str(error)
         if len(fields) != self._layout.n_columns:
             return f"{len(fields)} fields; expected {self._layout.n_columns}"
         sizes = (None, None) if self._range is None else (self._range.n_u, self._range.n_v)

@@ -17,6 +17,11 @@ from papilio.storage.convert import convert
 from tests.storage.convert_helpers import COMPRESS, labelled_edges, write_input
 
 
+def npy_of(header: bytes) -> bytes:
+    """Return a .npy file with this header and no values."""
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
 def npy(array: np.ndarray[Any, Any]) -> bytes:
     file = io.BytesIO()
     np.save(file, array)
@@ -307,6 +312,42 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
         {"positive_from": 2},
         InputError,
         "skew-symmetric",
+    ),
+    "matrix of words": (
+        f"{MATRIX} pattern general\n1 1 1\n1 1\n",
+        {"labels": "text"},
+        InputError,
+        "is a matrix",
+    ),
+    "carriage return": ("1,2\r3,4\n5,6\n", {}, MalformedLineError, "line 1: .*a carriage return outside"),
+    "carriage return among words": ("d,e\na\rb,c\n", {}, MalformedLineError, "line 2: .*carriage return"),
+    "field of 200 kB": (
+        f'1,2\n"{"x" * 200_000}",y",3\n',
+        {},
+        MalformedLineError,
+        "line 2: .*field larger than",
+    ),
+    "npy tokens": (npy_of(b"{'descr': '<i8', 'shape': (1, 2"), {}, InputError, "not a readable .npy file"),
+    "npy indent": (npy_of(b" {\n  1\n 2"), {}, InputError, "not a readable .npy file"),
+    "npy nested": (npy_of(b"(" * 5000), {}, InputError, "not a readable .npy file"),
+    "npy bytes": (npy_of(b"\xff\x00"), {}, InputError, "not a readable .npy file"),
+    "npy no shape": (
+        npy_of(b"{'descr': '<i8', 'fortran_order': False, 'shape': ()}"),
+        {},
+        InputError,
+        r"shape \(\)",
+    ),
+    "npy negative": (
+        npy_of(b"{'descr': '<i8', 'fortran_order': False, 'shape': (-1, 2)}"),
+        {},
+        InputError,
+        r"shape \(-1, 2\); expected \(k, 2\)",
+    ),
+    "npy beyond": (
+        npy_of(b"{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807, 4)}"),
+        {},
+        InputError,
+        "needs 295147905179352825.*: it is truncated",
     ),
     "npy shape": (npy(np.zeros((2, 3, 2), int)), {}, InputError, r"shape \(2, 3, 2\); expected \(k, 2\)"),
     "npy vector": (npy(np.zeros(3, int)), {}, InputError, r"shape \(3,\)"),
