@@ -198,9 +198,29 @@ def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
 
 
 def ready_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, float]) -> ReadyGraph:
-    """Return the prepared graph of a job from the cache, or read and prepare it, adding the seconds of either."""
+    """Return the prepared graph of a job from the cache, or read and prepare it, adding the seconds of either.
+
+    Raises
+    ------
+    CapacityError
+        When it does not fit the memory, with nothing else kept.
+    """
 
     def make() -> ReadyGraph:
+        try:
+            return build()
+        except MemoryError:
+            forget_others(job, engine.name, 0)
+            release_memory()
+        try:
+            return build()
+        except MemoryError as error:
+            raise CapacityError(
+                f"{job.source}: its {job.n_edges} edges cannot be prepared in the memory that there is ({error}): use "
+                "workers with more memory, or count in parts (--device-memory, --host-memory)"
+            ) from None
+
+    def build() -> ReadyGraph:
         with _keeper.lock:
             _keeper.close()
         started = perf_counter()

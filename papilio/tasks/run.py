@@ -224,11 +224,11 @@ def _run_items(
 
     try:
         return run()
-    except MemoryError:
+    except (MemoryError, LeaseTooLargeError):
         forget_others(task.job, engine.name, task.partition)
     try:
         return run()
-    except MemoryError as error:
+    except (MemoryError, LeaseTooLargeError) as error:
         raise LeaseTooLargeError(
             f"items [{task.start}, {task.stop}) do not fit the memory that the prepared graph leaves ({error}); "
             "use workers with more memory"

@@ -10,7 +10,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from papilio.errors import CapacityError
+from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu.biclique import BicliqueCpu
 from papilio.kernels.engine import Partial, decisions_of, fold_partials
@@ -240,15 +240,15 @@ def test_what_it_cannot_count_is_refused_with_a_way_out() -> None:
     ):
         full.prepare(graph, motif, "total")
     prepared = BicliqueGpu(emulator(0), "pivot", tuning=EAGER).prepare(graph, motif, "total")
-    with pytest.raises(
-        CapacityError, match=r"table of leaves is 65536 bytes; .* at most 1024; use --engine cpu"
-    ):
-        full.run(prepared, 0, prepared.n_items)
-    enumerated = BicliqueGpu(full.device, "enumerate", tuning=EAGER)
-    with pytest.raises(
-        CapacityError, match=r"needs \d+ bytes of device memory; 768 bytes .* or --engine cpu"
-    ):
-        enumerated.run(replace(prepared, algorithm="enumerate"), 0, prepared.n_items)
+    for algorithm in ("pivot", "enumerate"):
+        engine = BicliqueGpu(full.device, algorithm, tuning=EAGER)
+        with pytest.raises(
+            LeaseTooLargeError, match=r"needs \d+ bytes of device memory; 768 bytes .* or --engine cpu"
+        ):
+            engine.run(replace(prepared, algorithm=algorithm), 0, prepared.n_items)
+    none = BicliqueGpu(emulator(0, free_bytes=60), "pivot", tuning=EAGER)
+    with pytest.raises(LeaseTooLargeError, match=r"more than 0 slots of 16 bytes; 60 bytes .* --engine cpu"):
+        none.run(prepared, 0, prepared.n_items)
 
 
 REFERENCES = [

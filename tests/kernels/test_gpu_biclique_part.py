@@ -133,7 +133,7 @@ def test_little_memory_makes_for_smaller_arenas_and_the_same_count(
         small: Any = BicliqueGpu(emulator(EMULATOR_SEED, free_bytes=free_bytes), algorithm, tuning=EAGER)
         totals.add(small.run(prepared, 0, prepared.n_items).total)
         launcher = made[-1]
-        seen.append((launcher._n_streams, launcher._warps, launcher._n_slots))
+        seen.append((launcher.layout.n_streams, launcher.layout.n_warps, launcher.layout.n_slots))
         held = sum(each.slab.nbytes + each.slots.nbytes for each in launcher._memory.values())
         assert held <= free_bytes
     assert len(totals) == 1

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError
+from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Partial, fold_partials, load_engine
 from papilio.kernels.gpu.biclique import BicliqueGpu
@@ -171,7 +171,9 @@ def test_sides_larger_than_any_degree(device: Device, p: int, q: int) -> None:
 def test_what_does_not_fit_is_refused_with_a_way_out() -> None:
     prepared = BicliqueGpu(emulator(0), tuning=EAGER).prepare(complete_graph(9, 17), Biclique(3, 3), "vertex")
     engine = BicliqueGpu(emulator(0, free_bytes=1 << 8), tuning=EAGER)
-    with pytest.raises(CapacityError, match=r"needs \d+ bytes of device memory; 192 bytes .* --engine cpu"):
+    with pytest.raises(
+        LeaseTooLargeError, match=r"needs \d+ bytes of device memory; 192 bytes .* --engine cpu"
+    ):
         engine.run(prepared, 0, prepared.n_items)
 
 

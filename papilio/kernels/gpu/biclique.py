@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique_choices import Choice, explain_choices
 from papilio.kernels.biclique_forms import Cells, add_cells, expand_leaves, expand_sizes, turn
@@ -33,7 +34,8 @@ from papilio.kernels.engine import (
 from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex, build_device_index, halve_device_index
 from papilio.kernels.gpu.biclique_vertices import PreparedVerticesGpu, prepare_vertices, run_vertices
 from papilio.kernels.gpu.device import Device, check_fits
-from papilio.kernels.gpu.tree_launch import Arguments, TreeClass, TreeLauncher, make_classes
+from papilio.kernels.gpu.tree_launch import Arguments, TreeLauncher
+from papilio.kernels.gpu.tree_layout import TreeClass, explain_layout, make_classes
 from papilio.kernels.signed_cover import COVER_CHOICE, make_cover
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
@@ -57,6 +59,15 @@ _MAX_SIDE = (1 << 16) - 2
 
 _MAX_LEAST = 1 << 12
 """Right sides that the planes of bit_matrix.cuh count to."""
+
+_SLOT_BYTES = 16
+"""Of the table of leaves: a key and its count."""
+
+_MAX_SLOTS = 1 << 31
+"""Of the table of leaves: their number is passed in 32 bits."""
+
+_FIRST_SHARE = 4
+"""The first table takes no more than one of so many parts of the free memory: the search needs some, too."""
 
 _HIGH = np.uint64(32)
 _LOW_MASK = np.uint64(0xFFFFFFFF)
@@ -203,8 +214,15 @@ class BicliqueGpu:
                 decisions = (COVER_CHOICE, *decisions)
             if per == "vertex":
                 return prepare_vertices(self.device, graph, motif, index, rights, self.tuning, decisions)
-        classes = make_classes(_estimate_need(index), self.tuning) if index.n_pairs else ()
+            classes = make_classes(_estimate_need(index), self.tuning) if index.n_pairs else ()
+            if classes:
+                shape = self._block_shape(algorithm)
+                decisions = (*decisions, *explain_layout(self.device, self.tuning, classes, *shape))
         return PreparedBicliqueGpu(motif, index, *rights, algorithm, classes, most_common, decisions)
+
+    def _block_shape(self, algorithm: str) -> tuple[int, int]:
+        """Return the words of shared memory that each warp has for counters, and blocks by registers."""
+        return _LEAF_WORDS if algorithm != "pivot" else 0, self.tuning.blocks_per_sm[_CODES[algorithm]]
 
     def work(self, prepared: PreparedBicliqueGpu | PreparedVerticesGpu) -> NDArray[np.int64]:
         """Estimated set operations of each work item, int64 of shape (n_items,), host; falling, but for a part."""
@@ -230,8 +248,8 @@ class BicliqueGpu:
         ------
         InputError
             When the interval does not lie in ``[0, n_items]``.
-        CapacityError
-            When the device has no room for the search of one block.
+        LeaseTooLargeError
+            When the device has no room for the leaves of these items, or for the search of one block.
         DeviceLostError
             When a kernel failed and the device is lost to this process.
         """
@@ -254,21 +272,40 @@ class BicliqueGpu:
 
     def _search(self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut) -> tuple[int, Cells]:
         """Run the slices, again with a larger table when one was full; return where the run ended, and the cells."""
-        n_keys, ended = self.tuning.leaf_slots if prepared.algorithm != "enumerate" else 1, False
-        while not ended:
+        wanted, full = self.tuning.leaf_slots if prepared.algorithm != "enumerate" else 1, 0
+        while True:
+            n_keys = self._fit_table(wanted, full, bounds)
             bounds, cells = self._search_once(prepared, bounds, cut, n_keys)
-            ended = cells is not None
-            n_keys *= 4
-            cut = never_cut
-        return bounds[-1], cells or {}
+            if cells is not None:
+                return bounds[-1], cells
+            wanted, full, cut = 4 * n_keys, n_keys, never_cut
+
+    def _fit_table(self, wanted: int, full: int, bounds: Sequence[int]) -> int:
+        """Return how many slots the table of leaves gets: ``wanted``, or half as often as it takes to fit.
+
+        Raises
+        ------
+        LeaseTooLargeError
+            When no more than the ``full`` that were too few fit, or can be numbered. Fewer items have fewer keys.
+        """
+        room_bytes = self.device.free_bytes()
+        most = min(_MAX_SLOTS, (room_bytes if full else room_bytes // _FIRST_SHARE) // _SLOT_BYTES)
+        while wanted > most:
+            wanted //= 2
+        if wanted <= full:
+            raise LeaseTooLargeError(
+                f"the leaves of {bounds[-1] - bounds[0]} work items need a table of more than {full} slots of "
+                f"{_SLOT_BYTES} bytes; {room_bytes} bytes of device memory are free, and {_MAX_SLOTS} slots are the "
+                "most: use a device with more memory, or --engine cpu"
+            )
+        return wanted
 
     def _search_once(
         self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut, n_keys: int
     ) -> tuple[Sequence[int], Cells | None]:
         """Return the bounds of the slices that ran, and the cells; None when a table of ``n_keys`` was full."""
         code, index = _CODES[prepared.algorithm], prepared.index
-        fixed_words = _LEAF_WORDS if prepared.algorithm != "pivot" else 0
-        blocks_per_sm = self.tuning.blocks_per_sm[code]
+        fixed_words, blocks_per_sm = self._block_shape(prepared.algorithm)
         module = self.device.load("biclique", {"ALGORITHM": code, "MIN_BLOCKS": blocks_per_sm})
         counts = self._make_counts(prepared, n_keys)
         launcher = TreeLauncher(
@@ -276,11 +313,12 @@ class BicliqueGpu:
             self.tuning,
             module.get_function("biclique_search"),
             prepared.classes,
+            index.pieces_at(bounds),
             index.costs,
             fixed_words,
             blocks_per_sm,
         )
-        n_slices = launcher.run(index.pieces_at(bounds), cut, partial(self._arguments, prepared, counts))
+        n_slices = launcher.run(cut, partial(self._arguments, prepared, counts))
         bounds = bounds[: n_slices + 1]
         if int(self.device.to_host(counts.full)[0]):
             return bounds, None
@@ -289,7 +327,6 @@ class BicliqueGpu:
 
     def _make_counts(self, prepared: PreparedBicliqueGpu, n_keys: int) -> _Counts:
         xp = self.device.xp
-        check_fits("the table of leaves", 16 * n_keys, self.device.free_bytes(), "bytes")
         return _Counts(
             sums=xp.zeros(prepared.most_common + 1, dtype=np.uint64),
             keys=xp.zeros(n_keys, dtype=np.uint64),

@@ -19,7 +19,8 @@ from papilio.kernels.biclique_forms import choose_modulo, expand_sizes, find_roo
 from papilio.kernels.engine import Cut, Partial
 from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex
 from papilio.kernels.gpu.device import Device
-from papilio.kernels.gpu.tree_launch import Arguments, TreeClass, TreeLauncher, make_classes
+from papilio.kernels.gpu.tree_launch import Arguments, TreeLauncher
+from papilio.kernels.gpu.tree_layout import TreeClass, explain_layout, make_classes
 from papilio.kernels.signed_cover import fold_vectors
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique
@@ -122,6 +123,9 @@ def prepare_vertices(
         if isinstance(graph, RootPart):
             of_roots = find_root_stars(on_host, graph.layer, graph.roots)
         stars = star_vectors(on_host, motif, of_roots)
+    classes = make_classes(_estimate_need(index), tuning) if index.n_pairs else ()
+    if classes:
+        decisions = (*decisions, *explain_layout(device, _alone(tuning), classes, *_block_shape(tuning)))
     return PreparedVerticesGpu(
         motif=motif,
         index=index,
@@ -129,11 +133,21 @@ def prepare_vertices(
         right_rows=rights[1],
         sets=device.to_device(sets),
         members=device.to_device(members),
-        classes=make_classes(_estimate_need(index), tuning) if index.n_pairs else (),
+        classes=classes,
         layers=(2 * source.n_u, 2 * source.n_v) if motif.needs_signs else (source.n_u, source.n_v),
         stars=stars,
         decisions=decisions,
     )
+
+
+def _alone(tuning: TreeTuning) -> TreeTuning:
+    """Return the tuning of launches whose warps leave nothing to others."""
+    return replace(tuning, slots=0)
+
+
+def _block_shape(tuning: TreeTuning) -> tuple[int, int]:
+    """Return the words of shared memory that each warp has for counters, and blocks by registers."""
+    return _LEAF_WORDS, tuning.blocks_per_sm[2]
 
 
 def run_vertices(
@@ -163,7 +177,7 @@ def run_vertices(
 
     Raises
     ------
-    CapacityError
+    LeaseTooLargeError
         When the device has no room for the search of one block.
     """
     index, start, end = prepared.index, bounds[0], bounds[-1]
@@ -193,18 +207,20 @@ class _Search:
 
     def run(self, tuning: TreeTuning, bounds: Sequence[int], cut: Cut) -> tuple[int, NDArray[np.uint64]]:
         """Launch the slices; return the item at which the run ended, and the words that blocks intersected."""
-        blocks_per_sm, index = tuning.blocks_per_sm[2], self.prepared.index
+        index = self.prepared.index
+        fixed_words, blocks_per_sm = _block_shape(tuning)
         module = self.device.load("biclique_vertices", {"MIN_BLOCKS": blocks_per_sm})
         launcher = TreeLauncher(
             self.device,
-            replace(tuning, slots=0),
+            _alone(tuning),
             module.get_function("biclique_vertices"),
             self.prepared.classes,
+            index.pieces_at(bounds),
             index.costs,
-            _LEAF_WORDS,
+            fixed_words,
             blocks_per_sm,
         )
-        n_slices = launcher.run(index.pieces_at(bounds), cut, self._arguments)
+        n_slices = launcher.run(cut, self._arguments)
         return bounds[n_slices], self.device.to_host(launcher.block_words)
 
     def _arguments(self, items: Any, n_items: np.int32, schedule: Arguments, block_words: Any) -> Arguments:

@@ -1,0 +1,200 @@
+"""How the launches of the bitmap-tree engine share the memory of a device: size classes, streams, warps, queues.
+
+A warp keeps what does not fit its part of shared memory in its part of a slab of device memory (``arena.cuh``). Slabs and
+queues are as large as free device memory allows. Where it is short, launches follow each other in one stream, then blocks
+have one warp, blocks are fewer, and a queue has fewer slots or none: :func:`explain_layout` says so in the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import LeaseTooLargeError
+from papilio.kernels.biclique_choices import Choice
+from papilio.kernels.gpu.device import N_STREAMS, Device
+from papilio.kernels.tuning import TreeTuning
+
+__all__ = ["TreeClass", "TreeLayout", "explain_layout", "lay_out", "make_classes"]
+
+_RESERVED_BYTES = 1024
+"""Of shared memory, per block, taken by the system."""
+
+_LEAST_SLOTS = 2
+"""Of a queue that is not empty."""
+
+_SHORT_FRACTION = 0.75
+"""Largest share of free device memory for the slab where there is only one."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreeClass:
+    """Work items that are launched together.
+
+    Attributes
+    ----------
+    need_words : ndarray of int64, shape (n,), host
+        Words that a warp has at once for each item, at most.
+    items : ndarray of int32, shape (n,), host
+        Work items, ascending.
+    """
+
+    need_words: NDArray[np.int64]
+    items: NDArray[np.int32]
+
+    @property
+    def far_words(self) -> int:
+        """Words of device memory per warp, a multiple of 4; 0 without items."""
+        return -(-int(self.need_words.max(initial=0)) // 4) * 4
+
+    def between(self, first: int, last: int) -> TreeClass:
+        """Return those of the work items ``[first, last)``."""
+        begin, end = np.searchsorted(self.items, (first, last))
+        return TreeClass(self.need_words[begin:end], self.items[begin:end])
+
+
+def make_classes(need_words: NDArray[np.int64], tuning: TreeTuning) -> tuple[TreeClass, ...]:
+    """Class the work items by the memory that a warp needs, so that a few large ones do not bound the rest.
+
+    Parameters
+    ----------
+    need_words : ndarray of int64, shape (n_items,)
+        Words of everything that a warp has at once, at most.
+    tuning : TreeTuning
+    """
+    number = np.searchsorted(np.asarray(tuning.far_words), need_words)
+    made = []
+    for at in range(len(tuning.far_words) + 1):
+        items = np.flatnonzero(number == at).astype(np.int32)
+        if items.size:
+            made.append(TreeClass(need_words[items], items))
+    return tuple(made)
+
+
+@dataclass(frozen=True)
+class TreeLayout:
+    """What the launches of one run have.
+
+    Attributes
+    ----------
+    n_streams, n_warps : int
+        Streams in use, each with a slab; warps of a block.
+    n_slots : int
+        Slots of the queue of each stream, a power of two; 0 for none.
+    shared_bytes : int
+        Shared memory of a block.
+    resident : int
+        Blocks that the device holds at a time, as far as registers and shared memory go.
+    blocks : tuple of int
+        Blocks of each class: no more than resident ones, as far as the slab has room for their warps.
+    """
+
+    n_streams: int
+    n_warps: int
+    n_slots: int
+    shared_bytes: int
+    resident: int
+    blocks: tuple[int, ...]
+
+
+def lay_out(
+    device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
+) -> TreeLayout:
+    """Share the free memory of a device.
+
+    Parameters
+    ----------
+    device : Device
+    tuning : TreeTuning
+    classes : sequence of TreeClass
+        All items of the run.
+    fixed_words : int
+        Words of shared memory that each warp has beside ``near_words``.
+    blocks_per_sm : int
+        Blocks that a multiprocessor has registers for.
+
+    Raises
+    ------
+    LeaseTooLargeError
+        When there is no room for the search of one block: other items may need less.
+    """
+    free_bytes = device.free_bytes()
+    n_streams, n_warps = _choose_warps(tuning, classes, free_bytes)
+    shared_bytes = n_warps * 4 * (fixed_words + tuning.near_words)
+    per_sm = (device.max_shared_bytes + _RESERVED_BYTES) // (shared_bytes + _RESERVED_BYTES)
+    by_registers = blocks_per_sm * (tuning.threads // 32) // n_warps
+    resident = max(1, min(per_sm, by_registers)) * device.sm_count
+    room_bytes = _slab_room(tuning, free_bytes, n_streams)
+    blocks = tuple(
+        min(resident, max(1, room_bytes // max(1, 4 * one.far_words * n_warps))) for one in classes
+    )
+    return TreeLayout(
+        n_streams, n_warps, _choose_slots(tuning, free_bytes, n_streams), shared_bytes, resident, blocks
+    )
+
+
+def explain_layout(
+    device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
+) -> tuple[Choice, ...]:
+    """Return in which ways device memory is too short now for launches as they should be, and why; empty if in none.
+
+    Parameters are those of :func:`lay_out`.
+    """
+    free_bytes = device.free_bytes()
+    try:
+        made = lay_out(device, tuning, classes, fixed_words, blocks_per_sm)
+    except LeaseTooLargeError as error:
+        room_bytes = _slab_room(tuning, free_bytes, 1)
+        n = sum(int(np.count_nonzero(4 * one.need_words > room_bytes)) for one in classes)
+        return ((f"{n} work items do not fit the device", str(error)),)
+    far_bytes = 4 * max((one.far_words for one in classes), default=0)
+    reason = f"a warp needs up to {far_bytes} bytes of device memory; {free_bytes} bytes are free"
+    said: list[Choice] = []
+    if made.n_streams < N_STREAMS:
+        said.append(("launches follow each other in one stream", reason))
+    if made.n_warps < tuning.threads // 32:
+        said.append(("blocks of one warp", reason))
+    fewest = min(made.blocks, default=made.resident)
+    if fewest < made.resident:
+        said.append((f"{fewest} blocks at a time, not {made.resident}, for the heaviest work items", reason))
+    if made.n_slots < tuning.slots:
+        what = f"queues of {made.n_slots} sub-trees, not {tuning.slots}"
+        slot_bytes = 4 * tuning.slot_words
+        said.append(
+            (
+                what if made.n_slots else "no sub-trees are left to waiting warps",
+                f"a slot of a queue takes {slot_bytes} bytes of device memory; {free_bytes} bytes are free",
+            )
+        )
+    return tuple(said)
+
+
+def _slab_room(tuning: TreeTuning, free_bytes: int, n_streams: int) -> int:
+    """Return what the slab of a stream may take, in bytes."""
+    fraction = tuning.slab_fraction if n_streams > 1 else _SHORT_FRACTION
+    return int(fraction * free_bytes) // n_streams
+
+
+def _choose_warps(tuning: TreeTuning, classes: Sequence[TreeClass], free_bytes: int) -> tuple[int, int]:
+    """Return streams and warps of a block, as many as there is memory for."""
+    warps = tuning.threads // 32
+    far_words = max((one.far_words for one in classes), default=0)
+    for n_streams, n_warps in ((N_STREAMS, warps), (1, warps), (1, 1)):
+        if 4 * far_words * n_warps <= _slab_room(tuning, free_bytes, n_streams):
+            return n_streams, n_warps
+    raise LeaseTooLargeError(
+        f"the search around one vertex needs {4 * far_words} bytes of device memory; "
+        f"{_slab_room(tuning, free_bytes, 1)} bytes are free for it: use a device with more memory, or --engine cpu"
+    )
+
+
+def _choose_slots(tuning: TreeTuning, free_bytes: int, n_streams: int) -> int:
+    """Return the slots of the queue of a stream: fewer where memory is short, a power of two or none."""
+    room_bytes = int(tuning.slab_fraction * free_bytes) // (2 * n_streams)
+    n_slots = tuning.slots
+    while n_slots and 4 * n_slots * tuning.slot_words > room_bytes:
+        n_slots = n_slots // 2 if n_slots > _LEAST_SLOTS else 0
+    return n_slots

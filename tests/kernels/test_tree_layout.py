@@ -1,0 +1,80 @@
+"""What the launches of the bitmap-tree engine do where device memory is short, and that the plan says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from papilio.errors import LeaseTooLargeError
+from papilio.kernels.engine import decisions_of
+from papilio.kernels.gpu.biclique import BicliqueGpu
+from papilio.kernels.gpu.tree_layout import TreeClass, explain_layout, lay_out, make_classes
+from papilio.motifs import Biclique, Granularity
+from tests.devices import emulator
+from tests.kernels.test_gpu_biclique import EAGER, GRAPHS
+
+HEAVY = make_classes(np.array([40, 10_000, 3_000, 9_998]), EAGER)
+SHAPE = 0, 4
+ROOM_STREAMS = 4 * 4 * 10_000 * 2 * 4
+"""Bytes that must be free for two warps in each of four streams, with a quarter of the memory for their slabs."""
+
+
+def test_items_are_classed_by_what_they_need() -> None:
+    assert [one.items.tolist() for one in HEAVY] == [[0, 2], [1, 3]]
+    assert [one.far_words for one in HEAVY] == [3_000, 10_000]
+    assert HEAVY[1].between(2, 4).items.tolist() == [3]
+    assert HEAVY[1].between(2, 4).far_words == 10_000
+    assert HEAVY[0].between(0, 1).far_words == 40
+    assert HEAVY[1].between(2, 3).far_words == 0
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "said"),
+    [
+        (1 << 32, []),
+        (
+            ROOM_STREAMS,
+            ["1 blocks at a time, not 8, for the heaviest work items", "queues of 4 sub-trees, not 8"],
+        ),
+        (ROOM_STREAMS - 1, ["launches follow each other in one stream"]),
+        (
+            54_000,
+            [
+                "launches follow each other in one stream",
+                "blocks of one warp",
+                "1 blocks at a time, not 16, for the heaviest work items",
+                "no sub-trees are left to waiting warps",
+            ],
+        ),
+        (50_000, ["2 work items do not fit the device"]),
+    ],
+)
+def test_what_is_too_little_is_told(free_bytes: int, said: list[str]) -> None:
+    told = explain_layout(emulator(0, free_bytes=free_bytes), EAGER, HEAVY, *SHAPE)
+    assert [what for what, _ in told] == said
+    assert all("bytes" in reason and str(free_bytes) in reason for what, reason in told if "fit" not in what)
+
+
+@pytest.mark.parametrize("per", ["total", "vertex"])
+def test_a_plan_says_so(per: Granularity) -> None:
+    tight = replace(EAGER, slab_fraction=1e-6)
+    for tuning, wanted in ((EAGER, False), (tight, True)):
+        prepared = BicliqueGpu(emulator(0), tuning=tuning).prepare(GRAPHS["planted"](), Biclique(4, 4), per)
+        told = [what for what, _ in decisions_of(prepared)]
+        assert ("launches follow each other in one stream" in told) == wanted
+        assert ("no sub-trees are left to waiting warps" in told) == (wanted and per == "total")
+
+
+def test_what_is_told_is_what_is_done() -> None:
+    for free_bytes in (1 << 32, 1 << 21, 1 << 20, 1 << 18, 1 << 17, 54_000):
+        device = emulator(0, free_bytes=free_bytes)
+        layout = lay_out(device, EAGER, HEAVY, *SHAPE)
+        told = " ".join(what for what, _ in explain_layout(device, EAGER, HEAVY, *SHAPE))
+        assert ("one stream" in told) == (layout.n_streams == 1)
+        assert ("one warp" in told) == (layout.n_warps == 1)
+        assert ("blocks at a time" in told) == (min(layout.blocks) < layout.resident)
+        assert ("sub-trees" in told) == (layout.n_slots < EAGER.slots)
+    with pytest.raises(LeaseTooLargeError):
+        lay_out(emulator(0, free_bytes=50_000), EAGER, HEAVY, *SHAPE)
