@@ -12,7 +12,6 @@ from pathlib import Path
 import pandas as pd
 
 import papilio
-from papilio.storage.interop import from_pandas, to_pandas
 
 ATTENDANCE = Path(__file__).parent / "data" / "southern-women.txt.gz"
 
@@ -23,13 +22,11 @@ def main() -> None:
     frame["woman"] = "woman " + (frame["woman"] + 1).astype(str)
     frame["event"] = "event " + (frame["event"] + 1).astype(str)
 
-    labelled = from_pandas(frame, u="woman", v="event")
-    result = papilio.count(labelled, papilio.Butterfly(), per="edge")
-    print(f"{result.count} butterflies in {labelled.graph.n_edges} attendances")
+    result = papilio.count(frame, papilio.Butterfly(), per="edge")
+    print(f"{result.count} butterflies in {len(frame)} attendances")
 
-    table = to_pandas(labelled).rename(columns={"u": "woman", "v": "event"})
-    table["butterflies"] = result.vectors["edge"]
-    top = table.sort_values(["butterflies", "woman", "event"], ascending=[False, True, True])
+    frame["butterflies"] = result.vectors.aligned("edge")
+    top = frame.sort_values(["butterflies", "woman", "event"], ascending=[False, True, True])
     print(top.head(5).to_string(index=False))
 
 

@@ -32,6 +32,7 @@ from papilio.motifs import Granularity, Motif, choose_options
 from papilio.partitions import fit_job
 from papilio.storage.location import local_path
 from papilio.storage.store import GraphStore, open_store
+from papilio.storage.vectors import Vectors
 from papilio.tasks.budget import Budget
 from papilio.tasks.job import EngineChoice, JobSpec
 from papilio.tasks.jobcheck import JobCheck, check_job
@@ -225,7 +226,8 @@ def count(
             result_of(outcome, executor, source.describe(spec)),
             table=table,
             output=None if target is None else str(target),
-            top=find_top(vectors, source.store, TOP_ENTRIES),
+            vectors=Vectors(vectors, source.labelled),
+            top=find_top(vectors, source.given, TOP_ENTRIES),
             job_directory=None if session is None else str(session.root),
         )
         seconds = {"start": start_s, **outcome.seconds, "write": perf_counter() - write_started}
@@ -443,6 +445,10 @@ def _reuse(
     write_started = perf_counter()
     if target is not None:
         write_counts(target, source.stored(stack, target.parent), result.motif, result.vectors, result.table)
+    if source.labelled is not None:
+        vectors = dict(result.vectors)
+        top = find_top(vectors, source.labelled, TOP_ENTRIES)
+        result = replace(result, vectors=Vectors(vectors, source.labelled), top=top)
     seconds = {"write": perf_counter() - write_started, "total": perf_counter() - started}
     idle = dict.fromkeys(("start", "plan", "read", "prepare", "run", "fold"), 0.0)
     return replace(result, output=None if target is None else str(target), seconds=idle | seconds)

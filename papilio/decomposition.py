@@ -24,6 +24,7 @@ from papilio.kernels.hierarchy import Forest
 from papilio.kernels.peeling import Layer, PeelingKind, ignore_report
 from papilio.storage.hierarchy import check_decomposition_path, write_decomposition
 from papilio.storage.store import GraphStore
+from papilio.storage.vectors import Vectors
 from papilio.tasks.job import EngineChoice
 
 __all__ = ["DecompositionResult", "decompose"]
@@ -45,11 +46,13 @@ class DecompositionResult:
         ``wing`` or ``tip``.
     layer : str or None
         Of tips: the layer whose vertices have numbers.
-    numbers : ndarray of uint64, shape (n_items,)
-        Wing number of every edge, in the order of the edges sorted by (u, v); or tip number of every vertex of the
-        layer, by id.
+    vectors : Vectors
+        ``number`` of uint64 and, where the components were asked for, ``node`` of int32 (-1 for none), of shape
+        (n_items,): the wing number of every edge and its node of the forest, in the order of the edges sorted by
+        (u, v), or those of every vertex of the layer, by id. ``vectors.aligned("number")`` has the order and form of
+        what the graph was read from.
     forest : Forest or None
-        The components at every level; None where it was not asked for.
+        The components at every level, with items by id; None where it was not asked for.
     engine : str
         The engine that ran: ``cpu`` or ``gpu``.
     graph : dict
@@ -64,7 +67,7 @@ class DecompositionResult:
 
     kind: PeelingKind
     layer: Layer | None
-    numbers: NDArray[np.uint64]
+    vectors: Vectors[NDArray[Any]]
     forest: Forest | None
     engine: EngineName
     graph: dict[str, Any]
@@ -76,13 +79,24 @@ class DecompositionResult:
     output: str | None = None
 
     @property
+    def numbers(self) -> NDArray[np.uint64]:
+        """``vectors["number"]``."""
+        return self.vectors["number"]
+
+    @property
     def max_number(self) -> int:
         """The largest number; 0 without items."""
-        return int(self.numbers.max()) if self.numbers.size else 0
+        numbers = self.vectors.by_id("number")
+        return int(numbers.max()) if numbers.size else 0
+
+    @property
+    def n_items(self) -> int:
+        """How many edges or vertices have numbers."""
+        return int(self.vectors.by_id("number").size)
 
     def level_sizes(self) -> dict[int, int]:
         """Return how many items have each number, by rising number."""
-        values, counts = np.unique(self.numbers, return_counts=True)
+        values, counts = np.unique(self.vectors.by_id("number"), return_counts=True)
         return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
     def to_json(self) -> dict[str, Any]:
@@ -91,7 +105,7 @@ class DecompositionResult:
         return {
             "kind": self.kind,
             "layer": self.layer,
-            "items": int(self.numbers.size),
+            "items": self.n_items,
             "max": self.max_number,
             "levels": [[level, size] for level, size in sizes.items()],
             "nodes": None if self.forest is None else self.forest.n_nodes,
@@ -199,7 +213,7 @@ def decompose(
     return DecompositionResult(
         kind=kind,
         layer=layer,
-        numbers=peeled.numbers,
+        vectors=_vectors(made, source, layer),
         forest=made.forest,
         engine=chosen,
         graph=described,
@@ -210,6 +224,13 @@ def decompose(
         seconds={**seconds, "total": perf_counter() - began},
         output=None if target is None else str(target),
     )
+
+
+def _vectors(made: Decomposed, source: GraphInput, layer: Layer | None) -> Vectors[NDArray[Any]]:
+    values: dict[str, NDArray[Any]] = {"number": made.peeled.numbers}
+    if made.forest is not None:
+        values["node"] = made.forest.item_nodes
+    return Vectors(values, source.labelled, layer or "edge")
 
 
 def _check_question(kind: str, layer: str | None, engine: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,6 +80,19 @@ class GraphInput:
     def name(self) -> str:
         """The graph in messages."""
         return "the graph in memory" if self.store is None else self.store.path
+
+    @property
+    def labelled(self) -> LabelledGraph | None:
+        """The graph in memory that was given; None for a store."""
+        return self._memory
+
+    @property
+    def given(self) -> GraphStore | LabelledGraph:
+        """What was given, read once: takes the place of the caller's object in further calls."""
+        if self._memory is not None:
+            return self._memory
+        assert self.store is not None
+        return self.store
 
     def job(self, question: Question, name: str) -> JobSpec:
         """Return the job on the store, or on the graph in memory held under ``name``."""
@@ -193,7 +206,11 @@ def scratch_parent(executor: Executor, source: GraphInput, target: Path | None) 
 
 
 def write_counts(
-    target: Path, store: GraphStore, motif: Motif, vectors: dict[str, Any], table: dict[tuple[int, int], int]
+    target: Path,
+    store: GraphStore,
+    motif: Motif,
+    vectors: Mapping[str, Any],
+    table: dict[tuple[int, int], int],
 ) -> None:
     """Write the counts per vertex or edge, or the table, of an answer."""
     if isinstance(motif, Census):
@@ -226,7 +243,6 @@ def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) ->
         graph=graph,
         peak_memory_bytes=outcome.worker_peak_bytes,
         decisions=plan.decisions,
-        vectors=outcome.partial.vectors,
         leases_before=outcome.n_leases_before,
         strategy=plan.strategy,
         replication=plan.replication,

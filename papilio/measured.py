@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.cpu.levels import Level
 from papilio.motifs import Granularity
+from papilio.storage.vectors import Vectors
 from papilio.tasks.result import CountResult
 
 __all__ = [
@@ -119,10 +120,10 @@ class LatapyClustering:
 
     Attributes
     ----------
-    values : dict of str to dict of str to ndarray of float64, host
+    values : Vectors of dict of str to ndarray of float64, host
         By layer, ``dot``, ``min`` and ``max`` of each vertex; shapes (n_u,) and (n_v,). NaN for a vertex that shares no
         neighbour with another.
-    partners : dict of str to ndarray of int64, host
+    partners : Vectors of ndarray of int64, host
         By layer, with how many vertices each shares a neighbour.
     graph : dict
         As in :class:`~papilio.tasks.result.CountResult`.
@@ -132,15 +133,15 @@ class LatapyClustering:
         The file written.
     """
 
-    values: dict[str, dict[str, NDArray[np.float64]]]
-    partners: dict[str, NDArray[np.int64]]
+    values: Vectors[dict[str, NDArray[np.float64]]]
+    partners: Vectors[NDArray[np.int64]]
     graph: dict[str, Any]
     seconds: dict[str, float] = field(repr=False)
     output: str | None = None
 
     def summaries(self) -> dict[str, Summary]:
         """Return the summary of each layer."""
-        return {layer: summarise(values) for layer, values in self.values.items()}
+        return {layer: summarise(self.values.by_id(layer)) for layer in self.values}
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the values as one JSON object."""
@@ -161,10 +162,11 @@ class LocalClustering:
     ----------
     per : str
         ``vertex`` or ``edge``.
-    values : dict of str to dict of str to ndarray of float64, host
+    values : Vectors of dict of str to ndarray of float64, host
         For ``u`` and ``v``, or for ``edge``: ``closed``, and of vertices ``square``; NaN where no butterfly is
-        possible. Edges are in the order of the edges sorted by (u, v).
-    butterflies, three_paths : dict of str to ndarray of uint64, host
+        possible. Edges are in the order of the edges sorted by (u, v); ``values.aligned("edge")`` has the order of what
+        the graph was read from.
+    butterflies, three_paths : Vectors of ndarray of uint64, host
         The same way, the exact numbers that they follow from.
     counted : CountResult
         The count of the butterflies, with its proof of work.
@@ -175,16 +177,16 @@ class LocalClustering:
     """
 
     per: Granularity
-    values: dict[str, dict[str, NDArray[np.float64]]]
-    butterflies: dict[str, NDArray[np.uint64]]
-    three_paths: dict[str, NDArray[np.uint64]]
+    values: Vectors[dict[str, NDArray[np.float64]]]
+    butterflies: Vectors[NDArray[np.uint64]]
+    three_paths: Vectors[NDArray[np.uint64]]
     counted: CountResult
     seconds: dict[str, float] = field(repr=False)
     output: str | None = None
 
     def summaries(self) -> dict[str, Summary]:
         """Return the summary of each layer, or of the edges."""
-        return {place: summarise(values) for place, values in self.values.items()}
+        return {place: summarise(self.values.by_id(place)) for place in self.values}
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the values as one JSON object; integers in full."""

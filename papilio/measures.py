@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -43,6 +42,7 @@ from papilio.storage.three_paths import (
     count_wedges,
     edge_three_paths,
 )
+from papilio.storage.vectors import Vectors
 from papilio.tasks.job import EngineChoice
 from papilio.tasks.result import CountResult, find_top
 
@@ -101,7 +101,7 @@ def robins_alexander(graph: Any, **options: Unpack[CountOptions]) -> RobinsAlexa
     degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
     paths = count_three_paths(degrees, edges.once)
     paths_s = perf_counter() - began
-    counted = count(edges.input, Butterfly(), **options)
+    counted = count(edges.source.given, Butterfly(), **options)
     return RobinsAlexander(counted.count, paths, counted, {"paths": paths_s, "total": perf_counter() - began})
 
 
@@ -169,8 +169,8 @@ def latapy_clustering(
             write_vertex_columns(target, store, columns, _metadata(store.hash, "latapy"))
         seconds["write"] = perf_counter() - write_began
     return LatapyClustering(
-        {name: each.means for name, each in found.items()},
-        {name: each.partners for name, each in found.items()},
+        Vectors({name: each.means for name, each in found.items()}, edges.source.labelled),
+        Vectors({name: each.partners for name, each in found.items()}, edges.source.labelled),
         edges.describe(),
         {**seconds, "total": perf_counter() - began},
         None if target is None else str(target),
@@ -214,12 +214,16 @@ def local_clustering(
     edges = _Edges(graph, "local clustering", listener)
     paths = _vertex_paths(edges) if per == "vertex" else {"edge": _edge_paths(edges)}
     paths_s = perf_counter() - began
-    counted = count(edges.input, Butterfly(), per=per, **options)
+    counted = count(edges.source.given, Butterfly(), per=per, **options)
     values = {
-        place: _local_values(counted.vectors[place], three_paths, per) for place, three_paths in paths.items()
+        place: _local_values(counted.vectors.by_id(place), three_paths, per)
+        for place, three_paths in paths.items()
     }
     seconds = {"paths": paths_s}
-    found = LocalClustering(per, values, counted.vectors, paths, counted, seconds)
+    named = edges.source.labelled
+    found = LocalClustering(
+        per, Vectors(values, named), counted.vectors, Vectors(paths, named), counted, seconds
+    )
     if target is not None:
         listener(PhaseStarted("write"))
         write_began = perf_counter()
@@ -251,10 +255,10 @@ def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionPro
     began = perf_counter()
     listener = options.get("progress") or ignore_events
     edges = _Edges(graph, "the cohesion profile", listener)
-    counted = count(edges.input, Butterfly(), per="vertex", **options)
+    counted = count(edges.source.given, Butterfly(), per="vertex", **options)
     levels_began = perf_counter()
     levels_u, levels_v = (
-        np.searchsorted(_POWERS, counted.vectors[layer], side="right").astype(np.uint8)
+        np.searchsorted(_POWERS, counted.vectors.by_id(layer), side="right").astype(np.uint8)
         for layer in ("u", "v")
     )
     edges.expect("levels", np.unique(np.concatenate((levels_u, levels_v))).size)
@@ -295,10 +299,9 @@ def top_butterflies(
     if k < 1:
         raise InputError(f"k is {k}; at least 1 is needed")
     edges = _Edges(graph, "the number of butterflies", options.get("progress"))
-    counted = count(edges.input, Butterfly(), per=per, **options)
-    with ExitStack() as stack:
-        store = edges.source.stored(stack, Path(tempfile.gettempdir()))
-        return replace(counted, top=find_top(counted.vectors, store, k))
+    counted = count(edges.source.given, Butterfly(), per=per, **options)
+    vectors = {place: counted.vectors.by_id(place) for place in counted.vectors}
+    return replace(counted, top=find_top(vectors, edges.source.given, k))
 
 
 class _Edges:
@@ -311,7 +314,6 @@ class _Edges:
                 f"{measure} is defined on bipartite graphs; {self.source.name} is {self.source.kind}: "
                 "convert the input as bipartite"
             )
-        self.input = graph if self.source.store is None else self.source.store
         described = self.describe()
         self.n_u, self.n_v, self.n_edges = (int(described[name]) for name in ("n_u", "n_v", "n_edges"))
         self._listener = progress or ignore_events
@@ -416,9 +418,9 @@ def _local_values(
 def _write_local(target: Path, source: GraphInput, found: LocalClustering) -> None:
     columns: dict[str, Columns] = {
         place: {
-            "butterflies": found.butterflies[place],
-            "three_paths": found.three_paths[place],
-            **found.values[place],
+            "butterflies": found.butterflies.by_id(place),
+            "three_paths": found.three_paths.by_id(place),
+            **found.values.by_id(place),
         }
         for place in found.values
     }

@@ -30,7 +30,10 @@ from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json
 from papilio.signed import CensusResult, census
 from papilio.storage.census_files import write_pairs
 from papilio.storage.columns import Columns, write_vertex_columns
+from papilio.storage.origins import plain_labels
+from papilio.storage.vectors import Vectors
 from papilio.tasks.job import EngineChoice
+from papilio.tasks.result import json_labels
 
 __all__ = [
     "PAIR_ORDERS",
@@ -71,14 +74,14 @@ class CensusPair:
     ----------
     ids : tuple of int
         The lesser first.
-    labels : tuple of str or int
-        Theirs; the ids where there are none.
+    labels : tuple
+        Theirs, ``str`` or ``int`` or, of a graph in memory, whatever they are; the ids where there are none.
     both_positive, both_negative, different : int
         Common neighbours at which the pair has the signs ``++``, ``--``, or different ones.
     """
 
     ids: tuple[int, int]
-    labels: tuple[str | int, str | int]
+    labels: tuple[Any, Any]
     both_positive: int
     both_negative: int
     different: int
@@ -111,7 +114,7 @@ class CensusPair:
         """Return the pair as a JSON object; integers in full."""
         return {
             "ids": list(self.ids),
-            "labels": list(self.labels),
+            "labels": json_labels(self.labels),
             "common_neighbours": {"++": self.both_positive, "--": self.both_negative, "+-": self.different},
             "classes": self.classes,
             "groups": self.groups,
@@ -157,22 +160,22 @@ class CensusVertices:
     census : CensusResult
         Of the whole graph.
     pair_side : {"u", "v"}
-    classes : dict of str to ndarray of uint64, shape (n,)
-        By name of the class, the butterflies of all pairs that each vertex is in, by id. The sum over the vertices is
-        twice the butterflies of the class.
+    classes : Vectors of ndarray of uint64, shape (n,)
+        By name of the class, the butterflies of all pairs that each vertex is in, by id; ``classes.aligned("++/--")``
+        has them by label. The sum over the vertices is twice the butterflies of the class.
     output : str or None
         The file with the classes.
     """
 
     census: CensusResult
     pair_side: PairSide
-    classes: dict[str, NDArray[np.uint64]]
+    classes: Vectors[NDArray[np.uint64]]
     output: str | None = None
 
     @property
-    def groups(self) -> dict[str, NDArray[np.uint64]]:
+    def groups(self) -> Vectors[NDArray[np.uint64]]:
         """Coherent, incoherent and mixed butterflies of each vertex."""
-        return _sum_groups(self.classes)
+        return self.classes.like(_sum_groups({name: self.classes.by_id(name) for name in self.classes}))
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of the census, and where the file is."""
@@ -225,27 +228,20 @@ def census_pairs(
     if k < 1:
         raise InputError(f"k is {k}; at least 1 is needed")
     walk = _Walk(graph, pair_side, output, threads, k, options)
-    counted = walk.count(graph, options)
+    counted = walk.count(options)
     chosen = [each.group == PAIR_ORDERS[by] for each in CENSUS_CLASSES]
     rows, totals = find_pairs(walk.read(), pair_side, chosen, k, walk.threads, walk.report)
     _require_census(counted, totals, 1)
-    with ExitStack() as stack:
-        store = walk.source.stored(stack, walk.parent)
-        labels = store.labels(pair_side)
-        pairs = tuple(_make_pair(row, labels) for row in rows.tolist())
-        if walk.target is not None:
-            columns: dict[str, list[int]] = {name: [] for name in CensusPair((0, 1), (0, 1), 0, 0, 0).columns}
-            for pair in pairs:
-                for name, number in pair.columns.items():
-                    columns[name].append(number)
-            metadata = _metadata(store.hash, pair_side, {"by": by, "k": k})
-            write_pairs(
-                walk.target,
-                [pair.ids for pair in pairs],
-                [pair.labels for pair in pairs],
-                columns,
-                metadata,
-            )
+    labels = walk.source.given.labels(pair_side)
+    pairs = tuple(_make_pair(row, labels) for row in rows.tolist())
+    if walk.target is not None:
+        columns: dict[str, list[int]] = {name: [] for name in CensusPair((0, 1), (0, 1), 0, 0, 0).columns}
+        for pair in pairs:
+            for name, number in pair.columns.items():
+                columns[name].append(number)
+        metadata = _metadata(counted.counted.graph["hash"], pair_side, {"by": by, "k": k})
+        named = [(pair.labels[0], pair.labels[1]) for pair in pairs]
+        write_pairs(walk.target, [pair.ids for pair in pairs], named, columns, metadata)
     return CensusPairs(counted, by, pairs, walk.output)
 
 
@@ -283,7 +279,7 @@ def census_vertices(
         As :func:`census_pairs`.
     """
     walk = _Walk(graph, pair_side, output, threads, 0, options)
-    counted = walk.count(graph, options)
+    counted = walk.count(options)
     counts = sum_vertices(walk.read(), pair_side, walk.threads, walk.report)
     _require_census(counted, [_sum_exactly(each) for each in counts], 2)
     classes = {each.name: counts[at] for at, each in enumerate(CENSUS_CLASSES)}
@@ -293,7 +289,8 @@ def census_vertices(
             store = walk.source.stored(stack, walk.parent)
             metadata = _metadata(store.hash, pair_side, {"per": "vertex"})
             write_vertex_columns(walk.target, store, {pair_side: columns}, metadata)
-    return CensusVertices(counted, pair_side, classes, walk.output)
+    vectors = Vectors(classes, walk.source.labelled, pair_side)
+    return CensusVertices(counted, pair_side, vectors, walk.output)
 
 
 class _Walk:
@@ -329,10 +326,9 @@ class _Walk:
                 f"{' or pairs' if k else ''}, or a machine with more memory"
             )
 
-    def count(self, graph: Any, options: CensusOptions) -> CensusResult:
+    def count(self, options: CensusOptions) -> CensusResult:
         """Count the whole census."""
-        given = graph if self.source.store is None else self.source.store
-        return census(given, self.pair_side, **options)
+        return census(self.source.given, self.pair_side, **options)
 
     def read(self) -> BipartiteGraph:
         """Return the graph; the walk begins."""
@@ -363,7 +359,7 @@ def _sum_exactly(counts: NDArray[np.uint64]) -> int:
 
 def _make_pair(row: list[int], labels: NDArray[Any] | None) -> CensusPair:
     _, first, second, positive, negative, different = row
-    names = (first, second) if labels is None else tuple(labels[[first, second]].tolist())
+    names = (first, second) if labels is None else plain_labels(labels[[first, second]])
     return CensusPair((first, second), (names[0], names[1]), positive, negative, different)
 
 

@@ -22,6 +22,7 @@ from papilio.errors import (
 )
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.gpu import discovery
+from papilio.storage.labelled import LabelledGraph
 from papilio.storage.store import GraphStore, write_store
 from papilio.tasks import ready, run
 from papilio.tasks.result import find_top
@@ -271,7 +272,8 @@ def test_inline_forgets_the_graph_afterwards(women: GraphStore) -> None:
 
 def test_top_is_by_falling_count_then_id() -> None:
     counts = np.array([0, 7, 3, 7, 0, 2**63, 1], dtype=np.uint64)
-    entries = find_top({"u": counts}, None, 4)
+    entries = find_top({"u": counts}, LabelledGraph(K23), 4)
     assert [(entry.ids[0], entry.count) for entry in entries] == [(5, 2**63), (1, 7), (3, 7), (2, 3)]
-    assert [entry.ids[0] for entry in find_top({"u": counts}, None, 100)] == [5, 1, 3, 2, 6]
-    assert find_top({"edge": counts}, None, 3) == ()
+    assert [entry.ids[0] for entry in find_top({"u": counts}, LabelledGraph(K23), 100)] == [5, 1, 3, 2, 6]
+    best = find_top({"edge": counts[:6]}, LabelledGraph(K23, labels_v=np.array(["a", "b", "c"])), 1)
+    assert [(entry.ids, entry.labels) for entry in best] == [((1, 2), (1, "c"))]

@@ -102,7 +102,7 @@ def _report(result: DecompositionResult) -> None:
     sizes = result.level_sizes()
     graph = result.graph
     say(
-        f"{result.kind} numbers of {result.numbers.size:,} {items} in {graph['n_u']:,} x {graph['n_v']:,} vertices: "
+        f"{result.kind} numbers of {result.n_items:,} {items} in {graph['n_u']:,} x {graph['n_v']:,} vertices: "
         f"largest {result.max_number:,}, different ones {len(sizes):,}"
     )
     top = sorted(sizes)[-_SHOWN_LEVELS:]

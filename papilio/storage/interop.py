@@ -1,13 +1,14 @@
 """Graphs from and to the objects of other libraries: NetworkX, SciPy sparse, pandas, pyarrow, NumPy.
 
-Every ``from_*`` function returns a :class:`LabelledGraph`: dense ids, the original labels of both layers, and
-what was left out. Of duplicate edges the first is kept; self loops of a unipartite graph are dropped. No
-library is imported to read its objects.
+Every ``from_*`` function returns a :class:`LabelledGraph`: dense ids, the original labels of both layers, what
+was left out, and which edge each row became. Of duplicate edges the first is kept; self loops of a unipartite
+graph are dropped. No library is imported to read its objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -25,6 +26,7 @@ from papilio.storage.labelled import (
     read_signs,
 )
 from papilio.storage.manifest import GraphKind
+from papilio.storage.origins import ArrayRows, ArrowRows, FrameRows, NetworkEdges, SparseEntries
 
 if TYPE_CHECKING:
     import networkx
@@ -95,6 +97,7 @@ def from_numpy(
         n_u=n_u,
         n_v=n_v,
         positive_from=positive_from,
+        origin=ArrayRows(),
     )
 
 
@@ -139,8 +142,9 @@ def from_pandas(
             raise InputError(f"column {name!r} has a missing value in row {row}; drop or fill it")
     columns = [frame[name].to_numpy() for name in names]
     return assemble_columns(
-        *_with_sign(columns), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from
-    )
+        *_with_sign(columns), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from,
+        origin=FrameRows(frame.index),
+    )  # fmt: skip
 
 
 def from_arrow(
@@ -167,8 +171,9 @@ def from_arrow(
             raise InputError(f"column {name!r} has a missing value in row {row}; drop or fill it")
         columns.append(column.to_numpy(zero_copy_only=False))
     return assemble_columns(
-        *_with_sign(columns), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from
-    )
+        *_with_sign(columns), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from,
+        origin=ArrowRows(),
+    )  # fmt: skip
 
 
 def from_scipy(
@@ -212,7 +217,7 @@ def from_scipy(
     dropped = {"zeros": int(present.size - np.count_nonzero(present))}
     if kind == "unipartite":
         dropped["self_loops"] = result.dropped["self_loops"]
-    return LabelledGraph(result.graph, dropped=dropped)
+    return LabelledGraph(result.graph, dropped=dropped, origin=SparseEntries(matrix.format))
 
 
 def from_networkx(
@@ -260,11 +265,11 @@ def from_networkx(
     pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
     signs = None if sign is None else read_signs(_edge_values(graph, sign), positive_from)
     result = assemble(kind, pairs[:, 0], pairs[:, 1], signs, len(labels_u), len(labels_v))
-    return LabelledGraph(
-        result.graph,
-        label_array(labels_u),
-        None if kind == "unipartite" else label_array(labels_v),
-        result.dropped,
+    return replace(
+        result,
+        labels_u=label_array(labels_u),
+        labels_v=None if kind == "unipartite" else label_array(labels_v),
+        origin=NetworkEdges(list(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, get_args
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, GraphError, InputError
 from papilio.graph import MAX_VERTICES, BipartiteGraph, UnipartiteGraph
 from papilio.storage.manifest import GraphKind
+from papilio.storage.origins import Origin
 
 __all__ = [
     "LabelledGraph",
@@ -33,17 +36,56 @@ class LabelledGraph:
         Original label of each id; None where the ids are the labels. A unipartite graph has ``labels_u`` only.
     dropped : dict of str to int
         What was left out, by reason: ``duplicates``, ``self_loops``, ``zeros``.
+    origin : Origin or None
+        What it was read from.
+    row_keys : ndarray of int64, shape (n_rows,), or None
+        ``u << 32 | v`` of every row of that, in its order; None where the rows are the edges in their order.
     """
 
     graph: BipartiteGraph | UnipartiteGraph
     labels_u: NDArray[Any] | None = None
     labels_v: NDArray[Any] | None = None
     dropped: dict[str, int] = field(default_factory=dict)
+    origin: Origin | None = field(default=None, repr=False)
+    row_keys: NDArray[np.int64] | None = field(default=None, repr=False)
 
     @property
     def kind(self) -> GraphKind:
         """``bipartite`` or ``unipartite``."""
         return "bipartite" if isinstance(self.graph, BipartiteGraph) else "unipartite"
+
+    @cached_property
+    def edge_of_row(self) -> NDArray[np.int64]:
+        """Edge id of every row that it was read from, shape (n_rows,); -1 for a self loop that was left out."""
+        if self.row_keys is None:
+            return np.arange(self.graph.n_edges)
+        keys = (self.graph.u.astype(np.int64) << 32) | self.graph.v
+        if not keys.size:
+            return np.full(self.row_keys.size, -1)
+        edges = np.searchsorted(keys, self.row_keys)
+        found = keys[np.minimum(edges, keys.size - 1)] == self.row_keys
+        return np.where(found, edges, -1)
+
+    def labels(self, layer: str) -> NDArray[Any] | None:
+        """Return the labels of a layer in id order; None where the ids are the labels."""
+        return self.labels_v if layer == "v" and self.kind == "bipartite" else self.labels_u
+
+    def ends(self, edges: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the ids of both ends of edges."""
+        return [(int(self.graph.u[edge]), int(self.graph.v[edge])) for edge in edges]
+
+    def is_renamed(self, place: str) -> bool:
+        """Whether the object that it was read from has other names or another order than these ids at ``place``."""
+        return self.origin is not None and (place == "edge" or self.labels(place) is not None)
+
+    def align(self, place: str, values: NDArray[Any]) -> Any:
+        """Return values by id of ``u``, ``v`` or ``edge`` in the form of what it was read from; see :mod:`.origins`."""
+        if self.origin is None:
+            return values
+        if place == "edge":
+            return self.origin.edges(self.graph, self.edge_of_row, values)
+        labels = self.labels(place)
+        return values if labels is None else self.origin.vertices(labels, values)
 
 
 def check_kind(kind: str) -> None:
@@ -161,20 +203,27 @@ def assemble(
             )
     dropped = {}
     if kind == "unipartite":
-        proper = u != v
-        dropped["self_loops"] = int(u.size - np.count_nonzero(proper))
-        u, v = np.minimum(u, v)[proper], np.maximum(u, v)[proper]
-        sign = None if sign is None else sign[proper]
-    if sign is None:
-        keys = np.unique((u << 32) | v)
-    else:
-        keys, first = np.unique((u << 32) | v, return_index=True)
-        sign = sign[first]
-    dropped["duplicates"] = int(u.size - keys.size)
-    low, high = (keys >> 32).astype(np.int32), keys.astype(np.int32)
+        u, v = np.minimum(u, v), np.maximum(u, v)
+    rows = proper = (u << 32) | v
     if kind == "unipartite":
-        return LabelledGraph(UnipartiteGraph(n_u, low, high, sign), dropped=dropped)
-    return LabelledGraph(BipartiteGraph(n_u, n_v, low, high, sign), dropped=dropped)
+        kept = u != v
+        dropped["self_loops"] = int(u.size - np.count_nonzero(kept))
+        proper = rows[kept]
+        sign = None if sign is None else sign[kept]
+    if sign is None:
+        keys = np.unique(proper)
+    else:
+        keys, first = np.unique(proper, return_index=True)
+        sign = sign[first]
+    dropped["duplicates"] = int(proper.size - keys.size)
+    low, high = (keys >> 32).astype(np.int32), keys.astype(np.int32)
+    graph: BipartiteGraph | UnipartiteGraph = (
+        UnipartiteGraph(n_u, low, high, sign)
+        if kind == "unipartite"
+        else BipartiteGraph(n_u, n_v, low, high, sign)
+    )
+    row_keys = None if np.array_equal(rows, keys) else rows
+    return LabelledGraph(graph, dropped=dropped, row_keys=row_keys)
 
 
 def assemble_columns(
@@ -187,8 +236,9 @@ def assemble_columns(
     n_u: int | None,
     n_v: int | None,
     positive_from: float | None,
+    origin: Origin,
 ) -> LabelledGraph:
-    """Assemble a graph from columns of labels or ids, shape (k,) each, and of sign values.
+    """Assemble a graph from columns of labels or ids, shape (k,) each, and of sign values, of one object.
 
     Raises
     ------
@@ -224,4 +274,4 @@ def assemble_columns(
         ids_u, size_u = _read_ids("u", u, n_u)
         ids_v, size_v = _read_ids("v", v, n_v)
     result = assemble(kind, ids_u, ids_v, sign, size_u, size_v)
-    return LabelledGraph(result.graph, labels_u, labels_v, result.dropped)
+    return replace(result, labels_u=labels_u, labels_v=labels_v, origin=origin)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -173,6 +173,21 @@ class GraphStore:
         if name not in self.manifest.labels:
             return None
         return read_labels(*self._filesystem(), name, self.n_u if name == "u" else self.n_v)
+
+    def ends(self, edges: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the ids of both ends of a few edges; reads all edges once.
+
+        Raises
+        ------
+        StoreError
+            As :meth:`batches`.
+        """
+        found: dict[int, tuple[int, int]] = {}
+        at = 0
+        for u, v, _ in self.batches() if edges else ():
+            found |= {e: (int(u[e - at]), int(v[e - at])) for e in edges if at <= e < at + u.size}
+            at += u.size
+        return [found[edge] for edge in edges]
 
     def label_column(self, layer: Literal["u", "v"]) -> pa.ChunkedArray | None:
         """Return the labels of a layer of a bipartite graph in id order, or None where the ids are the labels.

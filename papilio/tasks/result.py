@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,16 @@ from numpy.typing import NDArray
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Listing, Motif, motif_from_json
 from papilio.storage.file_vectors import slices_of
+from papilio.storage.labelled import LabelledGraph
+from papilio.storage.origins import plain_labels
 from papilio.storage.store import GraphStore
+from papilio.storage.vectors import Vectors
 from papilio.tasks.answers import Movement
 from papilio.tasks.cells import cells_from_json, cells_to_json
 from papilio.tasks.plan import Decision
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["CountResult", "ListingResult", "TopEntry", "find_top", "result_from_json"]
+__all__ = ["CountResult", "ListingResult", "TopEntry", "find_top", "json_labels", "result_from_json"]
 
 
 @dataclass(frozen=True)
@@ -30,16 +34,31 @@ class TopEntry:
         ``u`` or ``v`` for a vertex of that layer, ``edge`` for an edge.
     ids : tuple of int
         Its id, or the ids of both ends.
-    labels : tuple of str or int
-        Its original label, or those of both ends; the ids where there are none.
+    labels : tuple
+        Its original label, or those of both ends, ``str`` or ``int`` or, of a graph in memory, whatever they are; the
+        ids where there are none.
     count : int
         Motifs that it is part of.
     """
 
     place: str
     ids: tuple[int, ...]
-    labels: tuple[str | int, ...]
+    labels: tuple[Any, ...]
     count: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object; labels that are neither text nor integers as text."""
+        return {
+            "place": self.place,
+            "ids": list(self.ids),
+            "labels": json_labels(self.labels),
+            "count": self.count,
+        }
+
+
+def json_labels(labels: Sequence[Any]) -> list[str | int]:
+    """Return labels as JSON has them: those that are neither text nor integers as text."""
+    return [label if isinstance(label, str | int) else str(label) for label in labels]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +101,10 @@ class CountResult:
         The file written.
     top : tuple of TopEntry
         The largest counts per vertex or edge.
-    vectors : dict of str to ndarray of uint64, host
+    vectors : Vectors of ndarray of uint64, host
         Per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), per edge ``edge`` of shape (n_edges,) in the
-        order of the edges sorted by (u, v); empty for ``total``.
+        order of the edges sorted by (u, v); empty for ``total``. Of a graph that was read from an object of another
+        library, ``vectors.aligned("edge")`` has the order and form of that object.
     table : dict of (int, int) to int
         Counts by (p, q) for a motif whose answer is a table, by p, then q, without those that are 0; ``count`` is
         their sum. Empty for any other motif.
@@ -124,7 +144,7 @@ class CountResult:
     decisions: tuple[Decision, ...]
     output: str | None = None
     top: tuple[TopEntry, ...] = ()
-    vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict, repr=False)
+    vectors: Vectors[NDArray[np.uint64]] = field(default_factory=Vectors, repr=False)
     table: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)
     job_directory: str | None = None
     leases_before: int = 0
@@ -170,10 +190,7 @@ class CountResult:
             "moved": self.moved.to_json(),
             "decisions": [asdict(decision) for decision in self.decisions],
             "output": self.output,
-            "top": [
-                {"place": e.place, "ids": list(e.ids), "labels": list(e.labels), "count": e.count}
-                for e in self.top
-            ],
+            "top": [entry.to_json() for entry in self.top],
             "job": None
             if self.job_directory is None
             else {"path": self.job_directory, "leases_before": self.leases_before, "reused": self.reused},
@@ -246,7 +263,7 @@ def result_from_json(data: dict[str, Any], vectors: dict[str, NDArray[np.uint64]
         work_unit=unit,
         decisions=tuple(Decision(**decision) for decision in data["decisions"]),
         top=tuple(TopEntry(e["place"], tuple(e["ids"]), tuple(e["labels"]), e["count"]) for e in data["top"]),
-        vectors=vectors,
+        vectors=Vectors(vectors),
         table=cells_from_json(data.get("table") or ()),
         strategy=data.get("strategy", "replicate"),
         replication=data.get("replication", 1.0),
@@ -262,31 +279,30 @@ def result_from_json(data: dict[str, Any], vectors: dict[str, NDArray[np.uint64]
 
 
 def find_top(
-    vectors: dict[str, NDArray[np.uint64]], store: GraphStore | None, n: int
+    vectors: Mapping[str, NDArray[np.uint64]], graph: GraphStore | LabelledGraph, n: int
 ) -> tuple[TopEntry, ...]:
     """Return the ``n`` largest counts of each layer, or of the edges: by falling count, ties by id.
 
     Parameters
     ----------
-    vectors : dict of str to ndarray of uint64
-        As in :class:`CountResult`.
-    store : GraphStore or None
-        Where labels and the ends of edges come from; without it, vertices are named by their ids and edges are
-        left out.
+    vectors : mapping of str to ndarray of uint64
+        By id, as in :class:`CountResult`.
+    graph : GraphStore or LabelledGraph
+        Where labels and the ends of edges come from.
     n : int
         Entries per layer, at least 1.
     """
     entries: list[TopEntry] = []
     for name, counts in vectors.items():
-        ids = _largest(counts, n)
-        if name == "edge":
-            if store is not None:
-                entries += _edge_entries(store, ids, counts)
-            continue
-        labels = None if store is None else store.labels("u" if name == "u" else "v")
-        for i in ids:
-            label = i if labels is None else _plain(labels[i])
-            entries.append(TopEntry(name, (i,), (label,), int(counts[i])))
+        best = _largest(counts, n)
+        layers: tuple[Literal["u", "v"], ...] = (
+            ("u", "v") if name == "edge" else ("u" if name == "u" else "v",)
+        )
+        ends: Sequence[tuple[int, ...]] = graph.ends(best) if name == "edge" else [(i,) for i in best]
+        labels = [graph.labels(layer) if best else None for layer in layers]
+        for i, ids in zip(best, ends, strict=True):
+            named = (_name(each, given) for each, given in zip(ids, labels, strict=True))
+            entries.append(TopEntry(name, ids, tuple(named), int(counts[i])))
     return tuple(entries)
 
 
@@ -305,24 +321,5 @@ def _largest(counts: NDArray[np.uint64], n: int) -> list[int]:
     return [int(i) for i in best]
 
 
-def _edge_entries(store: GraphStore, ids: list[int], counts: NDArray[np.uint64]) -> list[TopEntry]:
-    ends: dict[int, tuple[int, int]] = {}
-    at = 0
-    for u, v, _ in store.batches():
-        for edge in ids:
-            if at <= edge < at + u.size:
-                ends[edge] = (int(u[edge - at]), int(v[edge - at]))
-        at += u.size
-    layers = (store.labels("u"), store.labels("v"))
-    entries = []
-    for edge in ids:
-        pair = ends[edge]
-        labels = tuple(
-            i if given is None else _plain(given[i]) for i, given in zip(pair, layers, strict=True)
-        )
-        entries.append(TopEntry("edge", pair, labels, int(counts[edge])))
-    return entries
-
-
-def _plain(label: Any) -> str | int:
-    return label if isinstance(label, str) else int(label)
+def _name(i: int, labels: NDArray[Any] | None) -> Any:
+    return i if labels is None else plain_labels(labels[i : i + 1])[0]

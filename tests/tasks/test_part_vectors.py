@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import StoreError
+from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu.scatter import order_by_slice, scatter_add, scatter_add_ordered
 from papilio.storage.file_vectors import SLICE_ENTRIES, file_vector, release_pages, slices_of
+from papilio.storage.labelled import LabelledGraph
 from papilio.storage.results import read_partial_shard, write_partial_shard
 from papilio.tasks.result import find_top
 
@@ -69,8 +71,9 @@ def test_the_largest_counts_and_files_of_a_vector_of_several_slices(tmp_path: Pa
     vector[:] = np.random.default_rng(3).integers(0, 1000, size)
     vector[[7, SLICE_ENTRIES, size - 1]] = 1 << 63, 2000, 2000
     memory = np.array(vector)
+    unnamed = LabelledGraph(BipartiteGraph.from_edges([0], [0]))
     expected = np.argsort(~memory, kind="stable")[:20].tolist()
-    assert [entry.ids[0] for entry in find_top({"u": vector}, None, 20)] == expected
+    assert [entry.ids[0] for entry in find_top({"u": vector}, unnamed, 20)] == expected
     checksum = write_partial_shard(tmp_path / "shard.parquet", {"u": vector})
     read = read_partial_shard(tmp_path / "shard.parquet", checksum)
     assert np.array_equal(read["u"], memory)

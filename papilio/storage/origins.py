@@ -1,0 +1,129 @@
+"""What graphs in memory were read from, and how values of their edges and vertices are given back in that form."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+
+__all__ = ["ArrayRows", "ArrowRows", "FrameRows", "NetworkEdges", "Origin", "SparseEntries", "plain_labels"]
+
+
+def plain_labels(labels: NDArray[Any]) -> list[Any]:
+    """Return labels as Python objects; times stay as NumPy has them."""
+    return list(labels) if labels.dtype.kind in "mM" else labels.tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """The object that a graph was read from: edges in an order of its own, vertices under their labels.
+
+    Attributes
+    ----------
+    name : str
+        What it is, for people.
+    rows : str
+        What the edges were in it, in the plural.
+    """
+
+    name: ClassVar[str]
+    rows: ClassVar[str] = "rows"
+
+    def edges(
+        self, graph: BipartiteGraph | UnipartiteGraph, edge_of_row: NDArray[np.int64], values: NDArray[Any]
+    ) -> Any:
+        """Return values of the edges of ``graph``, shape (n_edges,), one for each row."""
+        return values[edge_of_row]
+
+    def vertices(self, labels: NDArray[Any], values: NDArray[Any]) -> Any:
+        """Return values of vertices by their labels, both of shape (n,)."""
+        return dict(zip(plain_labels(labels), values.tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRows(Origin):
+    """A NumPy array of edges: values of edges are an array with an entry for each row."""
+
+    name = "NumPy array"
+
+
+@dataclass(frozen=True, eq=False)
+class FrameRows(Origin):
+    """A data frame: values of edges are a Series with its index, those of vertices a Series by label."""
+
+    name = "data frame"
+
+    index: Any
+
+    def edges(
+        self, graph: BipartiteGraph | UnipartiteGraph, edge_of_row: NDArray[np.int64], values: NDArray[Any]
+    ) -> Any:
+        """Return a Series with an entry for each row of the frame."""
+        import pandas
+
+        return pandas.Series(values[edge_of_row], index=self.index)
+
+    def vertices(self, labels: NDArray[Any], values: NDArray[Any]) -> Any:
+        """Return a Series whose index holds the labels."""
+        import pandas
+
+        return pandas.Series(values, index=pandas.Index(labels))
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowRows(Origin):
+    """A pyarrow table: values of edges are a pyarrow array with an entry for each row."""
+
+    name = "pyarrow table"
+
+    def edges(
+        self, graph: BipartiteGraph | UnipartiteGraph, edge_of_row: NDArray[np.int64], values: NDArray[Any]
+    ) -> Any:
+        """Return a pyarrow array."""
+        import pyarrow
+
+        return pyarrow.array(values[edge_of_row])
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkEdges(Origin):
+    """A NetworkX graph: values of edges are a dictionary by edge as it names them, parallel ones all of them."""
+
+    name = "NetworkX graph"
+    rows = "edges"
+
+    names: list[tuple[Hashable, ...]]
+
+    def edges(
+        self, graph: BipartiteGraph | UnipartiteGraph, edge_of_row: NDArray[np.int64], values: NDArray[Any]
+    ) -> Any:
+        """Return a dictionary, as ``networkx.set_edge_attributes`` takes it."""
+        return dict(zip(self.names, values[edge_of_row].tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseEntries(Origin):
+    """A SciPy sparse matrix: values of edges are a sparse array of the same shape and format."""
+
+    name = "sparse matrix"
+    rows = "entries"
+
+    format: str
+
+    def edges(
+        self, graph: BipartiteGraph | UnipartiteGraph, edge_of_row: NDArray[np.int64], values: NDArray[Any]
+    ) -> Any:
+        """Return a sparse array with the value of each edge at its place."""
+        from scipy import sparse
+
+        u, v = graph.u, graph.v
+        if isinstance(graph, BipartiteGraph):
+            return sparse.coo_array((values, (u, v)), shape=(graph.n_u, graph.n_v)).asformat(self.format)
+        ends = (np.concatenate((u, v)), np.concatenate((v, u)))
+        both = np.concatenate((values, values))
+        return sparse.coo_array((both, ends), shape=(graph.n, graph.n)).asformat(self.format)
