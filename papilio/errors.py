@@ -15,16 +15,21 @@
     └── ExecutionError          a run did not end with an exact answer
         ├── TilingError             finished intervals do not tile the work items exactly
         ├── JobCancelledError       the job was cancelled on request; its ledger is kept
-        ├── DeviceLostError         a GPU refuses everything after a failed kernel, until its process ends
+        ├── WorkerError             a worker, or the machine that it is on, cannot go on; no lease is to blame
+        │   └── DeviceLostError         a GPU refuses everything after a failed kernel, until its process ends
         ├── FailedItemsError        some work items fail wherever they run; the others are finished
         └── ClusterError            the cluster cannot be reached or lost what the run needs
 
-Messages hold the name, the actual value, the limit with its unit and what to change.
+Messages hold the name, the actual value, the limit with its unit and what to change. What an error says of the
+lease that raised it is in :data:`FAULTS`.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 __all__ = [
+    "FAULTS",
     "CapacityError",
     "ClusterError",
     "DeviceLostError",
@@ -32,6 +37,7 @@ __all__ = [
     "EngineUnavailableError",
     "ExecutionError",
     "FailedItemsError",
+    "Fault",
     "GraphError",
     "InputError",
     "JobBusyError",
@@ -43,6 +49,8 @@ __all__ = [
     "StoreError",
     "TilingError",
     "UnsupportedError",
+    "WorkerError",
+    "fault_of",
 ]
 
 
@@ -106,7 +114,11 @@ class TilingError(ExecutionError):
     """Finished intervals leave a gap, overlap or pass the end of the work items."""
 
 
-class DeviceLostError(ExecutionError):
+class WorkerError(ExecutionError):
+    """A worker, or the machine that it is on, cannot go on; its leases are not to blame."""
+
+
+class DeviceLostError(WorkerError):
     """A GPU refuses everything after a failed kernel; the process that holds it must end."""
 
 
@@ -116,3 +128,40 @@ class FailedItemsError(ExecutionError):
 
 class ClusterError(ExecutionError):
     """The cluster cannot be reached, has no fitting worker, or lost what the run needs."""
+
+
+Fault = Literal["lease", "size", "worker", "run"]
+"""What is wrong when a lease raises. ``lease``: perhaps its items, so that it is tried again, then bisected. ``size``:
+it is too large here, so that it is halved. ``worker``: the worker, which gets no more leases, while others may go on.
+``run``: what every worker would meet, so that the run ends at once."""
+
+FAULTS: dict[type[BaseException], Fault] = {
+    PapilioError: "run",
+    InputError: "run",
+    MalformedLineError: "run",
+    DuplicateEdgeError: "run",
+    GraphError: "run",
+    StoreError: "run",
+    JobBusyError: "run",
+    UnsupportedError: "run",
+    CapacityError: "run",
+    LeaseTooLargeError: "size",
+    EngineUnavailableError: "worker",
+    JobUnfinishedError: "run",
+    ExecutionError: "lease",
+    TilingError: "run",
+    JobCancelledError: "run",
+    WorkerError: "worker",
+    DeviceLostError: "worker",
+    FailedItemsError: "run",
+    ClusterError: "run",
+    MemoryError: "run",
+    OSError: "worker",
+    Exception: "lease",
+}
+"""Of each class of errors, and of what is no error of Papilio: only in doubt is it held against the lease."""
+
+
+def fault_of(error: Exception) -> Fault:
+    """Return what is wrong when a lease raises ``error``, by the nearest class in :data:`FAULTS`."""
+    return next(FAULTS[kind] for kind in type(error).__mro__ if kind in FAULTS)

@@ -224,7 +224,8 @@ def count_job(
     peaks = _Peaks(max(report.peak_bytes for report in reports))
     by_worker = dict.fromkeys((worker.name for worker in workers), 0)
     fold_s, started = 0.0, perf_counter()
-    with _shard_directory(executor, plan, shard_parent, session) as directory:
+    resumable = nullcontext() if session is None else session.naming_resume()
+    with _shard_directory(executor, plan, shard_parent, session) as directory, resumable:
         fold = make_fold(plan, keep_shards=session is not None, directory=directory or shard_parent)
         if session is not None:
             for result in session.finished_leases:

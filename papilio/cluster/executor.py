@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, Self, TypeVar
 
 import papilio
 from papilio.cluster.devices import check_devices
 from papilio.cluster.task_source import AnyTask, TaskSource
-from papilio.errors import ClusterError, EngineUnavailableError, UnsupportedError
+from papilio.errors import CapacityError, ClusterError, EngineUnavailableError, UnsupportedError, WorkerError
 from papilio.kernels.engine import EngineName
 from papilio.tasks.job import ENGINE_CHOICES, EngineChoice, JobSpec
 from papilio.tasks.worker import Seat, WorkerInfo
 
-__all__ = ["Executor", "TaskFunction", "check_versions", "choose_engine"]
+__all__ = ["Executor", "TaskFunction", "check_versions", "choose_engine", "machine_errors_named"]
 
 Result = TypeVar("Result")
 TaskFunction = Callable[[AnyTask, Seat], Result]
@@ -83,6 +84,33 @@ class Executor(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *error: Any) -> None: ...
+
+
+@contextmanager
+def machine_errors_named(where: str) -> Iterator[None]:
+    """Name what the machine refuses to a task: memory, open files, room on a disk.
+
+    Parameters
+    ----------
+    where : str
+        The worker and its task.
+
+    Raises
+    ------
+    CapacityError
+        When memory ran out.
+    WorkerError
+        For an error of the operating system that no part of Papilio has explained.
+    """
+    try:
+        yield
+    except MemoryError as error:
+        raise CapacityError(f"{where}: out of memory ({error}); use workers with more memory") from None
+    except OSError as error:
+        raise WorkerError(
+            f"{where}: the machine refuses what it needs ({type(error).__name__}: {error}); make room (open files: "
+            "ulimit -n; disk: df), ask papilio doctor, then count again"
+        ) from error
 
 
 def check_versions(workers: Sequence[WorkerInfo]) -> None:

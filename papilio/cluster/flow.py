@@ -22,7 +22,7 @@ from distributed.client import FutureCancelledError
 from papilio.cluster.executor import Result, TaskFunction
 from papilio.cluster.remote import call_task
 from papilio.cluster.task_source import AnyTask, TaskSource
-from papilio.errors import ClusterError, ExecutionError, LeaseTooLargeError, PapilioError
+from papilio.errors import ClusterError, DeviceLostError, ExecutionError, PapilioError, fault_of
 from papilio.tasks.cutting import request_cuts
 from papilio.tasks.worker import WorkerInfo
 
@@ -55,6 +55,9 @@ OVERRUN_SHARE = 0.25
 
 REPLACEMENT_S = 30.0
 """How long a run without any worker waits for one: a nanny restarts a worker in about 3 s."""
+
+MAX_LOSSES = 3
+"""Workers that may fail or lose their GPU in a row, for each one that there is, with nothing finished in between."""
 
 STALL_S = 120.0
 """How long a run may wait for workers that have all paused for lack of memory."""
@@ -136,6 +139,8 @@ class TaskFlow(Generic[AnyTask, Result]):
         self._places: dict[str, _Place[AnyTask]] = {worker.name: _Place() for worker in workers}
         self._known = set(self._places)
         self._like = workers[0]
+        self._most_places = len(self._places)
+        self._losses: list[PapilioError] = []
         self._worker_of: dict[str, str] = {}
         self._finished: SimpleQueue[Future] = SimpleQueue()
         self._progress_at = self._watched_at = monotonic()
@@ -167,20 +172,36 @@ class TaskFlow(Generic[AnyTask, Result]):
                     each.future.cancel()
 
     def _hand_out(self) -> bool:
-        """Fill the workers up, evenly; return whether a task is left that nobody can take."""
+        """Fill the workers up, evenly; return whether a task is left that nobody can take.
+
+        A worker may decline what is left, a part that others will be done with before it has read it.
+
+        Raises
+        ------
+        ExecutionError
+            When all decline and none is at work, so that nothing would change that.
+        """
+        declined: set[str] = set()
         for level in range(self._in_flight):
-            dry = False
+            if not self._source.has_more:
+                break
             for address, place in self._places.items():
-                if len(place.held) <= level:
-                    task = self._source.take(len(self._places), address)
-                    if task is None:
-                        dry = True
-                    else:
-                        self._submit(task, address, place)
-            if dry:
-                self._cut_tail()
-                return False
-        return not self._places
+                if len(place.held) > level or address in declined:
+                    continue
+                task = self._source.take(len(self._places), address)
+                if task is None:
+                    declined.add(address)
+                else:
+                    self._submit(task, address, place)
+        if declined or not self._source.has_more:
+            self._cut_tail()
+        waiting = not self._worker_of and self._source.has_more
+        if waiting and self._places:
+            raise ExecutionError(
+                f"none of {len(self._places)} idle workers was given what is left of the work; count again, and report "
+                "this as a bug of papilio"
+            )
+        return waiting
 
     def _submit(self, task: AnyTask, address: str, place: _Place[AnyTask]) -> None:
         future = self._pool.client.submit(
@@ -220,9 +241,12 @@ class TaskFlow(Generic[AnyTask, Result]):
         place.held.pop(future.key)
         del self._worker_of[future.key]
         place.began_at = self._progress_at = monotonic()
-        if error is not None:
+        if error is not None and fault_of(error) == "worker":
+            self._retire(address, task, error)
+        elif error is not None:
             self._source.fail(task, error)
         elif result is not None:
+            self._losses.clear()
             self._source.answer(task, result)
         else:
             # It finished, and the worker went away with its result.
@@ -230,16 +254,38 @@ class TaskFlow(Generic[AnyTask, Result]):
             self._source.lose(task, address, was_running=False)
         return result
 
-    def _error_of(self, future: Future, task: AnyTask, address: str) -> ExecutionError | LeaseTooLargeError:
-        """Return the error of a task that may be tried again; raise any other one."""
+    def _error_of(self, future: Future, task: AnyTask, address: str) -> PapilioError:
+        """Return the error of a task that may be tried again, here or elsewhere; raise any other one."""
         error = future.exception()
         if not isinstance(error, PapilioError):
             return ExecutionError(
                 f"worker {address}, {task} failed: {type(error).__name__}: {error}; see the worker's log"
             )
-        if not isinstance(error, ExecutionError | LeaseTooLargeError):
+        if fault_of(error) == "run":
             raise error
         return error
+
+    def _retire(self, address: str, task: AnyTask, error: PapilioError) -> None:
+        """Give no more tasks to a worker that cannot go on, and put back what it holds.
+
+        A process that lost its GPU ends, and the one that its nanny starts instead is another worker. What it ran
+        may have been the cause, as of any lost worker; what else a worker lacks is no task's fault.
+
+        Raises
+        ------
+        PapilioError
+            ``error``, when no other worker is left or comes, or none has finished anything for long.
+        """
+        self._losses.append(error)
+        ends = isinstance(error, DeviceLostError)
+        if len(self._losses) >= MAX_LOSSES * self._most_places or (not ends and len(self._places) == 1):
+            raise error
+        place = self._places.pop(address)
+        self._source.lose(task, address, was_running=ends)
+        for each in place.held.values():
+            del self._worker_of[each.task.key]
+            each.future.cancel()
+            self._source.lose(each.task, address, was_running=False)
 
     def _cut_tail(self) -> None:
         """Ask as many busy workers to cut as there are idle ones, up to a bound, the one with most left first."""
@@ -283,6 +329,7 @@ class TaskFlow(Generic[AnyTask, Result]):
     def _watch(self) -> None:
         self._watched_at = monotonic()
         live = self._pool.live_workers()
+        self._known.intersection_update(live)
         for address in [each for each in self._places if each not in live]:
             self._drop(address)
         fresh = [address for address in live if address not in self._known]
@@ -290,11 +337,13 @@ class TaskFlow(Generic[AnyTask, Result]):
             self._known.add(info.name)
             if self._fits(info):
                 self._places[info.name] = _Place()
+        self._most_places = max(self._most_places, len(self._places))
         waited = monotonic() - self._progress_at
         if not self._places and waited > REPLACEMENT_S:
+            last = f"; the last one: {self._losses[-1]}" if self._losses else ""
             raise ClusterError(
                 f"all workers are gone and none came back within {REPLACEMENT_S:.0f} s; "
-                "see the workers' logs (memory?) and start the cluster again"
+                f"see the workers' logs (memory?) and start the cluster again{last}"
             )
         paused = self._places and all(live[address] == "paused" for address in self._places)
         if paused and waited > STALL_S:
@@ -309,7 +358,6 @@ class TaskFlow(Generic[AnyTask, Result]):
     def _drop(self, address: str) -> None:
         """Forget a lost worker and put its tasks back; the first one is the one that it was running."""
         place = self._places.pop(address)
-        self._known.discard(address)
         for number, each in enumerate(place.held.values()):
             del self._worker_of[each.task.key]
             each.future.cancel()

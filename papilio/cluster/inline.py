@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
-from papilio.cluster.executor import Result, TaskFunction
+from papilio.cluster.executor import Result, TaskFunction, machine_errors_named
 from papilio.cluster.task_source import AnyTask, TaskSource
-from papilio.errors import ExecutionError, InputError, LeaseTooLargeError
+from papilio.errors import InputError, PapilioError, fault_of
 from papilio.tasks.job import JobSpec
 from papilio.tasks.ready import forget_graphs
 from papilio.tasks.worker import WorkerInfo, describe_worker
@@ -56,11 +56,21 @@ class InlineExecutor:
         workers: Sequence[WorkerInfo],
         in_flight: int,
     ) -> Iterator[Result]:
-        """Run the tasks in order; one that fails is tried again, in parts, as the source decides."""
+        """Run the tasks in order; one that fails is tried again, in parts, as the source decides.
+
+        Raises
+        ------
+        PapilioError
+            When another lease would fare no better in this process: its GPU is lost, the store is gone, the disk is
+            full; see :data:`papilio.errors.FAULTS`.
+        """
         while (task := source.take(1, self._worker.name)) is not None:
             try:
-                result = function(task, self._worker.seat)
-            except (ExecutionError, LeaseTooLargeError) as error:
+                with machine_errors_named(f"this process, {task}"):
+                    result = function(task, self._worker.seat)
+            except PapilioError as error:
+                if fault_of(error) not in ("lease", "size"):
+                    raise
                 source.fail(task, error)
                 continue
             source.answer(task, result)

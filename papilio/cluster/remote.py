@@ -9,9 +9,9 @@ from typing import Any
 
 from distributed import Worker, get_worker
 
-from papilio.cluster.executor import Result, TaskFunction
+from papilio.cluster.executor import Result, TaskFunction, machine_errors_named
 from papilio.cluster.task_source import AnyTask
-from papilio.errors import CapacityError, DeviceLostError, ExecutionError, PapilioError
+from papilio.errors import DeviceLostError, ExecutionError, PapilioError
 from papilio.storage.store import open_store
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
@@ -47,8 +47,8 @@ def call_task(function: TaskFunction[AnyTask, Result], task: AnyTask) -> Result:
     Raises
     ------
     PapilioError
-        Of the class that ``function`` raised; CapacityError when memory ran out; ExecutionError, with the
-        traceback, for anything else.
+        Of the class that ``function`` raised; of those of :func:`machine_errors_named` where the machine is the cause;
+        ExecutionError, with the traceback, for anything else.
 
     Notes
     -----
@@ -56,14 +56,15 @@ def call_task(function: TaskFunction[AnyTask, Result], task: AnyTask) -> Result:
     """
     seat = WorkerInfo.from_json(describe_dask_worker(get_worker())).seat
     where = f"worker {seat.worker}, {task}"
-    try:
-        return function(task, seat)
-    except DeviceLostError as error:
-        Timer(FAREWELL_S, os._exit, [DEVICE_LOST_EXIT]).start()
-        raise DeviceLostError(f"{where}: {error}; this worker process ends") from None
-    except PapilioError as error:
-        raise type(error)(f"{where}: {error}") from None
-    except MemoryError as error:
-        raise CapacityError(f"{where}: out of memory ({error}); use workers with more memory") from None
-    except Exception:
-        raise ExecutionError(f"{where} failed:\n{traceback.format_exc()}") from None
+    with machine_errors_named(where):
+        try:
+            return function(task, seat)
+        except DeviceLostError as error:
+            Timer(FAREWELL_S, os._exit, [DEVICE_LOST_EXIT]).start()
+            raise DeviceLostError(f"{where}: {error}; this worker process ends") from None
+        except PapilioError as error:
+            raise type(error)(f"{where}: {error}") from None
+        except (MemoryError, OSError):
+            raise
+        except Exception:
+            raise ExecutionError(f"{where} failed:\n{traceback.format_exc()}") from None

@@ -20,6 +20,11 @@ Result_contra = TypeVar("Result_contra", contravariant=True)
 class TaskSource(Protocol[AnyTask, Result_contra]):
     """Tasks to be had one by one; :class:`papilio.tasks.root_counter.RootCounter` is one of leases."""
 
+    @property
+    def has_more(self) -> bool:
+        """Whether a task can be taken; when no other one is held, by any worker."""
+        ...
+
     def take(self, n_workers: int, worker: str) -> AnyTask | None:
         """Return the next task for ``worker``, one of ``n_workers``; None when there is none for it now."""
         ...
@@ -51,6 +56,11 @@ class TaskList:
 
     def __init__(self, tasks: Iterable[PrepareTask]) -> None:
         self._pending = deque(tasks)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a task is left."""
+        return bool(self._pending)
 
     def take(self, n_workers: int, worker: str) -> PrepareTask | None:
         """Return the next one, whoever asks."""

@@ -6,8 +6,8 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import papilio
-from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError
+from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError, fault_of
 from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.listings import ListingShard
 from papilio.storage.location import local_path
@@ -93,6 +93,25 @@ class JobSession:
             self._ledger.close()
             raise
         return self
+
+    @contextmanager
+    def naming_resume(self) -> Iterator[None]:
+        """Add to errors of a worker inside the block what goes on with the job.
+
+        Raises
+        ------
+        PapilioError
+            What the block raised.
+        """
+        try:
+            yield
+        except PapilioError as error:
+            if fault_of(error) != "worker":
+                raise
+            again = "the same count" if self._source is None else f"papilio resume {self.root}"
+            raise type(error)(
+                f"{error}; what was finished is kept in {self.root}: {again} goes on"
+            ) from error
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         try:

@@ -42,6 +42,11 @@ class FailedItem:
     reason: str
 
 
+MAX_FAILED_IN_ROW = 32
+"""When so many items fail one after the other and nothing is counted in between, the rest is not tried: that speaks
+against the machine or the program, not against the items."""
+
+
 class RootCounter:
     """The leases of one run of a job.
 
@@ -80,6 +85,12 @@ class RootCounter:
         self._measured: dict[str, tuple[int, float]] = {}
         self._begun = 0.0, 0
         self._sequence = 0
+        self._failed_in_row = 0
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something is left that no worker holds."""
+        return bool(self._pool)
 
     def take(self, n_workers: int, worker: str = "") -> LeaseTask | None:
         """Return the next lease for ``worker``, sized for ``n_workers`` by what is left; None when all is held,
@@ -124,6 +135,8 @@ class RootCounter:
                 f"worker {result.worker} answered items [{result.start}, {result.stop}) of partition "
                 f"{result.partition}; it was handed {task}"
             )
+        if result.stop > result.start:
+            self._failed_in_row = 0
         if result.stop < task.stop:
             self._pool.put_back(Piece(task.partition, result.stop, task.stop, task.attempt))
         work, seconds = self._measured.get(result.worker, (0, 0.0))
@@ -140,7 +153,8 @@ class RootCounter:
         Raises
         ------
         FailedItemsError
-            When one item took its workers down and the rest is not worth finishing.
+            When one item took its workers down and the rest is not worth finishing, or nothing but items that fail
+            was met for long.
         """
         self._forget(task)
         self._affinity.forget(worker)
@@ -159,7 +173,7 @@ class RootCounter:
         CapacityError
             When one item alone does not fit its worker's memory.
         FailedItemsError
-            When one item fails and the rest is not worth finishing.
+            When one item fails and the rest is not worth finishing, or nothing but items that fail was met for long.
         """
         self._forget(task)
         if isinstance(error, LeaseTooLargeError):
@@ -191,8 +205,9 @@ class RootCounter:
                 f"item {each.item} of partition {each.partition} ({each.reason})" for each in self.failed[:3]
             )
             more = f" and {len(self.failed) - 3} more" if len(self.failed) > 3 else ""
+            rest = "" if not self._pool else "; the rest was not tried"
             raise FailedItemsError(
-                f"{len(self.failed)} of {self._plan.n_items} work items fail wherever they run: {named}{more}"
+                f"{len(self.failed)} of {self._plan.n_items} work items fail wherever they run: {named}{more}{rest}"
             )
 
     def _retry(self, task: LeaseTask, reason: str) -> None:
@@ -203,7 +218,8 @@ class RootCounter:
             self._pool.put_back(*_halves(task, MAX_ATTEMPTS - 1))
         else:
             self.failed.append(FailedItem(task.partition, task.start, reason))
-            if not self._finish_others:
+            self._failed_in_row += 1
+            if not self._finish_others or self._failed_in_row >= MAX_FAILED_IN_ROW:
                 self.require_all()
 
     def _forget(self, task: LeaseTask) -> None:

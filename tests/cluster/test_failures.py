@@ -50,6 +50,10 @@ class FixedLeases:
     def __init__(self, n: int, run_id: str) -> None:
         self._pending = deque(tasks(n, run_id))
 
+    @property
+    def has_more(self) -> bool:
+        return bool(self._pending)
+
     def take(self, n_workers: int, worker: str = "") -> LeaseTask | None:
         return self._pending.popleft() if self._pending else None
 

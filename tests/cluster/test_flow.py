@@ -1,15 +1,19 @@
-"""The flow's choice of workers to cut, without a cluster."""
+"""The flow without a cluster: whom it cuts, who declines, who can go on no more."""
 
 from __future__ import annotations
 
+import random
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from papilio.cluster import flow
-from papilio.cluster.flow import MOST_CUTS, TaskFlow
+from papilio.cluster.flow import MAX_LOSSES, MOST_CUTS, TaskFlow
+from papilio.errors import ClusterError, DeviceLostError, EngineUnavailableError, ExecutionError, WorkerError
+from papilio.tasks.worker import WorkerInfo
 from tests.tasks.fakes import make_worker
 
 
@@ -23,6 +27,10 @@ class Source:
 
     def __init__(self, n_tasks: int) -> None:
         self.tasks = deque(Task(str(number)) for number in range(n_tasks))
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self.tasks)
 
     def take(self, n_workers: int, worker: str) -> Task | None:
         return self.tasks.popleft() if self.tasks else None
@@ -67,3 +75,176 @@ def test_those_with_most_left_are_cut(n_idle: int, n_cut: int, monkeypatch: pyte
         tasks._hand_out()
     tasks._messenger.shutdown(wait=True)
     assert pool.asked == [str(number) for number in reversed(range(n_busy - n_cut, n_busy))]
+
+
+@dataclass
+class Book:
+    """A source that knows who holds what; ``declines`` says of a worker whether it takes nothing now."""
+
+    n_tasks: int
+    declines: Callable[[str], bool] = lambda worker: False
+    held: dict[str, str] = field(default_factory=dict)
+    answered: list[str] = field(default_factory=list)
+    suspected: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.tasks = deque(Task(str(number)) for number in range(self.n_tasks))
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self.tasks)
+
+    def take(self, n_workers: int, worker: str) -> Task | None:
+        if not self.tasks or (self.held and self.declines(worker)):
+            return None
+        task = self.tasks.popleft()
+        self.held[task.key] = worker
+        return task
+
+    def predict_s(self, task: Task, worker: str) -> None:
+        """Nothing is cut."""
+
+    def answer(self, task: Task, result: str) -> None:
+        del self.held[task.key]
+        self.answered.append(task.key)
+
+    def lose(self, task: Task, worker: str, *, was_running: bool) -> None:
+        assert self.held.pop(task.key) == worker
+        self.suspected += [task.key] * was_running
+        self.tasks.appendleft(task)
+
+    def fail(self, task: Task, error: Exception) -> None:
+        raise AssertionError(f"{task} is blamed for {error}")
+
+
+class Done:
+    """A future that has ended."""
+
+    def __init__(self, key: str, error: Exception | None) -> None:
+        self.key, self.error = key, error
+        self.status = "finished" if error is None else "error"
+
+    def add_done_callback(self, function: Any) -> None:
+        function(self)
+
+    def result(self, timeout: float) -> str:
+        return self.key
+
+    def exception(self) -> Exception | None:
+        return self.error
+
+    def cancel(self) -> None:
+        """It has ended."""
+
+
+@dataclass
+class Workers(Pool):
+    """Workers that answer at once; those in ``broken`` with an error. One that loses its GPU ends."""
+
+    names: list[str]
+    broken: dict[str, Exception] = field(default_factory=dict)
+    replacement: Callable[[], Exception | None] | None = None
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.ran: list[str] = []
+
+    def submit(self, *args: Any, key: str, workers: list[str], **options: Any) -> Done:
+        (worker,) = workers
+        assert worker in self.names
+        self.ran.append(worker)
+        return Done(key, self.broken.get(worker))
+
+    def live_workers(self) -> dict[str, str]:
+        lost = [name for name in self.names if isinstance(self.broken.get(name), DeviceLostError)]
+        for name in lost:
+            self.names.remove(name)
+            if self.replacement is not None:
+                self.names.append(f"{name}+")
+                error = self.replacement()
+                if error is not None:
+                    self.broken[f"{name}+"] = error
+        return dict.fromkeys(self.names, "running")
+
+    def describe(self, addresses: list[str]) -> tuple[WorkerInfo, ...]:
+        return tuple(make_worker(address) for address in addresses)
+
+
+def flow_of(pool: Workers, source: Book, in_flight: int = 2) -> Any:
+    workers = [make_worker(name) for name in pool.names]
+    tasks: Any = TaskFlow
+    return tasks(pool, print, source, workers, in_flight)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at the cluster as soon as nothing comes, and do not wait for other workers."""
+    monkeypatch.setattr(flow, "WATCH_S", 0.001)
+    monkeypatch.setattr(flow, "REPLACEMENT_S", 0.0)
+
+
+def test_one_that_declines_leaves_the_others_their_second_task() -> None:
+    pool, source = Workers(["w0", "w1", "w2"]), Book(9, lambda worker: worker == "w1")
+    source.held["elsewhere"] = "w9"
+    flow_of(pool, source)._hand_out()
+    assert pool.ran == ["w0", "w2", "w0", "w2"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whoever_declines_all_is_answered_once(seed: int) -> None:
+    chance = random.Random(seed)
+    source = Book(30, lambda worker: chance.random() < 0.8)
+    answers = list(flow_of(Workers([f"w{number}" for number in range(4)]), source))
+    assert sorted(answers) == sorted(source.answered) == sorted(str(number) for number in range(30))
+
+
+def test_when_all_decline_and_none_is_at_work_the_run_ends_in_an_error() -> None:
+    pool, source = Workers(["w0", "w1"]), Book(3, lambda worker: True)
+    source.held["elsewhere"] = "w9"
+    with pytest.raises(ExecutionError, match="none of 2 idle workers was given what is left"):
+        list(flow_of(pool, source))
+
+
+ERRORS = (DeviceLostError("lost"), EngineUnavailableError("no driver"), WorkerError("too many open files"))
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.usefixtures("impatient")
+def test_a_worker_that_cannot_go_on_gets_no_more_and_its_leases_go_to_others(error: Exception) -> None:
+    pool, source = Workers(["w0", "w1", "w2"], {"w1": error}), Book(30)
+    assert sorted(flow_of(pool, source)) == sorted(str(number) for number in range(30))
+    assert pool.ran.count("w1") == 2, "what it held when it failed"
+    assert source.suspected == (["1"] if isinstance(error, DeviceLostError) else [])
+
+
+@pytest.mark.parametrize("error", ERRORS[1:], ids=lambda error: type(error).__name__)
+def test_when_the_only_worker_cannot_go_on_the_run_ends_with_its_error(error: Exception) -> None:
+    pool, source = Workers(["w0"], {"w0": error}), Book(20_000)
+    with pytest.raises(type(error), match=str(error)):
+        list(flow_of(pool, source))
+    assert len(pool.ran) == 2
+    assert not source.answered
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_lost_gpu_that_nothing_replaces_ends_the_run_and_is_named() -> None:
+    pool, source = Workers(["w0"], {"w0": DeviceLostError("GPU 0 is lost")}), Book(20_000)
+    with pytest.raises(ClusterError, match=r"none came back within .* the last one: GPU 0 is lost"):
+        list(flow_of(pool, source))
+    assert len(pool.ran) == 2
+
+
+def test_a_gpu_that_every_process_loses_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "WATCH_S", 0.001)
+    lost = DeviceLostError("GPU 0 is lost")
+    pool, source = Workers(["w0"], {"w0": lost}, lambda: lost), Book(20_000)
+    with pytest.raises(DeviceLostError, match="GPU 0 is lost"):
+        list(flow_of(pool, source))
+    assert len(pool.ran) == 2 * MAX_LOSSES
+
+
+def test_a_gpu_that_another_process_can_use_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "WATCH_S", 0.001)
+    pool = Workers(["w0"], {"w0": DeviceLostError("once")}, lambda: None)
+    assert len(list(flow_of(pool, Book(30)))) == 30
+    assert pool.names == ["w0+"]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import DeviceLostError, EngineUnavailableError, InputError
 from papilio.kernels.gpu.device import N_STREAMS, Kernel, Module, read_source
+from papilio.kernels.gpu.discovery import list_gpus
 from papilio.kernels.gpu.staging import copy_to_device
 
 __all__ = ["CudaDevice"]
@@ -122,7 +123,8 @@ class CudaDevice:
         except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
             if _is_lost():
                 raise DeviceLostError(
-                    f"a kernel failed and the GPU refuses all further work of this process ({error})"
+                    f"a kernel failed and {_name_device(self._number)} refuses all further work of this process "
+                    f"({error}): look at it with papilio doctor, or count with --engine cpu"
                 ) from error
             raise
 
@@ -138,6 +140,14 @@ class CudaDevice:
         pool = cupy.get_default_memory_pool()
         available, limit = int(free) + int(pool.free_bytes()), int(pool.get_limit())
         return min(available, max(0, limit - int(pool.used_bytes()))) if limit else available
+
+
+def _name_device(number: int) -> str:
+    """Return which GPU that is, as nvidia-smi shows it; without asking the device, which may be lost."""
+    gpus = list_gpus()
+    return (
+        f"GPU {number} ({gpus[number].name}, {gpus[number].uuid})" if number < len(gpus) else f"GPU {number}"
+    )
 
 
 def _is_lost() -> bool:

@@ -147,12 +147,15 @@ def held_device_bytes() -> int:
 def used_device_bytes() -> int:
     """Return the memory of the current device that is in use by the driver's account, by whatever process.
 
-    0 without a GPU, or where CuPy was never loaded.
+    0 without a GPU, where CuPy was never loaded, or when the device does not answer: the next kernel tells.
     """
     cupy = sys.modules.get("cupy")
     if cupy is None or not list_gpus():
         return 0
-    free, total = cupy.cuda.runtime.memGetInfo()
+    try:
+        free, total = cupy.cuda.runtime.memGetInfo()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return 0
     return int(total) - int(free)
 
 
