@@ -102,6 +102,9 @@ class Policy:
         Leases that a worker holds, the one that runs included.
     cuts_at_once : int
         Workers that may be asked to cut at the same time; 0 for no cutting.
+    kept : bool
+        Whether a ledger keeps what is finished, so that leases are short. That the clock cuts those that last longer
+        than they should is left out.
     """
 
     guided_share: int = GUIDED_SHARE
@@ -113,6 +116,7 @@ class Policy:
     equal_parts: int = 0
     in_flight: int = LEASES_IN_FLIGHT
     cuts_at_once: int = MOST_CUTS
+    kept: bool = False
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -198,7 +202,8 @@ class Counter:
             bounds = part, part
             self._parts_left -= 1
         else:
-            lengths = choose_lengths(self._table.total / self.speed / self._n_workers, 0.0)
+            fair_s = self._table.total / self.speed / self._n_workers
+            lengths = choose_lengths(fair_s, 0.0, kept_by=self._n_workers if self._policy.kept else 0)
             bounds = int(lengths.min_s * self.speed), int(lengths.max_s * self.speed)
         piece = self._pool.take(self._n_workers, *bounds)
         return None if piece is None else (piece.start, piece.stop, self._pool.work_of(piece))

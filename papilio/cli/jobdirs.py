@@ -173,7 +173,8 @@ def _session_line(session: SessionInfo) -> str:
     ended = "" if session.ended_at is None else f" to {_at(session.ended_at)}: {session.outcome}"
     workers = f"{session.workers} worker{'' if session.workers == 1 else 's'} ({session.cluster})"
     return (
-        f"session {session.number:<3} {session.leases} of {session.planned} leases, engine {session.engine}, "
+        f"session {session.number:<3} {session.leases:,} leases (about {session.planned:,} planned), "
+        f"engine {session.engine}, "
         f"{workers}, process {session.pid} on {session.host}, "
         f"{_at(session.began_at)}{ended}"
     )

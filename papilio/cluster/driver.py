@@ -135,6 +135,7 @@ def plan_job(
     run_id: str | None = None,
     *,
     everywhere: bool = False,
+    kept: bool = False,
     finished: Iterable[tuple[int, int, int]] = (),
 ) -> tuple[CountPlan, tuple[WorkerInfo, ...], list[PrepareReport]]:
     """Prepare the graph on one worker, or on all of them at the same time, and plan the job.
@@ -142,7 +143,8 @@ def plan_job(
     Of a partitioned graph nothing is read but the manifest of the partition, by the workers and here.
 
     The graph is read where the engine is: this process needs neither the graph nor a GPU. What was prepared
-    stays in the workers' caches. ``finished`` are the intervals that the plan leaves out.
+    stays in the workers' caches. ``finished`` are the intervals that the plan leaves out; ``kept`` says whether the
+    leases will be kept.
 
     Raises
     ------
@@ -171,7 +173,7 @@ def plan_job(
                 f"workers {first.worker} and {report.worker} order the work items differently; "
                 "check that their versions of numpy, numba and papilio are the same"
             )
-    plan = make_plan(job, name, reason, workers, first, memory, finished, manifest)
+    plan = make_plan(job, name, reason, workers, first, memory, finished, manifest, kept=kept)
     plan.validate()
     return plan, workers, reports
 
@@ -213,7 +215,7 @@ def count_job(
     started = perf_counter()
     before = [] if session is None else session.finished_intervals
     plan, workers, reports = plan_job(
-        executor, job, engine, listener, run_id, everywhere=True, finished=before
+        executor, job, engine, listener, run_id, everywhere=True, kept=session is not None, finished=before
     )
     slowest = max(reports, key=lambda report: sum(report.seconds.values()))
     seconds = {
@@ -231,7 +233,7 @@ def count_job(
             for result in session.finished_leases:
                 fold.add(result)
         listener(PhaseStarted("run"))
-        counter = RootCounter(plan, run_id, directory, finish_others=session is not None)
+        counter = RootCounter(plan, run_id, directory, kept=session is not None)
         results = iter(()) if fold.is_full else executor.run(run_lease, counter, workers, LEASES_IN_FLIGHT)
         for result in results:
             if result.start == result.stop:

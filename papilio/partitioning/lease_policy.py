@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "FAIR_PARTS",
+    "KEPT_LEASE_S",
     "MAX_LEASE_S",
     "MIN_LEASE_S",
     "SHORTEST_LEASE_S",
@@ -26,6 +27,18 @@ few of its shortest leases. With 64, a job of 10 min loses 3 points on 64 worker
 MAX_LEASE_S = 20.0
 """A lease aims no higher, so that progress moves and a lost worker costs little."""
 
+KEPT_LEASE_S = 2.0
+"""The same where finished leases are kept: what the ledger does not hold yet is lost with the process."""
+
+KEPT_SHARE_S = 0.01
+"""A kept lease aims no lower than this times the workers: registering one takes the client some 5 ms, half of this."""
+
+KEPT_SLOWDOWN = 0.01
+"""Largest share of the time that the vectors of these shorter leases may cost in addition."""
+
+LATE = 1.5
+"""A kept lease that takes this many times what it aims at, for its worker is slower than predicted, is cut."""
+
 VECTOR_OVERHEAD = 0.1
 """Largest share of a lease that its vector may cost, as long as every worker gets a lease."""
 
@@ -42,14 +55,19 @@ class LeaseLengths:
     min_s, max_s : float
     reason : str
         Why not shorter.
+    limit_s : float or None
+        Seconds after which the lease is cut, however much was predicted; None for never.
     """
 
     min_s: float
     max_s: float
     reason: str
+    limit_s: float | None = None
 
 
-def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False) -> LeaseLengths:
+def choose_lengths(
+    fair_s: float, vector_s: float, *, tail: bool = False, kept_by: int = 0
+) -> LeaseLengths:
     """Bound the time of the leases of a job.
 
     Parameters
@@ -60,6 +78,8 @@ def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False) -> Lea
         What the vector of one lease costs by itself; 0 when it has none.
     tail : bool
         Whether what is left is less than the shortest lease for every worker.
+    kept_by : int
+        Workers whose finished leases outlast the run, so that short ones keep what was counted; 0 where none do.
     """
     min_s = min(MIN_LEASE_S, max(SHORTEST_LEASE_S, fair_s / FAIR_PARTS))
     reason = f"scheduling a lease costs about 3 ms, so none is below {min_s:.3g} s"
@@ -67,4 +87,10 @@ def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False) -> Lea
         overhead = TAIL_VECTOR_OVERHEAD if tail else VECTOR_OVERHEAD
         min_s = max(min_s, min(vector_s / overhead, fair_s / (1 + 1 / 64)))
         reason = f"every lease gives a vector of all counts, which alone costs about {vector_s:.3g} s"
-    return LeaseLengths(min_s, max(MAX_LEASE_S, min_s), reason)
+    if not kept_by:
+        return LeaseLengths(min_s, max(MAX_LEASE_S, min_s), reason)
+    # So long that its vector costs KEPT_SLOWDOWN more of the time than it does in a lease of MAX_LEASE_S.
+    for_vector_s = vector_s / (KEPT_SLOWDOWN + vector_s / MAX_LEASE_S)
+    kept_s = min(MAX_LEASE_S, max(KEPT_LEASE_S, KEPT_SHARE_S * kept_by, for_vector_s))
+    max_s = max(kept_s, min_s)
+    return LeaseLengths(min_s, max_s, reason, LATE * max_s)

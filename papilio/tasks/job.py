@@ -266,6 +266,8 @@ class LeaseTask:
     next_partition : int or None
         The partition that the worker will probably get once this one is done, so that it can be read ahead; None
         where no other one is left.
+    limit_s : float or None
+        Seconds after which it is cut; None for no limit.
     """
 
     job: JobSpec
@@ -280,6 +282,7 @@ class LeaseTask:
     attempt: int = 0
     sequence: int = 0
     next_partition: int | None = None
+    limit_s: float | None = None
 
     @property
     def key(self) -> str:

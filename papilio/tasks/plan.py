@@ -247,6 +247,8 @@ def make_plan(
     memory: MemoryForecast,
     finished: Iterable[tuple[int, int, int]] = (),
     manifest: PartitionManifest | None = None,
+    *,
+    kept: bool = False,
 ) -> CountPlan:
     """Decide partitions and leases; pure.
 
@@ -265,6 +267,8 @@ def make_plan(
         What earlier sessions of the job counted: the leases cover the rest.
     manifest : PartitionManifest, optional
         Of the partition of the job, if it has one.
+    kept : bool
+        Whether finished leases are kept, in a ledger.
 
     Raises
     ------
@@ -295,7 +299,7 @@ def make_plan(
         decide(what, reason)
     vector_s = 8 * vector_entries / VECTOR_BYTES_PER_S
     total = sum(partition.table.total for partition in partitions)
-    lengths = choose_lengths(total / speed / n_workers, vector_s)
+    lengths = choose_lengths(total / speed / n_workers, vector_s, kept_by=n_workers if kept else 0)
     min_work = int(lengths.min_s * speed)
     book = LeaseBook([partition.n_items for partition in partitions])
     for interval in finished:

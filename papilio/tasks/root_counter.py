@@ -58,8 +58,8 @@ class RootCounter:
         Of this run.
     shard_dir : str or None
         Directory for the vectors of leases.
-    finish_others : bool
-        Whether the rest goes on when an item has proven to fail: worth it where finished leases are kept.
+    kept : bool
+        Whether finished leases are kept: leases are then short, and the rest goes on when an item has proven to fail.
 
     Attributes
     ----------
@@ -67,11 +67,11 @@ class RootCounter:
     """
 
     def __init__(
-        self, plan: CountPlan, run_id: str, shard_dir: str | None, *, finish_others: bool = False
+        self, plan: CountPlan, run_id: str, shard_dir: str | None, *, kept: bool = False
     ) -> None:
         self.failed: list[FailedItem] = []
         self._plan, self._run_id, self._shard_dir = plan, run_id, shard_dir
-        self._finish_others = finish_others
+        self._kept = kept
         self._plan_key, self._total_work = plan.key, plan.total_work
         book = plan.book()
         missing = [
@@ -102,9 +102,10 @@ class RootCounter:
             return None
         speed = self._speed()
         fair_s = self._total_work / speed / n_workers
-        lengths = choose_lengths(fair_s, self._plan.vector_s)
+        kept_by = n_workers if self._kept else 0
+        lengths = choose_lengths(fair_s, self._plan.vector_s, kept_by=kept_by)
         if self._pool.work_left < lengths.min_s * speed * n_workers:
-            lengths = choose_lengths(fair_s, self._plan.vector_s, tail=True)
+            lengths = choose_lengths(fair_s, self._plan.vector_s, tail=True, kept_by=kept_by)
         least_help = int(HELP_SHARE * self._begin_s() * speed) if self._handed_out else 0
         partition = self._affinity.choose(worker, self._pool.left, least_help)
         if partition is None:
@@ -115,7 +116,7 @@ class RootCounter:
         task = LeaseTask(
             self._plan.job, self._plan.engine, self._plan_key, self._run_id, piece.partition, piece.start,
             piece.stop, self._pool.work_of(piece), self._shard_dir, piece.attempt, self._sequence,
-            self._affinity.expect(worker, self._pool.left),
+            self._affinity.expect(worker, self._pool.left), lengths.limit_s,
         )  # fmt: skip
         self._handed_out[task.key] = task
         return task
@@ -219,7 +220,7 @@ class RootCounter:
         else:
             self.failed.append(FailedItem(task.partition, task.start, reason))
             self._failed_in_row += 1
-            if not self._finish_others or self._failed_in_row >= MAX_FAILED_IN_ROW:
+            if not self._kept or self._failed_in_row >= MAX_FAILED_IN_ROW:
                 self.require_all()
 
     def _forget(self, task: LeaseTask) -> None:

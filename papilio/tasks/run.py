@@ -25,7 +25,7 @@ from papilio.partitioning.root_ranges import CostTable
 from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.storage.results import write_partial_shard
 from papilio.tasks.answers import LeaseResult, Movement, PrepareReport, ShardRef
-from papilio.tasks.cutting import is_cut
+from papilio.tasks.cutting import CutWatch, is_cut
 from papilio.tasks.job import LeaseTask, PrepareTask
 from papilio.tasks.ready import (
     ReadyGraph,
@@ -217,7 +217,7 @@ def _run_items(
     bounds = ready.bounds(task.start, task.stop, slice_work)
 
     def run() -> tuple[Partial, tuple[ListingShard, ...]]:
-        arguments = ready.prepared, task.start, task.stop, bounds, lambda: is_cut(task.key)
+        arguments = ready.prepared, task.start, task.stop, bounds, CutWatch(task.key, task.limit_s)
         if task.job.listing is None or task.shard_dir is None:
             return engine.run(*arguments), ()
         return _write_listing(task, engine, ready, arguments)

@@ -107,13 +107,13 @@ def test_equal_parts_are_equal() -> None:
         assert max(lengths) < 1.1 * 2400 / len(lengths)
 
 
-@pytest.mark.parametrize("tenfold", [10.0, 0.1])
-def test_the_counter_is_that_of_the_code(tenfold: float) -> None:
+@pytest.mark.parametrize(("tenfold", "kept"), [(10.0, False), (0.1, False), (10.0, True)])
+def test_the_counter_is_that_of_the_code(tenfold: float, kept: bool) -> None:
     """The same leases as a root counter hands out that hears the same answers, some of them cut short."""
     costs = np.full(100_000, 2_000_000, dtype=np.int64)
     plan = plan_of(costs, 3)
-    real = RootCounter(plan, "run", None)
-    counter = Counter(CostTable.from_costs(costs), plan.worker_speed, 3, Policy())
+    real = RootCounter(plan, "run", None, kept=kept)
+    counter = Counter(CostTable.from_costs(costs), plan.worker_speed, 3, Policy(kept=kept))
     chance = np.random.default_rng(3)
     n_leases = 0
     while (taken := counter.take()) is not None:

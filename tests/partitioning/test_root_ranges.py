@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from papilio.errors import CapacityError
 from papilio.partitioning.lease_policy import (
     FAIR_PARTS,
+    KEPT_LEASE_S,
+    KEPT_SLOWDOWN,
+    LATE,
     MAX_LEASE_S,
     MIN_LEASE_S,
     SHORTEST_LEASE_S,
@@ -172,6 +175,28 @@ def test_lengths_follow_the_job_and_its_vectors() -> None:
     assert choose_lengths(3600, 2).min_s == 20
     assert choose_lengths(3600, 6).max_s == 60
     assert choose_lengths(3600, 0).max_s == MAX_LEASE_S
+
+
+@pytest.mark.parametrize("fair_s", [0.1, 60, 36_000])
+def test_kept_leases_are_short_and_end_by_the_clock(fair_s: float) -> None:
+    kept = choose_lengths(fair_s, 0, kept_by=4)
+    usual = choose_lengths(fair_s, 0)
+    assert (kept.min_s, usual.limit_s) == (usual.min_s, None)
+    assert kept.max_s == KEPT_LEASE_S
+    assert kept.limit_s == LATE * KEPT_LEASE_S < 5
+
+
+@pytest.mark.parametrize("vector_s", [0.001, 0.02, 0.04, 0.2, 1.0, 5.0, 50.0])
+def test_kept_leases_cost_no_more_than_a_hundredth_for_their_vectors(vector_s: float) -> None:
+    kept, usual = choose_lengths(3600, vector_s, kept_by=1), choose_lengths(3600, vector_s)
+    assert usual.min_s <= kept.max_s <= usual.max_s
+    assert vector_s / kept.max_s - vector_s / usual.max_s <= KEPT_SLOWDOWN + 1e-12
+    assert kept.limit_s == LATE * kept.max_s
+
+
+def test_kept_leases_of_many_workers_leave_the_client_time() -> None:
+    longest = [choose_lengths(3600, 0, kept_by=n).max_s for n in (1, 200, 1000, 2000, 4096)]
+    assert longest == [2, 2, 10, MAX_LEASE_S, MAX_LEASE_S]
 
 
 def test_pieces_are_taken_of_the_partition_that_is_asked_for() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, LeaseTooLargeError, TilingError
-from papilio.partitioning.lease_policy import VECTOR_OVERHEAD
+from papilio.partitioning.lease_policy import KEPT_LEASE_S, LATE, MAX_LEASE_S, VECTOR_OVERHEAD
 from papilio.tasks.answers import LeaseResult
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.root_counter import MAX_ATTEMPTS, RootCounter
@@ -41,7 +41,7 @@ def test_items_are_answered_once_or_proven_to_fail(
     costs: list[int], poisoned: set[int], n_workers: int, chance: random.Random
 ) -> None:
     costs = sorted(costs, reverse=True)
-    counter = counter_of(costs, finish_others=True)
+    counter = counter_of(costs, kept=True)
     answered: list[int] = []
     held: list[LeaseTask] = []
     keys: set[str] = set()
@@ -191,3 +191,31 @@ def test_leases_of_vectors_get_short_at_the_end_only() -> None:
         works.append(seconds)
         left -= seconds
     assert min(works) < 0.5 * usual_s
+
+
+def test_leases_of_a_ledger_are_short_and_end_by_the_clock() -> None:
+    """Of a job of many minutes; before the first answer as after it, and only where what is finished is kept."""
+    costs = np.full(200_000, int(SPEED / 100), dtype=np.int64)
+    for kept, longest_s in ((False, MAX_LEASE_S), (True, KEPT_LEASE_S)):
+        counter = counter_of(costs, 1, kept=kept)
+        for _ in range(3):
+            task = counter.take(1)
+            assert task is not None
+            assert task.work / SPEED == pytest.approx(longest_s, rel=0.05)
+            assert task.limit_s == (LATE * longest_s if kept else None)
+            counter.answer(task, result_of(task, seconds=task.work / SPEED))
+
+
+def test_the_rest_of_a_lease_that_the_clock_cut_is_shared_by_the_speed_found() -> None:
+    """A worker that is ten times slower than predicted: the first lease is cut, the next ones fit it."""
+    counter = counter_of(np.full(10_000, int(SPEED / 100), dtype=np.int64), 1, kept=True)
+    first = counter.take(1)
+    assert first is not None
+    assert first.limit_s is not None
+    done = first.start + (first.stop - first.start) // 10
+    counter.answer(first, result_of(first, done, seconds=first.limit_s))
+    second = counter.take(1)
+    assert second is not None
+    assert second.start == done
+    slow = (done - first.start) / first.limit_s
+    assert (second.stop - second.start) / slow <= 1.1 * KEPT_LEASE_S

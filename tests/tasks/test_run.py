@@ -18,6 +18,7 @@ from papilio.motifs import Butterfly
 from papilio.storage.store import write_store
 from papilio.tasks import ready, run
 from papilio.tasks.answers import LeaseResult, ShardRef
+from papilio.tasks.cutting import CutWatch, request_cuts
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
 from papilio.tasks.run import run_lease, run_prepare
@@ -214,3 +215,29 @@ def test_unipartite_graphs_are_hashed_and_refused_for_bipartite_motifs(tmp_path:
         UnsupportedError, match=r"butterfly' is defined on bipartite graphs; .* is unipartite"
     ):
         require_kind(Butterfly(), store.kind, store.path)
+
+
+def test_the_clock_of_a_lease_begins_with_its_first_slice() -> None:
+    now = 100.0
+    watch = CutWatch("of the clock", 2.5, lambda: now)
+    now = 1000.0
+    assert not watch()
+    now = 1002.4
+    assert not watch()
+    now = 1002.5
+    assert watch()
+    endless = CutWatch("without a clock", None, lambda: 1e9)
+    assert not endless()
+    request_cuts(["without a clock"])
+    assert endless()
+
+
+def test_a_lease_ends_by_the_clock_after_a_slice_at_least(
+    engine: FakeEngine, job: JobSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "SLICE_S", 0.0)
+    short = replace(lease(job, 0, 20), limit_s=engine.slice_s / 2)
+    result = run_lease(short, SEAT)
+    assert 0 < result.stop < 20
+    assert result.total == result.stop
+    assert run_lease(replace(short, limit_s=1e9), SEAT).stop == 20

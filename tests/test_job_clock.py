@@ -1,0 +1,127 @@
+"""Leases of job directories end by the clock: whatever is asked, they tile the items, and a killed job goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import papilio
+from papilio.graph import BipartiteGraph
+from papilio.kernels.cpu import biclique, butterfly, chunks
+from papilio.motifs import Granularity, Motif
+from papilio.partitioning import lease_policy
+from papilio.storage.ledger import read_ledger
+from papilio.storage.store import GraphStore, write_store
+from papilio.tasks import jobsession, ready, run
+
+HERE = {"cluster": "inline", "engine": "cpu"}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases that have no time at all, on a graph whose slices are items."""
+    monkeypatch.setattr(lease_policy, "KEPT_LEASE_S", 1e-9)
+    monkeypatch.setattr(lease_policy, "KEPT_SLOWDOWN", 1e9)
+    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e3)
+    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e3)
+    monkeypatch.setattr(lease_policy, "LATE", 1e-12)
+    monkeypatch.setattr(chunks, "SERIAL_COST", 1)
+    monkeypatch.setattr(biclique, "SERIAL_COST", 1)
+    monkeypatch.setattr(butterfly, "SLICE_WEDGES_PER_EDGE", 0)
+    monkeypatch.setattr(run, "SLICE_S", 0.0)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> GraphStore:
+    source = np.random.default_rng(5)
+    graph = BipartiteGraph.from_edges(source.integers(0, 60, 900), source.integers(0, 70, 900))
+    return write_store(tmp_path / "graph", graph, provenance={})
+
+
+def leases_of(job: Path) -> list[dict[str, Any]]:
+    return [record for record in read_ledger(job / "ledger.jsonl").records if record["type"] == "lease"]
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(
+    ("motif", "per"),
+    [
+        (papilio.Butterfly(), "total"),
+        (papilio.Butterfly(), "vertex"),
+        (papilio.Butterfly(), "edge"),
+        (papilio.Biclique(3, 3), "total"),
+        (papilio.Biclique(3, None), "total"),
+        (papilio.Biclique(3, 3), "vertex"),
+    ],
+    ids=str,
+)
+def test_counts_by_many_leases_are_exact(
+    motif: Motif, per: Granularity, store: GraphStore, tmp_path: Path
+) -> None:
+    whole = papilio.count(store, motif, per=per, **HERE)
+    kept = papilio.count(store, motif, per=per, job=tmp_path / "job", **HERE)
+    assert (kept.count, kept.table) == (whole.count, whole.table)
+    assert all(np.array_equal(kept.vectors[name], whole.vectors[name]) for name in whole.vectors)
+    leases = leases_of(tmp_path / "job")
+    assert len(leases) == kept.leases > 5 > whole.leases
+    assert sum(lease["stop"] - lease["start"] for lease in leases) == kept.items
+    assert papilio.verify_job(tmp_path / "job")[0].count == whole.count
+
+
+@pytest.mark.usefixtures("clock")
+def test_listings_by_many_leases_are_whole(store: GraphStore, tmp_path: Path) -> None:
+    motif = papilio.Biclique(2, 3)
+    count = papilio.count(store, motif, **HERE).count
+    listed = papilio.enumerate_motifs(
+        store, motif, output=tmp_path / "rows", limit=None, job=tmp_path / "job", cluster="inline"
+    )
+    assert (listed.rows, listed.checked) == (count, True)
+    assert listed.leases > 5
+
+
+@pytest.mark.usefixtures("clock")
+def test_parts_by_many_leases_are_exact(store: GraphStore, tmp_path: Path) -> None:
+    whole = papilio.count(store, papilio.Butterfly(), per="vertex", **HERE)
+    papilio.partition(store, tmp_path / "parts", papilio.Butterfly(), per="vertex", host_memory=1 << 29)
+    kept = papilio.count(
+        store, papilio.Butterfly(), per="vertex", job=tmp_path / "job", parts=tmp_path / "parts", **HERE
+    )
+    assert kept.count == whole.count
+    assert all(np.array_equal(kept.vectors[name], whole.vectors[name]) for name in whole.vectors)
+    assert kept.leases > 5
+
+
+class Killed(BaseException):
+    """In place of a process that ends."""
+
+
+@pytest.mark.usefixtures("clock")
+def test_every_session_that_is_killed_adds_a_lease(
+    store: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each session ends without a word after the first lease that it registers."""
+    whole = papilio.count(store, papilio.Butterfly(), **HERE)
+    job, record = tmp_path / "job", jobsession.JobSession.record
+
+    def record_and_die(self: Any, result: Any) -> None:
+        record(self, result)
+        raise Killed
+
+    held = 0
+    monkeypatch.setattr(jobsession.JobSession, "record", record_and_die)
+    for _ in range(4):
+        with pytest.raises(Killed):
+            papilio.count(store, papilio.Butterfly(), job=job, **HERE)
+        status = papilio.open_job(job).status()
+        assert held < status.items_done < status.items
+        assert 0 < status.work_done < status.work
+        held = status.items_done
+    monkeypatch.setattr(jobsession.JobSession, "record", record)
+    ready.forget_graphs()
+    resumed = papilio.resume_job(job, **HERE)
+    assert (resumed.count, resumed.leases_before) == (whole.count, 4)
+    done = papilio.open_job(job).status()
+    assert (done.work_done, done.items_done) == (done.work, done.items)
