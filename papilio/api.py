@@ -200,7 +200,7 @@ def count(
         source = GraphInput(graph)
         require_kind(motif, source.kind, source.name)
         if job is not None:
-            finished = find_finished(job, source.job(question, "memory:"))
+            finished = find_finished(job, lambda: source.job(question, "memory:"))
             if finished is not None:
                 return _reuse(finished, stack, source, target, started)
         listener(PhaseStarted("start"))
@@ -286,7 +286,7 @@ def submit(
         raise InputError("the graph is in memory, which ends with this process; write it to a store")
     question = Question(motif, per, choose_options(motif, options or {}))
     asked = job_of_store(open_store(source.path), *question)
-    found = find_finished(job, asked)
+    found = find_finished(job, lambda: asked)
     if found is not None:
         return found
     cut = _Parts(Budget(device_memory, host_memory), parts, job)

@@ -103,7 +103,7 @@ def enumerate_motifs(
         settings = settings_of(cluster, "cpu", workers, target)
         run = _Run(source, asked, target, started, progress or ignore_events)
         if job is not None:
-            finished = find_finished(job, asked)
+            finished = find_finished(job, lambda: asked)
             if finished is not None:
                 return run.reuse(finished)
         run.require_room(may_replace=job is not None)
@@ -150,7 +150,7 @@ def resume_listing(
         store = source.stored(stack, target.parent)
         asked = job_of_store(store, job.motif, job.per, job.options, job.listing)
         run = _Run(source, asked, target, started, progress or ignore_events)
-        finished = find_finished(directory.root, asked)
+        finished = find_finished(directory.root, lambda: asked)
         if finished is not None:
             return run.reuse(finished)
         run.require_room(may_replace=True)

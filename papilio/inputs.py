@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from papilio.storage.results import write_census, write_edge_counts, write_table
 from papilio.storage.store import GraphStore, open_store, write_store
 from papilio.tasks.job import EngineChoice, JobSpec
 from papilio.tasks.result import CountResult
-from papilio.tasks.sources import held_graph, job_of_graph, job_of_store
+from papilio.tasks.sources import hash_graph, held_graph, job_of_graph, job_of_store
 
 __all__ = [
     "GraphInput",
@@ -99,7 +100,13 @@ class GraphInput:
         if self.store is not None:
             return job_of_store(self.store, *question)
         assert self._memory is not None
-        return job_of_graph(self._memory.graph, name, *question)
+        return job_of_graph(self._memory.graph, name, *question, graph_hash=self._hash)
+
+    @cached_property
+    def _hash(self) -> str:
+        """Content hash of the graph in memory, computed when it is first needed: it takes a pass over the edges."""
+        assert self._memory is not None
+        return hash_graph(self._memory.graph)
 
     def enter(self, stack: ExitStack, executor: Executor, question: Question, target: Path | None) -> JobSpec:
         """Return the job with a source that the workers of ``executor`` can read until ``stack`` ends."""

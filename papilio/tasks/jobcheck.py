@@ -14,7 +14,7 @@ from papilio.tasks.jobdir import JobDirectory
 from papilio.tasks.jobhistory import JobHistory
 from papilio.tasks.listing import make_fold
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.result import ListingResult
+from papilio.tasks.result import CountResult, ListingResult
 
 __all__ = ["JobCheck", "check_job"]
 
@@ -77,7 +77,7 @@ def check_job(directory: JobDirectory) -> JobCheck:
         book.require_complete()
     if result.plan_key != plan.key:
         raise ExecutionError(f"{directory.root}: the answer is of plan {result.plan_key}, not {plan.key}")
-    n_shards = _check_sums(directory, plan, history)
+    n_shards = _check_sums(directory, plan, history, result)
     graph = None
     if directory.source is not None:
         store = open_store(directory.source)
@@ -102,7 +102,7 @@ def _check_end(directory: JobDirectory, answer: dict[str, Any], history: JobHist
         )
 
 
-def _check_sums(directory: JobDirectory, plan: CountPlan, history: JobHistory) -> int:
+def _check_sums(directory: JobDirectory, plan: CountPlan, history: JobHistory, result: CountResult) -> int:
     """Add the partials up again; return the number of shards."""
     for lease, n_bytes in zip(history.leases, history.shard_bytes, strict=True):
         if lease.shard is not None and Path(lease.shard.path).is_file():
@@ -113,7 +113,7 @@ def _check_sums(directory: JobDirectory, plan: CountPlan, history: JobHistory) -
     fold = make_fold(replace(plan, leases=(), finished=finished), keep_shards=True, directory=directory.root)
     for lease in history.leases:
         fold.add(lease)
-    partial, result = fold.finish(), directory.result()
+    partial = fold.finish()
     for what, sum_, said in (("count", partial.total, result.count), ("work", partial.work, result.work)):
         if sum_ != said:
             raise ExecutionError(f"{directory.root}: the leases sum to {what} {sum_}; the answer says {said}")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from typing import Any
 import papilio
 from papilio.errors import InputError, PapilioError, StoreError, TilingError
 from papilio.motifs import motif_to_json
-from papilio.storage.ledger import find_holder, read_ledger
+from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
 from papilio.storage.location import local_path
 from papilio.storage.results import read_partial_shard
 from papilio.tasks.job import JobSpec, digest
@@ -165,9 +166,9 @@ class JobDirectory:
             )
         return plan
 
-    def history(self) -> JobHistory:
-        """Read the ledger; works while another process writes it."""
-        content = read_ledger(self.ledger_path)
+    def history(self, content: LedgerContent | None = None) -> JobHistory:
+        """Return what the ledger says; read now, unless its content is given. Works while another process writes it."""
+        content = content or read_ledger(self.ledger_path)
         try:
             return read_history(self.root, content.records, content.tip)
         except (KeyError, TypeError, ValueError) as error:
@@ -267,8 +268,10 @@ def _parts(job: JobSpec) -> str:
     return "the whole graph" if job.partition is None else f"the partition {job.partition.hash}"
 
 
-def find_finished(path: str | os.PathLike[str], asked: JobSpec) -> JobDirectory | None:
+def find_finished(path: str | os.PathLike[str], ask: Callable[[], JobSpec]) -> JobDirectory | None:
     """Return the job directory ``path`` when it holds the answer to what is asked.
+
+    ``ask`` gives the question, which for a graph in memory takes a pass over it: only called where there is an answer.
 
     Raises
     ------
@@ -278,7 +281,7 @@ def find_finished(path: str | os.PathLike[str], asked: JobSpec) -> JobDirectory 
     if not (local_path(path) / "result.json").is_file():
         return None
     directory = JobDirectory(path)
-    directory.require_question(asked)
+    directory.require_question(ask())
     return directory
 
 

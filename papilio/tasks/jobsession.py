@@ -86,7 +86,7 @@ class JobSession:
             self._describe()
             directory = JobDirectory(self.root)
             directory.require_question(self._job)
-            self._history = directory.history()
+            self._history = directory.history(self._ledger.content)
             self._number = max((each.number for each in self._history.sessions), default=0) + 1
             self._sweep()
         except BaseException:

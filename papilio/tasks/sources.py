@@ -82,15 +82,29 @@ def job_of_graph(
     motif: Motif,
     per: Granularity,
     options: EngineOptions = (),
+    *,
+    graph_hash: str | None = None,
 ) -> JobSpec:
-    """Return the job that asks ``motif`` of a graph in memory, held under ``source``; hashes the edges."""
+    """Return the job that asks ``motif`` of a graph in memory, held under ``source``.
+
+    Hashes the edges, unless their hash is given.
+    """
     kind, n_u, n_v = (
         ("bipartite", graph.n_u, graph.n_v)
         if isinstance(graph, BipartiteGraph)
         else ("unipartite", graph.n, graph.n)
     )
     return JobSpec(
-        source, hash_graph(graph), kind, n_u, n_v, graph.n_edges, graph.signed, motif, per, options
+        source,
+        graph_hash or hash_graph(graph),
+        kind,
+        n_u,
+        n_v,
+        graph.n_edges,
+        graph.signed,
+        motif,
+        per,
+        options,
     )
 
 

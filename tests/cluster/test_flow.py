@@ -170,6 +170,18 @@ class Workers(Pool):
         return tuple(make_worker(address) for address in addresses)
 
 
+class Gone(Done):
+    """A future that ended well, whose worker went away before it sent the result."""
+
+    cancelled = False
+
+    def result(self, timeout: float) -> str:
+        raise TimeoutError
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
 def flow_of(pool: Workers, source: Book, in_flight: int = 2) -> Any:
     workers = [make_worker(name) for name in pool.names]
     tasks: Any = TaskFlow
@@ -248,3 +260,22 @@ def test_a_gpu_that_another_process_can_use_goes_on(monkeypatch: pytest.MonkeyPa
     pool = Workers(["w0"], {"w0": DeviceLostError("once")}, lambda: None)
     assert len(list(flow_of(pool, Book(30)))) == 30
     assert pool.names == ["w0+"]
+
+
+def test_a_result_that_went_away_with_its_worker_is_counted_again_and_not_blamed() -> None:
+    pool, source = Workers(["w0", "w1"]), Book(6)
+    lost: list[Gone] = []
+    submit = pool.submit
+
+    def submit_once(*args: Any, key: str, workers: list[str], **options: Any) -> Done:
+        if not lost:
+            lost.append(Gone(key, None))
+            return lost[0]
+        return submit(*args, key=key, workers=workers, **options)
+
+    pool.submit = submit_once  # type: ignore[method-assign]
+    pool.live_workers = lambda: {"w1": "running"}  # type: ignore[method-assign]
+    answers = list(flow_of(pool, source))
+    assert sorted(answers) == sorted(source.answered) == [str(number) for number in range(6)]
+    assert not source.suspected
+    assert lost[0].cancelled

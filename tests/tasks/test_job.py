@@ -6,16 +6,27 @@ import json
 import pickle
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.motifs import Biclique, Listing
+from papilio.motifs import (
+    _MOTIFS,
+    BalancedBiclique,
+    BalancedButterfly,
+    Biclique,
+    Butterfly,
+    Census,
+    Listing,
+    Motif,
+)
 from papilio.tasks.budget import Budget
 from papilio.tasks.job import JobSpec, LeaseTask, PartitionRef, PrepareTask, digest
-from tests.tasks.fakes import make_job
+from tests.tasks.fakes import make_job, plan_of
 
 LEASE = LeaseTask(make_job(), "cpu", "plan", "run", 0, 3, 7, 40, "/tmp/shards", 1)
 PREPARE = PrepareTask(make_job(per="edge"), "gpu", "run", 2, 1)
+COSTS = np.arange(30, 0, -1, dtype=np.int64)
 PIVOT = make_job(motif=Biclique(3), options=(("algorithm", "pivot"), ("anchor", "v")))
 PARTED = make_job(partition=PartitionRef("/parts", "a" * 32), budget=Budget(1 << 30, None))
 
@@ -40,6 +51,27 @@ def test_lease_keys_differ_in_everything_that_changes_the_result() -> None:
     ]
     assert len({LEASE.key, *(other.key for other in others)}) == len(others) + 1
     assert replace(LEASE).key == LEASE.key
+
+
+MOTIFS: list[Motif] = [
+    Butterfly(), BalancedButterfly(), Census("u"), Census("v"), BalancedBiclique(2, 3), Biclique(2, 3), Biclique(3, 2), Biclique(2, 4),
+    Biclique(2, None), Biclique(None, 2), Biclique(), Biclique(max_p=2), Biclique(max_q=2), Biclique(max_p=2, max_q=3),
+    Biclique(max_p=3, max_q=3), Biclique(2, None, max_q=3), Biclique(None, 2, max_p=3),
+    *(Biclique(max_p=k, max_q=9 - k) for k in range(3, 6)),
+    BalancedButterfly(k=3), BalancedButterfly(k=3, pair_side="v"), BalancedButterfly(k=None),
+    BalancedButterfly(k=None, max_k=3), BalancedButterfly(k=None, max_k=4),
+]  # fmt: skip
+
+
+def test_each_motif_with_each_of_its_parameters_is_another_question() -> None:
+    """A parameter that is left out would give the answer of one job directory to another question."""
+    jobs = [make_job(motif=motif, signed=True) for motif in MOTIFS]
+    assert len({digest(job.question) for job in jobs}) == len(jobs)
+    tasks = [replace(LEASE, job=job) for job in jobs]
+    assert (
+        len({task.key for task in tasks}) == len({plan_of(COSTS, job=job).key for job in jobs}) == len(jobs)
+    )
+    assert {motif.name for motif in MOTIFS} == set(_MOTIFS), "each kind of motif is here"
 
 
 def test_prepare_keys_differ_by_slot_run_and_attempt() -> None:

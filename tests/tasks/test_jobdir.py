@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,8 +22,10 @@ from papilio.graph import BipartiteGraph
 from papilio.partitioning import lease_policy
 from papilio.partitioning.root_ranges import CostTable
 from papilio.partitioning.work_pool import Piece, split_guided
+from papilio.storage.content import ContentHash
 from papilio.storage.ledger import Ledger
 from papilio.storage.results import write_partial_shard
+from papilio.storage.store import write_store
 from papilio.tasks.answers import LeaseResult, ShardRef
 from papilio.tasks.budget import Budget
 from papilio.tasks.job import JobSpec, PartitionRef
@@ -230,6 +234,82 @@ def test_a_moved_directory_is_still_whole(tmp_path: Path) -> None:
     (status,) = list_jobs(tmp_path)
     assert not isinstance(status, tuple)
     assert (status.path, status.count, status.state) == (str(tmp_path / "b"), 60, "finished")
+
+
+def test_a_store_whose_edges_were_changed_under_the_same_name_is_found_by_verifying(tmp_path: Path) -> None:
+    """Other edges, as many, with the manifest of the ones that were counted but for the sizes of the files."""
+    graph = BipartiteGraph.from_edges(*np.nonzero(np.ones((5, 4))))
+    source = np.random.default_rng(1)
+    other = BipartiteGraph.from_edges(
+        *np.divmod(np.sort(source.choice(200, 20, replace=False)), 40), n_u=5, n_v=40
+    )
+    one, two = (
+        write_store(tmp_path / name, each, provenance={}) for name, each in (("one", graph), ("two", other))
+    )
+    papilio.count(one, Butterfly(), engine="cpu", job=tmp_path / "job")
+    assert papilio.verify_job(tmp_path / "job")[0].graph == one.hash
+    manifest = json.loads((tmp_path / "one" / "graph.json").read_text())
+    manifest["n_v"] = 40
+    for entry, changed in zip(manifest["edge_files"], two.manifest.edge_files, strict=True):
+        (tmp_path / "one" / entry["name"]).write_bytes((tmp_path / "two" / changed.name).read_bytes())
+        entry["n_bytes"] = changed.n_bytes
+    (tmp_path / "one" / "graph.json").write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match="edges were changed after the store was written"):
+        papilio.verify_job(tmp_path / "job")
+
+
+def hashed_edges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of edges whenever some are hashed."""
+    hashed: list[int] = []
+    update = ContentHash.update
+
+    def note(content: ContentHash, u: Any, v: Any, sign: Any = None) -> None:
+        hashed.append(u.size)
+        update(content, u, v, sign)
+
+    monkeypatch.setattr(ContentHash, "update", note)
+    return hashed
+
+
+def test_a_graph_in_memory_is_hashed_once_for_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = BipartiteGraph.from_edges(*np.nonzero(np.ones((6, 5))))
+    hashed = hashed_edges(monkeypatch)
+    for _ in ("counted", "found finished"):
+        hashed.clear()
+        assert (
+            papilio.count(graph, Butterfly(), per="vertex", engine="cpu", job=tmp_path / "job").count == 150
+        )
+        assert sum(hashed) == graph.n_edges
+    hashed.clear()
+    papilio.count(graph, Butterfly(), engine="cpu")
+    assert sum(hashed) == graph.n_edges
+
+
+def test_ledger_and_vectors_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = write_store(
+        tmp_path / "g", BipartiteGraph.from_edges(*np.nonzero(np.ones((6, 5)))), provenance={}
+    )
+    papilio.count(store, Butterfly(), per="vertex", engine="cpu", job=tmp_path / "job")
+    opened: Counter[str] = Counter()
+    read_vectors, read_bytes = pq.ParquetFile.__init__, Path.read_bytes
+
+    def note_vectors(file: Any, path: Any, *args: Any, **options: Any) -> None:
+        opened[Path(str(path)).name] += 1
+        read_vectors(file, path, *args, **options)
+
+    def note_bytes(path: Path) -> bytes:
+        opened[path.name] += 1
+        return read_bytes(path)
+
+    monkeypatch.setattr(pq.ParquetFile, "__init__", note_vectors)
+    monkeypatch.setattr(Path, "read_bytes", note_bytes)
+    papilio.verify_job(tmp_path / "job")
+    assert opened["vectors.parquet"] == opened["ledger.jsonl"] == 1
+    opened.clear()
+    with session_of(tmp_path / "new"):
+        assert opened["ledger.jsonl"] == 1
 
 
 def test_a_graph_in_memory_goes_on_by_counting_it_again(
