@@ -10,7 +10,7 @@ import pytest
 from papilio.errors import LeaseTooLargeError
 from papilio.kernels.engine import decisions_of
 from papilio.kernels.gpu.biclique import BicliqueGpu
-from papilio.kernels.gpu.tree_layout import TreeClass, explain_layout, lay_out, make_classes
+from papilio.kernels.gpu.tree_layout import explain_layout, lay_out, make_classes
 from papilio.motifs import Biclique, Granularity
 from tests.devices import emulator
 from tests.kernels.test_gpu_biclique import EAGER, GRAPHS

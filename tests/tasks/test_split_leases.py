@@ -1,4 +1,4 @@
-"""What a lease needs beyond the memory of its worker splits the lease; what one item needs is an error that names it."""
+"""What a lease needs beyond the memory of its worker splits it; what one item needs is an error that names it."""
 
 from __future__ import annotations
 

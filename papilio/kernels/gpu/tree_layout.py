@@ -1,8 +1,8 @@
 """How the launches of the bitmap-tree engine share the memory of a device: size classes, streams, warps, queues.
 
-A warp keeps what does not fit its part of shared memory in its part of a slab of device memory (``arena.cuh``). Slabs and
-queues are as large as free device memory allows. Where it is short, launches follow each other in one stream, then blocks
-have one warp, blocks are fewer, and a queue has fewer slots or none: :func:`explain_layout` says so in the plan.
+A warp keeps what does not fit its part of shared memory in its part of a slab of device memory (``arena.cuh``). Slabs
+and queues are as large as free device memory allows. Where it is short, launches follow each other in one stream, then
+blocks have one warp, blocks are fewer, and a queue has fewer slots or none: :func:`explain_layout` says so in the plan.
 """
 
 from __future__ import annotations
