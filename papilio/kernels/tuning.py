@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from papilio.kernels.gpu.constants import BLOCK_PLANES, WARP_PLANES
+
 __all__ = [
-    "DENSE_BITS",
     "PairTuning",
     "TableClass",
     "TreeTuning",
@@ -18,9 +19,6 @@ __all__ = [
     "tree_tuning",
     "wedge_tuning",
 ]
-
-DENSE_BITS = ((1 << 8, 8), (1 << 16, 16), (1 << 31, 32))
-"""Counter width of the dense schedule by the degree of the start: (degree below, bits); as in butterfly.cu."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,10 @@ class TableClass:
     threads: int
     table_bytes: int
     max_wedges: int
+
+    def __post_init__(self) -> None:
+        # Probing ends at an empty slot.
+        assert self.kernel != "hash" or 64 * self.max_wedges <= 5 * self.table_bytes
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,13 @@ class WedgeTuning:
     block_threads: int = 256
     large_threads: int = 512
     blocks_per_sm: int = 32
+
+    def __post_init__(self) -> None:
+        # One window of a warp; what the planes of butterfly.cu hold; 16 bits for each kind in a slot of a census.
+        assert self.match_max_wedges <= 32
+        assert self.block_degree <= 1 << WARP_PLANES
+        assert self.large_degree <= 1 << BLOCK_PLANES
+        assert all(table.max_wedges < 1 << 16 for table in self.tables if table.kernel == "hash")
 
 
 _GENERIC = WedgeTuning(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio import kernels
+from papilio.kernels.gpu.constants import with_constants
 from tests.emulator.build import build_kernels, build_runtime, resolve_locations
 from tests.emulator.errors import EmulatorError
 from tests.emulator.memory import Memory, Namespace
@@ -275,7 +276,7 @@ class EmulatorDevice:
     def load(self, stem: str, defines: Mapping[str, int]) -> EmulatorModule:
         """Compile ``papilio/kernels/cuda/<stem>.cu``."""
         path = CUDA_FOLDER / f"{stem}.cu"
-        return self._compile(path.read_text(), path.name, str(path), path.parent, defines)
+        return self._compile(path.read_text(), path.name, str(path), path.parent, with_constants(defines))
 
     def loads(self, text: str, name: str, defines: Mapping[str, int]) -> EmulatorModule:
         """Compile a source given as text; ``name`` is the file that messages show."""

@@ -14,11 +14,15 @@
 #include "schedule.cuh"
 #include "wedges.cuh"
 
+#ifndef PAIR_BINS
+#define PAIR_BINS 256
+#endif
+
 constexpr int kCountPairs = 0;
 constexpr int kWritePairs = 1;
 constexpr int kSumPairs = 2;
 constexpr int kEmpty = -1;
-constexpr int kBins = 256;
+constexpr int kBins = PAIR_BINS;
 
 #define GRAPH_PARAMETERS \
     const long long *__restrict__ indptr, const int *__restrict__ adjacency, const int *__restrict__ prefix, const int n_left

@@ -11,8 +11,12 @@
 
 #include "arena.cuh"
 
-/// Planes of the row counters: a threshold is at most 2^12.
-constexpr int kMaxPlanes = 12;
+#ifndef BIT_PLANES
+#define BIT_PLANES 12
+#endif
+
+/// Planes of the row counters: a threshold is at most 2^kMaxPlanes.
+constexpr int kMaxPlanes = BIT_PLANES;
 
 __device__ __forceinline__ int words_for(int bits) { return (bits + 31) / 32; }
 

@@ -22,6 +22,27 @@
 #include "sweep.cuh"
 #include "wedges.cuh"
 
+#ifndef WARP_PLANES
+#define WARP_PLANES 8
+#endif
+#ifndef BLOCK_PLANES
+#define BLOCK_PLANES 16
+#endif
+#ifndef LARGE_PLANES
+#define LARGE_PLANES 20
+#endif
+#ifndef DENSE_8_BELOW
+#define DENSE_8_BELOW 256
+#endif
+#ifndef DENSE_16_BELOW
+#define DENSE_16_BELOW 65536
+#endif
+#ifndef CENSUS_THREADS
+#define CENSUS_THREADS 512
+#endif
+#ifndef CENSUS_SLOT_WORDS
+#define CENSUS_SLOT_WORDS 3
+#endif
 #ifndef PER
 #define PER 0
 #endif
@@ -36,6 +57,7 @@
 constexpr bool kPerVertex = PER == 1;
 constexpr bool kPerEdge = PER == 2;
 constexpr int kEmpty = -1;
+static_assert(DENSE_8_BELOW <= 1 << 8 && DENSE_16_BELOW <= 1 << 16, "a counter comes to the degree of the start");
 
 #define ROW_PARAMETERS                                                                                     \
     const long long *__restrict__ indptr, const int *__restrict__ adjacency, const int *__restrict__ prefix, \
@@ -153,7 +175,7 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int log2_slots, RESULT_P
     const int slots = 1 << log2_slots;
     int* keys = reinterpret_cast<int*>(shared_quads);
     int* counts = keys + slots;  // of a census two for each slot, 16 bits for each kind: a table holds fewer wedges
-    constexpr int kCountQuads = kCensus ? 2 : 1;
+    constexpr int kCountQuads = kCensus ? CENSUS_SLOT_WORDS - 1 : 1;
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     const auto home = [&](int end) { return (int)(((unsigned)end * 2654435769u) >> (32 - log2_slots)); };
     fill_quads(shared_quads, slots / 4, kFullMask);
@@ -237,7 +259,7 @@ struct DenseTile {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(kCensus ? 512 : 1024, 1)
+extern "C" __global__ void __launch_bounds__(kCensus ? CENSUS_THREADS : 1024, 1)
 butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT_PARAMETERS) {
     extern __shared__ uint4 shared_quads[];
     __shared__ int next_position;
@@ -252,7 +274,7 @@ butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT
         const long long degree = start.end - start.begin;
         DenseTile tile;
         tile.table = reinterpret_cast<unsigned*>(shared_quads);
-        tile.bits = degree < 256 ? 8 : degree < 65536 ? 16 : 32;
+        tile.bits = degree < DENSE_8_BELOW ? 8 : degree < DENSE_16_BELOW ? 16 : 32;
         const int fields = 32 / tile.bits;
         const long long capacity = (long long)table_words * fields;
         const long long lowest = start.skip_hubs ? kKinds * kHubColumns : 0;
@@ -307,7 +329,7 @@ __device__ __forceinline__ int planes_for(long long degree) {
     return max(3, 64 - __clzll(degree));
 }
 
-/// Degrees below 2^8: a warp per start.
+/// Degrees below 2^WARP_PLANES: a warp per start.
 extern "C" __global__ void __launch_bounds__(256)
 butterfly_hubs_warp(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, const int at_once,
                     RESULT_PARAMETERS) {
@@ -318,7 +340,7 @@ butterfly_hubs_warp(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITE
         for (int step = kSigns * first; step < kSigns * min(first + at_once, n_rows); ++step) {
             const Start start = load_start(graph, rows[step / kSigns], 1);
             const int n_planes = planes_for(start.end - start.begin);
-            BitCounters<8> counters;
+            BitCounters<WARP_PLANES> counters;
             counters.clear();
             count_hub_columns(graph, start, hub_rows, step % kSigns, 0, 1, n_planes, counters);
             sums.add(counters.pairs(start.rank, n_planes));
@@ -356,21 +378,22 @@ __device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, con
     sums.flush(total);
 }
 
-/// Degrees below 2^16; blocks of a power of two of warps, shared memory: n_warps / 2 * 16 * kRowWords words.
+/// Degrees below 2^BLOCK_PLANES; blocks of a power of two of warps, shared memory: n_warps / 2 * BLOCK_PLANES * kRowWords
+/// words.
 extern "C" __global__ void __launch_bounds__(256, 1)
 butterfly_hubs_block(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, RESULT_PARAMETERS) {
     extern __shared__ unsigned stored_planes[];
     __shared__ int next_position;
     const WedgeGraph graph GRAPH_FIELDS;
-    count_hubs_by_block<16>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
+    count_hubs_by_block<BLOCK_PLANES>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
 }
 
-/// Degrees below 2^20; shared memory: n_warps / 2 * 20 * kRowWords words.
+/// Degrees below 2^LARGE_PLANES; shared memory: n_warps / 2 * LARGE_PLANES * kRowWords words.
 extern "C" __global__ void __launch_bounds__(512, 1)
 butterfly_hubs_large(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, RESULT_PARAMETERS) {
     extern __shared__ unsigned stored_planes[];
     __shared__ int next_position;
     const WedgeGraph graph GRAPH_FIELDS;
-    count_hubs_by_block<20>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
+    count_hubs_by_block<LARGE_PLANES>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
 }
 #endif

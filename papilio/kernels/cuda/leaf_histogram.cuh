@@ -8,7 +8,11 @@
 
 #include "warp.cuh"
 
-constexpr int kLeafBins = 32;
+#ifndef LEAF_BINS
+#define LEAF_BINS 32
+#endif
+
+constexpr int kLeafBins = LEAF_BINS;
 constexpr int kLeafWords = kLeafBins * kWarpSize / 2;
 
 struct LeafHistogram {

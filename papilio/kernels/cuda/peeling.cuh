@@ -12,8 +12,30 @@
 
 #include "warp.cuh"
 
-constexpr int kGroup = 8;
-constexpr unsigned long long kNoSupport = 0x7fffffffffffffffull;
+#ifndef PEEL_GROUP
+#define PEEL_GROUP 8
+#endif
+#ifndef BIN_BITS
+#define BIN_BITS 5
+#endif
+#ifndef NO_SUPPORT
+#define NO_SUPPORT 9223372036854775807
+#endif
+#ifndef COUNTER_LEAST
+#define COUNTER_LEAST 4
+#endif
+#ifndef COUNTER_ROUND
+#define COUNTER_ROUND 6
+#endif
+#ifndef COUNTER_UPDATES
+#define COUNTER_UPDATES 7
+#endif
+#ifndef COUNTER_WORDS
+#define COUNTER_WORDS 8
+#endif
+
+constexpr int kGroup = PEEL_GROUP;
+constexpr unsigned long long kNoSupport = NO_SUPPORT;
 constexpr int kNever = 0x7fffffff;
 
 /// All threads of a block.
@@ -52,6 +74,11 @@ struct Counters {
     unsigned long long round;    // rounds begun so far, over all launches
     unsigned long long updates;  // supports that were changed
 };
+static_assert(sizeof(Counters) == COUNTER_WORDS * sizeof(long long) &&
+                  __builtin_offsetof(Counters, least) == COUNTER_LEAST * sizeof(long long) &&
+                  __builtin_offsetof(Counters, round) == COUNTER_ROUND * sizeof(long long) &&
+                  __builtin_offsetof(Counters, updates) == COUNTER_UPDATES * sizeof(long long),
+              "the launcher counts on it");
 
 __device__ __forceinline__ unsigned long long make_entry(int id, long long piece) {
     return (unsigned long long)piece << 32 | (unsigned)id;
@@ -157,7 +184,7 @@ __device__ __forceinline__ void peel_exactly(Team& team, const PeeledItems& item
 
 /// Items by the leading bits of their supports, weighed by their links: what the bound of a range is chosen from.
 /// As `bin_of` in peeling.py.
-constexpr int kBinBits = 5;
+constexpr int kBinBits = BIN_BITS;
 
 __device__ __forceinline__ int bin_of(long long support) {
     int shift = 0;

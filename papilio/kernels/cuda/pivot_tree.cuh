@@ -17,6 +17,14 @@
 #include "leaf_table.cuh"
 #include "tree_queue.cuh"
 
+#ifndef SIDE_BITS
+#define SIDE_BITS 16
+#endif
+#ifndef PIVOT_FRAME_WORDS
+#define PIVOT_FRAME_WORDS 4
+#endif
+static_assert(SIDE_BITS == 16, "of each half of a word of Taken");
+
 /// What a slot of the queue begins with, to tell sub-trees apart.
 constexpr unsigned kPivotSlot = 1;
 constexpr int kPivotHead = 8;
@@ -48,7 +56,7 @@ struct PivotTree {
     static constexpr unsigned kHold = 1u << 16;
     static constexpr unsigned kNone = 0xffffffffu;
     /// Words of a frame beside its sets: the side of the pivot (0: a row), and what was taken before it.
-    static constexpr int kFrameHead = 4;
+    static constexpr int kFrameHead = PIVOT_FRAME_WORDS;
     /// Steps, in those of the queue, of a node of single words.
     static constexpr int kNodeSteps = 2;
     /// Rows and columns from which a node of single words is worth leaving to others.

@@ -13,6 +13,13 @@
 #include "leaf_histogram.cuh"
 #include "tree_queue.cuh"
 
+#ifndef STOPPABLE_ROWS
+#define STOPPABLE_ROWS 4
+#endif
+#ifndef SUBSET_FRAME_WORDS
+#define SUBSET_FRAME_WORDS 10
+#endif
+
 /// What a slot of the queue begins with, to tell sub-trees apart.
 constexpr unsigned kSubsetSlot = 0;
 constexpr int kSubsetHead = 8;
@@ -25,7 +32,8 @@ struct SubsetFrame {
     int next;
     int end;
 };
-constexpr int kSubsetFrameWords = sizeof(SubsetFrame) / sizeof(unsigned);
+constexpr int kSubsetFrameWords = SUBSET_FRAME_WORDS;
+static_assert(sizeof(SubsetFrame) == kSubsetFrameWords * sizeof(unsigned), "the launcher counts on it");
 
 struct SubsetTree {
     /// Rows from which the pairs of a list are shared with others.
@@ -33,7 +41,7 @@ struct SubsetTree {
     /// Rows more than are to be taken from which a list is worth leaving to others.
     static constexpr int kSharedRows = 4;
     /// Rows to take from which a search can be stopped.
-    static constexpr int kStoppable = 4;
+    static constexpr int kStoppable = STOPPABLE_ROWS;
 
     Arena& arena;
     TreeQueue& queue;

@@ -12,11 +12,23 @@
 
 #include "warp.cuh"
 
+#ifndef QUEUE_PENDING
+#define QUEUE_PENDING 32
+#endif
+#ifndef QUEUE_STATE_WORDS
+#define QUEUE_STATE_WORDS 96
+#endif
+#ifndef QUEUE_END_WORDS
+#define QUEUE_END_WORDS 64
+#endif
+
 /// Words of the state of a launch, apart so that they lie in different lines: set by the host before the launch.
 constexpr int kQueueNextItem = 0;
-constexpr int kQueuePending = 32;  // the number of items at first
+constexpr int kQueuePending = QUEUE_PENDING;  // the number of items at first
 constexpr int kQueueIdle = 64;
-constexpr int kQueueStateWords = 96;
+constexpr int kQueueStateWords = QUEUE_STATE_WORDS;
+constexpr int kQueueEndWords = QUEUE_END_WORDS;
+static_assert(kQueuePending < kQueueIdle && kQueueIdle < kQueueStateWords && kQueueEndWords > 32, "within what the host sets");
 
 __device__ __forceinline__ void wait_a_little(int turn) {
 #if !defined(PAPILIO_EMULATED) && defined(__CUDA_ARCH__)
@@ -26,7 +38,7 @@ __device__ __forceinline__ void wait_a_little(int turn) {
 
 struct TreeQueue {
     int* state;         // kQueueStateWords words of this launch
-    unsigned* ends;     // [0] next position to take, [32] next position to fill
+    unsigned* ends;     // kQueueEndWords words: [0] next position to take, [32] next position to fill
     unsigned* tickets;  // one per slot; slot i begins with i
     unsigned* slots;
     unsigned n_slots;  // a power of two from 2 on, or 0: nothing is ever left to others

@@ -14,6 +14,13 @@
 #include "bit_matrix.cuh"
 #include "leaf_histogram.cuh"
 
+#ifndef VERTEX_FRAME_WORDS
+#define VERTEX_FRAME_WORDS 14
+#endif
+#ifndef SUM_WORDS
+#define SUM_WORDS 2
+#endif
+
 struct VertexFrame {
     unsigned* words;
     const int* places;
@@ -23,10 +30,12 @@ struct VertexFrame {
     int stride;
     int next;
 };
-constexpr int kVertexFrameWords = sizeof(VertexFrame) / sizeof(unsigned);
+constexpr int kVertexFrameWords = VERTEX_FRAME_WORDS;
+static_assert(sizeof(VertexFrame) == kVertexFrameWords * sizeof(unsigned), "the launcher counts on it");
 
 /// Words of a 64-bit sum.
-constexpr int kSumWords = 2;
+constexpr int kSumWords = SUM_WORDS;
+static_assert(sizeof(unsigned long long) == kSumWords * sizeof(unsigned), "the launcher counts on it");
 
 /// Zeroed sums; the warp.
 __device__ __forceinline__ unsigned long long* take_sums(Arena& arena, int n) {

@@ -33,6 +33,14 @@ from papilio.kernels.engine import (
 )
 from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex, build_device_index, halve_device_index
 from papilio.kernels.gpu.biclique_vertices import PreparedVerticesGpu, prepare_vertices, run_vertices
+from papilio.kernels.gpu.constants import (
+    BIT_PLANES,
+    LEAF_WORDS,
+    PIVOT_FRAME_WORDS,
+    SIDE_BITS,
+    STOPPABLE_ROWS,
+    SUBSET_FRAME_WORDS,
+)
 from papilio.kernels.gpu.device import Device, check_fits
 from papilio.kernels.gpu.tree_launch import Arguments, TreeLauncher
 from papilio.kernels.gpu.tree_layout import TreeClass, explain_layout, make_classes
@@ -46,18 +54,14 @@ __all__ = ["BicliqueGpu", "PreparedBicliqueGpu"]
 _CODES = {"enumerate": 0, "pivot": 1, "auto": 2}
 """Algorithms as in biclique.cu; ``auto`` there is enumeration until pivots take over."""
 
-_LEAF_WORDS = 512
-_SUBSET_FRAME_WORDS = 10
-_PIVOT_FRAME_WORDS = 4
-"""As in leaf_histogram.cuh, subset_tree.cuh and pivot_tree.cuh."""
+_LEAST_RACE = STOPPABLE_ROWS + 2
+"""Left sizes from which enumeration can be stopped for pivots: the root and its child are taken before."""
 
-_LEAST_RACE = 6
-"""Left sizes from which enumeration can be stopped for pivots, as in subset_tree.cuh."""
+_MAX_SIDE = (1 << SIDE_BITS) - 2
+"""Candidates and shared columns that the kernels take: with the root and its child they fit a side of a key, and so do
+the places and gaps by which pivots are chosen."""
 
-_MAX_SIDE = (1 << 16) - 2
-"""Candidates and shared columns that the kernels take: keys and pivots have 16 bits for each side."""
-
-_MAX_LEAST = 1 << 12
+_MAX_LEAST = 1 << BIT_PLANES
 """Right sides that the planes of bit_matrix.cuh count to."""
 
 _SLOT_BYTES = 16
@@ -222,7 +226,7 @@ class BicliqueGpu:
 
     def _block_shape(self, algorithm: str) -> tuple[int, int]:
         """Return the words of shared memory that each warp has for counters, and blocks by registers."""
-        return _LEAF_WORDS if algorithm != "pivot" else 0, self.tuning.blocks_per_sm[_CODES[algorithm]]
+        return LEAF_WORDS if algorithm != "pivot" else 0, self.tuning.blocks_per_sm[_CODES[algorithm]]
 
     def work(self, prepared: PreparedBicliqueGpu | PreparedVerticesGpu) -> NDArray[np.int64]:
         """Estimated set operations of each work item, int64 of shape (n_items,), host; falling, but for a part."""
@@ -408,8 +412,8 @@ def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     later, degree, common = index.item_later, index.item_degree, index.item_common
     row_words, column_words = (common + 31) // 32, (later + 31) // 32
     levels = np.clip(index.sizes.most_left - 3, 1, later)
-    lists = levels * (later * row_words + 4) + _SUBSET_FRAME_WORDS * levels
-    frames = (np.minimum(later, common) + 1) * (2 * (row_words + column_words) + _PIVOT_FRAME_WORDS)
+    lists = levels * (later * row_words + 4) + SUBSET_FRAME_WORDS * levels
+    frames = (np.minimum(later, common) + 1) * (2 * (row_words + column_words) + PIVOT_FRAME_WORDS)
     pivots = common * column_words + frames + 2 * (row_words + column_words)
     need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + later + lists + pivots + 128
     return need

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from papilio.errors import CapacityError
+from papilio.kernels.gpu.constants import PAIR_BINS
 from papilio.kernels.gpu.device import Device, check_fits
 from papilio.kernels.gpu.wedge_graph import choose_grid, make_offsets
 from papilio.kernels.tuning import PairTuning, TableClass
@@ -21,7 +22,6 @@ PAIR_BYTES = 32
 _COUNT, _WRITE, _SUM = 0, 1, 2
 """Passes, as in biclique_index.cu."""
 
-_BINS = 256
 _KEY_BITS = 64
 _HIGH = np.uint64(32)
 _LOW_MASK = np.uint64(0xFFFFFFFF)
@@ -171,7 +171,7 @@ class _Passes:
 def count_pairs(device: Device, rows: PairRows, least: int, tuning: PairTuning) -> dict[int, int]:
     """Return how many pairs of left vertices share exactly so many right ones, from ``least`` on; no pair is kept."""
     most = rows.most_shared
-    sums = device.xp.zeros(max(most + 1, _BINS), dtype=np.uint64)
+    sums = device.xp.zeros(max(most + 1, PAIR_BINS), dtype=np.uint64)
     _Passes(device, rows, least, tuning).run(_SUM, {"sums": sums})
     histogram = device.to_host(sums)
     return {int(shared): int(histogram[shared]) for shared in np.flatnonzero(histogram)}

@@ -18,6 +18,7 @@ from papilio.kernels.biclique_choices import Choice
 from papilio.kernels.biclique_forms import choose_modulo, expand_sizes, find_root_stars, star_vectors
 from papilio.kernels.engine import Cut, Partial
 from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex
+from papilio.kernels.gpu.constants import LEAF_WORDS, SUM_WORDS, VERTEX_FRAME_WORDS
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.gpu.tree_launch import Arguments, TreeLauncher
 from papilio.kernels.gpu.tree_layout import TreeClass, explain_layout, make_classes
@@ -27,11 +28,6 @@ from papilio.motifs import Biclique
 from papilio.parts import RootPart
 
 __all__ = ["PreparedVerticesGpu", "prepare_vertices", "run_vertices"]
-
-_LEAF_WORDS = 512
-_FRAME_WORDS = 14
-_SUM_WORDS = 2
-"""As in leaf_histogram.cuh and vertex_tree.cuh."""
 
 _SPARE_WORDS = 64
 """What rounding up takes, beside that of the lists."""
@@ -147,7 +143,7 @@ def _alone(tuning: TreeTuning) -> TreeTuning:
 
 def _block_shape(tuning: TreeTuning) -> tuple[int, int]:
     """Return the words of shared memory that each warp has for counters, and blocks by registers."""
-    return _LEAF_WORDS, tuning.blocks_per_sm[2]
+    return LEAF_WORDS, tuning.blocks_per_sm[2]
 
 
 def run_vertices(
@@ -271,7 +267,7 @@ def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     later, degree, common = index.item_later, index.item_degree, index.item_common
     row_words, column_words = (common + 31) // 32, (later + 31) // 32
     taken = np.where(later > index.sizes.least_left - 2, max(0, index.sizes.least_left - 4), 0)
-    lists = (taken + 1) * (later * (row_words + 1) + 8) + _FRAME_WORDS * taken
-    sums = _SUM_WORDS * (later + degree)
+    lists = (taken + 1) * (later * (row_words + 1) + 8) + VERTEX_FRAME_WORDS * taken
+    sums = SUM_WORDS * (later + degree)
     need: NDArray[np.int64] = (degree + common) * column_words + degree + sums + lists + _SPARE_WORDS
     return need

@@ -10,6 +10,7 @@ import cupy
 from numpy.typing import NDArray
 
 from papilio.errors import DeviceLostError, EngineUnavailableError, InputError
+from papilio.kernels.gpu.constants import with_constants
 from papilio.kernels.gpu.device import N_STREAMS, Kernel, Module, read_source
 from papilio.kernels.gpu.discovery import list_gpus
 from papilio.kernels.gpu.staging import copy_to_device
@@ -90,7 +91,8 @@ class CudaDevice:
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:
         key = (stem, *sorted(defines.items()))
         if key not in self._modules:
-            options = ("-std=c++17", *(f"-D{name}={value}" for name, value in sorted(defines.items())))
+            given = sorted(with_constants(defines).items())
+            options = ("-std=c++17", *(f"-D{name}={value}" for name, value in given))
             self._modules[key] = _CudaModule(cupy.RawModule(code=read_source(f"{stem}.cu"), options=options))
         return self._modules[key]
 

@@ -60,7 +60,7 @@ class Device(Protocol):
     max_shared_bytes: int
 
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:
-        """Compile ``<stem>.cu`` with ``-D`` defines; cached."""
+        """Compile ``<stem>.cu`` with the constants of the launchers and these ``-D`` defines; cached."""
         ...
 
     def to_device(self, array: NDArray[Any]) -> Any:

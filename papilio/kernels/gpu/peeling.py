@@ -9,12 +9,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.gpu.constants import (
+    COUNTER_LEAST,
+    COUNTER_ROUND,
+    COUNTER_UPDATES,
+    COUNTER_WORDS,
+    NO_SUPPORT,
+    PEEL_GROUP,
+)
 from papilio.kernels.gpu.device import Device, Kernel
 from papilio.kernels.gpu.wedge_graph import choose_grid
 from papilio.kernels.peeling import N_BINS, Report, bin_end, bin_start, next_limit
 
 __all__ = [
-    "GROUP",
     "THREADS",
     "Coarse",
     "Cut",
@@ -29,19 +36,8 @@ __all__ = [
     "starts_of",
 ]
 
-GROUP = 8
-"""Lanes that work on one entry of a list, as kGroup in ``peeling.cuh``."""
-
 THREADS = 256
 """Of a block of the kernels that build an index."""
-
-NO_SUPPORT = 2**63 - 1
-"""Above every support, as kNoSupport."""
-
-_COUNTERS = 8
-_LEAST = slice(4, 6)
-_ROUND, _UPDATES = 6, 7
-"""Places in Counters of ``peeling.cuh``, 64-bit words."""
 
 
 @dataclass(frozen=True)
@@ -128,20 +124,20 @@ def starts_of(xp: Any, sizes: Any) -> Any:
 
 def entries_of(sizes: Any) -> Any:
     """Return how many entries of a list items with so many links (or segments with so many wedges) take."""
-    return (sizes + (GROUP - 1)) // GROUP + (sizes == 0)
+    return (sizes + (PEEL_GROUP - 1)) // PEEL_GROUP + (sizes == 0)
 
 
 def new_counters(device: Device, n: int) -> Any:
     """Return the counters of ``n`` teams, device array of uint64, shape (n, 8)."""
-    counters = device.xp.zeros((n, _COUNTERS), dtype=np.uint64)
-    counters[:, _LEAST] = np.uint64(NO_SUPPORT)
+    counters = device.xp.zeros((n, COUNTER_WORDS), dtype=np.uint64)
+    counters[:, COUNTER_LEAST : COUNTER_LEAST + 2] = np.uint64(NO_SUPPORT)
     return counters
 
 
 def read_counters(device: Device, counters: Any) -> tuple[int, int]:
     """Return (rounds, updates) of all teams together."""
     host = device.to_host(counters)
-    return int(host[:, _ROUND].sum()), int(host[:, _UPDATES].sum())
+    return int(host[:, COUNTER_ROUND].sum()), int(host[:, COUNTER_UPDATES].sum())
 
 
 def cut_ranges(

@@ -16,15 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.engine import Cut
+from papilio.kernels.gpu.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
 from papilio.kernels.gpu.device import Device, Kernel
 from papilio.kernels.gpu.tree_layout import TreeClass, lay_out
 from papilio.kernels.tuning import TreeTuning
 
 __all__ = ["Arguments", "TreeLauncher"]
-
-_STATE_WORDS = 96
-_PENDING = 32
-"""As in tree_queue.cuh."""
 
 Arguments = tuple[Any, ...]
 MakeArguments = Callable[[Any, np.int32, Arguments, Any], Arguments]
@@ -98,9 +95,9 @@ class TreeLauncher:
         """
         n_slices, n_classes = len(self._bounds) - 1, len(self.classes)
         found = [np.searchsorted(one.items, np.asarray(self._bounds)) for one in self.classes]
-        state = np.zeros((n_slices, n_classes, _STATE_WORDS), dtype=np.int32)
+        state = np.zeros((n_slices, n_classes, QUEUE_STATE_WORDS), dtype=np.int32)
         for number, ends in enumerate(found):
-            state[:, number, _PENDING] = np.diff(ends)
+            state[:, number, QUEUE_PENDING] = np.diff(ends)
         states = self.device.xp.asarray(state)
         self._items = self._order_items(found)
         marks: list[list[Any]] = []
@@ -171,7 +168,7 @@ class TreeLauncher:
             )
             self._memory[stream] = _Memory(
                 slab=xp.empty(max(4, words), dtype=np.uint32),
-                ends=xp.zeros(64, dtype=np.uint32),
+                ends=xp.zeros(QUEUE_END_WORDS, dtype=np.uint32),
                 tickets=xp.arange(max(1, n_slots), dtype=np.uint32),
                 slots=xp.empty(max(1, n_slots * self.tuning.slot_words), dtype=np.uint32),
             )

@@ -14,9 +14,17 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.kernels.bounds import MAX_START_COUNT
+from papilio.kernels.gpu.constants import (
+    BLOCK_PLANES,
+    CENSUS_SLOT_WORDS,
+    CENSUS_THREADS,
+    DENSE_8_BELOW,
+    DENSE_16_BELOW,
+    LARGE_PLANES,
+)
 from papilio.kernels.gpu.wedge_graph import Counting, WedgeGraph
 from papilio.kernels.gpu.wedge_part import WedgePartGraph
-from papilio.kernels.tuning import DENSE_BITS, TableClass, WedgeTuning
+from papilio.kernels.tuning import TableClass, WedgeTuning
 
 __all__ = [
     "LOW_MASK",
@@ -32,11 +40,11 @@ __all__ = [
 
 SCHEDULE_SHIFT = np.uint64(32)
 LOW_MASK = np.uint64(0xFFFFFFFF)
-_CENSUS_SLOT_BYTES, _CENSUS_THREADS = 12, 512
-"""Bytes of a slot of the hash tables, and most threads of a block with a dense one; as in butterfly.cu."""
-
-_BIT_MATRIX_DEGREE = 1 << 20
+_BIT_MATRIX_DEGREE = 1 << LARGE_PLANES
 """Degrees from which the planes of the bit matrix would not do."""
+
+_DENSE_BITS = ((DENSE_8_BELOW, 8), (DENSE_16_BELOW, 16), (1 << 31, 32))
+"""Counter width of the dense schedule by the degree of the start: (degree below, bits)."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ def schedule_items(
     ends = graph.counting.kinds * (rank - xp.where(by_hubs, 1024 * tuning.hub_words, 0))
 
     table_bytes = xp.zeros(items.size, dtype=np.int64)
-    for below, bits in reversed(DENSE_BITS):
+    for below, bits in reversed(_DENSE_BITS):
         table_bytes = xp.where(degree < below, (ends * bits + 7) // 8, table_bytes)
     fits = [
         (far <= tuning.match_max_wedges) & (degree <= 32),
@@ -111,8 +119,8 @@ def make_launches(tuning: WedgeTuning, counting: Counting) -> tuple[Launch, ...]
     return (
         Launch("butterfly_match", 256, 0, tuning.warp_items),
         *(_table_launch(table, counting) for table in tuning.tables),
-        Launch("butterfly_hubs_large", large, large // 64 * 20 * row_bytes, None),
-        Launch("butterfly_hubs_block", block, block // 64 * 16 * row_bytes, None),
+        Launch("butterfly_hubs_large", large, large // 64 * LARGE_PLANES * row_bytes, None),
+        Launch("butterfly_hubs_block", block, block // 64 * BLOCK_PLANES * row_bytes, None),
         Launch("butterfly_hubs_warp", 256, 0, tuning.warp_items),
     )
 
@@ -120,9 +128,9 @@ def make_launches(tuning: WedgeTuning, counting: Counting) -> tuple[Launch, ...]
 def _table_launch(table: TableClass, counting: Counting) -> Launch:
     if table.kernel == "hash":
         slots = table.table_bytes // 8
-        slot_bytes = _CENSUS_SLOT_BYTES if counting.kinds == 4 else 8
+        slot_bytes = 4 * CENSUS_SLOT_WORDS if counting.kinds == 4 else 8
         return Launch("butterfly_hash", table.threads, slots * slot_bytes, slots.bit_length() - 1)
-    threads = min(table.threads, _CENSUS_THREADS) if counting.kinds == 4 else table.threads
+    threads = min(table.threads, CENSUS_THREADS) if counting.kinds == 4 else table.threads
     return Launch("butterfly_dense", threads, table.table_bytes, table.table_bytes // 4)
 
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.gpu.constants import PEEL_GROUP
 from papilio.kernels.gpu.device import Device, Module, check_fits
 from papilio.kernels.gpu.peeling import (
-    GROUP,
     THREADS,
     Cut,
     PeelTuning,
@@ -163,7 +163,7 @@ def _list_wedges(device: Device, module: Module, graph: BipartiteGraph) -> tuple
     one, other = xp.empty(n_wedges, dtype=np.int32), xp.empty(n_wedges, dtype=np.int32)
     if n_wedges:
         module.get_function("list_wedges")(
-            choose_grid(device, GROUP * n),
+            choose_grid(device, PEEL_GROUP * n),
             (THREADS,),
             (
                 built.indptr, built.adjacency, built.prefix, row_of, first_wedge, edge_of, np.int64(n), n_u,

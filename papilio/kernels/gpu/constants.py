@@ -1,0 +1,98 @@
+"""Numbers that launchers and CUDA sources must agree on: here is where they are set.
+
+Every compilation gets all of them by ``-D`` (:func:`with_constants`). The sources have the same ones as ``#ifndef``
+defaults, so that each compiles alone, and assert those that follow from the layout of a struct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from papilio.kernels.peeling import BIN_BITS
+
+__all__ = [
+    "BIN_BITS",
+    "BIT_PLANES",
+    "BLOCK_PLANES",
+    "CENSUS_SLOT_WORDS",
+    "CENSUS_THREADS",
+    "CONSTANTS",
+    "COUNTER_LEAST",
+    "COUNTER_ROUND",
+    "COUNTER_UPDATES",
+    "COUNTER_WORDS",
+    "DENSE_8_BELOW",
+    "DENSE_16_BELOW",
+    "LARGE_PLANES",
+    "LEAF_BINS",
+    "LEAF_WORDS",
+    "NO_SUPPORT",
+    "PAIR_BINS",
+    "PEEL_GROUP",
+    "PIVOT_FRAME_WORDS",
+    "QUEUE_END_WORDS",
+    "QUEUE_PENDING",
+    "QUEUE_STATE_WORDS",
+    "SIDE_BITS",
+    "STOPPABLE_ROWS",
+    "SUBSET_FRAME_WORDS",
+    "SUM_WORDS",
+    "VERTEX_FRAME_WORDS",
+    "WARP_PLANES",
+    "with_constants",
+]
+
+LEAF_BINS = 32
+"""Sizes that a warp counts in shared memory (leaf_histogram.cuh)."""
+
+LEAF_WORDS = LEAF_BINS * 32 // 2
+"""Words of those counters: 16 bits for each size and lane."""
+
+SIDE_BITS = 16
+"""Of the number of vertices of a side that is held, or free, in a key of leaves (pivot_tree.cuh)."""
+
+BIT_PLANES = 12
+"""Planes of the counters of rows: they count to 2^12 (bit_matrix.cuh)."""
+
+STOPPABLE_ROWS = 4
+"""Rows to take from which enumeration can be stopped for pivots (subset_tree.cuh)."""
+
+SUBSET_FRAME_WORDS, PIVOT_FRAME_WORDS, VERTEX_FRAME_WORDS = 10, 4, 14
+"""Words of a frame: of enumeration, of pivots beside its sets, of enumeration for vertices."""
+
+SUM_WORDS = 2
+"""Words of a sum of a vertex."""
+
+QUEUE_PENDING, QUEUE_STATE_WORDS, QUEUE_END_WORDS = 32, 96, 64
+"""Place of the number of unfinished items in the state of a launch, words of it, and of the ends of a queue."""
+
+WARP_PLANES, BLOCK_PLANES, LARGE_PLANES = 8, 16, 20
+"""Bit planes of the counters of hub columns where a warp, a block or a large block counts a start (butterfly.cu)."""
+
+DENSE_8_BELOW, DENSE_16_BELOW = 1 << 8, 1 << 16
+"""Degrees below which dense counters have 8 bits, and 16."""
+
+CENSUS_THREADS, CENSUS_SLOT_WORDS = 512, 3
+"""Most threads of a block with a dense table, and words of a slot of a hash table, of a census."""
+
+PAIR_BINS = 256
+"""Least size of the histogram of pairs by shared vertices (biclique_index.cu)."""
+
+PEEL_GROUP = 8
+"""Lanes that work on one entry of a list (peeling.cuh)."""
+
+NO_SUPPORT = 2**63 - 1
+"""Above every support."""
+
+COUNTER_LEAST, COUNTER_ROUND, COUNTER_UPDATES, COUNTER_WORDS = 4, 6, 7, 8
+"""Places in the counters of a team, and their number, in 64-bit words (peeling.cuh)."""
+
+CONSTANTS: Mapping[str, int] = {
+    name: globals()[name] for name in __all__ if name.isupper() and name not in ("CONSTANTS", "LEAF_WORDS")
+}
+"""All of them, by the name of their macro."""
+
+
+def with_constants(defines: Mapping[str, int]) -> dict[str, int]:
+    """Return the defines of a compilation: the constants, and its own."""
+    return {**CONSTANTS, **defines}
