@@ -68,10 +68,10 @@ def decompose_graph(
 
         return decompose_on_cpu(graph, kind, layer, threads, memory_bytes, with_forest, report)
     try:
-        from papilio.kernels.gpu.cuda_device import CudaDevice
+        from papilio.kernels.gpu.cuda_device import shared_device
         from papilio.kernels.gpu.decomposition import decompose_on_gpu
     except ImportError as error:
         raise EngineUnavailableError(
             f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
         ) from error
-    return decompose_on_gpu(CudaDevice(), graph, kind, layer, with_forest, report)
+    return decompose_on_gpu(shared_device(), graph, kind, layer, with_forest, report)

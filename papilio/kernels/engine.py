@@ -296,14 +296,14 @@ def load_engine(
         engine: Engine = getattr(import_module(module), made)(threads, **chosen)
         return engine
     try:
-        from papilio.kernels.gpu.cuda_device import CudaDevice
+        from papilio.kernels.gpu.cuda_device import shared_device
 
         gpu_class = getattr(import_module(module), made)
     except ImportError as error:
         raise EngineUnavailableError(
             f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
         ) from error
-    gpu_engine: Engine = gpu_class(CudaDevice(memory_bytes), **chosen)
+    gpu_engine: Engine = gpu_class(shared_device(memory_bytes), **chosen)
     return gpu_engine
 
 

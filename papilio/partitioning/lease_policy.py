@@ -65,9 +65,7 @@ class LeaseLengths:
     limit_s: float | None = None
 
 
-def choose_lengths(
-    fair_s: float, vector_s: float, *, tail: bool = False, kept_by: int = 0
-) -> LeaseLengths:
+def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False, kept_by: int = 0) -> LeaseLengths:
     """Bound the time of the leases of a job.
 
     Parameters

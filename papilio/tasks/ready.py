@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -46,6 +46,9 @@ __all__ = [
 
 CACHE_SHARE = 0.5
 """Share of the memory that prepared graphs may keep: the rest is for the temporaries of the next run."""
+
+MAX_ENGINES = 16
+"""Engines that a process keeps, those used last. Each is of one motif; what is compiled for a GPU is its device's."""
 
 MAX_STEPS = 1 << 18
 """Breakpoints of the costs that a process keeps for the bounds of slices: 4 MiB."""
@@ -118,7 +121,7 @@ class _Keeper:
 _keeper = _Keeper()
 
 
-@cache
+@lru_cache(maxsize=MAX_ENGINES)
 def _engine_of(
     motif: Any,
     options: EngineOptions,
@@ -174,7 +177,7 @@ def warm_up(job: JobSpec, name: EngineName, threads: int) -> None:
     _warm_up(job.motif, job.options, listing, name, threads, _limit_device(job, name), job.per)
 
 
-@cache
+@lru_cache(maxsize=MAX_ENGINES)
 def _warm_up(
     motif: Any,
     options: EngineOptions,

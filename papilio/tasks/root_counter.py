@@ -66,9 +66,7 @@ class RootCounter:
     failed : list of FailedItem
     """
 
-    def __init__(
-        self, plan: CountPlan, run_id: str, shard_dir: str | None, *, kept: bool = False
-    ) -> None:
+    def __init__(self, plan: CountPlan, run_id: str, shard_dir: str | None, *, kept: bool = False) -> None:
         self.failed: list[FailedItem] = []
         self._plan, self._run_id, self._shard_dir = plan, run_id, shard_dir
         self._kept = kept

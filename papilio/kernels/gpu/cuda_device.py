@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any
 
 import cupy
@@ -15,7 +16,7 @@ from papilio.kernels.gpu.device import N_STREAMS, Kernel, Module, read_source
 from papilio.kernels.gpu.discovery import list_gpus
 from papilio.kernels.gpu.staging import copy_to_device
 
-__all__ = ["CudaDevice"]
+__all__ = ["CudaDevice", "shared_device"]
 
 _SHARED_DEFAULT_BYTES = 48 << 10
 """Shared memory, static and dynamic, that a kernel may use without asking for more."""
@@ -72,10 +73,9 @@ class CudaDevice:
     """
 
     def __init__(self, limit_bytes: int | None = None) -> None:
-        if limit_bytes is not None and limit_bytes < 1:
-            raise InputError(f"the limit of device memory is {limit_bytes} bytes; at least 1 is needed")
         self.xp = cupy
         try:
+            self.limit_memory(limit_bytes)
             attributes = cupy.cuda.Device().attributes
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise EngineUnavailableError(f"no CUDA device can be used ({error}); use --engine cpu") from error
@@ -85,8 +85,21 @@ class CudaDevice:
         self._streams = [cupy.cuda.Stream() for _ in range(N_STREAMS)]
         self._number = int(cupy.cuda.Device().id)
         self._staging_stream = cupy.cuda.Stream(non_blocking=True)
-        if limit_bytes is not None:
-            cupy.get_default_memory_pool().set_limit(size=limit_bytes)
+
+    @staticmethod
+    def limit_memory(limit_bytes: int | None) -> None:
+        """Limit what arrays of this process may take of the current device; with None leave it as it is.
+
+        Raises
+        ------
+        InputError
+            For a limit below 1.
+        """
+        if limit_bytes is None:
+            return
+        if limit_bytes < 1:
+            raise InputError(f"the limit of device memory is {limit_bytes} bytes; at least 1 is needed")
+        cupy.get_default_memory_pool().set_limit(size=limit_bytes)
 
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:
         key = (stem, *sorted(defines.items()))
@@ -150,6 +163,29 @@ def _name_device(number: int) -> str:
     return (
         f"GPU {number} ({gpus[number].name}, {gpus[number].uuid})" if number < len(gpus) else f"GPU {number}"
     )
+
+
+def shared_device(limit_bytes: int | None = None) -> CudaDevice:
+    """Return the one object that this process has for the current device: what it compiled serves all engines.
+
+    Parameters and errors are those of :class:`CudaDevice`.
+    """
+    device = _device_of(_current_number())
+    device.limit_memory(limit_bytes)
+    return device
+
+
+@cache
+def _device_of(number: int) -> CudaDevice:
+    return CudaDevice()
+
+
+def _current_number() -> int:
+    """Return the number of the current device; 0 where none can be used, which its object then says."""
+    try:
+        return int(cupy.cuda.Device().id)
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return 0
 
 
 def _is_lost() -> bool:
