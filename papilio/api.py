@@ -23,6 +23,7 @@ from papilio.inputs import (
     Question,
     check_output,
     enter_executor,
+    owns_output,
     result_of,
     scratch_parent,
     shard_parent,
@@ -135,6 +136,7 @@ def count(
     cluster: Any = None,
     engine: EngineChoice = "auto",
     output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     workers: int | None = None,
     progress: Progress | None = None,
     job: str | os.PathLike[str] | None = None,
@@ -161,8 +163,10 @@ def count(
     engine : {"auto", "cpu", "gpu"}
         ``auto`` takes GPUs where the workers have them. ``gpu`` is never replaced by ``cpu``.
     output : path-like, optional
-        Parquet file for the counts per vertex or edge, or for the table. Partial results pass through its
-        directory, which all workers must be able to write to.
+        File for the counts per vertex or edge, or for the table: Parquet, CSV or JSON, as its suffix says. Partial
+        results pass through its directory, which all workers must be able to write to.
+    overwrite : bool
+        Replace a file that is at ``output``. The file that a job was begun with is its own, and is replaced anyway.
     workers : int, optional
         As for :func:`open_cluster`.
     progress : callable, optional
@@ -194,15 +198,17 @@ def count(
     started = perf_counter()
     listener = progress or ignore_events
     question = Question(motif, per, choose_options(motif, options or {}))
-    target = check_output(output, motif, per)
+    overwrite = overwrite or owns_output(job, output)
+    target = check_output(output, motif, per, overwrite=overwrite)
     cut = _Parts(Budget(device_memory, host_memory), parts, job)
     with ExitStack() as held, ExitStack() as stack:
         source = GraphInput(graph)
         require_kind(motif, source.kind, source.name)
+        source.require_storable(target)
         if job is not None:
             finished = find_finished(job, lambda: source.job(question, "memory:"))
             if finished is not None:
-                return _reuse(finished, stack, source, target, started)
+                return _reuse(finished, stack, source, target, overwrite, started)
         listener(PhaseStarted("start"))
         executor = enter_executor(stack, cluster, engine, workers)
         spec = source.enter(stack, executor, question, target)
@@ -221,7 +227,8 @@ def count(
         write_started = perf_counter()
         vectors, table = outcome.partial.vectors, dict(sorted(outcome.partial.cells.items()))
         if target is not None:
-            write_counts(target, source.stored(stack, target.parent), motif, vectors, table)
+            stored = source.stored(stack, target.parent)
+            write_counts(target, stored, motif, vectors, table, overwrite=overwrite)
         result = replace(
             result_of(outcome, executor, source.describe(spec)),
             table=table,
@@ -246,6 +253,7 @@ def submit(
     per: Granularity = "total",
     engine: EngineChoice = "auto",
     output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     workers: int | None = None,
     priority: Priority = "normal",
     options: Mapping[str, str] | None = None,
@@ -279,7 +287,8 @@ def submit(
     """
     from papilio.cluster.submit import submit_job
 
-    target = check_output(output, motif, per)
+    overwrite = overwrite or owns_output(job, output)
+    target = check_output(output, motif, per, overwrite=overwrite)
     source = GraphInput(graph)
     require_kind(motif, source.kind, source.name)
     if source.path is None:
@@ -438,13 +447,19 @@ class _Parts(NamedTuple):
 
 
 def _reuse(
-    finished: JobDirectory, stack: ExitStack, source: GraphInput, target: Path | None, started: float
+    finished: JobDirectory,
+    stack: ExitStack,
+    source: GraphInput,
+    target: Path | None,
+    overwrite: bool,
+    started: float,
 ) -> CountResult:
     """Return the answer of a finished job, and write its counts to ``target`` if one is given."""
     result = finished.result()
     write_started = perf_counter()
     if target is not None:
-        write_counts(target, source.stored(stack, target.parent), result.motif, result.vectors, result.table)
+        stored = source.stored(stack, target.parent)
+        write_counts(target, stored, result.motif, result.vectors, result.table, overwrite=overwrite)
     if source.labelled is not None:
         vectors = dict(result.vectors)
         top = find_top(vectors, source.labelled, TOP_ENTRIES)

@@ -18,10 +18,13 @@ from papilio.errors import InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Census, EngineOptions, Granularity, Motif
 from papilio.storage.interop import LabelledGraph, label_any
-from papilio.storage.location import is_url, local_path
+from papilio.storage.labels import label_type
+from papilio.storage.location import is_url
 from papilio.storage.results import write_census, write_edge_counts, write_table, write_vertex_counts
 from papilio.storage.store import GraphStore, open_store, write_store
+from papilio.storage.tables import check_table_file
 from papilio.tasks.job import EngineChoice, JobSpec
+from papilio.tasks.jobdir import JobDirectory
 from papilio.tasks.result import CountResult
 from papilio.tasks.sources import hash_graph, held_graph, job_of_graph, job_of_store
 
@@ -31,6 +34,7 @@ __all__ = [
     "Question",
     "check_output",
     "enter_executor",
+    "owns_output",
     "result_of",
     "scratch_parent",
     "shard_parent",
@@ -137,6 +141,20 @@ class GraphInput:
             )
         return self.store
 
+    def require_storable(self, target: Path | None) -> None:
+        """Check, before anything is counted, that the labels of a graph in memory can be written to a file.
+
+        Raises
+        ------
+        GraphError
+            When they cannot.
+        """
+        if self._memory is None or target is None:
+            return
+        for labels in (self._memory.labels_u, self._memory.labels_v):
+            if labels is not None:
+                label_type(labels)
+
     def describe(self, job: JobSpec) -> dict[str, Any]:
         """Return the identity and sizes of the graph."""
         return {
@@ -160,13 +178,17 @@ def enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers
     return stack.enter_context(make_executor("inline" if cluster is None else cluster, engine, workers))
 
 
-def check_output(output: str | os.PathLike[str] | None, motif: Motif, per: Granularity) -> Path | None:
+def check_output(
+    output: str | os.PathLike[str] | None, motif: Motif, per: Granularity, *, overwrite: bool
+) -> Path | None:
     """Return the file for the counts, before anything is counted.
 
     Raises
     ------
     InputError
-        When the answer is a single count, or the file cannot be written.
+        When the answer is a single count, the file cannot be written, or its suffix says nothing.
+    StoreError
+        When it is there and may not be replaced.
     """
     if output is None:
         return None
@@ -174,12 +196,14 @@ def check_output(output: str | os.PathLike[str] | None, motif: Motif, per: Granu
         raise InputError(
             f"output is {os.fspath(output)!r} and per is 'total'; a file holds counts per vertex or edge, or a table"
         )
-    target = local_path(output)
-    if target.is_dir():
-        raise InputError(f"output {target} is a directory; give the name of a file")
-    if not os.access(target.parent, os.W_OK):
-        raise InputError(f"output {target} lies in a directory that this process cannot write to")
-    return target
+    return check_table_file(output, overwrite)
+
+
+def owns_output(job: str | os.PathLike[str] | None, output: str | os.PathLike[str] | None) -> bool:
+    """Whether a job was begun with this output, a file that is its own to write again."""
+    if job is None or output is None or not (Path(job) / "job.json").is_file():
+        return False
+    return bool(JobDirectory(job).settings["output"] == os.path.abspath(output))
 
 
 def shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path | None:
@@ -218,16 +242,18 @@ def write_counts(
     motif: Motif,
     vectors: Mapping[str, Any],
     table: dict[tuple[int, int], int],
+    *,
+    overwrite: bool,
 ) -> None:
     """Write the counts per vertex or edge, or the table, of an answer."""
     if isinstance(motif, Census):
-        write_census(target, store, motif.rows(table), motif=motif)
+        write_census(target, store, motif.rows(table), motif=motif, overwrite=overwrite)
     elif motif.is_table:
-        write_table(target, store, table, motif=motif)
+        write_table(target, store, table, motif=motif, overwrite=overwrite)
     elif "edge" in vectors:
-        write_edge_counts(target, store, vectors["edge"], motif=motif)
+        write_edge_counts(target, store, vectors["edge"], motif=motif, overwrite=overwrite)
     else:
-        write_vertex_counts(target, store, vectors["u"], vectors["v"], motif=motif)
+        write_vertex_counts(target, store, vectors["u"], vectors["v"], motif=motif, overwrite=overwrite)
 
 
 def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) -> CountResult:

@@ -110,6 +110,7 @@ def latapy_clustering(
     *,
     layer: Layer | None = None,
     output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> LatapyClustering:
@@ -126,8 +127,11 @@ def latapy_clustering(
     layer : {"u", "v"}, optional
         Whose vertices; by default those of both.
     output : path-like, optional
-        Parquet file for the values: ``layer``, ``id``, ``label`` (where there are labels), ``partners``, ``dot``,
+        File (Parquet, CSV or JSON, as its suffix says) for the values:
+        ``layer``, ``id``, ``label`` (where there are labels), ``partners``, ``dot``,
         ``min``, ``max``.
+    overwrite : bool
+        Replace a file that is at ``output``.
     threads : int, optional
         By default the processors that this process may use.
     progress : callable, optional
@@ -147,8 +151,9 @@ def latapy_clustering(
         raise InputError(f"layer is {layer!r}; give u, v, or nothing for both")
     if threads is not None and threads < 1:
         raise InputError(f"threads is {threads}; at least 1 is needed")
-    target = check_output(output, Butterfly(), "vertex")
+    target = check_output(output, Butterfly(), "vertex", overwrite=overwrite)
     edges = _Edges(graph, "Latapy's clustering", progress)
+    edges.source.require_storable(target)
     chosen = available_threads() if threads is None else threads
     listener = progress or ignore_events
     listener(PhaseStarted("read"))
@@ -166,7 +171,7 @@ def latapy_clustering(
         }
         with ExitStack() as stack:
             store = edges.source.stored(stack, target.parent)
-            write_vertex_columns(target, store, columns, _metadata(store.hash, "latapy"))
+            write_vertex_columns(target, store, columns, _metadata(store.hash, "latapy"), overwrite=overwrite)
         seconds["write"] = perf_counter() - write_began
     return LatapyClustering(
         Vectors({name: each.means for name, each in found.items()}, edges.source.labelled),
@@ -182,6 +187,7 @@ def local_clustering(
     *,
     per: Per = "vertex",
     output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     **options: Unpack[CountOptions],
 ) -> LocalClustering:
     """Measure, for every vertex or edge, its butterflies over those that are possible around it.
@@ -197,8 +203,11 @@ def local_clustering(
         As for :func:`papilio.count`. Signs are ignored.
     per : {"vertex", "edge"}
     output : path-like, optional
-        Parquet file: of vertices ``layer``, ``id``, ``label`` (where there are labels), of edges ``u``, ``v``; and
+        File (Parquet, CSV or JSON, as its suffix says):
+        of vertices ``layer``, ``id``, ``label`` (where there are labels), of edges ``u``, ``v``; and
         ``butterflies``, ``three_paths``, ``closed``, of vertices ``square``.
+    overwrite : bool
+        Replace a file that is at ``output``.
     **options
         As for :func:`robins_alexander`.
 
@@ -209,9 +218,10 @@ def local_clustering(
     """
     began = perf_counter()
     _check_per(per)
-    target = check_output(output, Butterfly(), per)
+    target = check_output(output, Butterfly(), per, overwrite=overwrite)
     listener = options.get("progress") or ignore_events
     edges = _Edges(graph, "local clustering", listener)
+    edges.source.require_storable(target)
     paths = _vertex_paths(edges) if per == "vertex" else {"edge": _edge_paths(edges)}
     paths_s = perf_counter() - began
     counted = count(edges.source.given, Butterfly(), per=per, **options)
@@ -227,7 +237,7 @@ def local_clustering(
     if target is not None:
         listener(PhaseStarted("write"))
         write_began = perf_counter()
-        _write_local(target, edges.source, found)
+        _write_local(target, edges.source, found, overwrite)
         seconds["write"] = perf_counter() - write_began
     seconds["total"] = perf_counter() - began
     return replace(found, output=None if target is None else str(target))
@@ -415,7 +425,7 @@ def _local_values(
     return {"closed": 2.0 * butterflies / possible, "square": butterflies / rest}
 
 
-def _write_local(target: Path, source: GraphInput, found: LocalClustering) -> None:
+def _write_local(target: Path, source: GraphInput, found: LocalClustering, overwrite: bool) -> None:
     columns: dict[str, Columns] = {
         place: {
             "butterflies": found.butterflies.by_id(place),
@@ -428,9 +438,10 @@ def _write_local(target: Path, source: GraphInput, found: LocalClustering) -> No
         store = source.stored(stack, target.parent)
         metadata = _metadata(store.hash, f"local per {found.per}")
         if found.per == "edge":
-            write_edge_columns(target, store, columns["edge"], metadata)
+            write_edge_columns(target, store, columns["edge"], metadata, overwrite=overwrite)
         else:
-            write_vertex_columns(target, store, {"u": columns["u"], "v": columns["v"]}, metadata)
+            layers: dict[Layer, Columns] = {"u": columns["u"], "v": columns["v"]}
+            write_vertex_columns(target, store, layers, metadata, overwrite=overwrite)
 
 
 def _metadata(graph_hash: str, measure: str) -> dict[str, str]:

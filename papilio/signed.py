@@ -73,6 +73,7 @@ def census(
     cluster: Any = None,
     engine: EngineChoice = "auto",
     output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     workers: int | None = None,
     progress: Progress | None = None,
     job: str | os.PathLike[str] | None = None,
@@ -88,7 +89,9 @@ def census(
     cluster, engine, workers, progress, job
         As for :func:`papilio.count`.
     output : path-like, optional
-        Parquet file for the classes.
+        File for the classes: Parquet, CSV or JSON, as its suffix says.
+    overwrite : bool
+        As for :func:`papilio.count`.
 
     Raises
     ------
@@ -102,6 +105,7 @@ def census(
         cluster=cluster,
         engine=engine,
         output=output,
+        overwrite=overwrite,
         workers=workers,
         progress=progress,
         job=job,

@@ -189,6 +189,7 @@ def census_pairs(
     by: PairOrder,
     k: int = 100,
     output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     threads: int | None = None,
     **options: Unpack[CensusOptions],
 ) -> CensusPairs:
@@ -207,8 +208,11 @@ def census_pairs(
     k : int
         Most pairs.
     output : path-like, optional
-        Parquet file for the pairs: ``first``, ``second``, ``first_label``, ``second_label``, the common neighbours
+        File (Parquet, CSV or JSON, as its suffix says) for the pairs:
+        ``first``, ``second``, ``first_label``, ``second_label``, the common neighbours
         ``++``, ``--``, ``+-``, the six classes and the three groups.
+    overwrite : bool
+        Replace a file that is at ``output``.
     threads : int, optional
         By default the processors that this process may use; the answer does not depend on it.
     **options
@@ -227,7 +231,7 @@ def census_pairs(
         raise InputError(f"by is {by!r}; known: {', '.join(PAIR_ORDERS)}")
     if k < 1:
         raise InputError(f"k is {k}; at least 1 is needed")
-    walk = _Walk(graph, pair_side, output, threads, k, options)
+    walk = _Walk(graph, pair_side, (output, overwrite), threads, k, options)
     counted = walk.count(options)
     chosen = [each.group == PAIR_ORDERS[by] for each in CENSUS_CLASSES]
     rows, totals = find_pairs(walk.read(), pair_side, chosen, k, walk.threads, walk.report)
@@ -241,7 +245,7 @@ def census_pairs(
                 columns[name].append(number)
         metadata = _metadata(counted.counted.graph["hash"], pair_side, {"by": by, "k": k})
         named = [(pair.labels[0], pair.labels[1]) for pair in pairs]
-        write_pairs(walk.target, [pair.ids for pair in pairs], named, columns, metadata)
+        write_pairs(walk.target, [pair.ids for pair in pairs], named, columns, metadata, overwrite=overwrite)
     return CensusPairs(counted, by, pairs, walk.output)
 
 
@@ -250,6 +254,7 @@ def census_vertices(
     pair_side: PairSide,
     *,
     output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     threads: int | None = None,
     **options: Unpack[CensusOptions],
 ) -> CensusVertices:
@@ -265,7 +270,10 @@ def census_vertices(
     pair_side : {"u", "v"}
         Whose vertices.
     output : path-like, optional
-        Parquet file: ``layer``, ``id``, ``label`` (where there are labels), the six classes and the three groups.
+        File (Parquet, CSV or JSON, as its suffix says):
+        ``layer``, ``id``, ``label`` (where there are labels), the six classes and the three groups.
+    overwrite : bool
+        Replace a file that is at ``output``.
     threads : int, optional
         By default the processors that this process may use; the answer does not depend on it.
     **options
@@ -278,7 +286,7 @@ def census_vertices(
     PapilioError
         As :func:`census_pairs`.
     """
-    walk = _Walk(graph, pair_side, output, threads, 0, options)
+    walk = _Walk(graph, pair_side, (output, overwrite), threads, 0, options)
     counted = walk.count(options)
     counts = sum_vertices(walk.read(), pair_side, walk.threads, walk.report)
     _require_census(counted, [_sum_exactly(each) for each in counts], 2)
@@ -288,7 +296,7 @@ def census_vertices(
         with ExitStack() as stack:
             store = walk.source.stored(stack, walk.parent)
             metadata = _metadata(store.hash, pair_side, {"per": "vertex"})
-            write_vertex_columns(walk.target, store, {pair_side: columns}, metadata)
+            write_vertex_columns(walk.target, store, {pair_side: columns}, metadata, overwrite=overwrite)
     vectors = Vectors(classes, walk.source.labelled, pair_side)
     return CensusVertices(counted, pair_side, vectors, walk.output)
 
@@ -300,7 +308,7 @@ class _Walk:
         self,
         graph: Any,
         pair_side: PairSide,
-        output: str | os.PathLike[str] | None,
+        output: tuple[str | os.PathLike[str] | None, bool],
         threads: int | None,
         k: int,
         options: CensusOptions,
@@ -309,11 +317,12 @@ class _Walk:
             raise InputError(f"threads is {threads}; at least 1 is needed")
         motif = Census(pair_side)
         self.pair_side = pair_side
-        self.target = check_output(output, motif, "total")
+        self.target = check_output(output[0], motif, "total", overwrite=output[1])
         self.output = None if self.target is None else str(self.target)
         self.parent = Path(tempfile.gettempdir()) if self.target is None else self.target.parent
         self.threads = available_threads() if threads is None else threads
         self.source = GraphInput(graph)
+        self.source.require_storable(self.target)
         self._listener = options.get("progress") or ignore_events
         job = self.source.job(Question(motif, "total"), "memory:")
         n_side = job.n_u if pair_side == "u" else job.n_v

@@ -96,7 +96,9 @@ def test_pairs_of_labelled_vertices(drugs: GraphStore, tmp_path: Path) -> None:
     assert table.schema.metadata[b"papilio.graph_hash"].decode() == drugs.hash
     conflicting = papilio.census_pairs(drugs, "u", by="conflicting", k=2, **INLINE).pairs
     assert [pair.labels for pair in conflicting] == [("A", "B"), ("A", "C")]
-    assert papilio.census_pairs(drugs, "u", by="incoherent", output=file, **INLINE).pairs == ()
+    assert (
+        papilio.census_pairs(drugs, "u", by="incoherent", output=file, overwrite=True, **INLINE).pairs == ()
+    )
     assert pq.read_table(file).num_rows == 0
 
 
@@ -111,7 +113,7 @@ def test_vertices_in_a_file(drugs: GraphStore, tmp_path: Path) -> None:
         numbers = {**found.classes, **found.groups}[name]
         assert [row[name] for row in rows] == numbers.tolist()
     assert [[row[name] for row in rows] for name in GROUPS] == [[6, 6, 0], [0, 0, 0], [5, 5, 2]]
-    papilio.census_vertices(drugs, "v", output=file, **INLINE)
+    papilio.census_vertices(drugs, "v", output=file, overwrite=True, **INLINE)
     assert [row["label"] for row in pq.read_table(file).to_pylist()] == [f"T{i}" for i in range(1, 6)]
 
 
@@ -211,7 +213,7 @@ def test_the_command_writes_vertices(drugs: GraphStore, tmp_path: Path, run: Run
     assert code == 0, err
     assert f"classes per vertex: {file}" in err
     assert pq.read_table(file)["mixed"].to_pylist() == [5, 5, 2]
-    data = json.loads(run(*asked, "--json").stdout)
+    data = json.loads(run(*asked, "--overwrite", "--json").stdout)
     assert (data["per"], data["output"], data["groups"]["mixed"]) == ("vertex", str(file), 6)
 
 

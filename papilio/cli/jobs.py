@@ -8,7 +8,7 @@ import click
 
 import papilio
 from papilio.cli.jobdirs import report_job_count
-from papilio.cli.options import JOB_OPTION, job_options
+from papilio.cli.options import JOB_OPTION, job_options, output_options
 from papilio.cli.report import plan_lines, print_json
 from papilio.motifs import Motif
 
@@ -17,9 +17,7 @@ __all__ = ["count", "plan"]
 
 @click.command()
 @job_options
-@click.option(
-    "--output", type=click.Path(), help="Parquet file for the counts per vertex or edge, or the table."
-)
+@output_options("the counts per vertex or edge, or the table")
 @JOB_OPTION
 def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Count MOTIF (butterfly, biclique, balanced-butterfly, balanced-biclique or census) in the graph STORE.

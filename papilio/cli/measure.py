@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import papilio
-from papilio.cli.options import BUDGET_OPTIONS, INTEGER, JOB_OPTION, JSON_FLAG, run_options
+from papilio.cli.options import BUDGET_OPTIONS, INTEGER, JOB_OPTION, JSON_FLAG, output_options, run_options
 from papilio.cli.report import align, print_json, say
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _per_option(default: str) -> Callable[..., Any]:
     )  # fmt: skip
 
 
-_OUTPUT = click.option("--output", type=click.Path(), metavar="FILE", help="Parquet file for all values.")
+_OUTPUT = output_options("all values")
 
 
 @click.group()

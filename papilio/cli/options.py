@@ -19,6 +19,7 @@ __all__ = [
     "JSON_FLAG",
     "SIZE",
     "job_options",
+    "output_options",
     "parse_numbers",
     "parse_size",
     "run_options",
@@ -106,6 +107,21 @@ CLUSTER_OPTION = click.option(
     help="auto (cuda where GPUs are seen, else local), inline, local, cuda, slurm, an address such as "
     "tcp://host:8786, or a scheduler file.",
 )  # fmt: skip
+
+
+def output_options(holds: str) -> Callable[..., Any]:
+    """Return what adds the flags of a file of values: ``--output`` and ``--overwrite``."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        command = click.option(
+            "--overwrite", is_flag=True, help="Replace a file that is there already; else it is refused."
+        )(command)
+        return click.option(
+            "--output", type=click.Path(), metavar="FILE",
+            help=f"File for {holds}: Parquet, CSV or JSON, by its suffix (.parquet, .csv, .json).",
+        )(command)  # fmt: skip
+
+    return add
 
 
 JOB_OPTION = click.option(

@@ -173,9 +173,10 @@ def run(
     metavar="DIR",
     help="Directory for the report; by default DIRECTORY/report.",
 )
+@click.option("--overwrite", is_flag=True, help="Replace a report that is at --output; else it is refused.")
 @_FIGURES_FLAG
 @JSON_FLAG
-def report(directory: str, output: str | None, figures: bool, as_json: bool) -> None:
+def report(directory: str, output: str | None, overwrite: bool, figures: bool, as_json: bool) -> None:
     """Write the report of a job directory or of a scaling experiment, finished or not.
 
     \b
@@ -185,7 +186,7 @@ def report(directory: str, output: str | None, figures: bool, as_json: bool) -> 
     leases.parquet    the timeline of the leases
     runs.parquet      the runs of an experiment
     """
-    _report(Path(directory), output, figures, as_json)
+    _report(Path(directory), output, figures, as_json, overwrite)
 
 
 def _require_figures(figures: bool) -> None:
@@ -280,12 +281,12 @@ def _submit(directory: ExperimentDirectory, motif: Motif, allocation: dict[str, 
     )
 
 
-def _report(root: Path, output: str | None, figures: bool, as_json: bool) -> None:
+def _report(root: Path, output: str | None, figures: bool, as_json: bool, overwrite: bool = False) -> None:
     import json
 
     from papilio.reports.build import write_report
 
-    page = write_report(root, output, figures=figures)
+    page = write_report(root, output, overwrite=overwrite, figures=figures)
     results = json.loads((page.parent / "results.json").read_text(encoding="utf-8"))
     if as_json:
         print_json({"report": str(page), **results})

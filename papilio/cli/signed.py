@@ -10,7 +10,7 @@ import click
 import papilio
 from papilio.cli.asked import PAIR_SIDE
 from papilio.cli.jobdirs import report_job_count
-from papilio.cli.options import JOB_OPTION, run_options
+from papilio.cli.options import JOB_OPTION, output_options, run_options
 from papilio.cli.pairs import check_asked, pair_lines, pair_options
 from papilio.cli.report import print_json, say
 from papilio.errors import InputError, StoreError
@@ -35,12 +35,7 @@ _FORMATS = (".svg", ".png")
     help="The layer of the pair whose signs make the class; ++/-- and +-/+- depend on it.",
 )
 @pair_options
-@click.option(
-    "--output",
-    type=click.Path(),
-    metavar="FILE",
-    help="Parquet file for the classes; with --top for the pairs, with --per vertex for the vertices.",
-)
+@output_options("the classes; with --top for the pairs, with --per vertex for the vertices")
 @click.option(
     "--figure",
     type=click.Path(),
@@ -72,7 +67,7 @@ def census(
     from papilio.cluster.progress import ProgressBar
 
     check_asked(top, by, per, options["output"])
-    drawn = None if figure is None else _check_figure(figure)
+    drawn = None if figure is None else _check_figure(figure, options["overwrite"])
     lines: list[str] = []
     with ProgressBar() as bar:
         options["progress"] = bar
@@ -86,7 +81,7 @@ def census(
         else:
             asked = result = papilio.census(store, pair_side, **options)
     if drawn is not None:
-        _draw(result, drawn)
+        _draw(result, drawn, options["overwrite"])
     if as_json:
         print_json(asked.to_json())
         return
@@ -100,24 +95,25 @@ def census(
         say(f"figure: {drawn}")
 
 
-def _check_figure(figure: str) -> Path:
+def _check_figure(figure: str, overwrite: bool) -> Path:
     """Refuse, before anything is counted, a figure that cannot be made."""
     from papilio.reports.figures import require_matplotlib
+    from papilio.storage.location import check_file
 
     path = Path(figure)
     if path.suffix not in _FORMATS:
         raise InputError(f"figure is {figure!r}; expected a file name that ends in {' or '.join(_FORMATS)}")
     require_matplotlib()
-    return path
+    return check_file(figure, overwrite)
 
 
-def _draw(result: CensusResult, path: Path) -> None:
+def _draw(result: CensusResult, path: Path, overwrite: bool) -> None:
     from papilio.reports.figures import draw_census
     from papilio.storage.location import atomic_file
 
     figure = draw_census(result.rows, "Butterflies by class.")
     try:
-        with atomic_file(path) as scratch:
+        with atomic_file(path, overwrite) as scratch:
             Path(scratch).write_bytes(figure.svg if path.suffix == ".svg" else figure.png)
     except OSError as error:
         raise StoreError(f"{path}: cannot write the figure ({error.strerror or error})") from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,7 +9,7 @@ import click
 from papilio.cli.asked import motif_options
 from papilio.cli.options import BUDGET_OPTIONS, SIZE, parse_numbers
 from papilio.cli.report import say
-from papilio.errors import InputError, StoreError
+from papilio.errors import StoreError
 from papilio.motifs import GRANULARITIES, Motif
 
 __all__ = ["slurm"]
@@ -39,7 +37,9 @@ _OPTIONS = [
         help="With --gpus-per-node, auto means gpu.",
     ),
     click.option("--json", "as_json", is_flag=True, help="The answer is one JSON object."),
-    click.option("--counts", metavar="FILE", help="Parquet file for the counts per vertex or edge."),
+    click.option(
+        "--counts", metavar="FILE", help="File for the counts per vertex or edge: .parquet, .csv or .json."
+    ),
     click.option("--job", metavar="DIR", help="Keep the job in DIR; submitting the script again resumes it."),
     click.option(
         "--requeue", "max_requeues", type=int, default=0, metavar="N",
@@ -80,6 +80,7 @@ _OPTIONS = [
         help="Seconds before the time limit at which the count is ended.",
     ),
     click.option("--output", type=click.Path(), help="File for the script; by default standard output."),
+    click.option("--overwrite", is_flag=True, help="Replace a file that is at --output; else it is refused."),
 ]  # fmt: skip
 
 
@@ -94,6 +95,7 @@ def _options(command: Any) -> Any:
 @motif_options
 def count(
     output: str | None,
+    overwrite: bool,
     motif: Motif,
     engine_options: dict[str, str],
     device_memory: int | None,
@@ -106,6 +108,7 @@ def count(
     STORE and --counts are paths as the nodes see them; relative ones start at the directory of sbatch.
     """
     from papilio.cluster.sbatch import SbatchSpec, render_count
+    from papilio.storage.location import atomic_file, check_file
 
     name, *flags = motif.words
     memory = {"device-memory": device_memory, "host-memory": host_memory, "parts": parts}
@@ -115,15 +118,11 @@ def count(
     if output is None:
         click.echo(script, nl=False)
         return
-    path = Path(output)
-    if path.is_dir():
-        raise InputError(f"{output} is a directory; name a file for the script")
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = check_file(output, overwrite)
     try:
-        partial.write_text(script, encoding="utf-8")
-        partial.chmod(0o755)
-        partial.replace(path)
+        with atomic_file(target, overwrite) as scratch:
+            scratch.write_text(script, encoding="utf-8")
+            scratch.chmod(0o755)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise StoreError(f"{output}: cannot be written ({error.strerror}); choose another file") from error
     say(f"wrote {output}; submit it: sbatch {output}")

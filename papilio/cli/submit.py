@@ -9,7 +9,7 @@ import click
 
 import papilio
 from papilio.cli.jobdirs import report_job_count
-from papilio.cli.options import JSON_FLAG, job_options
+from papilio.cli.options import JSON_FLAG, job_options, output_options
 from papilio.cli.report import print_json, say
 from papilio.motifs import Motif
 
@@ -38,9 +38,7 @@ _SUBMIT_OPTIONS = partial(
 
 @submit.command()
 @_SUBMIT_OPTIONS
-@click.option(
-    "--output", type=click.Path(), help="Parquet file for the counts per vertex or edge, or the table."
-)
+@output_options("the counts per vertex or edge, or the table")
 @click.option(
     "--job",
     type=click.Path(),

@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from papilio.errors import InputError
 from papilio.motifs import GRANULARITIES, Granularity
+from papilio.storage.tables import check_suffix
 from papilio.tasks.job import ENGINE_CHOICES, EngineChoice
 
 __all__ = ["SbatchSpec", "parse_time", "render_count"]
@@ -56,7 +57,7 @@ class SbatchSpec:
     as_json : bool
         Whether the answer is one JSON object.
     counts : str or None
-        Parquet file for the counts per vertex or edge.
+        File for the counts per vertex or edge: Parquet, CSV or JSON, by its suffix.
     job : str or None
         Directory of the durable job: running the script again resumes it.
     max_requeues : int
@@ -170,6 +171,8 @@ class SbatchSpec:
             )
         if self.counts is not None and self.per == "total":
             raise InputError("counts need per vertex or per edge; a total goes to the output of the job")
+        if self.counts is not None:
+            check_suffix(self.counts)
         if self.experiment is not None and not self.array:
             raise InputError("the jobs of a scaling experiment are an array; give its numbers of workers")
         texts = ("store", "partition", "account", "name", "interface", "counts", "job", "experiment")

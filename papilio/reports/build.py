@@ -17,10 +17,12 @@ from papilio.reports.jobs import read_job, read_run, read_spans, span_rows
 from papilio.reports.scalepage import ScalingFacts, draw_scaling, show_scaling
 from papilio.reports.scaling import gather_points, rows_of
 from papilio.storage.ledger import write_durably
-from papilio.storage.location import atomic_file, local_path
+from papilio.storage.location import atomic_file, check_replaceable, local_path
 from papilio.storage.rows import ColumnType, write_rows
 
 __all__ = ["write_report"]
+
+_PAGE = "report.html"
 
 _RUN_COLUMNS: dict[str, ColumnType] = {
     "workers": "int", "repeat": "int", "count": "text",
@@ -40,7 +42,11 @@ _SPAN_COLUMNS: dict[str, ColumnType] = {
 
 
 def write_report(
-    path: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, *, figures: bool = True
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    overwrite: bool = False,
+    figures: bool = True,
 ) -> Path:
     """Write the report of a job directory or of a scaling experiment; return its page.
 
@@ -49,7 +55,9 @@ def write_report(
     path : path-like
         Of the job or experiment, finished or not.
     output : path-like, optional
-        Directory for the report, made if its parent exists; by default ``report`` in ``path``.
+        Directory for the report, made if its parent exists; by default ``report`` in ``path``, which is written again.
+    overwrite : bool
+        Replace a report that is at ``output``.
     figures : bool
         Draw figures, which needs matplotlib.
 
@@ -67,14 +75,17 @@ def write_report(
         require_matplotlib()
     if (root / EXPERIMENT_FILE).is_file():
         directory = ExperimentDirectory(root)
-        return _write_scaling(directory, _output_directory(root, output), figures)
+        return _write_scaling(directory, _output_directory(root, output, overwrite), figures)
     if not (root / "job.json").is_file():
         raise StoreError(f"{root} is neither a job directory nor a scaling experiment; give one of the two")
-    return _write_job(root, _output_directory(root, output), figures)
+    return _write_job(root, _output_directory(root, output, overwrite), figures)
 
 
-def _output_directory(root: Path, output: str | os.PathLike[str] | None) -> Path:
-    target = root / "report" if output is None else local_path(output)
+def _output_directory(root: Path, output: str | os.PathLike[str] | None, overwrite: bool) -> Path:
+    target = root / "report"
+    if output is not None:
+        target = local_path(output)
+        check_replaceable(target, overwrite, _PAGE)
     try:
         target.mkdir(exist_ok=True)
     except OSError as error:
@@ -153,6 +164,6 @@ def _write_files(target: Path, results: Mapping[str, Any], figures: Sequence[Fig
                     scratch.write_bytes(content)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror or error}); make room") from error
-    path = target / "report.html"
+    path = target / _PAGE
     write_durably(path, page)
     return path

@@ -1,4 +1,4 @@
-"""Parquet files of pairs of vertices with their classes of butterflies."""
+"""Files of pairs of vertices with their classes of butterflies."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from papilio.storage.location import atomic_file
+from papilio.storage.tables import open_table
 
 __all__ = ["write_pairs"]
 
@@ -17,24 +16,28 @@ __all__ = ["write_pairs"]
 def write_pairs(
     path: str | os.PathLike[str],
     ids: Sequence[tuple[int, int]],
-    labels: Sequence[tuple[str | int, str | int]],
+    labels: Sequence[tuple[Any, Any]],
     columns: Mapping[str, Sequence[int]],
     metadata: Mapping[str, str],
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Write a row for each pair: columns first, second (int32), first_label, second_label, then those given (uint64).
 
     Parameters
     ----------
     path : path-like
-        A local file to write or replace.
+        A local file to write: Parquet, CSV or JSON by its suffix.
     ids : sequence of (int, int)
         The vertices of each pair, in the order of the rows.
     labels : sequence of (label, label)
-        Theirs: int64 if all are integers, else strings.
+        Theirs: int64 if all are integers, else as text.
     columns : mapping of str to sequence of int
         As many numbers as there are pairs.
     metadata : mapping of str to str
         Of the file.
+    overwrite : bool
+        Replace a file that is there.
 
     Raises
     ------
@@ -42,13 +45,14 @@ def write_pairs(
         When the file cannot be written.
     """
     flat = [label for pair in labels for label in pair]
-    label_type = pa.int64() if all(isinstance(label, int) for label in flat) else pa.string()
+    are_integers = all(type(label) is int and -(2**63) <= label < 2**63 for label in flat)
+    label_type, form = (pa.int64(), int) if are_integers else (pa.string(), str)
     arrays: dict[str, Any] = {}
     for place, name in enumerate(("first", "second")):
         arrays[name] = pa.array([pair[place] for pair in ids], pa.int32())
-        arrays[f"{name}_label"] = pa.array([pair[place] for pair in labels], label_type)
+        arrays[f"{name}_label"] = pa.array([form(pair[place]) for pair in labels], label_type)
     arrays |= {name: pa.array(numbers, pa.uint64()) for name, numbers in columns.items()}
     fields = [pa.field(name, array.type, nullable=False) for name, array in arrays.items()]
     schema = pa.schema(fields, metadata=dict(metadata))
-    with atomic_file(path) as scratch, pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
-        writer.write_table(pa.Table.from_arrays(list(arrays.values()), schema=schema))
+    with open_table(path, schema, overwrite=overwrite) as write:
+        write(pa.Table.from_arrays(list(arrays.values()), schema=schema))

@@ -1,7 +1,6 @@
-"""Parquet files with a row for each vertex or each edge of a stored graph, and columns of numbers beside their names.
+"""Files with a row for each vertex or each edge of a stored graph, and columns of numbers beside their names.
 
-Every file is written under a temporary name and renamed, one row group in memory at a time. Numbers of floats that are
-NaN are null.
+They are tables of :mod:`papilio.storage.tables`, written one row group at a time. Floats that are NaN are null.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from papilio.storage.file_vectors import release_pages
-from papilio.storage.location import atomic_file
 from papilio.storage.store import GraphStore
+from papilio.storage.tables import is_parquet, open_table
 
 __all__ = ["ROW_GROUP", "Columns", "write_edge_columns", "write_vertex_columns"]
 
@@ -34,6 +32,7 @@ def write_vertex_columns(
     layers: Mapping[Literal["u", "v"], Columns],
     metadata: Mapping[str, str],
     *,
+    overwrite: bool = False,
     row_group: int = ROW_GROUP,
 ) -> None:
     """Write a row for each vertex of some layers, by layer, then id.
@@ -43,13 +42,15 @@ def write_vertex_columns(
     Parameters
     ----------
     path : path-like
-        A local file to write or replace.
+        A local file to write: Parquet, CSV or JSON by its suffix.
     store : GraphStore
         Where the labels come from.
     layers : mapping of {"u", "v"} to Columns
         At least one, all with the same names and types.
     metadata : mapping of str to str
         Of the file.
+    overwrite : bool
+        Replace a file that is there.
     row_group : int
         Rows of a row group.
 
@@ -64,7 +65,7 @@ def write_vertex_columns(
     if label_type is not None:
         fields.append(pa.field("label", label_type, nullable=False))
     schema = pa.schema([*fields, *_fields_of(next(iter(layers.values())))], metadata=dict(metadata))
-    with atomic_file(path) as scratch, pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+    with open_table(path, schema, overwrite=overwrite) as write:
         for layer, columns in layers.items():
             size = next(iter(columns.values())).size
             for start in range(0, size, row_group):
@@ -74,7 +75,7 @@ def write_vertex_columns(
                 if label_type is not None:
                     given = labels[layer]
                     arrays.append((ids if given is None else pa.array(given[rows])).cast(label_type))
-                writer.write_table(pa.Table.from_arrays(arrays + _arrays_of(columns, rows), schema=schema))
+                write(pa.Table.from_arrays(arrays + _arrays_of(columns, rows), schema=schema))
 
 
 def _common_label_type(labels: list[NDArray[Any] | None]) -> pa.DataType | None:
@@ -86,33 +87,49 @@ def _common_label_type(labels: list[NDArray[Any] | None]) -> pa.DataType | None:
 
 
 def write_edge_columns(
-    path: str | os.PathLike[str], store: GraphStore, columns: Columns, metadata: Mapping[str, str]
+    path: str | os.PathLike[str],
+    store: GraphStore,
+    columns: Columns,
+    metadata: Mapping[str, str],
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Write a row for each edge, in the order of the store: columns u, v (int32), then those given.
+
+    In CSV and JSON u_label and v_label stand behind u and v, where the store has labels.
 
     Parameters
     ----------
     path : path-like
-        A local file to write or replace.
+        A local file to write: Parquet, CSV or JSON by its suffix.
     store : GraphStore
         Its edges are read again, one row group at a time.
     columns : Columns
         Of as many rows as the store has edges.
     metadata : mapping of str to str
         Of the file.
+    overwrite : bool
+        Replace a file that is there.
 
     Raises
     ------
     StoreError
         When the file cannot be written or the store not be read.
     """
-    ends = [pa.field("u", pa.int32(), nullable=False), pa.field("v", pa.int32(), nullable=False)]
-    schema = pa.schema([*ends, *_fields_of(columns)], metadata=dict(metadata))
+    fields = [pa.field("u", pa.int32(), nullable=False), pa.field("v", pa.int32(), nullable=False)]
+    labels = (None, None) if is_parquet(path) else (store.label_column("u"), store.label_column("v"))
+    fields += [
+        pa.field(f"{layer}_label", given.type, nullable=False)
+        for layer, given in zip("uv", labels, strict=True)
+        if given is not None
+    ]
+    schema = pa.schema([*fields, *_fields_of(columns)], metadata=dict(metadata))
     at = 0
-    with atomic_file(path) as scratch, pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+    with open_table(path, schema, overwrite=overwrite) as write:
         for u, v, _ in store.batches():
-            arrays = [pa.array(u), pa.array(v), *_arrays_of(columns, slice(at, at + u.size))]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            ends = [pa.array(u), pa.array(v)]
+            ends += [given.take(ids) for ids, given in zip(ends, labels, strict=True) if given is not None]
+            write(pa.table([*ends, *_arrays_of(columns, slice(at, at + u.size))], schema=schema))
             at += u.size
 
 

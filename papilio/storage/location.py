@@ -12,12 +12,13 @@ from pathlib import Path
 from pyarrow import ArrowInvalid
 from pyarrow import fs as arrow_fs
 
-from papilio.errors import StoreError
+from papilio.errors import InputError, StoreError
 
 __all__ = [
     "MANIFEST_NAME",
     "atomic_directory",
     "atomic_file",
+    "check_file",
     "check_replaceable",
     "filesystem_of",
     "is_url",
@@ -87,7 +88,7 @@ def check_replaceable(target: Path, overwrite: bool, marker: str = MANIFEST_NAME
     if target.is_dir() and not any(target.iterdir()):
         return
     if not overwrite:
-        raise StoreError(f"{target} exists already; choose another path or ask to overwrite it")
+        raise StoreError(_occupied(target))
     if not (target / marker).is_file():
         kind = "a graph store" if marker == MANIFEST_NAME else "of the same kind"
         raise StoreError(f"{target} is not {kind} (no {marker}): not overwritten; remove it")
@@ -137,22 +138,76 @@ def _replace_directory(scratch: Path, target: Path) -> None:
     shutil.rmtree(old)
 
 
+def check_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
+    """Return the file to write, before anything is computed: nothing is there, or a file that may be replaced.
+
+    Raises
+    ------
+    InputError
+        For a directory, a device or the like, and in a directory that cannot be written to.
+    StoreError
+        For a URL, in a directory that does not exist, and where something is that may not be replaced.
+    """
+    target = local_path(path)
+    if target.is_dir():
+        raise InputError(f"output {target} is a directory; give the name of a file")
+    if target.exists() and not target.is_file():
+        raise InputError(f"output {target} is no regular file; give the name of a new one")
+    if os.path.lexists(target) and not overwrite:
+        raise StoreError(_occupied(target))
+    folder = local_path(os.path.realpath(target)).parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"output {target} lies in a directory that this process cannot write to")
+    return target
+
+
+def _occupied(target: Path) -> str:
+    return f"{target} exists already; choose another name, or have it replaced (--overwrite, in Python overwrite=True)"
+
+
 @contextmanager
-def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary sibling file that replaces ``path`` when the block ends well, or is removed.
+def atomic_file(path: str | os.PathLike[str], overwrite: bool = True) -> Iterator[Path]:
+    """Give a temporary sibling file that becomes ``path`` when the block ends well, or is removed.
+
+    Where ``path`` is a symbolic link, the file that it leads to is written.
+
+    Parameters
+    ----------
+    path : path-like
+    overwrite : bool
+        Replace a file that is there by then.
 
     Raises
     ------
     StoreError
-        When ``path`` is a URL, is a directory, or lies in a directory that does not exist.
+        When ``path`` is a URL, is a directory, lies in a directory that does not exist, or is there and is not to be
+        replaced.
     """
-    target = local_path(path)
+    target = local_path(os.path.realpath(local_path(path)))
     if target.is_dir():
         raise StoreError(f"{target} is a directory; give the name of a file")
     scratch = _sibling(target, "new")
     try:
         yield scratch
-        scratch.replace(target)
+        if overwrite:
+            scratch.replace(target)
+        else:
+            _place(scratch, target)
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
+
+
+def _place(scratch: Path, target: Path) -> None:
+    """Give a file its name, unless something has it by now."""
+    try:
+        target.hardlink_to(scratch)
+    except FileExistsError:
+        raise StoreError(_occupied(target)) from None
+    except OSError:
+        # A file system without hard links: there is a moment between looking and renaming.
+        if os.path.lexists(target):
+            raise StoreError(_occupied(target)) from None
+        scratch.rename(target)
+    else:
+        scratch.unlink()

@@ -1,7 +1,8 @@
-"""Result files: counts per vertex and per edge as Parquet, and the vector partials of single leases.
+"""Result files: counts per vertex and per edge, tables of counts, and the vector partials of single leases.
 
-Every file is written under a temporary name and renamed. Counts are ``uint64``. The Parquet metadata of a
-result holds the content hash of the graph (``papilio.graph_hash``) and the motif (``papilio.motif``, JSON).
+Every file is written under a temporary name and renamed. Counts are ``uint64``. Results are Parquet, CSV or JSON by
+the suffix of their file (:mod:`papilio.storage.tables`); the Parquet metadata of one holds the content hash of the
+graph (``papilio.graph_hash``) and the motif (``papilio.motif``, JSON).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from papilio.storage.columns import ROW_GROUP, Columns, write_edge_columns, writ
 from papilio.storage.file_vectors import slices_of
 from papilio.storage.location import atomic_file
 from papilio.storage.store import GraphStore
+from papilio.storage.tables import open_table
 
 __all__ = [
     "read_partial_shard",
@@ -63,6 +65,7 @@ def write_vertex_counts(
     counts_v: NDArray[np.uint64] | None = None,
     *,
     motif: Motif,
+    overwrite: bool = False,
 ) -> None:
     """Write counts per vertex, layer U before V, by id.
 
@@ -71,13 +74,15 @@ def write_vertex_counts(
     Parameters
     ----------
     path : path-like
-        A local file to write or replace.
+        A local file to write: Parquet, CSV or JSON by its suffix.
     store : GraphStore
         The graph counted.
     counts_u, counts_v : ndarray of uint64, shapes (n_u,) and (n_v,), host
         ``counts_v`` is None for a unipartite graph.
     motif : Motif
         What was counted; kept in the metadata.
+    overwrite : bool
+        Replace a file that is there.
 
     Raises
     ------
@@ -94,23 +99,32 @@ def write_vertex_counts(
         _check_counts("counts_v", counts_v, store.n_v)
         layers.append(("v", counts_v))
     columns: dict[Literal["u", "v"], Columns] = {layer: {"count": counts} for layer, counts in layers}
-    write_vertex_columns(path, store, columns, _metadata(store, motif), row_group=_ROW_GROUP)
+    write_vertex_columns(
+        path, store, columns, _metadata(store, motif), overwrite=overwrite, row_group=_ROW_GROUP
+    )
 
 
 def write_edge_counts(
-    path: str | os.PathLike[str], store: GraphStore, counts: NDArray[np.uint64], *, motif: Motif
+    path: str | os.PathLike[str],
+    store: GraphStore,
+    counts: NDArray[np.uint64],
+    *,
+    motif: Motif,
+    overwrite: bool = False,
 ) -> None:
     """Write counts per edge: columns u, v (int32) and support (uint64), in the order of the store.
 
     Parameters
     ----------
     path : path-like
-        A local file to write or replace.
+        A local file to write: Parquet, CSV or JSON by its suffix.
     store : GraphStore
         The graph counted; its edges are read again, one row group at a time.
     counts : ndarray of uint64, shape (n_edges,), host
     motif : Motif
         What was counted; kept in the metadata.
+    overwrite : bool
+        Replace a file that is there.
 
     Raises
     ------
@@ -120,24 +134,33 @@ def write_edge_counts(
         When the file cannot be written or the store not be read.
     """
     _check_counts("counts", counts, store.n_edges)
-    write_edge_columns(path, store, {"support": counts}, _metadata(store, motif))
+    write_edge_columns(path, store, {"support": counts}, _metadata(store, motif), overwrite=overwrite)
 
 
 def write_table(
-    path: str | os.PathLike[str], store: GraphStore, table: Mapping[tuple[int, int], int], *, motif: Motif
+    path: str | os.PathLike[str],
+    store: GraphStore,
+    table: Mapping[tuple[int, int], int],
+    *,
+    motif: Motif,
+    overwrite: bool = False,
 ) -> None:
     """Write counts by (p, q): columns p, q (int32), count (string, all digits) and log10 (float64) of the count.
+
+    In JSON the counts are integers.
 
     Parameters
     ----------
     path : path-like
-        A local file to write or replace.
+        A local file to write: Parquet, CSV or JSON by its suffix.
     store : GraphStore
         The graph counted.
     table : mapping of (int, int) to int
         The counts, all above 0; rows are written by p, then q.
     motif : Motif
         What was counted; kept in the metadata.
+    overwrite : bool
+        Replace a file that is there.
 
     Raises
     ------
@@ -153,8 +176,7 @@ def write_table(
         ],
         metadata=_metadata(store, motif),
     )
-    with atomic_file(path) as scratch, pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
-        writer.write_table(schema.empty_table())
+    with open_table(path, schema, overwrite=overwrite, integers=("count",)) as write:
         rows = sorted(table.items())
         for start in range(0, len(rows), _TABLE_ROWS):
             cells = rows[start : start + _TABLE_ROWS]
@@ -164,7 +186,7 @@ def write_table(
                 pa.array([str(count) for _, count in cells], pa.string()),
                 pa.array([log10(count) for _, count in cells], pa.float64()),
             ]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+            write(pa.Table.from_arrays(columns, schema=schema))
 
 
 def write_census(
@@ -173,19 +195,24 @@ def write_census(
     rows: Sequence[tuple[CensusClass, int, float]],
     *,
     motif: Motif,
+    overwrite: bool = False,
 ) -> None:
     """Write a census: columns class and group (string), count (string, all digits) and share (float64).
+
+    In JSON the counts are integers.
 
     Parameters
     ----------
     path : path-like
-        A local file to write or replace.
+        A local file to write: Parquet, CSV or JSON by its suffix.
     store : GraphStore
         The graph counted.
     rows : sequence of (CensusClass, int, float)
         As :meth:`papilio.motifs.Census.rows` gives them.
     motif : Motif
         What was counted; kept in the metadata.
+    overwrite : bool
+        Replace a file that is there.
 
     Raises
     ------
@@ -197,8 +224,8 @@ def write_census(
     schema = pa.schema(fields, metadata=_metadata(store, motif))
     columns = zip(*((each.name, each.group, str(count), share) for each, count, share in rows), strict=True)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, types.values(), strict=True)]
-    with atomic_file(path) as scratch, pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
-        writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    with open_table(path, schema, overwrite=overwrite, integers=("count",)) as write:
+        write(pa.Table.from_arrays(arrays, schema=schema))
 
 
 def _shard_checksum(vectors: Mapping[str, NDArray[np.uint64]]) -> str:

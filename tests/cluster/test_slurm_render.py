@@ -145,8 +145,14 @@ def test_an_output_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert render(*flags, "--output", str(path)) == ""
     assert path.read_text() == render(*flags)
     assert path.stat().st_mode & 0o111
-    with pytest.raises(PapilioError, match="cannot be written"):
+    with pytest.raises(PapilioError, match="does not exist"):
         render(*flags, "--output", str(tmp_path / "none" / "job.sbatch"))
+    path.write_text("mine")
+    with pytest.raises(PapilioError, match="exists already"):
+        render(*flags, "--output", str(path))
+    assert path.read_text() == "mine"
+    assert render(*flags, "--output", str(path), "--overwrite") == ""
+    assert path.read_text() == render(*flags)
     assert list(tmp_path.iterdir()) == [path]
 
 

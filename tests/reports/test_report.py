@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 import papilio
+from papilio.errors import StoreError
 from papilio.reports.build import write_report
 from papilio.reports.page import Html, definitions, render_page, table
 from papilio.storage.rows import read_rows
@@ -88,9 +89,20 @@ def test_the_page_of_a_job_escapes_what_users_name(odd_job: Path, tmp_path: Path
 def test_reporting_twice_leaves_no_figure_of_the_first(odd_job: Path, tmp_path: Path) -> None:
     write_report(odd_job, tmp_path / "r")
     assert {path.name for path in (tmp_path / "r" / "figures").iterdir()} == {"leases-1.png", "leases-1.svg"}
-    page = write_report(odd_job, tmp_path / "r", figures=False)
+    with pytest.raises(StoreError, match="exists already"):
+        write_report(odd_job, tmp_path / "r", figures=False)
+    page = write_report(odd_job, tmp_path / "r", overwrite=True, figures=False)
     assert list((tmp_path / "r" / "figures").iterdir()) == []
     assert "The figures were left out." in page.read_text()
+
+
+def test_a_folder_that_is_no_report_keeps_its_figures(odd_job: Path, tmp_path: Path) -> None:
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "mine.png").write_text("mine")
+    for overwrite in (False, True):
+        with pytest.raises(StoreError, match=r"exists already|not of the same kind \(no report.html\)"):
+            write_report(odd_job, tmp_path, overwrite=overwrite, figures=False)
+    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["mine.png"]
 
 
 def test_an_unfinished_job_is_marked(odd_job: Path, tmp_path: Path) -> None:

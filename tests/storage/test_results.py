@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from papilio.errors import GraphError, StoreError
+from papilio.errors import GraphError, InputError, StoreError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Butterfly
 from papilio.storage import results
@@ -97,18 +97,25 @@ def test_failure_keeps_the_old_file(store: GraphStore, tmp_path: Path) -> None:
     (tmp_path / "g" / "edges" / "part-00000.parquet").unlink()
     broken = GraphStore(store.path, store.manifest)
     with pytest.raises(StoreError, match="missing"):
-        write_edge_counts(target, broken, np.zeros(4, np.uint64), motif=Butterfly())
+        write_edge_counts(target, broken, np.zeros(4, np.uint64), motif=Butterfly(), overwrite=True)
     assert target.read_bytes() == before
     assert files(tmp_path) == ["e.parquet", "g"]
 
 
 @pytest.mark.parametrize(
-    ("where", "message"),
-    [("no/x.parquet", "does not exist"), ("g", "is a directory"), ("s3://b/x", "local paths")],
+    ("where", "kind", "message"),
+    [
+        ("no/x.parquet", StoreError, "does not exist"),
+        ("g", InputError, "is a directory"),
+        ("s3://b/x", StoreError, "local paths"),
+        ("x.arrow", InputError, r"suffix '.arrow'.*ends in .parquet, .csv or .json"),
+    ],
 )
-def test_targets_that_cannot_be_written(store: GraphStore, tmp_path: Path, where: str, message: str) -> None:
+def test_targets_that_cannot_be_written(
+    store: GraphStore, tmp_path: Path, where: str, kind: type[Exception], message: str
+) -> None:
     target = where if "://" in where else tmp_path / where
-    with pytest.raises(StoreError, match=message):
+    with pytest.raises(kind, match=message):
         write_edge_counts(target, store, np.ones(4, np.uint64), motif=Butterfly())
 
 

@@ -1,0 +1,136 @@
+"""Files that hold a table: Parquet, CSV or JSON, by their suffix; whole or absent, and never in the place of another.
+
+CSV has a line of names, text in quotes, and nothing for null. JSON is an array with an object for each row. Integers
+are written in full in all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from papilio.errors import InputError, StoreError
+from papilio.storage.location import atomic_file, check_file
+
+__all__ = ["TABLE_SUFFIXES", "TableSink", "check_suffix", "check_table_file", "is_parquet", "open_table"]
+
+TABLE_SUFFIXES = (".parquet", ".csv", ".json")
+
+_JSON_ROWS = 1 << 16
+"""Rows that are Python objects at a time."""
+
+TableSink = Callable[[pa.Table], None]
+"""Takes the rows of a table, some after the others."""
+
+
+def is_parquet(path: str | os.PathLike[str]) -> bool:
+    """Tell a Parquet file by its suffix."""
+    return Path(path).suffix.lower() == ".parquet"
+
+
+def check_suffix(path: str | os.PathLike[str]) -> None:
+    """Check that the name of a file says which kind of table it is to hold.
+
+    Raises
+    ------
+    InputError
+        When it does not.
+    """
+    if Path(path).suffix.lower() not in TABLE_SUFFIXES:
+        raise InputError(
+            f"output {os.fspath(path)!r} has the suffix {Path(path).suffix!r}, which says what is written; give a name "
+            f"that ends in {', '.join(TABLE_SUFFIXES[:-1])} or {TABLE_SUFFIXES[-1]}"
+        )
+
+
+def check_table_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
+    """Return the file to write, before anything is computed.
+
+    Raises
+    ------
+    InputError
+        For a suffix of no kind of table, and as :func:`papilio.storage.location.check_file`.
+    StoreError
+        As :func:`papilio.storage.location.check_file`.
+    """
+    target = check_file(path, overwrite)
+    check_suffix(path)
+    return target
+
+
+@contextmanager
+def open_table(
+    path: str | os.PathLike[str],
+    schema: pa.Schema,
+    *,
+    overwrite: bool = False,
+    integers: tuple[str, ...] = (),
+) -> Iterator[TableSink]:
+    """Give what takes the rows of a new file, which is there when the block ends well, and else is not.
+
+    Parameters
+    ----------
+    path : path-like
+        Its suffix says whether Parquet, CSV or JSON is written.
+    schema : pyarrow.Schema
+        Its metadata is kept in Parquet alone.
+    overwrite : bool
+        Replace a file that is there.
+    integers : tuple of str
+        Columns of integers that are text in Parquet, having too many digits.
+
+    Raises
+    ------
+    StoreError, InputError
+        When the file cannot be written, or is there already.
+    """
+    target = check_table_file(path, overwrite)
+    opened = {".parquet": _open_parquet, ".csv": _open_csv, ".json": _open_json}[target.suffix.lower()]
+    try:
+        with atomic_file(target, overwrite) as scratch, opened(scratch, schema, integers) as sink:
+            sink(
+                schema.empty_table()
+            )  # a file without any row group is not readable by all versions of Arrow
+            yield sink
+    except (OSError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StoreError(
+            f"{target}: cannot be written ({reason}); make room or choose another file"
+        ) from error
+
+
+@contextmanager
+def _open_parquet(scratch: Path, schema: pa.Schema, integers: tuple[str, ...]) -> Iterator[TableSink]:
+    with pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+        yield writer.write_table
+
+
+@contextmanager
+def _open_csv(scratch: Path, schema: pa.Schema, integers: tuple[str, ...]) -> Iterator[TableSink]:
+    with pa_csv.CSVWriter(scratch, schema) as writer:
+        yield writer.write_table
+
+
+@contextmanager
+def _open_json(scratch: Path, schema: pa.Schema, integers: tuple[str, ...]) -> Iterator[TableSink]:
+    with scratch.open("w", encoding="utf-8") as file:
+        separator = "[\n"
+
+        def write(table: pa.Table) -> None:
+            nonlocal separator
+            for start in range(0, table.num_rows, _JSON_ROWS):
+                for row in table.slice(start, _JSON_ROWS).to_pylist():
+                    plain: dict[str, Any] = row | {name: int(row[name]) for name in integers}
+                    file.write(separator + json.dumps(plain, ensure_ascii=False))
+                    separator = ",\n"
+
+        yield write
+        file.write("[]\n" if separator == "[\n" else "\n]\n")
