@@ -10,8 +10,10 @@ comma := ,
 # Without a GPU the tests still compile the kernels.
 EXTRA := $(or $(CUDA),$(comma)nvrtc)
 BIN := $(VENV)/bin
+# Two processes for each processor; tests/conftest.py says which tests begin first.
+PYTEST := -n auto --no-loadscope-reorder
 
-.PHONY: demo test lint benchmark clean
+.PHONY: demo test test-all lint benchmark clean
 
 demo: $(VENV)/.demo
 	@mkdir -p $(OUTPUT)
@@ -19,7 +21,10 @@ demo: $(VENV)/.demo
 	$(BIN)/papilio count butterfly $(OUTPUT)/senate-votes
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest $(PYTEST) -m "not slow"
+
+test-all: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

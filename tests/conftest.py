@@ -1,8 +1,10 @@
-"""Fixtures that several test modules share: engines, real graphs, the bundled examples."""
+"""What the whole suite shares: caches, which tests can run here, engines, real graphs, the bundled examples."""
 
 from __future__ import annotations
 
 import gzip
+import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,9 @@ from hypothesis import strategies as st
 from papilio.errors import EngineUnavailableError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Engine, Partial, fold_partials, load_engine
+from papilio.kernels.gpu.discovery import list_gpus
 from papilio.motifs import Butterfly, Granularity
+from tests import numba_cache
 from tests.commands import Run, run_command
 from tests.devices import emulator
 
@@ -24,6 +28,57 @@ ROOT = Path(__file__).resolve().parents[1]
 
 EMULATOR_SEED = 20_261_121
 """Of the thread schedule in the emulator; the emulator's own tests run many schedules."""
+
+FIRST = (
+    "tests/slurm", "cluster/test_submit.py", "cluster/test_soak.py", "kernels/test_biclique.py",
+    "kernels/test_compile.py", "cluster/test_failures.py", "kernels/test_reference_values.py",
+    "kernels/test_gpu_biclique", "test_jobs_cli.py", "tests/reports", "tests/cluster",
+)  # fmt: skip
+"""What takes longest or waits most of its time begins first, and the rest overlaps with it."""
+
+SKIP_LINES = 10
+
+numba_cache.share(ROOT)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Two processes for each processor, as the tests of clusters mostly wait; not more than memory is sure to hold."""
+    return min(8, 2 * len(os.sched_getaffinity(0)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give whole files to the processes."""
+    from tests.schedule import FileSchedule
+
+    return FileSchedule(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put what takes longest first, and leave out what needs a GPU where the driver knows none."""
+    items.sort(
+        key=lambda item: next((at for at, place in enumerate(FIRST) if place in item.nodeid), len(FIRST))
+    )
+    if list_gpus():
+        return
+    left_out = [item for item in items if {"gpu", "multi_gpu"} & {mark.name for mark in item.iter_markers()}]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in a few lines what did not run, and why."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", [])
+    )
+    if not list_gpus():
+        terminalreporter.write_line("not run: what needs a GPU, the driver knows none here")
+    for reason, number in reasons.most_common(SKIP_LINES):
+        terminalreporter.write_line(f"skipped: {number} times, {reason.splitlines()[0][:200]}")
+    if len(reasons) > SKIP_LINES:
+        rest = sum(reasons.values()) - sum(number for _, number in reasons.most_common(SKIP_LINES))
+        terminalreporter.write_line(f"skipped: {rest} times for other reasons; -rs shows them")
 
 
 @pytest.fixture

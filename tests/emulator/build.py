@@ -1,21 +1,21 @@
 """Compiling: the runtime once, each (source, defines, architecture) once, kept in a cache by content.
 
-The cache is ``$PAPILIO_EMULATOR_CACHE``, or a folder of this user under the system's temporary folder.
-Processes may build the same thing at once: each builds in its own folder and renames it into place.
+The cache is that of all tests (``tests/caches.py``). Of the processes and threads that want the same thing one builds
+it, in a folder of its own that is renamed into place, and the others wait.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from tests.caches import cache_folder, content_key, locked, mark_used
 from tests.emulator.errors import EmulatorError
 from tests.emulator.source import Source
 
@@ -71,35 +71,28 @@ def _compiler() -> tuple[str, str]:
     return found
 
 
-def _cache_folder() -> Path:
-    named = os.environ.get("PAPILIO_EMULATOR_CACHE")
-    folder = Path(named) if named else Path(tempfile.gettempdir()) / f"papilio-emulator-{os.getuid()}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise EmulatorError(f"{folder} belongs to another user; set PAPILIO_EMULATOR_CACHE")
-    return folder
-
-
 def _run(command: Sequence[str], what: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise EmulatorError(f"{what} does not compile:\n{done.stderr[:8000]}")
 
 
-def _key(parts: Sequence[str]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part.encode() + b"\0")
-    return digest.hexdigest()[:24]
-
-
-def _publish(built: Path, target: Path) -> None:
-    try:
-        built.rename(target)
-    except OSError:
-        if not target.is_dir():
-            raise
-        shutil.rmtree(built)  # another process was faster
+def _cached(name: str, build: Callable[[Path], None]) -> Path:
+    """Return the folder ``name`` of the cache; when it is missing, ``build`` fills a new one first."""
+    cache = cache_folder("emulator")
+    target = cache / name
+    if not target.is_dir():
+        with locked(f"emulator-{name}"):
+            if not target.is_dir():  # no other process was faster
+                built = Path(tempfile.mkdtemp(dir=cache))
+                try:
+                    build(built)
+                except EmulatorError:
+                    shutil.rmtree(built)
+                    raise
+                built.rename(target)
+    mark_used(target)
+    return target
 
 
 @cache
@@ -109,13 +102,15 @@ def build_runtime(ucontext: bool = False) -> Path:
     files = sorted((_HERE / "runtime").glob("*.cpp"))
     flags = [*_RUNTIME_FLAGS, *(["-DPAPILIO_EMU_UCONTEXT"] if ucontext else [])]
     texts = [path.read_text() for path in sorted((_HERE / "runtime").iterdir())]
-    target = _cache_folder() / f"runtime-{_key([version, *flags, *texts])}"
-    if not target.is_dir():
-        built = Path(tempfile.mkdtemp(dir=_cache_folder()))
-        command = [compiler, *flags, *map(str, files), "-o", str(built / "runtime.so"), "-ldl", "-lrt"]
-        _run(command, "the emulator's runtime")
-        _publish(built, target)
-    return target / "runtime.so"
+
+    def build(folder: Path) -> None:
+        included = [
+            word for file in files for word in ("-include", str(file))
+        ]  # together: their headers once
+        unit = ["-x", "c++", os.devnull, "-o", str(folder / "runtime.so"), "-ldl", "-lrt"]
+        _run([compiler, *flags, *included, *unit], "the emulator's runtime")
+
+    return _cached(f"runtime-{content_key([version, *flags, *texts])}", build) / "runtime.so"
 
 
 def build_kernels(sources: Sequence[Source], defines: Mapping[str, int], arch: int, runtime: Path) -> Path:
@@ -124,26 +119,20 @@ def build_kernels(sources: Sequence[Source], defines: Mapping[str, int], arch: i
     macros = [f"-D{name}={value}" for name, value in sorted({**defines, "__CUDA_ARCH__": arch}.items())]
     texts = [part for source in sources for part in (source.name, source.text)]
     headers = [_HEADER.read_text(), (_HERE / "runtime" / "abi.h").read_text()]
-    target = _cache_folder() / _key(
-        [version, str(runtime), str(_HERE), *_KERNEL_FLAGS, *macros, *headers, *texts]
-    )
-    if not target.is_dir():
-        built = Path(tempfile.mkdtemp(dir=_cache_folder()))
+
+    def build(folder: Path) -> None:
         for source in sources:
-            file = built / source.name
+            file = folder / source.name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(source.text)
-        main, unit, library = built / sources[0].name, built / "unit.o", built / "kernels.so"
-        command = [compiler, *_KERNEL_FLAGS, *macros, "-include", str(_HEADER), f"-I{built}", "-c"]
-        try:
-            _run([*command, "-x", "c++", str(main), "-o", str(unit)], sources[0].name)
-            _run([compiler, "-shared", str(unit), str(runtime), "-o", str(library)], sources[0].name)
-        except EmulatorError:
-            shutil.rmtree(built)
-            raise
+        main, unit, library = folder / sources[0].name, folder / "unit.o", folder / "kernels.so"
+        command = [compiler, *_KERNEL_FLAGS, *macros, "-include", str(_HEADER), f"-I{folder}", "-c"]
+        _run([*command, "-x", "c++", str(main), "-o", str(unit)], sources[0].name)
+        _run([compiler, "-shared", str(unit), str(runtime), "-o", str(library)], sources[0].name)
         unit.unlink()
-        _publish(built, target)
-    return target / "kernels.so"
+
+    key = content_key([version, str(runtime), *_KERNEL_FLAGS, *macros, *headers, *texts])
+    return _cached(key, build) / "kernels.so"
 
 
 def _frames(library: Path, offset: int) -> list[str]:

@@ -276,16 +276,14 @@ class EmulatorDevice:
     def load(self, stem: str, defines: Mapping[str, int]) -> EmulatorModule:
         """Compile ``papilio/kernels/cuda/<stem>.cu``."""
         path = CUDA_FOLDER / f"{stem}.cu"
-        return self._compile(path.read_text(), path.name, str(path), path.parent, with_constants(defines))
+        return self._compile(path.read_text(), path.name, path.parent, with_constants(defines))
 
     def loads(self, text: str, name: str, defines: Mapping[str, int]) -> EmulatorModule:
         """Compile a source given as text; ``name`` is the file that messages show."""
-        return self._compile(text, name, name, CUDA_FOLDER, defines)
+        return self._compile(text, name, CUDA_FOLDER, defines)
 
-    def _compile(
-        self, text: str, name: str, path: str, folder: Path, defines: Mapping[str, int]
-    ) -> EmulatorModule:
-        sources = translate(text, name, path, folder)
+    def _compile(self, text: str, name: str, folder: Path, defines: Mapping[str, int]) -> EmulatorModule:
+        sources = translate(text, name, folder)
         names = tuple(kernel for source in sources for kernel in source.kernels)
         return EmulatorModule(self, build_kernels(sources, defines, self.arch, self.runtime), names)
 

@@ -147,16 +147,16 @@ def _register_kernels(text: str) -> tuple[str, list[str]]:
     return "".join([*out, text[done:]]), names
 
 
-def _translate_one(text: str, name: str, path: str) -> Source:
+def _translate_one(text: str, name: str) -> Source:
     try:
         shared = _replace_shared(text)
         registered, kernels = _register_kernels(shared)
     except EmulatorError as error:
         raise EmulatorError(f"{name}: {error}") from None
-    return Source(name, f'#line 1 "{path}"\n{registered}', tuple(kernels))
+    return Source(name, f'#line 1 "{name}"\n{registered}', tuple(kernels))
 
 
-def translate(text: str, name: str, path: str, folder: Path) -> list[Source]:
+def translate(text: str, name: str, folder: Path) -> list[Source]:
     """Translate a source and, after it, the files of ``folder`` that it includes, directly or not.
 
     Raises
@@ -165,17 +165,17 @@ def translate(text: str, name: str, path: str, folder: Path) -> list[Source]:
         For a standard header (NVRTC has none), a missing include or a construct that cannot be read.
     """
     sources: dict[str, Source] = {}
-    waiting = [(text, name, path)]
+    waiting = [(text, name)]
     while waiting:
-        text, name, path = waiting.pop()
+        text, name = waiting.pop()
         if name in sources:
             continue
-        sources[name] = _translate_one(text, name, path)
+        sources[name] = _translate_one(text, name)
         for quoted, system in _INCLUDE.findall(text):
             if system:
                 raise EmulatorError(f"{name} includes <{system}>: kernels use no headers, NVRTC has none")
             file = folder / quoted
             if not file.is_file():
                 raise EmulatorError(f"{name} includes {quoted!r}, which is not in {folder}")
-            waiting.append((file.read_text(), quoted, str(file)))
+            waiting.append((file.read_text(), quoted))
     return list(sources.values())

@@ -218,7 +218,7 @@ def test_shared_variables_of_templates() -> None:
 def test_lines_stay_lines(tmp_path: Path) -> None:
     (tmp_path / "inner.cuh").write_text("#pragma once\n")
     text = '#include "inner.cuh"\n' + _TEMPLATE
-    main, inner = translate(text, "template.cu", "template.cu", tmp_path)
+    main, inner = translate(text, "template.cu", tmp_path)
     assert main.text.count("\n") == text.count("\n") + 1
     assert main.kernels == ("both",)
     assert inner.name == "inner.cuh"
@@ -240,7 +240,7 @@ def test_sources_that_are_refused(text: str, message: str) -> None:
 
 
 def test_a_source_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PAPILIO_EMULATOR_CACHE", str(tmp_path))
+    monkeypatch.setenv("PAPILIO_TEST_CACHE", str(tmp_path))
     commands: list[str] = []
     original = build._run
 
@@ -255,17 +255,17 @@ def test_a_source_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert len(commands) == 3 * 2, "a compile and a link for each of three variants"
     with pytest.raises(EmulatorError, match="does not compile"):
         EmulatorDevice().loads("}", "broken.cu", {})
-    assert len(list(tmp_path.iterdir())) == 3, "nothing is left of a failed compile"
+    assert len(list((tmp_path / "emulator").iterdir())) == 3, "nothing is left of a failed compile"
 
 
 def test_builders_at_the_same_time_agree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     runtime = build.build_runtime()
-    monkeypatch.setenv("PAPILIO_EMULATOR_CACHE", str(tmp_path))
-    sources = translate(_COPY, "copy.cu", "copy.cu", tmp_path)
+    monkeypatch.setenv("PAPILIO_TEST_CACHE", str(tmp_path))
+    sources = translate(_COPY, "copy.cu", tmp_path)
     with ThreadPoolExecutor(4) as pool:
         built = list(pool.map(lambda _: build.build_kernels(sources, {"SIDE": 64}, 900, runtime), range(4)))
     assert len(set(built)) == 1
-    assert [path.name for path in tmp_path.iterdir()] == [built[0].parent.name]
+    assert [path.name for path in (tmp_path / "emulator").iterdir()] == [built[0].parent.name]
 
 
 def test_without_addr2line_messages_name_the_library(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,129 @@
+"""Compiled things are shared by content, never used for other sources, and made once; skips are told in a few lines."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests import caches
+from tests.conftest import ROOT, SKIP_LINES, pytest_terminal_summary
+from tests.numba_cache import module_keys
+
+JIT = (ROOT / "papilio" / "kernels" / "cpu" / "jit.py").read_text()
+LOW = "from papilio.kernels.cpu.jit import compiled\n\n\n@compiled\ndef low(x):\n    return x + {}\n"
+HIGH = """from papilio.kernels.cpu.jit import compiled
+from papilio.kernels.cpu.low import low
+
+
+@compiled
+def high(x):
+    return 10 * low(x)
+"""
+APART = "from papilio.kernels.cpu.jit import compiled\n\n\n@compiled\ndef apart(x):\n    return -x\n"
+CALLS = """
+import sys
+from pathlib import Path
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+from tests import numba_cache
+numba_cache.share(Path(sys.argv[1]))
+from papilio.kernels.cpu.apart import apart
+from papilio.kernels.cpu.high import high
+print(high(1), apart(1), *(sum(f.stats.cache_misses.values()) for f in (high, apart)))
+"""
+
+
+def write_package(root: Path, added: int) -> Path:
+    """Write two modules that call each other and one that stands alone, all compiled as the package's are."""
+    folder = root / "papilio" / "kernels" / "cpu"
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in (folder, folder.parent, folder.parent.parent):
+        (place / "__init__.py").touch()
+    for name, text in {"jit": JIT, "low": LOW.format(added), "high": HIGH, "apart": APART}.items():
+        (folder / f"{name}.py").write_text(text)
+    return root
+
+
+def call(root: Path, cache: Path) -> list[int]:
+    """Return what the modules answer in a new process, and how often the two callers were compiled."""
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "PYTHONPATH")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", CALLS, str(root), str(ROOT)], capture_output=True, text=True, timeout=120, check=True,
+        cwd=root, env=environment | {"PAPILIO_TEST_CACHE": str(cache)},
+    )  # fmt: skip
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_checkouts_share_what_is_compiled_and_never_what_has_changed(tmp_path: Path) -> None:
+    one, two, cache = (
+        write_package(tmp_path / "one", 1),
+        write_package(tmp_path / "two", 1),
+        tmp_path / "cache",
+    )
+    assert call(one, cache) == [20, -1, 1, 1]
+    assert call(two, cache) == [20, -1, 0, 0], "the same sources elsewhere are not compiled again"
+    write_package(two, 2)
+    assert call(two, cache) == [30, -1, 1, 0], "a caller is compiled again with what it calls, others are not"
+    assert call(one, cache) == [20, -1, 0, 0]
+
+
+def test_keys_follow_all_sources_of_a_module() -> None:
+    keys = module_keys(ROOT)
+    assert "papilio/kernels/cpu/butterfly_kernels.py" in keys
+    assert "papilio/kernels/peeling.py" in keys, "its functions are compiled by a module that imports it"
+    assert not any(name.startswith(("papilio/cli/", "papilio/cluster/")) for name in keys)
+
+
+def test_one_makes_and_the_others_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PAPILIO_TEST_CACHE", str(tmp_path))
+    inside = []
+
+    def make(number: int) -> None:
+        with caches.locked("thing"):
+            inside.append(number)
+            os.sched_yield()
+            assert inside.pop() == number
+            assert not inside
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(make, range(200)))
+
+
+def test_old_entries_are_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PAPILIO_TEST_CACHE", str(tmp_path))
+    (tmp_path / "kind" / "old folder" / "inner").mkdir(parents=True)
+    for name in ("old file", "new file", "used again"):
+        (tmp_path / "kind" / name).touch()
+    old = time.time() - 40 * 24 * 3600
+    for name in ("old folder", "old file", "used again"):
+        os.utime(tmp_path / "kind" / name, (old, old))
+    caches.mark_used(tmp_path / "kind" / "used again")
+    folder = caches.cache_folder("kind")
+    assert sorted(path.name for path in folder.iterdir()) == ["new file", "used again"]
+
+
+def test_a_folder_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PAPILIO_TEST_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(PermissionError, match="set PAPILIO_TEST_CACHE to a folder of your own"):
+        caches.cache_folder("kind")
+
+
+def test_skips_are_told_by_reason_in_a_few_lines() -> None:
+    lines: list[str] = []
+    reasons = ["common"] * 900 + [f"rare {number}" for number in range(SKIP_LINES + 5)]
+    skipped = [SimpleNamespace(longrepr=("test_x.py", 1, f"Skipped: {reason}\nmore")) for reason in reasons]
+    pytest_terminal_summary(cast(Any, SimpleNamespace(stats={"skipped": skipped}, write_line=lines.append)))
+    told = [line for line in lines if line.startswith("skipped: ")]
+    assert told[0] == "skipped: 900 times, common"
+    assert told[-1] == "skipped: 6 times for other reasons; -rs shows them"
+    assert len(told) == SKIP_LINES + 1
