@@ -15,6 +15,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.cpu.biclique import BicliqueCpu
 from papilio.kernels.gpu import biclique_pairs
 from papilio.kernels.gpu.biclique import BicliqueGpu
+from papilio.kernels.gpu.biclique_index import build_device_index
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.gpu.tree_launch import TreeLauncher
 from papilio.kernels.tuning import PairTuning, TableClass
@@ -177,6 +178,15 @@ def test_counters_of_blocks_make_room_for_the_pairs(monkeypatch: pytest.MonkeyPa
         compare(device, part, Biclique(3, 3), tuning=each)
         slabs.append(made[-1].n_slabs)
     assert slabs[0] > slabs[1] >= 1
+    told = made[-1].explain()
+    assert told == (
+        (
+            f"pairs of the heaviest vertices counted by {slabs[1]} blocks, not {slabs[0]}",
+            f"a block needs {8 * made[-1].rows.n_left} bytes of device memory",
+        ),
+    )
+    index = build_device_index(device, part.graph, Biclique(3, 3), "u", tuning=tuning, roots=part.roots)
+    assert index.choices == told
 
 
 @pytest.mark.gpu

@@ -9,12 +9,12 @@ import pytest
 
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import fold_partials
+from papilio.kernels.engine import decisions_of, fold_partials
 from papilio.kernels.gpu.butterfly import ButterflyGpu
 from papilio.kernels.gpu.device import Device
 from papilio.kernels.tuning import TableClass, WedgeTuning, wedge_tuning
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
-from tests.devices import cuda_device
+from tests.devices import cuda_device, emulator
 from tests.oracle import count_butterflies
 from tests.strategies import complete_graph, edge_list, planted_graph, skewed_graph
 
@@ -185,3 +185,20 @@ def test_costs_beyond_32_bits_are_ordered_exactly(device: Device) -> None:
     large_rows, large_wedges = (device.to_host(array) for array in order_items(device.xp, large))
     assert large_rows.tolist() == rows.tolist()
     assert (large_wedges >> np.uint64(33)).tolist() == wedges.tolist()
+
+
+def test_hub_columns_without_room_are_told_and_not_missed(graphs: dict[str, BipartiteGraph]) -> None:
+    graph, tuning = graphs["skewed"], SCHEDULES["hubs by warp"]
+    matrix_bytes = 128 * (graph.n_u + graph.n_v)
+    for free_bytes in (4 * matrix_bytes, 4 * matrix_bytes - 1):
+        engine = ButterflyGpu(emulator(1, free_bytes=free_bytes), tuning)
+        prepared = engine.prepare(graph, Butterfly(), "total")
+        told = decisions_of(prepared)
+        fits = free_bytes == 4 * matrix_bytes
+        assert (prepared.hub_rows is not None) == fits == (told == ())
+        check_against_oracle(engine, graph, "total")
+    ((what, reason),) = told
+    assert what == "no hub columns, counter tables alone"
+    assert f"takes {matrix_bytes} bytes of device memory; {matrix_bytes - 1} bytes are free" in reason
+    never = ButterflyGpu(emulator(1, free_bytes=1), replace(tuning, hub_min_wedges=NEVER))
+    assert decisions_of(never.prepare(graph, Butterfly(), "total")) == (), "none are wanted"

@@ -70,7 +70,7 @@ class BalancedButterflyGpu(ButterflyGpu):
         assert isinstance(graph, BipartiteGraph)
         if graph.n_edges == 0:
             none = self.device.xp.zeros(0, dtype=np.int32)
-            return PreparedSignedGpu(graph, per, None, none, none, none, None, (), none, motif)
+            return PreparedSignedGpu(graph, per, None, none, none, none, None, (), none, (), motif)
         counting, first_layer = Counting(2, _SUM), None
         if isinstance(motif, Census):
             counting = Counting(4, _CENSUS, "uv".index(motif.pair_side))

@@ -216,6 +216,7 @@ class BicliqueGpu:
             decisions = explain_choices(motif, per, index.sizes, index.swapped, asked, algorithm)
             if motif.needs_signs:
                 decisions = (COVER_CHOICE, *decisions)
+            decisions = (*decisions, *index.choices)
             if per == "vertex":
                 return prepare_vertices(self.device, graph, motif, index, rights, self.tuning, decisions)
             classes = make_classes(_estimate_need(index), self.tuning) if index.n_pairs else ()

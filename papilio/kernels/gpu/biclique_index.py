@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique_choices import Choice
 from papilio.kernels.biclique_forms import Cells, RootStars, closed_cells, find_root_stars, needs_stars
 from papilio.kernels.biclique_items import BicliqueItems, SizeRange, number_roots, place_roots
 from papilio.kernels.cpu.biclique_index import (
@@ -57,12 +58,15 @@ class BicliqueDeviceIndex(BicliqueItems):
         Right vertices of the root.
     item_common : ndarray of int64, shape (n_pieces,), host
         Most right vertices that the root shares with a child of the piece.
+    choices : tuple of (str, str)
+        What too little device memory made slower, and why.
     """
 
     arrays: dict[str, Any]
     item_later: NDArray[np.int64]
     item_degree: NDArray[np.int64]
     item_common: NDArray[np.int64]
+    choices: tuple[Choice, ...] = ()
 
     @property
     def n_pairs(self) -> int:
@@ -163,8 +167,9 @@ def build_device_index(
     del edges
     least = min(sizes.least_right, _MAX_INT)
     if sizes.most_left == 2 and not keep_pairs:
-        closed = add_pairs(closed, count_pairs(device, core.rows, least, chosen), sizes, swapped)
-        pairs = _no_pairs(device, core.rows)
+        shared, choices = count_pairs(device, core.rows, least, chosen)
+        closed = add_pairs(closed, shared, sizes, swapped)
+        pairs = replace(_no_pairs(device, core.rows), choices=choices)
     else:
         pairs = find_pairs(device, core.rows, least, chosen, limit_bytes)
     return _make_index(device, core, pairs, swapped, sizes, closed)
@@ -353,6 +358,7 @@ def _make_index(
         item_degree=measures[1],
         item_common=measures[2],
         item_ptr=item_ptr,
+        choices=pairs.choices,
     )
 
 

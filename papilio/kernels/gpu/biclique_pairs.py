@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from papilio.errors import CapacityError
+from papilio.kernels.biclique_choices import Choice
 from papilio.kernels.gpu.constants import PAIR_BINS
 from papilio.kernels.gpu.device import Device, check_fits
 from papilio.kernels.gpu.wedge_graph import choose_grid, make_offsets
@@ -74,12 +75,15 @@ class Pairs:
         Row offsets.
     others, common : device array of int32, shape (n_pairs,)
         Later left vertices in that order, ascending; how many right ones are shared.
+    choices : tuple of (str, str)
+        What too little device memory made slower, and why.
     """
 
     order: Any
     indptr: Any
     others: Any
     common: Any
+    choices: tuple[Choice, ...] = ()
 
 
 class _Passes:
@@ -109,6 +113,7 @@ class _Passes:
         ends = xp.searchsorted(xp.sort(number[roots]), xp.arange(len(tuning.tables) + 1))
         self.bounds = [int(end) for end in device.to_host(ends)]
         self.n_slabs = tuning.slabs_per_sm * device.sm_count
+        self._wanted_slabs = min(self.bounds[-1] - self.bounds[-2], self.n_slabs)
         self._make_slabs(int(tuning.slab_fraction * device.free_bytes()))
 
     def _make_slabs(self, room: int) -> None:
@@ -128,6 +133,13 @@ class _Passes:
         if self.n_slabs > 1:
             self.counters, self.lists = None, None
             self._make_slabs(max(self.device.free_bytes() - needed, 8 * self.rows.n_left))
+
+    def explain(self) -> tuple[Choice, ...]:
+        """Say that fewer blocks of the last class run than should, if memory was too short."""
+        if self.n_slabs >= self._wanted_slabs:
+            return ()
+        what = f"pairs of the heaviest vertices counted by {self.n_slabs} blocks, not {self._wanted_slabs}"
+        return ((what, f"a block needs {8 * self.rows.n_left} bytes of device memory"),)
 
     def run(self, mode: int, given: dict[str, Any]) -> None:
         """Launch one pass; ``given`` are the arrays and numbers that it needs, by parameter."""
@@ -168,13 +180,19 @@ class _Passes:
         )
 
 
-def count_pairs(device: Device, rows: PairRows, least: int, tuning: PairTuning) -> dict[int, int]:
-    """Return how many pairs of left vertices share exactly so many right ones, from ``least`` on; no pair is kept."""
+def count_pairs(
+    device: Device, rows: PairRows, least: int, tuning: PairTuning
+) -> tuple[dict[int, int], tuple[Choice, ...]]:
+    """Return how many pairs of left vertices share exactly so many right ones, from ``least`` on; no pair is kept.
+
+    The second is as ``Pairs.choices``.
+    """
     most = rows.most_shared
     sums = device.xp.zeros(max(most + 1, PAIR_BINS), dtype=np.uint64)
-    _Passes(device, rows, least, tuning).run(_SUM, {"sums": sums})
+    passes = _Passes(device, rows, least, tuning)
+    passes.run(_SUM, {"sums": sums})
     histogram = device.to_host(sums)
-    return {int(shared): int(histogram[shared]) for shared in np.flatnonzero(histogram)}
+    return {int(shared): int(histogram[shared]) for shared in np.flatnonzero(histogram)}, passes.explain()
 
 
 def find_pairs(
@@ -218,7 +236,7 @@ def find_pairs(
         return Pairs(order, xp.zeros(n + 1, dtype=np.int64), empty, empty)
     final_rank = xp.empty(n, dtype=np.int32)
     final_rank[order] = xp.arange(n, dtype=np.int32)
-    return Pairs(order, *_write_pairs(passes, places, final_rank, (n_pairs, n_paired)))
+    return Pairs(order, *_write_pairs(passes, places, final_rank, (n_pairs, n_paired)), passes.explain())
 
 
 def _write_pairs(

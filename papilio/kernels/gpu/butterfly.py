@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique_choices import Choice
 from papilio.kernels.bounds import check_part_vertices, check_vertices
 from papilio.kernels.engine import (
     Cut,
@@ -69,6 +70,8 @@ class PreparedButterflyGpu:
         The schedules in use.
     scheduled : device array of uint64
         (schedule << 32 | item), ascending: the items of each schedule.
+    decisions : tuple of (str, str)
+        What too little device memory makes slower, and why.
     """
 
     source: BipartiteGraph | None
@@ -80,6 +83,7 @@ class PreparedButterflyGpu:
     hub_rows: Any
     launches: tuple[Launch, ...]
     scheduled: Any
+    decisions: tuple[Choice, ...]
 
     @property
     def n_items(self) -> int:
@@ -141,7 +145,7 @@ class ButterflyGpu:
         assert isinstance(graph, BipartiteGraph)
         if graph.n_edges == 0:
             none = self.device.xp.zeros(0, dtype=np.int32)
-            return PreparedButterflyGpu(graph, per, None, none, none, none, None, (), none)
+            return PreparedButterflyGpu(graph, per, None, none, none, none, None, (), none, ())
         with self.device.guard():
             return self._prepare(graph, per)
 
@@ -179,12 +183,14 @@ class ButterflyGpu:
         uses_hubs = xp.zeros(graph.n_start_rows, dtype=np.uint8)
         if not n_items or not int(costs.max()):
             none = xp.zeros(0, dtype=np.uint64)
-            return PreparedButterflyGpu(source, per, graph, items, costs, uses_hubs, None, (), none)
+            return PreparedButterflyGpu(source, per, graph, items, costs, uses_hubs, None, (), none, ())
         check_start_bound(xp, costs, graph.degree[items])
         slices = [slice(at, min(at + at_once, n_items)) for at in range(0, n_items, at_once)]
-        if self._has_room_for_hubs(graph, per):
+        decisions: tuple[Choice, ...] = ()
+        if per == "total" and graph.counting.gives == 0:
             for each in slices:
                 mark_hub_starts(self.tuning, graph, items[each], uses_hubs)
+            decisions = self._drop_hubs_without_room(graph, uses_hubs)
         hub_rows = None
         if bool(uses_hubs.any()):
             hub_rows = fill_hub_rows(self.device, graph.hub_lists, self.tuning, graph.counting)
@@ -196,7 +202,7 @@ class ButterflyGpu:
         scheduled.sort()
         launches = make_launches(self.tuning, graph.counting)
         return PreparedButterflyGpu(
-            source, per, graph, items, costs, uses_hubs, hub_rows, launches, scheduled
+            source, per, graph, items, costs, uses_hubs, hub_rows, launches, scheduled, decisions
         )
 
     def work(self, prepared: PreparedButterflyGpu) -> NDArray[np.int64]:
@@ -240,11 +246,17 @@ class ButterflyGpu:
         low, high = (int(part) for part in self.device.to_host(total))
         return replace(partial, total=low + (high << 32), vectors=self._vectors(prepared, result))
 
-    def _has_room_for_hubs(self, graph: WedgeGraph | WedgePartGraph, per: Granularity) -> bool:
-        """Whether a sum is asked for alone, and the bit matrix takes no more than its share of the free memory."""
+    def _drop_hubs_without_room(
+        self, graph: WedgeGraph | WedgePartGraph, uses_hubs: Any
+    ) -> tuple[Choice, ...]:
+        """Clear ``uses_hubs`` where the bit matrix takes more than its share of the free memory, and say so."""
         matrix_bytes = int(graph.hub_count.size) * graph.counting.signs * 128 * self.tuning.hub_words
-        is_sum = per == "total" and graph.counting.gives == 0
-        return is_sum and matrix_bytes <= self.tuning.hub_memory_fraction * self.device.free_bytes()
+        room_bytes = int(self.tuning.hub_memory_fraction * self.device.free_bytes())
+        if matrix_bytes <= room_bytes or not bool(uses_hubs.any()):
+            return ()
+        uses_hubs[:] = 0
+        reason = f"their bit matrix takes {matrix_bytes} bytes of device memory; {room_bytes} bytes are free for it"
+        return (("no hub columns, counter tables alone", reason),)
 
     def _run_slices(
         self, prepared: PreparedButterflyGpu, bounds: Sequence[int], cut: Cut, total: Any, result: Any
