@@ -14,6 +14,7 @@ from papilio.motifs import GRANULARITIES
 __all__ = [
     "BUDGET_OPTIONS",
     "ENGINE_OPTION",
+    "INSECURE",
     "INTEGER",
     "JOB_OPTION",
     "JSON_FLAG",
@@ -102,10 +103,34 @@ ENGINE_OPTION = click.option(
 )
 
 
-CLUSTER_OPTION = click.option(
-    "--cluster", metavar="CLUSTER", default="auto", show_default=True,
-    help="auto (cuda where GPUs are seen, else local), inline, local, cuda, slurm, an address such as "
-    "tcp://host:8786, or a scheduler file.",
+INSECURE = "papilio.insecure"
+"""Key in the context of a command whose ``--insecure`` is given."""
+
+
+def _note_insecure(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+    if given:
+        context.meta[INSECURE] = True
+
+
+def _read_cluster(context: click.Context, parameter: click.Parameter, cluster: str) -> str:
+    """Return the cluster, without credentials where ``--insecure`` says so; that flag is read first."""
+    if INSECURE not in context.meta:
+        return cluster
+    from papilio.cluster.choose import with_insecure
+
+    return with_insecure(cluster)
+
+
+_CLUSTER_OPTIONS = (
+    click.option(
+        "--cluster", metavar="CLUSTER", default="auto", show_default=True, callback=_read_cluster,
+        help="auto (cuda where GPUs are seen, else local), inline, local, cuda, slurm, an address such as "
+        "tcp://host:8786, or a scheduler file.",
+    ),
+    click.option(
+        "--insecure", is_flag=True, is_eager=True, expose_value=False, callback=_note_insecure,
+        help="Start the cluster without credentials: whoever can connect to this machine may run code as you.",
+    ),
 )  # fmt: skip
 
 
@@ -122,6 +147,13 @@ def output_options(holds: str) -> Callable[..., Any]:
         )(command)  # fmt: skip
 
     return add
+
+
+def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--cluster`` and ``--insecure``; the command gets ``cluster``."""
+    for option in reversed(_CLUSTER_OPTIONS):
+        command = option(command)
+    return command
 
 
 JOB_OPTION = click.option(
@@ -145,7 +177,7 @@ BUDGET_OPTIONS = (
 
 
 def run_options(
-    command: Callable[..., None], cluster_option: Callable[..., Any] = CLUSTER_OPTION
+    command: Callable[..., None], cluster_option: Callable[..., Any] = cluster_options
 ) -> Callable[..., None]:
     """Add the flags that say where a job runs, and ``--json``."""
     options: list[Callable[..., Any]] = [
@@ -166,7 +198,7 @@ def run_options(
 
 
 def job_options(
-    command: Callable[..., None], cluster_option: Callable[..., Any] = CLUSTER_OPTION
+    command: Callable[..., None], cluster_option: Callable[..., Any] = cluster_options
 ) -> Callable[..., None]:
     """Add the flags that ``plan``, ``count`` and ``submit count`` share."""
     command = run_options(command, cluster_option)

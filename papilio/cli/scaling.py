@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from papilio.cli.asked import motif_options
 from papilio.cli.jobs import plan
-from papilio.cli.options import INTEGER, JSON_FLAG, parse_numbers
+from papilio.cli.options import INSECURE, INTEGER, JSON_FLAG, parse_numbers
 from papilio.cli.report import print_json, say
 from papilio.cli.slurm import count as render_command
 from papilio.errors import ExecutionError, InputError, PapilioError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["report", "scale"]
 
-_SHARED = ("per", "cluster", "engine")
+_SHARED = ("per", "cluster", "insecure", "engine")
 """Flags that ``scale count`` has from ``plan`` and ``count``."""
 
 _ALLOCATION = (
@@ -126,7 +126,7 @@ def count(
         output, motif, stores, command=_command_line(context), options=engine_options, **options
     )
     if slurm:
-        _submit(directory, motif, allocation, figures)
+        _submit(directory, motif, {**allocation, "insecure": INSECURE in context.meta}, figures)
         return
     _run(directory, options["workers"], None, warm_up, figures)
     _report(directory.root, None, figures, as_json)
@@ -208,7 +208,7 @@ def _command_line(context: click.Context) -> str:
     for parameter in context.command.params:
         if parameter.name is None or not _is_given(context, parameter.name):
             continue
-        value = context.params[parameter.name]
+        value = context.params.get(parameter.name, True)
         if isinstance(parameter, click.Argument):
             words += value if isinstance(value, tuple) else [value]
         elif isinstance(value, bool):

@@ -20,6 +20,15 @@ def slurm() -> None:
     """Run on a cluster that Slurm manages."""
 
 
+@slurm.command(hidden=True)
+@click.argument("directory", type=click.Path(path_type=Path))
+def credentials(directory: Path) -> None:
+    """Make credentials for one run in DIRECTORY, which only its owner can enter; rendered scripts call this."""
+    from papilio.cluster.credentials import write_credentials
+
+    write_credentials(directory)
+
+
 @slurm.group()
 def render() -> None:
     """Write a batch script for sbatch: scheduler, workers and count inside one allocation."""
@@ -79,6 +88,11 @@ _OPTIONS = [
         "--grace", "grace_s", type=int, default=120, show_default=True,
         help="Seconds before the time limit at which the count is ended.",
     ),
+    click.option(
+        "--insecure", is_flag=True,
+        help="Scheduler and workers take connections without credentials: whoever can connect to the nodes may run "
+        "code as you.",
+    ),
     click.option("--output", type=click.Path(), help="File for the script; by default standard output."),
     click.option("--overwrite", is_flag=True, help="Replace a file that is at --output; else it is refused."),
 ]  # fmt: skip
@@ -113,7 +127,7 @@ def count(
     name, *flags = motif.words
     memory = {"device-memory": device_memory, "host-memory": host_memory, "parts": parts}
     chosen = {**engine_options, **{option: value for option, value in memory.items() if value is not None}}
-    flags += [word for option, value in chosen.items() for word in (f"--{option}", str(value))]
+    flags += [f"--{option}={value}" for option, value in chosen.items()]
     script = render_count(SbatchSpec(motif=name, motif_flags=tuple(flags), **fields))
     if output is None:
         click.echo(script, nl=False)

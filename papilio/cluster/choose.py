@@ -11,7 +11,13 @@ from papilio.errors import EngineUnavailableError, InputError
 from papilio.kernels.gpu.discovery import list_gpus
 from papilio.tasks.job import EngineChoice
 
-__all__ = ["make_executor", "resolve_auto"]
+__all__ = ["OWN_CLUSTERS", "make_executor", "resolve_auto", "with_insecure"]
+
+OWN_CLUSTERS = ("auto", "inline", "local", "cuda", "slurm")
+"""Clusters that a run starts, and that end with it."""
+
+_INSECURE = "insecure"
+"""The option of a cluster of one's own that its scheduler takes connections without credentials."""
 
 
 def make_executor(
@@ -27,7 +33,8 @@ def make_executor(
     cluster : str, path-like or distributed.Client
         ``auto`` (``cuda`` where GPUs are seen and can be used, else ``local``), ``inline``, ``local``,
         ``cuda``, ``slurm`` (also with options, ``slurm:partition=long,cores=4,memory=16GiB``), an address such
-        as ``tcp://host:8786``, the path of a scheduler file, or a connected client.
+        as ``tcp://host:8786``, the path of a scheduler file, or a connected client. ``local:insecure``,
+        ``cuda:insecure``, ``auto:insecure`` and ``slurm:insecure,...`` start without credentials.
     engine : {"auto", "cpu", "gpu"}
         ``auto`` does not start GPU workers for the engine ``cpu``.
     n_workers : int, optional
@@ -42,22 +49,25 @@ def make_executor(
     InputError
         For a cluster or number of workers that makes no sense.
     """
-    if cluster == "inline":
+    if isinstance(cluster, str):
+        cluster = resolve_auto(cluster, engine)
+    name, options = _split(cluster)
+    insecure = _INSECURE in options
+    if name == "inline":
         return InlineExecutor(n_workers)
-    if cluster == "auto":
-        cluster = resolve_auto(engine)
-    if cluster == "local":
+    if name == "local":
         from papilio.cluster.local import LocalExecutor
 
-        return LocalExecutor(n_workers, threads)
-    if cluster == "cuda":
+        return LocalExecutor(n_workers, threads, insecure=insecure)
+    if name == "cuda":
         from papilio.cluster.cuda import CudaExecutor
 
-        return CudaExecutor(n_workers)
-    if isinstance(cluster, str) and (cluster == "slurm" or cluster.startswith("slurm:")):
+        return CudaExecutor(n_workers, insecure=insecure)
+    if name == "slurm":
         from papilio.cluster.slurm import SlurmExecutor
 
-        return SlurmExecutor(cluster.removeprefix("slurm").removeprefix(":"), n_workers)
+        others = ",".join(option for option in options if option != _INSECURE)
+        return SlurmExecutor(others, n_workers, insecure=insecure)
     from distributed import Client
 
     from papilio.cluster.existing import ExistingExecutor
@@ -70,14 +80,56 @@ def make_executor(
     return ExistingExecutor(cluster, n_workers)
 
 
-def resolve_auto(engine: EngineChoice) -> str:
-    """Return the cluster that ``auto`` means on this machine: ``cuda`` or ``local``.
+def _split(cluster: Any) -> tuple[str | None, list[str]]:
+    """Return the name and the options of a cluster of one's own; no name for any other.
+
+    Raises
+    ------
+    InputError
+        For an option that the cluster does not have.
+    """
+    if not isinstance(cluster, str):
+        return None, []
+    name, _, text = cluster.partition(":")
+    if name not in OWN_CLUSTERS:
+        return None, []
+    options = [option for option in text.split(",") if option]
+    unknown = [option for option in options if option != _INSECURE]
+    if unknown and name != "slurm":
+        raise InputError(f"{unknown[0]!r} is no option of the {name} cluster; known: {_INSECURE}")
+    return name, options
+
+
+def with_insecure(cluster: str) -> str:
+    """Return the word for the same cluster without credentials.
+
+    Raises
+    ------
+    InputError
+        When it is not started by the run.
+    """
+    name, options = _split(cluster)
+    if name is None:
+        raise InputError(
+            f"insecure is for clusters that a run starts ({', '.join(OWN_CLUSTERS)}); how to connect to {cluster} is "
+            "said by Dask's configuration"
+        )
+    return f"{name}:{','.join(dict.fromkeys([_INSECURE, *options]))}"
+
+
+def resolve_auto(cluster: str, engine: EngineChoice) -> str:
+    """Return the same cluster with ``auto`` replaced by what it means on this machine: ``cuda`` or ``local``.
 
     Raises
     ------
     EngineUnavailableError
         When the engine ``gpu`` is asked for and cannot run here.
     """
+    name, sign, options = cluster.partition(":")
+    return f"{_choose_own(engine)}{sign}{options}" if name == "auto" else cluster
+
+
+def _choose_own(engine: EngineChoice) -> str:
     if engine == "cpu" or (engine == "auto" and not list_gpus()):
         return "local"
     from papilio.cluster.cuda import missing_for_cuda

@@ -10,7 +10,8 @@ from typing import Any
 import dask
 from distributed import Client
 
-from papilio.cluster.local import NO_DASHBOARD, WORKER_CONFIG
+from papilio.cluster.credentials import make_security, say_insecure
+from papilio.cluster.local import NO_DASHBOARD, WORKER_CONFIG, private_scratch
 from papilio.cluster.pool import DaskPool
 from papilio.cluster.quiet import hold_interrupts
 from papilio.errors import EngineUnavailableError, InputError
@@ -34,6 +35,8 @@ class CudaExecutor(DaskPool):
     ----------
     n_workers : int, optional
         GPUs, or slices of partitioned ones, to use; by default all that are visible.
+    insecure : bool
+        Whether the scheduler takes connections without credentials.
 
     Raises
     ------
@@ -45,13 +48,13 @@ class CudaExecutor(DaskPool):
 
     name = "cuda"
 
-    def __init__(self, n_workers: int | None = None) -> None:
+    def __init__(self, n_workers: int | None = None, *, insecure: bool = False) -> None:
         missing = missing_for_cuda()
         if missing is not None:
             raise EngineUnavailableError(
                 f"the cuda cluster cannot be started: {missing}; use --cluster local"
             )
-        self._devices = list_visible_ids()
+        self._devices, self._insecure = list_visible_ids(), insecure
         n_gpus = len(self._devices)
         if n_workers is not None and not 1 <= n_workers <= n_gpus:
             raise InputError(
@@ -63,11 +66,15 @@ class CudaExecutor(DaskPool):
         from dask_cuda import LocalCUDACluster
 
         stack.enter_context(dask.config.set(WORKER_CONFIG))
+        stack.enter_context(private_scratch())
+        if self._insecure:
+            say_insecure(self.name)
         with hold_interrupts():
             cluster = LocalCUDACluster(
                 CUDA_VISIBLE_DEVICES=",".join(self._devices[: self._n_workers]),
                 threads_per_worker=1,
                 scheduler_kwargs=NO_DASHBOARD,
+                security=None if self._insecure else make_security(),
                 silence_logs=logging.CRITICAL,
             )
             stack.enter_context(cluster)

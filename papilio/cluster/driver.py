@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import gettempdir
 from time import perf_counter, sleep
 from uuid import uuid4
 
@@ -97,8 +98,10 @@ class _Peaks:
 
 
 @contextmanager
-def run_directory(parent: Path) -> Iterator[str]:
+def run_directory(parent: Path, *, private: bool = False) -> Iterator[str]:
     """Give a directory for the shards of one run under ``parent``, removed when the block ends in any way.
+
+    Only this user can enter it when it is ``private``, and wherever ``parent`` is for the temporary files of all users.
 
     Its name is known before it exists, so that an interrupt at any moment finds what to remove. Workers that
     still run may write into it while it goes; they cannot once it is gone.
@@ -110,7 +113,7 @@ def run_directory(parent: Path) -> Iterator[str]:
     """
     path = parent / f".papilio-run-{uuid4().hex}"
     try:
-        path.mkdir()
+        path.mkdir(mode=0o700 if private or parent == Path(gettempdir()) else 0o777)
         yield str(path)
     except OSError as error:
         if path.is_dir():

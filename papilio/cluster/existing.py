@@ -110,10 +110,11 @@ class ExistingExecutor(DaskPool):
         try:
             _reach(address)
             client = Client(address, timeout=CONNECT_S, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
             raise ClusterError(
-                f"no Dask scheduler answers at {address} within {CONNECT_S:.0f} s ({error}); "
-                "check that it runs and that this machine can reach it"
+                f"no Dask scheduler answers at {address} within {CONNECT_S:.0f} s ({error}); check that it runs, that "
+                "this machine can reach it, and, where it takes TLS alone, that the address begins with tls:// and "
+                "Dask's configuration names the credentials (distributed.comm.tls)"
             ) from error
         return stack.enter_context(client)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import unicodedata
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -12,7 +13,7 @@ from papilio.motifs import GRANULARITIES, Granularity
 from papilio.storage.tables import check_suffix
 from papilio.tasks.job import ENGINE_CHOICES, EngineChoice
 
-__all__ = ["SbatchSpec", "parse_time", "render_count"]
+__all__ = ["SbatchSpec", "parse_time", "render_count", "require_plain"]
 
 MIN_GRACE_S = 10
 """Ending a count, its workers and its scheduler takes a few seconds."""
@@ -25,6 +26,9 @@ _WORKER_SHARE = 0.9
 
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
 _GPUS = re.compile(r"(?:[A-Za-z0-9_.-]+:)?(?P<count>[1-9]\d*)")
+_LOST_IN_DIRECTIVES = '"\\'
+"""What sbatch takes out of the lines that it reads."""
+
 _PLACE = re.compile(r"@([a-z_]+)@")
 
 
@@ -80,6 +84,8 @@ class SbatchSpec:
         Whether the jobs of an experiment draw the figures of its report.
     motif_flags : tuple of str
         Words of the command line that belong to the motif, such as its sizes.
+    insecure : bool
+        Whether the scheduler takes connections without credentials.
     """
 
     motif: str
@@ -106,6 +112,7 @@ class SbatchSpec:
     experiment: str | None = None
     figures: bool = True
     motif_flags: tuple[str, ...] = ()
+    insecure: bool = False
 
     @property
     def tasks_per_node(self) -> int:
@@ -175,10 +182,37 @@ class SbatchSpec:
             check_suffix(self.counts)
         if self.experiment is not None and not self.array:
             raise InputError("the jobs of a scaling experiment are an array; give its numbers of workers")
-        texts = ("store", "partition", "account", "name", "interface", "counts", "job", "experiment")
-        for name in texts:
-            if any(character in (getattr(self, name) or "") for character in '\n\r"'):
-                raise InputError(f"{name} is {getattr(self, name)!r}; it must not hold quotes or line ends")
+        for name in ("motif", "store", "interface", "counts", "job", "experiment"):
+            require_plain(name, getattr(self, name) or "")
+        for word in (*self.motif_flags, *self.setup):
+            require_plain("a word of the script", word)
+        for name in ("partition", "account", "name"):
+            require_plain(name, getattr(self, name) or "", _LOST_IN_DIRECTIVES)
+        if "/" in (self.name or ""):
+            raise InputError(f"name is {self.name!r}; it is part of the names of the logs: leave out the /")
+
+
+def require_plain(what: str, text: str, others: str = "") -> None:
+    """Refuse characters that a script, a command line or the name of a file would not keep.
+
+    Parameters
+    ----------
+    what : str
+        Name of ``text`` in the message.
+    text : str
+    others : str
+        Characters to refuse besides control characters and what is no Unicode.
+
+    Raises
+    ------
+    InputError
+        Naming the first such character.
+    """
+    for character in text:
+        if unicodedata.category(character) in ("Cc", "Cs") or character in others:
+            raise InputError(
+                f"{what} is {text!r}; leave out the character {character!r}, which is not kept there"
+            )
 
 
 def parse_time(text: str) -> int:
@@ -237,15 +271,23 @@ def render_count(spec: SbatchSpec) -> str:
         "cpus_per_worker": str(spec.cpus_per_worker),
         "threads": str(1 if gpu else spec.cpus_per_worker),
         "memory_limit": str(int(spec.memory_bytes * _WORKER_SHARE) // spec.tasks_per_node),
-        "interface": f"--interface {shlex.quote(spec.interface)} " if spec.interface else "",
+        "interface": f"{shlex.quote(f'--interface={spec.interface}')} " if spec.interface else "",
         "worker_comment": "one for each GPU, which sees no other" if gpu else "processes on the CPU",
         "worker_prologue": _read("choose_gpu.sh") if gpu else "",
         "worker_prefix": 'bash -c "$choose_gpu" choose-gpu ' if gpu else "",
         "gres": f"--gres=gpu:{spec.gpus_per_node} " if gpu else "",
         "patience_s": str(min(int(_PATIENCE_SHARE * spec.grace_s), _MAX_PATIENCE_S)),
         "command": _command(spec),
+        "arguments": shlex.join([spec.motif, spec.store] if spec.experiment is None else [spec.experiment]),
+        "protocol": "tcp" if spec.insecure else "tls",
+        "credentials": _INSECURE if spec.insecure else _read("credentials.sh"),
     }
     return _PLACE.sub(lambda match: values[match[1]], _read("count.sbatch"))
+
+
+_INSECURE = (
+    'say "no credentials, as asked for (insecure): whoever can connect to the nodes can run code as you"\n'
+)
 
 
 def _read(template: str) -> str:
@@ -279,15 +321,18 @@ def _directives(spec: SbatchSpec) -> list[str]:
 
 
 def _command(spec: SbatchSpec) -> str:
-    """Return the arguments of papilio, but for the cluster and the number of workers."""
+    """Return command and flags of papilio, but for the cluster and the number of workers.
+
+    A value stands in one word with its flag, so that it may begin with a dash.
+    """
     if spec.experiment is not None:
-        return shlex.join(["scale", "run", spec.experiment, *([] if spec.figures else ["--no-figures"])])
-    words = ["count", spec.motif, spec.store, *spec.motif_flags, "--per", spec.per]
-    words += ["--engine", "gpu" if spec.gpus_per_node is not None else spec.engine]
+        return shlex.join(["scale", "run", *([] if spec.figures else ["--no-figures"])])
+    words = ["count", *spec.motif_flags, f"--per={spec.per}"]
+    words.append(f"--engine={'gpu' if spec.gpus_per_node is not None else spec.engine}")
     if spec.as_json:
         words.append("--json")
     if spec.counts is not None:
-        words += ["--output", spec.counts]
+        words.append(f"--output={spec.counts}")
     if spec.job is not None:
-        words += ["--job", spec.job]
+        words.append(f"--job={spec.job}")
     return shlex.join(words)

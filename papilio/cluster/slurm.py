@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -10,17 +12,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
 import dask
 from distributed import Client
 
-from papilio.cluster.local import NO_DASHBOARD, WORKER_CONFIG
+from papilio.cluster.credentials import say_insecure, tls_config, write_credentials
+from papilio.cluster.local import NO_DASHBOARD, WORKER_CONFIG, private_scratch
 from papilio.cluster.pool import JOIN_S, DaskPool
+from papilio.cluster.sbatch import require_plain
 from papilio.errors import ClusterError, EngineUnavailableError, InputError
 
-__all__ = ["SlurmExecutor", "parse_slurm_options"]
+__all__ = ["NO_LOCKS", "SlurmExecutor", "parse_slurm_options"]
 
 POLL_S = 0.5
 """Between looks at the cluster and at the queue."""
@@ -36,6 +41,12 @@ _HOPELESS = {
     "InvalidAccount",
 }
 """Reasons for which Slurm keeps a job pending that waiting does not cure."""
+
+_LOST_IN_SCRIPTS = " \"'\\#$`&|;<>()*?[]{}~!"
+"""What the scripts of dask-jobqueue, which quotes nothing, would not keep or would run."""
+
+NO_LOCKS = {"distributed.worker.use-file-locking": False}
+"""The directory for temporary files is one that nodes share, where locks may be slow, and ends with the run."""
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "account": ("account", str),
@@ -67,6 +78,7 @@ def parse_slurm_options(text: str) -> dict[str, Any]:
                 f"{item!r} is no option of the slurm cluster; known: {', '.join([*_OPTIONS, 'gpus'])}, "
                 "as in slurm:partition=long,cores=4,memory=16GiB,time=01:00:00"
             )
+        require_plain(f"{key} of the slurm cluster", value, _LOST_IN_SCRIPTS)
         if key == "gpus":
             arguments["job_extra_directives"] = [f"--gres=gpu:{value}"]
             continue
@@ -88,6 +100,8 @@ class SlurmExecutor(DaskPool):
         configuration (``jobqueue.slurm``).
     n_workers : int, optional
         Jobs to submit, one worker each; by default one. The run starts when all of them run.
+    insecure : bool
+        Whether the scheduler takes connections without credentials.
 
     Raises
     ------
@@ -99,7 +113,7 @@ class SlurmExecutor(DaskPool):
 
     name = "slurm"
 
-    def __init__(self, options: str = "", n_workers: int | None = None) -> None:
+    def __init__(self, options: str = "", n_workers: int | None = None, *, insecure: bool = False) -> None:
         if n_workers is not None and n_workers < 1:
             raise InputError(f"workers is {n_workers}; at least 1")
         self._arguments = parse_slurm_options(options)
@@ -112,6 +126,7 @@ class SlurmExecutor(DaskPool):
             )
         super().__init__(n_workers or 1)
         self._cluster: Any = None
+        self._insecure = insecure
 
     def _connect(self, stack: ExitStack) -> Any:
         with _keep_interrupt_handler():
@@ -123,13 +138,14 @@ class SlurmExecutor(DaskPool):
                     f"the slurm cluster needs {key} per worker; give them as in slurm:cores=4,memory=16GiB, "
                     f"or in Dask's configuration (jobqueue.slurm.{key})"
                 )
-        stack.enter_context(dask.config.set(WORKER_CONFIG))
+        config = self._enter_config(stack)
         scheduler_options = dask.config.get("jobqueue.slurm.scheduler-options", None) or {}
         self._cluster = SLURMCluster(
             processes=1,
-            scheduler_options={**NO_DASHBOARD, "dashboard_address": ":0", **scheduler_options},
-            worker_extra_args=["--no-dashboard"],
-            job_script_prologue=[*_configured("job-script-prologue"), *_worker_environment()],
+            protocol="tcp://" if self._insecure else "tls://",
+            scheduler_options={**scheduler_options, **NO_DASHBOARD},
+            worker_extra_args=["--no-dashboard", "--dashboard-address", NO_DASHBOARD["dashboard_address"]],
+            job_script_prologue=[*_configured("job-script-prologue"), *_worker_environment(config)],
             silence_logs=logging.CRITICAL,
             **self._with_configured_directives(),
         )
@@ -137,6 +153,23 @@ class SlurmExecutor(DaskPool):
         _try_submission(self._cluster.job_script())
         self._cluster.scale(jobs=self._n_workers)
         return stack.enter_context(Client(self._cluster, set_as_default=False))
+
+    def _enter_config(self, stack: ExitStack) -> dict[str, Any]:
+        """Set what the scheduler and its workers are to be configured with until ``stack`` ends, and return it.
+
+        The workers read their credentials, as files, where ``jobqueue.slurm.shared-temp-directory`` says or in the
+        current directory.
+        """
+        shared = dask.config.get("jobqueue.slurm.shared-temp-directory", None) or os.getcwd()
+        scratch = stack.enter_context(private_scratch(Path(os.path.expanduser(os.path.expandvars(shared)))))
+        config = {**WORKER_CONFIG, "temporary-directory": str(scratch), **NO_LOCKS}
+        if self._insecure:
+            say_insecure(self.name)
+        else:
+            write_credentials(scratch / "credentials")
+            config |= tls_config(scratch / "credentials")
+        stack.enter_context(dask.config.set(config))
+        return config
 
     def _with_configured_directives(self) -> dict[str, Any]:
         extra = self._arguments.get("job_extra_directives", [])
@@ -199,10 +232,10 @@ def _configured(key: str) -> list[str]:
     return list(dask.config.get(f"jobqueue.slurm.{key}", None) or [])
 
 
-def _worker_environment() -> Iterator[str]:
+def _worker_environment(config: dict[str, Any]) -> Iterator[str]:
     """Yield the shell lines that give a worker the configuration of this process."""
-    for key, value in WORKER_CONFIG.items():
-        yield f"export DASK_{key.upper().replace('.', '__').replace('-', '_')}={value}"
+    for key, value in config.items():
+        yield f"export DASK_{key.upper().replace('.', '__').replace('-', '_')}={shlex.quote(str(value))}"
 
 
 @contextmanager

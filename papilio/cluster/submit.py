@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from distributed import Client
 
+from papilio.cluster.choose import OWN_CLUSTERS
 from papilio.cluster.coordinator import Count, coordinate, dataset_name, task_key
 from papilio.cluster.executor import choose_engine
 from papilio.cluster.existing import LAG_S, ExistingExecutor
@@ -35,8 +36,6 @@ PAUSE_S = 0.2
 
 COORDINATOR_PRIORITY = 2**40
 """Before all leases: a coordinator takes its worker's thread for an instant only."""
-
-_OWN_CLUSTERS = ("auto", "inline", "local", "cuda", "slurm")
 
 
 def submit_job(
@@ -79,7 +78,7 @@ def submit_job(
     PapilioError
         When the engine or the memory does not fit, as for a count.
     """
-    if isinstance(cluster, str) and cluster.split(":")[0] in _OWN_CLUSTERS:
+    if isinstance(cluster, str) and cluster.split(":")[0] in OWN_CLUSTERS:
         raise InputError(
             f"cluster is {cluster!r}, which ends with this process; submit to a scheduler that stays: an address "
             "such as tcp://host:8786, or a scheduler file"

@@ -97,10 +97,11 @@ def begin_scaling(
         )
     if weak and model is not None and stores:
         raise InputError("weak scaling takes stores or a model, not both")
-    resolved = resolve_auto(engine) if cluster == "auto" else cluster
-    if resolved != "local" and threads is not None:
+    resolved = resolve_auto(cluster, engine)
+    local = resolved.partition(":")[0] == "local"
+    if not local and threads is not None:
         raise InputError(f"threads is {threads}; only workers of the local cluster can be given threads")
-    if resolved == "local" and threads is None:
+    if local and threads is None:
         threads = max(1, _processors() // max(numbers))
     root = check_root(output)
     if model is None:

@@ -10,6 +10,7 @@ from papilio.cluster.cuda import missing_for_cuda
 from papilio.kernels.gpu.discovery import list_gpus
 from papilio.partitioning import lease_policy
 from papilio.storage.store import GraphStore
+from tests.cluster.intruder import addresses_of, intrude
 
 pytestmark = [
     pytest.mark.gpu,
@@ -26,6 +27,16 @@ def test_cuda_cluster_agrees_with_cpu(senate: GraphStore) -> None:
             assert result.engine == "gpu"
             assert (result.count, result.work, result.plan_key) == (right.count, right.work, right.plan_key)
             assert all(np.array_equal(result.vectors[name], right.vectors[name]) for name in right.vectors)
+
+
+def test_no_process_of_the_cuda_cluster_talks_to_strangers(senate: GraphStore) -> None:
+    with papilio.open_cluster("cuda", workers=1) as cluster:
+        addresses = addresses_of(cluster)
+        assert all(address.startswith("tls://127.0.0.1:") for address in addresses)
+        answers = intrude(addresses)
+        assert all(answer.startswith("refused: ") for answer in answers.values())
+        result = papilio.count(senate, papilio.Butterfly(), cluster=cluster)
+        assert (result.count, result.engine) == (25_666_956, "gpu")
 
 
 @pytest.mark.multi_gpu

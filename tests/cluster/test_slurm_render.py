@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import dask
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from papilio.cli import cli
+from papilio.cluster.credentials import tls_config
 from papilio.cluster.local import WORKER_CONFIG
 from papilio.cluster.sbatch import SbatchSpec, parse_time, render_count
-from papilio.cluster.slurm import parse_slurm_options
+from papilio.cluster.slurm import NO_LOCKS, parse_slurm_options
 from papilio.errors import InputError, PapilioError, UnsupportedError
 from tests.conftest import ROOT
 
@@ -72,8 +77,26 @@ def test_times_that_slurm_would_not_take(text: str) -> None:
         ({"array": (1,), "job": "dir"}, "share one job directory"),
         ({"max_requeues": 2}, "only with a job directory"),
         ({"counts": "c.parquet"}, "per vertex or per edge"),
-        ({"partition": 'a"b'}, "must not hold quotes or line ends"),
-        ({"account": "a\nb"}, "must not hold quotes or line ends"),
+        ({"partition": 'a"b'}, """partition is 'a"b'; leave out the character '"'"""),
+        ({"account": "a\\b"}, "leave out the character"),
+        ({"name": "a/b"}, "part of the names of the logs: leave out the /"),
+        *(
+            ({name: value}, f"is {text!r}; leave out the character {character!r}")
+            for character in ("\n", "\r", "\x1b", "\0", "\x7f", "\x9b", "\udcff")
+            for text in [f"a{character}b"]
+            for name, value in (
+                ("store", text),
+                ("job", text),
+                ("name", text),
+                ("partition", text),
+                ("account", text),
+                ("interface", text),
+                ("setup", (text,)),
+                ("motif_flags", (text,)),
+            )
+        ),
+        ({"counts": "a\nb", "per": "edge"}, "counts is 'a\\nb'"),
+        ({"experiment": "a\nb", "array": (1,)}, "experiment is 'a\\nb'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(fields: dict[str, Any], message: str) -> None:
@@ -109,21 +132,43 @@ def test_the_request_reaches_slurm() -> None:
         assert f"#SBATCH {directive}\n" in script
     assert "workers=12\n" in script
     assert "max_requeues=5\n" in script
-    assert "papilio count butterfly 'a graph' --per total --engine gpu --job 'my job' \\\n" in script
+    assert "papilio count --per=total --engine=gpu '--job=my job' \\\n" in script
+    assert '    --cluster "$run/scheduler.json" --workers "$workers" -- butterfly \'a graph\' &\n' in script
     assert f"--memory-limit {100 * 2**30 * 9 // 10 // 4} " in script
     assert "@" not in script.replace("USR1@120", "").replace('"$@"', "")
 
 
 def test_workers_get_the_configuration_of_local_workers() -> None:
-    script = render_count(spec())
-    for key, value in WORKER_CONFIG.items():
-        name = "DASK_" + key.upper().replace(".", "__").replace("-", "_")
-        assert f"export {name}={value}\n" in script
+    """And credentials: what the script exports is what Dask finds in its configuration."""
+    lines = [*render_count(spec()).splitlines()]
+    begin = next(index for index, line in enumerate(lines) if line.startswith("run="))
+    end = next(index for index, line in enumerate(lines) if line.startswith("# 1. "))
+    kept = [
+        line for line in lines[begin:end] if line.startswith(("run=", "export", "for", "    export", "done"))
+    ]
+    program = "import dask, json; print(json.dumps(dask.config.config))"
+    script = "\n".join(["set -eu", *kept, f"exec \"{sys.executable}\" -c '{program}'"])
+    environment = {**os.environ, "SLURM_JOB_ID": "7", "DASK_CONFIG": "/nonexistent"}
+    answer = subprocess.run(
+        ["bash", "-c", script],
+        env=environment,
+        cwd="/",
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    found = json.loads(answer.stdout)
+    scratch = Path("//papilio-run-7")
+    wanted = {**WORKER_CONFIG, **NO_LOCKS, **tls_config(scratch / "credentials")}
+    wanted["temporary-directory"] = str(scratch / "scratch")
+    assert {key: dask.config.get(key, config=found) for key in wanted} == wanted
 
 
 SPECS = [
     spec(setup=("module load python", "export A='b c'")),
     spec(gpus_per_node="2", job="a job", max_requeues=3, interface="ib0"),
+    spec(insecure=True),
     spec(array=(1, 2), nodes=2, store="it's a (graph) & more"),
 ]
 
@@ -161,7 +206,10 @@ def test_options_of_the_slurm_cluster() -> None:
         "queue": "long", "cores": 4, "memory": "16GiB", "walltime": "01:00:00",
         "job_extra_directives": ["--gres=gpu:1"],
     }  # fmt: skip
-    for wrong in ("colour=red", "cores", "cores=", "cores=four"):
+    lost = [
+        f"{key}=a{c}b" for c in " \n\t\x1b'\"\\$`;" for key in ("partition", "account", "logs", "interface")
+    ]
+    for wrong in ("colour=red", "cores", "cores=", "cores=four", "gpus=1\n", *lost):
         with pytest.raises(InputError, match="slurm"):
             parse_slurm_options(wrong)
 

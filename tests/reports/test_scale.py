@@ -348,7 +348,8 @@ def test_the_jobs_of_slurm_run_the_points_that_are_not_finished(
     done = CliRunner().invoke(cli, [*map(str, arguments)], catch_exceptions=False)
     assert done.stdout == "42\n"
     script = (output / "slurm" / "points.sbatch").read_text()
-    assert f"papilio scale run '{output}' --no-figures" in script
+    assert "papilio scale run --no-figures " in script
+    assert f"-- '{output}' &" in script
     assert "#SBATCH --array=1,2" in script
     assert ExperimentDirectory(output).experiment.engine == "gpu"
     sbatch.write_text("#!/bin/sh\necho 'no such partition' >&2\nexit 1\n")

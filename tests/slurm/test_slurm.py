@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import stat
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 import papilio
 from papilio.errors import ClusterError, EngineUnavailableError, InputError
 from papilio.storage.store import GraphStore
+from tests.cluster.intruder import intrude
 from tests.slurm.conftest import Slurm, assert_nothing_is_left, processes_with
 
 pytestmark = pytest.mark.slurm
@@ -130,7 +132,13 @@ def test_a_requeued_job_resumes_what_was_finished(slurm: Slurm, complete: str) -
 
 def test_cancelling_a_job_leaves_nothing(slurm: Slurm, complete: str) -> None:
     job = slurm.submit(slurm.render(complete, *SMALL))
-    slurm.wait(job, lambda fields: len(processes_with("papilio count butterfly " + complete)) > 0, 60)
+    slurm.wait(job, lambda fields: len(processes_with("-- butterfly " + complete)) > 0, 60)
+    run = slurm.folder / f"papilio-run-{job}"
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (run, run / "credentials")] == [0o700, 0o700]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (run / "credentials").iterdir()} == {0o600}
+    address = json.loads((run / "scheduler.json").read_text())["address"]
+    assert address.startswith("tls://")
+    assert all(answer.startswith("refused: ") for answer in intrude([address]).values())
     subprocess.run(["scancel", job], check=True, timeout=30)
     assert slurm.wait_end(job, 30)["JobState"] == "CANCELLED"
     deadline = time.monotonic() + 10
@@ -139,11 +147,24 @@ def test_cancelling_a_job_leaves_nothing(slurm: Slurm, complete: str) -> None:
         time.sleep(0.1)
 
 
-def test_workers_that_are_jobs_of_their_own(slurm: Slurm, votes: GraphStore) -> None:
+def test_workers_that_are_jobs_of_their_own(
+    slurm: Slurm, votes: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed (papilio[slurm])")
     cluster = f"slurm:cores=1,memory=2GiB,time=5,logs={slurm.folder.parent}/logs"
-    result = papilio.count(votes, papilio.Butterfly(), cluster=cluster, workers=2)
+    shared = tmp_path / "shared by nodes"
+    shared.mkdir()
+    monkeypatch.chdir(shared)
+    with papilio.open_cluster(cluster, workers=2) as executor:
+        (folder,) = shared.iterdir()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert {stat.S_IMODE(path.stat().st_mode) for path in (folder / "credentials").iterdir()} == {0o600}
+        places = [executor.client.scheduler.address, *(worker.name for worker in executor.workers)]
+        assert all(place.startswith("tls://") for place in places)
+        assert all(answer.startswith("refused: ") for answer in intrude(places).values())
+        result = papilio.count(votes, papilio.Butterfly(), cluster=executor)
     assert (result.count, result.cluster, len(result.workers)) == (SENATE, "slurm", 2)
+    assert list(shared.iterdir()) == []
     deadline = time.monotonic() + 15
     mine = ["squeue", "--noheader", "--name=dask-worker"]
     while subprocess.run(mine, check=True, capture_output=True, timeout=30).stdout:

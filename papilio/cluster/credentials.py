@@ -1,0 +1,113 @@
+"""Credentials of one run: whoever holds them may connect to its scheduler and its workers, and nobody else.
+
+A Dask scheduler runs what any client sends it, and a client what its scheduler sends, so that on a machine with other
+users an open port is as good as a login. Each run makes a key of its own, which ends with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from papilio.errors import StoreError
+
+if TYPE_CHECKING:
+    from distributed import Security
+
+__all__ = ["make_security", "say_insecure", "tls_config", "write_credentials"]
+
+CERTIFICATE, KEY = "certificate.pem", "key.pem"
+
+_ROLES = ("client", "scheduler", "worker")
+
+_SKEW, _VALID = timedelta(days=1), timedelta(days=365)
+"""The clocks of nodes differ, by how much is a site's affair; a run takes no year."""
+
+_LOG = logging.getLogger("papilio")
+
+
+def _make_pair() -> tuple[str, str]:
+    """Return a certificate that signs itself and its key, in PEM format.
+
+    Notes
+    -----
+    An elliptic curve takes under a millisecond; the RSA key of ``distributed.Security.temporary`` takes 50 to 250, and
+    its certificate is refused by a node whose clock is behind.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "papilio-run")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + _VALID)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM).decode(), secret.decode()
+
+
+def make_security() -> Security:
+    """Return credentials that are in the memory of this process alone, and of those that it starts with them."""
+    from distributed import Security
+
+    certificate, key = _make_pair()
+    fields = {f"tls_{role}_cert": certificate for role in _ROLES} | {
+        f"tls_{role}_key": key for role in _ROLES
+    }
+    return Security(require_encryption=True, tls_ca_file=certificate, **fields)
+
+
+def write_credentials(folder: Path) -> None:
+    """Make a directory that only its owner can enter, with ``certificate.pem`` and ``key.pem``.
+
+    Raises
+    ------
+    StoreError
+        When it exists already, or cannot be made.
+    """
+    certificate, key = _make_pair()
+    try:
+        folder.mkdir(mode=0o700)
+        for name, text in ((CERTIFICATE, certificate), (KEY, key)):
+            descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "w", encoding="ascii") as file:
+                file.write(text)
+    except OSError as error:
+        raise StoreError(
+            f"{folder}: credentials cannot be written there ({error.strerror}); give a directory that does not exist, "
+            "in one that you can write to"
+        ) from error
+
+
+def tls_config(folder: Path) -> dict[str, Any]:
+    """Return the settings of Dask that use the credentials of :func:`write_credentials`."""
+    certificate, key = str(folder / CERTIFICATE), str(folder / KEY)
+    return {
+        "distributed.comm.require-encryption": True,
+        "distributed.comm.tls.ca-file": certificate,
+        **{f"distributed.comm.tls.{role}.cert": certificate for role in _ROLES},
+        **{f"distributed.comm.tls.{role}.key": key for role in _ROLES},
+    }
+
+
+def say_insecure(cluster: str) -> None:
+    """Log that a cluster is started without credentials."""
+    _LOG.warning(
+        "papilio: the %s cluster starts without credentials, as asked for (insecure): any user who can connect to this "
+        "machine can run code as you while it runs",
+        cluster,
+    )
