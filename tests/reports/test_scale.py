@@ -281,7 +281,7 @@ def test_a_cluster_with_more_workers_than_the_point_uses_as_many_as_asked(
     votes: GraphStore, tmp_path: Path
 ) -> None:
     directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="sbatch")
-    with papilio.open_cluster("local", workers=2) as cluster:
+    with papilio.open_cluster("local:insecure", workers=2) as cluster:
         address = cluster.client.scheduler.address
         run_experiment(directory, cluster=address, warm_up=False)
     result = papilio.open_job(directory.job_path(1, 1)).result()
