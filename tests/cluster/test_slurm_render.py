@@ -95,7 +95,7 @@ def test_times_that_slurm_would_not_take(text: str) -> None:
                 ("motif_flags", (text,)),
             )
         ),
-        ({"counts": "a\nb", "per": "edge"}, "counts is 'a\\nb'"),
+        ({"counts": "a\nb.parquet", "per": "edge"}, "counts is 'a\\nb.parquet'"),
         ({"experiment": "a\nb", "array": (1,)}, "experiment is 'a\\nb'"),
     ],
 )

@@ -54,7 +54,8 @@ def test_lease_keys_differ_in_everything_that_changes_the_result() -> None:
 
 
 MOTIFS: list[Motif] = [
-    Butterfly(), BalancedButterfly(), Census("u"), Census("v"), BalancedBiclique(2, 3), Biclique(2, 3), Biclique(3, 2), Biclique(2, 4),
+    Butterfly(), BalancedButterfly(), Census("u"), Census("v"), BalancedBiclique(2, 3), Biclique(2, 3), Biclique(3, 2),
+    Biclique(2, 4),
     Biclique(2, None), Biclique(None, 2), Biclique(), Biclique(max_p=2), Biclique(max_q=2), Biclique(max_p=2, max_q=3),
     Biclique(max_p=3, max_q=3), Biclique(2, None, max_q=3), Biclique(None, 2, max_p=3),
     *(Biclique(max_p=k, max_q=9 - k) for k in range(3, 6)),
