@@ -238,6 +238,12 @@ def test_headers_compile_alone() -> None:
         compile_for(f'#include "{path.name}"\n', f"{path.stem}.cu", {}, 90)
 
 
+def test_sources_use_no_builtins() -> None:
+    """NVRTC of CUDA 13.0 knows no ``__builtin_offsetof``, which that of 13.3 does."""
+    for path in sorted([*SOURCES.glob("*.cu"), *SOURCES.glob("*.cuh")]):
+        assert "__builtin_" not in path.read_text(), path.name
+
+
 def test_kernels_of_the_emulators_tests_are_cuda() -> None:
     folder = Path(__file__).resolve().parent.parent / "emulator"
     for path in sorted([*folder.glob("right_kernels/*.cu"), *folder.glob("wrong_kernels/*.cu")]):

@@ -74,11 +74,9 @@ struct Counters {
     unsigned long long round;    // rounds begun so far, over all launches
     unsigned long long updates;  // supports that were changed
 };
-static_assert(sizeof(Counters) == COUNTER_WORDS * sizeof(long long) &&
-                  __builtin_offsetof(Counters, least) == COUNTER_LEAST * sizeof(long long) &&
-                  __builtin_offsetof(Counters, round) == COUNTER_ROUND * sizeof(long long) &&
-                  __builtin_offsetof(Counters, updates) == COUNTER_UPDATES * sizeof(long long),
-              "the launcher counts on it");
+static_assert(sizeof(Counters) == COUNTER_WORDS * sizeof(long long) && COUNTER_LEAST == 4 && COUNTER_ROUND == 6 &&
+                  COUNTER_UPDATES == 7,
+              "the places of these fields, which the launcher counts on");
 
 __device__ __forceinline__ unsigned long long make_entry(int id, long long piece) {
     return (unsigned long long)piece << 32 | (unsigned)id;
