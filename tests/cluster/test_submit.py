@@ -194,7 +194,7 @@ def test_a_cancelled_job_keeps_its_leases_and_goes_on(store: Path, scheduler: Pa
     began = time.monotonic()
     assert "asked to stop" in call("cancel", job)[1]
     assert f"the job of {job} was cancelled" in call("wait", job, code=7)[1]
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert "was asked to stop before" in call("cancel", job)[1]
     wait_until(lambda: status(job).coordinator.state == "cancelled", "the coordinator notes it")
     found = status(job)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,6 +64,15 @@ TABLES = ("southern-women", "moreno-crime", "opsahl-ucforum", "bonanza", "marvel
 WEDGES = {"youtube-groupmemberships": 2_256_150, "movielens-1m": 193_107_456, "yelp2018": 58_790_600}
 """Counted wedges of all starts, those of degree 1 included (they are no work items)."""
 
+LARGE = ("youtube-groupmemberships", "movielens-1m", "yelp2018")
+"""Graphs that take seconds each: the butterflies of all are counted in every run, the rest among the slow tests."""
+
+
+def by_size(names: Iterable[str]) -> list[Any]:
+    """Return the names as parameters, those of large graphs marked as slow."""
+    return [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in names]
+
+
 Reader = Callable[[str], BipartiteGraph]
 
 
@@ -87,7 +97,7 @@ def test_total(engine: EngineCase, reference_graph: Reader, name: str) -> None:
         assert partial.work == WEDGES[name] - wedges_of_leaves(graph)
 
 
-@pytest.mark.parametrize("name", BUTTERFLIES)
+@pytest.mark.parametrize("name", by_size(BUTTERFLIES))
 def test_per_vertex_and_per_edge(engine: EngineCase, reference_graph: Reader, name: str) -> None:
     graph = reference_graph(name)
     vertex, edge = engine.count(graph, "vertex"), engine.count(graph, "edge")
@@ -114,7 +124,7 @@ def test_senate_votes_bundled(engine: EngineCase, example_data: Path) -> None:
     assert engine.count(graph).total == BUTTERFLIES["senate"]
 
 
-@pytest.mark.parametrize("name", BICLIQUES)
+@pytest.mark.parametrize("name", by_size(BICLIQUES))
 def test_bicliques_of_one_size(bicliques: BicliqueCase, reference_graph: Reader, name: str) -> None:
     graph = reference_graph(name)
     assert bicliques.bicliques(graph, Biclique(2, 2)).total == BUTTERFLIES[name]
@@ -123,7 +133,7 @@ def test_bicliques_of_one_size(bicliques: BicliqueCase, reference_graph: Reader,
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", by_size(TABLES))
 def test_bicliques_by_each_algorithm_and_anchor(
     bicliques: BicliqueCase, reference_graph: Reader, name: str, algorithm: str
 ) -> None:
@@ -135,7 +145,7 @@ def test_bicliques_by_each_algorithm_and_anchor(
             assert got.total == count
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", by_size(TABLES))
 def test_tables_of_bicliques(bicliques: BicliqueCase, reference_graph: Reader, name: str) -> None:
     graph = reference_graph(name)
     table = bicliques.bicliques(graph, Biclique()).cells
@@ -158,7 +168,7 @@ def test_rows_of_bicliques_of_dense_graphs(
     }
 
 
-@pytest.mark.parametrize("name", ["opsahl-ucforum", "bonanza", "marvel", "youtube-groupmemberships"])
+@pytest.mark.parametrize("name", by_size(["opsahl-ucforum", "bonanza", "marvel", "youtube-groupmemberships"]))
 def test_bicliques_of_every_vertex(bicliques: BicliqueCase, reference_graph: Reader, name: str) -> None:
     graph = reference_graph(name)
     for (p, q), count in BICLIQUES[name].items():

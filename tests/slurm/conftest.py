@@ -40,14 +40,14 @@ class Slurm:
         setup = f"export PATH={Path(sys.executable).parent}:$PATH"
         command = [sys.executable, "-m", "papilio", "slurm", "render", "count", "butterfly", store]
         command += ["--setup", setup, "--output", str(script), *flags]
-        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=180)
         return script
 
     def submit(self, script: Path, *flags: str) -> str:
         """Submit a script from the folder and return the job's id."""
         command = ["sbatch", "--parsable", *flags, str(script)]
         answer = subprocess.run(
-            command, cwd=self.folder, check=True, capture_output=True, text=True, timeout=30
+            command, cwd=self.folder, check=True, capture_output=True, text=True, timeout=120
         )
         self.jobs.append(answer.stdout.strip())
         return self.jobs[-1]
@@ -59,7 +59,7 @@ class Slurm:
             check=True,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
         )
         return dict(word.split("=", 1) for word in answer.stdout.split() if "=" in word)
 
@@ -96,7 +96,7 @@ def processes_with(text: str) -> list[str]:
 
 def assert_nothing_is_left(slurm: Slurm) -> None:
     """Fail unless the processes and the run directory of the jobs are gone."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while left := processes_with(str(slurm.folder)):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
@@ -116,11 +116,11 @@ def slurm_daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.mktemp("slurm")
     before = os.environ.get("SLURM_CONF")
     try:
-        subprocess.run([str(START), "start", str(folder)], check=True, timeout=60)
+        subprocess.run([str(START), "start", str(folder)], check=True, timeout=180)
         os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
         yield
     finally:
-        subprocess.run([str(START), "stop", str(folder)], check=True, timeout=60)
+        subprocess.run([str(START), "stop", str(folder)], check=True, timeout=180)
         if before is None:
             os.environ.pop("SLURM_CONF", None)
         else:

@@ -85,13 +85,13 @@ start() {
     slurmd -N one -f "$SLURM_CONF"
     slurmd -N two -f "$SLURM_CONF"
     slurmd -N bound -f "$dir/bound/slurm.conf"
-    for ((tries = 0; tries < 150; tries++)); do
+    for ((tries = 0; tries < 900; tries++)); do
         if [[ $(sinfo --noheader --Node --format=%T 2>/dev/null) == $'idle\nidle\nidle' ]]; then
             return
         fi
         sleep 0.1
     done
-    echo "the nodes are not idle after 15 s:" >&2
+    echo "the nodes are not idle after 90 s:" >&2
     sinfo --Node --long >&2 || true
     tail -n 20 "$dir"/*.log >&2
     stop

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from papilio.cluster.sbatch import parse_time
 from papilio.storage.store import GraphStore
 from tests.conftest import ROOT
 from tests.fake_driver import build_driver, fake_uuid
@@ -48,12 +49,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def status(job_folder: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "papilio", "status", str(job_folder), "--json"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     return dict(json.loads(answer.stdout)) if answer.returncode == 0 else {"items_done": 0}
 
 
 def wait_for_lease(slurm: Slurm, job: str) -> None:
-    slurm.wait(job, lambda _: status(slurm.folder / "durable job")["items_done"] > 0, 60)
+    slurm.wait(job, lambda _: status(slurm.folder / "durable job")["items_done"] > 0, 300)
 
 
 def answer_of(slurm: Slurm, job: str) -> dict[str, Any]:
@@ -80,14 +81,18 @@ def hung(
 ) -> Iterator[tuple[Slurm, dict[str, Any]]]:
     """A durable count whose workers hang after some leases, and its state then; it waits for its time limit.
 
-    Slurm looks at time limits every half minute only, so the other tests run in between.
+    The limit is set when the workers hang, so that no machine is too slow to come to that. Slurm looks at time limits
+    every half minute only, so the other tests run in between.
     """
     for slurm in run_slurm(tmp_path_factory.mktemp("hung")):
-        flags = ["--job", str(slurm.folder / "durable job"), "--requeue", "5", "--json", "--time", "2"]
+        flags = ["--job", str(slurm.folder / "durable job"), "--requeue", "5", "--json", "--time", "60"]
         job = slurm.submit(slurm.render(store, *flags, "--grace", "80", *MEMORY))
         wait_for_lease(slurm, job)
         for process in tasks_of(job, "one"):
             process.suspend()
+        ran_s = parse_time(slurm.show(job)["RunTime"])
+        limit = ["scontrol", "update", f"JobId={job}", f"TimeLimit={ran_s // 60 + 2}"]
+        subprocess.run(limit, check=True, timeout=120)
         yield slurm, status(slurm.folder / "durable job")
 
 
@@ -104,7 +109,7 @@ def test_the_loss_of_a_node_costs_time_only(slurm: Slurm, store: str) -> None:
         process.kill()
     before = status(job_folder)
     assert 0 < before["items_done"] < before["items"]
-    end = slurm.wait_end(job, 90)
+    end = slurm.wait_end(job, 300)
     assert (end["JobState"], end["ExitCode"], end["Restarts"]) == ("COMPLETED", "0:0", "0"), slurm.output()
     answer = answer_of(slurm, job)
     assert (answer["count"], answer["workers"]) == (BUTTERFLIES, 2)
@@ -128,7 +133,7 @@ def test_each_gpu_worker_has_its_device_and_its_processor(
     assert text.count("--engine gpu") == 1
     script.write_text(text.replace("--engine gpu", "--engine cpu"))
     job = slurm.submit(script)
-    assert slurm.wait_end(job, 60)["ExitCode"] == "0:0", slurm.output()
+    assert slurm.wait_end(job, 300)["ExitCode"] == "0:0", slurm.output()
     answer = answer_of(slurm, job)
     assert (answer["count"], answer["workers"]) == (SENATE, 2)
     assert {worker["gpu_uuid"] for worker in answer["worker_details"]} == {fake_uuid(0), fake_uuid(1)}
@@ -145,7 +150,7 @@ def test_gpu_workers_that_share_a_gpu_end_the_job(slurm: Slurm, votes: GraphStor
     build_driver(tmp_path)
     flags = ["--nodes", "2", "--gpus-per-node", "1", "--time", "5", *MEMORY]
     job = slurm.submit(slurm.render(votes.path, *flags, "--setup", f"export LD_LIBRARY_PATH={tmp_path}"))
-    end = slurm.wait_end(job, 60)
+    end = slurm.wait_end(job, 300)
     assert (end["JobState"], end["ExitCode"]) == ("FAILED", "6:0"), slurm.output()
     assert f"use the same GPU, {fake_uuid(0)}; start one worker per GPU" in slurm.output()
 
@@ -156,8 +161,8 @@ def test_a_job_that_reaches_its_time_limit_resumes_by_itself(hung: tuple[Slurm, 
     job, job_folder = slurm.jobs[0], slurm.folder / "durable job"
     assert 0 < before["items_done"] < before["items"]
     # On a busy machine the runs after the first may reach the limit too; each goes on where the one before ended.
-    slurm.wait(job, lambda fields: int(fields["Restarts"]) > 0, 90)
-    end = slurm.wait_end(job, 180)
+    slurm.wait(job, lambda fields: int(fields["Restarts"]) > 0, 300)
+    end = slurm.wait_end(job, 600)
     assert (end["JobState"], end["ExitCode"]) == ("COMPLETED", "0:0"), slurm.output()
     assert "the time limit is near; ending the count" in slurm.output()
     assert "queued again; the next run resumes from what is finished" in slurm.output()

