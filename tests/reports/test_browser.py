@@ -12,6 +12,9 @@ import pytest
 from papilio.reports.build import write_report
 
 
+LIMIT_MS = 120_000
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Playwright's Chromium, or one of the system; skips where there is neither."""
@@ -21,7 +24,9 @@ def browser() -> Iterator[Any]:
     with api.sync_playwright() as playwright:
         if path is None and not Path(playwright.chromium.executable_path).exists():
             pytest.skip("no Chromium found: apt-get install chromium, or playwright install chromium")
-        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        # Root needs no sandbox, a container has neither a GPU nor much shared memory.
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        opened = playwright.chromium.launch(executable_path=path, args=flags, timeout=LIMIT_MS)
         yield opened
         opened.close()
 
@@ -35,6 +40,7 @@ def test_the_page_loads_without_errors_and_fits(
     if which == "job":
         path = write_report(measured / "jobs" / "w2-r1", tmp_path / "report")
     page = browser.new_page(viewport={"width": width, "height": 900})
+    page.set_default_timeout(LIMIT_MS)
     problems: list[str] = []
     requests: list[str] = []
     page.on("console", lambda message: problems.append(message.text))
