@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 # Two processes for each processor; tests/conftest.py says which tests begin first.
 PYTEST := -n auto --no-loadscope-reorder
 
-.PHONY: demo test test-all lint benchmark clean
+.PHONY: demo test test-all mutants lint benchmark clean
 
 demo: $(VENV)/.demo
 	@mkdir -p $(OUTPUT)
@@ -25,6 +25,9 @@ test: $(VENV)/.test
 
 test-all: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST)
+
+mutants: $(VENV)/.test
+	$(BIN)/python -m tests.mutants.run
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

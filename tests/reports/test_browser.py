@@ -11,7 +11,6 @@ import pytest
 
 from papilio.reports.build import write_report
 
-
 LIMIT_MS = 120_000
 
 
