@@ -31,7 +31,7 @@ from papilio.inputs import (
 )
 from papilio.motifs import Granularity, Motif, choose_options
 from papilio.partitions import fit_job
-from papilio.storage.location import local_path
+from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.store import GraphStore, open_store
 from papilio.storage.vectors import Vectors
 from papilio.tasks.budget import Budget
@@ -424,7 +424,12 @@ class _Parts(NamedTuple):
     def is_asked(self) -> bool:
         """Whether parts may be needed: there is a budget, or there are parts."""
         kept = self._directory
-        return self.budget.is_set or self.parts is not None or (kept is not None and kept.exists())
+        if self.budget.is_set or self.parts is not None:
+            return True
+        if kept is None:
+            return False
+        with os_errors_named(kept):
+            return kept.exists()
 
     def fit(
         self,

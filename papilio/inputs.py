@@ -19,7 +19,7 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Census, EngineOptions, Granularity, Motif
 from papilio.storage.interop import LabelledGraph, label_any
 from papilio.storage.labels import label_type
-from papilio.storage.location import is_url
+from papilio.storage.location import is_url, os_errors_named
 from papilio.storage.results import write_census, write_edge_counts, write_table, write_vertex_counts
 from papilio.storage.store import GraphStore, open_store, write_store
 from papilio.storage.tables import check_table_file
@@ -201,7 +201,11 @@ def check_output(
 
 def owns_output(job: str | os.PathLike[str] | None, output: str | os.PathLike[str] | None) -> bool:
     """Whether a job was begun with this output, a file that is its own to write again."""
-    if job is None or output is None or not (Path(job) / "job.json").is_file():
+    if job is None or output is None:
+        return False
+    with os_errors_named(job):
+        is_begun = (Path(job) / "job.json").is_file()
+    if not is_begun:
         return False
     return bool(JobDirectory(job).settings["output"] == os.path.abspath(output))
 

@@ -25,6 +25,7 @@ import secrets
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -184,6 +185,7 @@ class Ledger:
         self._tip = self._token = ""
         self._n_records = self._n_bytes = 0
         self._file = self._lock = -1
+        self._is_torn = False
 
     def __enter__(self) -> Self:
         """Take the lock and read.
@@ -205,7 +207,9 @@ class Ledger:
             sync_path(Path(self.path).parent)
         except OSError as error:
             self.close()
-            raise StoreError(f"{self.path}: cannot be written ({error.strerror})") from error
+            raise StoreError(
+                f"{self.path}: cannot be written ({error.strerror}); see that the directory can be, then resume"
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -220,7 +224,9 @@ class Ledger:
         """Free the lock; safe to call twice."""
         for descriptor in (self._file, self._lock):
             if descriptor >= 0:
-                os.close(descriptor)
+                # It is closed even when the system reports an error, and all records are on the disk already.
+                with suppress(OSError):
+                    os.close(descriptor)
         self._file = self._lock = -1
 
     @property
@@ -252,17 +258,27 @@ class Ledger:
         checksum = _checksum(self._tip, record)
         line = _encode(record, checksum)
         try:
+            self._cut_torn()
             rest = memoryview(line)
             while rest:
                 rest = rest[os.write(self._file, rest) :]
             os.fsync(self._file)
         except OSError as error:
-            os.ftruncate(self._file, self._n_bytes)
+            self._is_torn = True
+            with suppress(OSError):
+                self._cut_torn()
             raise StoreError(
                 f"{self.path}: cannot append a record of {len(line)} bytes ({error.strerror}); "
                 f"its {self._n_records} records are kept: make room, then resume"
             ) from error
         self._tip, self._n_bytes, self._n_records = checksum, self._n_bytes + len(line), self._n_records + 1
+
+    def _cut_torn(self) -> None:
+        """Cut off what a failed append left. Where that fails too it is tried again before the next line, and a torn
+        line that stays is cut off by the next writer: a whole one is a record that was not acknowledged, and true."""
+        if self._is_torn:
+            os.ftruncate(self._file, self._n_bytes)
+            self._is_torn = False
 
     def require_claim(self) -> None:
         """Refuse to go on unless this writer was the last to take the lock, and the only one to write.
@@ -275,8 +291,10 @@ class Ledger:
         try:
             claim, n_bytes = _read_claim(self.path), os.fstat(self._file).st_size
         except OSError as error:
-            raise StoreError(f"{self.path}: its lock file cannot be read ({error.strerror})") from error
-        if claim.token != self._token or n_bytes != self._n_bytes:
+            raise StoreError(
+                f"{self.path}: its lock file cannot be read ({error.strerror}); what was registered is kept: resume"
+            ) from error
+        if claim.token != self._token or (n_bytes != self._n_bytes and not self._is_torn):
             raise JobBusyError(
                 f"{self.path} was taken over by process {claim.pid} on {claim.host} (it has {n_bytes} bytes, "
                 f"{self._n_bytes} were written here): this process stops, what it had registered is kept"
@@ -346,4 +364,5 @@ def write_durably(path: str | os.PathLike[str], text: str) -> None:
     except OSError as error:
         raise StoreError(f"{target}: cannot be written ({error.strerror}); make room, then resume") from error
     finally:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)

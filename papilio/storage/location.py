@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyarrow import ArrowInvalid
@@ -23,10 +23,38 @@ __all__ = [
     "filesystem_of",
     "is_url",
     "local_path",
+    "os_errors_named",
 ]
 
 MANIFEST_NAME = "graph.json"
 """The file that makes a directory a graph store; written last."""
+
+
+@contextmanager
+def os_errors_named(
+    path: str | os.PathLike[str], advice: str = "see that it is there and has room"
+) -> Iterator[None]:
+    """Say which file or directory the system refused inside the block, and what to do.
+
+    Parameters
+    ----------
+    path : path-like
+        What the block is about, where the system names no file.
+    advice : str
+
+    Raises
+    ------
+    StoreError
+        For an OSError of the block.
+    """
+    try:
+        yield
+    except OSError as error:
+        where = os.fspath(path)
+        named = "" if error.filename is None or str(error.filename) == where else f" at {error.filename}"
+        raise StoreError(
+            f"{where}: the system refuses it ({error.strerror or error}{named}); {advice}"
+        ) from error
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
@@ -63,8 +91,10 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     text = os.fspath(path)
     if is_url(text):
         raise StoreError(f"{text}: writing is atomic on local paths only; write locally, then copy it there")
-    target = Path(os.path.abspath(text))
-    if not target.parent.is_dir():
+    with os_errors_named(text):
+        target = Path(os.path.abspath(text))
+        is_there = target.parent.is_dir()
+    if not is_there:
         raise StoreError(f"{text}: the directory {target.parent} does not exist; create it first")
     return target
 
@@ -116,9 +146,10 @@ def atomic_directory(
     except OSError as error:
         raise StoreError(f"{target.parent}: cannot create a directory there ({error.strerror})") from error
     try:
-        yield scratch
-        check_replaceable(target, overwrite, marker)
-        _replace_directory(scratch, target)
+        with os_errors_named(target, "see that its directory is there and has room"):
+            yield scratch
+            check_replaceable(target, overwrite, marker)
+            _replace_directory(scratch, target)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
@@ -149,13 +180,14 @@ def check_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
         For a URL, in a directory that does not exist, and where something is that may not be replaced.
     """
     target = local_path(path)
-    if target.is_dir():
-        raise InputError(f"output {target} is a directory; give the name of a file")
-    if target.exists() and not target.is_file():
-        raise InputError(f"output {target} is no regular file; give the name of a new one")
-    if os.path.lexists(target) and not overwrite:
-        raise StoreError(_occupied(target))
-    folder = local_path(os.path.realpath(target)).parent
+    with os_errors_named(target):
+        if target.is_dir():
+            raise InputError(f"output {target} is a directory; give the name of a file")
+        if target.exists() and not target.is_file():
+            raise InputError(f"output {target} is no regular file; give the name of a new one")
+        if os.path.lexists(target) and not overwrite:
+            raise StoreError(_occupied(target))
+        folder = local_path(os.path.realpath(target)).parent
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"output {target} lies in a directory that this process cannot write to")
     return target
@@ -181,21 +213,23 @@ def atomic_file(path: str | os.PathLike[str], overwrite: bool = True) -> Iterato
     ------
     StoreError
         When ``path`` is a URL, is a directory, lies in a directory that does not exist, or is there and is not to be
-        replaced.
+        replaced; for an OSError of the block.
     """
     target = local_path(os.path.realpath(local_path(path)))
-    if target.is_dir():
-        raise StoreError(f"{target} is a directory; give the name of a file")
     scratch = _sibling(target, "new")
-    try:
-        yield scratch
-        if overwrite:
-            scratch.replace(target)
-        else:
-            _place(scratch, target)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
+    with os_errors_named(target, "see that its directory is there and has room"):
+        if target.is_dir():
+            raise StoreError(f"{target} is a directory; give the name of a file")
+        try:
+            yield scratch
+            if overwrite:
+                scratch.replace(target)
+            else:
+                _place(scratch, target)
+        except BaseException:
+            with suppress(OSError):
+                scratch.unlink(missing_ok=True)
+            raise
 
 
 def _place(scratch: Path, target: Path) -> None:

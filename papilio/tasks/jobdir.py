@@ -26,7 +26,7 @@ import papilio
 from papilio.errors import InputError, PapilioError, StoreError, TilingError
 from papilio.motifs import motif_to_json
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
-from papilio.storage.location import local_path
+from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.results import read_partial_shard
 from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.jobcontrol import JobControl
@@ -122,7 +122,8 @@ class JobDirectory:
     @property
     def finished(self) -> bool:
         """Whether the job has its answer."""
-        return (self.root / "result.json").is_file()
+        with os_errors_named(self.root):
+            return (self.root / "result.json").is_file()
 
     def require_question(self, job: JobSpec) -> None:
         """Refuse another graph, motif or granularity, and to finish with other options, parts or another version.
@@ -278,7 +279,10 @@ def find_finished(path: str | os.PathLike[str], ask: Callable[[], JobSpec]) -> J
     InputError
         When it holds the answer to another question.
     """
-    if not (local_path(path) / "result.json").is_file():
+    root = local_path(path)
+    with os_errors_named(root):
+        is_finished = (root / "result.json").is_file()
+    if not is_finished:
         return None
     directory = JobDirectory(path)
     directory.require_question(ask())

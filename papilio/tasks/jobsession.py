@@ -6,12 +6,13 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import wraps
 from json import dumps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ import papilio
 from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError, fault_of
 from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.listings import ListingShard
-from papilio.storage.location import local_path
+from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.results import write_partial_shard
 from papilio.tasks.answers import LeaseResult
 from papilio.tasks.job import EngineChoice, JobSpec
@@ -36,6 +37,21 @@ __all__ = ["JobSession", "settings_of"]
 
 _BEFORE_A_JOB = (".job.json", "ledger.jsonl", "partition", ".partition.", ".papilio-rows-")
 """How names begin that may be in a directory before its ``job.json`` is: parts, and what a killed process left."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _explained(method: Callable[Concatenate[JobSession, P], R]) -> Callable[Concatenate[JobSession, P], R]:
+    """Let a method name the job directory where the system refuses a file of it."""
+
+    @wraps(method)
+    def call(session: JobSession, /, *args: P.args, **options: P.kwargs) -> R:
+        with os_errors_named(session.root, "make room there, then resume"):
+            return method(session, *args, **options)
+
+    return call
 
 
 class JobSession:
@@ -68,6 +84,7 @@ class JobSession:
         self._number = 0
         self._open = False
 
+    @_explained
     def __enter__(self) -> Self:
         """Begin.
 
@@ -187,6 +204,7 @@ class JobSession:
         """Partition, start and stop of each of :attr:`finished_leases`."""
         return [(lease.partition, lease.start, lease.stop) for lease in self._history.leases]
 
+    @_explained
     def begin(self, plan: CountPlan, cluster: str) -> str | None:
         """Note that leases are about to run; return the directory for their shards, if it has any.
 
@@ -240,6 +258,7 @@ class JobSession:
             raise StoreError(f"{shards}: cannot be created ({error.strerror}); make room there") from error
         return str(shards)
 
+    @_explained
     def record(self, result: LeaseResult) -> None:
         """Register a finished lease; it is on the disk, with its shard, when this returns.
 
@@ -284,6 +303,7 @@ class JobSession:
         path, n_bytes = self._sync_shard(shard.path)
         return {**asdict(shard), "path": path, "n_bytes": n_bytes}
 
+    @_explained
     def finish(self, result: CountResult, vectors: Mapping[str, NDArray[np.uint64]]) -> None:
         """Write the answer; the job is finished when this returns.
 
@@ -300,13 +320,8 @@ class JobSession:
         checksum = None
         if vectors:
             path = self.root / "vectors.parquet"
-            try:
-                checksum = write_partial_shard(path, vectors)
-                sync_path(path)
-            except OSError as error:
-                raise StoreError(
-                    f"{path}: cannot be written ({error.strerror or error}); make room, then resume"
-                ) from error
+            checksum = write_partial_shard(path, vectors)
+            sync_path(path)
         self._end("finished")
         self._history = JobDirectory(self.root).history()
         self._sweep()
@@ -317,6 +332,7 @@ class JobSession:
         }
         write_durably(self.root / "result.json", dumps(answer, indent=2) + "\n")
 
+    @_explained
     def _end(self, outcome: str) -> None:
         self._open = False
         self._ledger.append(

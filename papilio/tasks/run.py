@@ -15,9 +15,8 @@ from time import perf_counter, time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from papilio.errors import LeaseTooLargeError, StoreError
+from papilio.errors import LeaseTooLargeError
 from papilio.kernels.engine import Engine, Partial, decisions_of
 from papilio.kernels.gpu.discovery import held_device_bytes, used_device_bytes
 from papilio.motifs import Biclique
@@ -147,7 +146,8 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
     shard, vectors = None, partial.vectors if partial.n_items else {}
     if vectors and task.shard_dir is not None:
         name = f"{task.partition}-{task.start}-{stop}-{task.sequence}.parquet"
-        shard, vectors = _write_shard(str(Path(task.shard_dir) / name), vectors), {}
+        path = str(Path(task.shard_dir) / name)
+        shard, vectors = ShardRef(path, write_partial_shard(path, vectors)), {}
     seconds["write"] = perf_counter() - started
     if task.job.partition is not None:
         seconds |= {"load": moved.load_s, "stage": moved.stage_s}
@@ -233,15 +233,6 @@ def _run_items(
             f"items [{task.start}, {task.stop}) do not fit the memory that the prepared graph leaves ({error}); "
             "use workers with more memory"
         ) from None
-
-
-def _write_shard(path: str, vectors: dict[str, NDArray[np.uint64]]) -> ShardRef:
-    try:
-        return ShardRef(path, write_partial_shard(path, vectors))
-    except OSError as error:
-        raise StoreError(
-            f"{path}: cannot write the vectors of a lease ({error.strerror or error}); make room there"
-        ) from error
 
 
 def _write_listing(
