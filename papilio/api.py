@@ -15,6 +15,7 @@ from papilio.cluster.driver import count_job, plan_job
 from papilio.cluster.events import PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.cluster.recount import Recount, recount_leases
+from papilio.cluster.trust import require_trusted
 from papilio.enumeration import resume_listing
 from papilio.errors import InputError
 from papilio.inputs import (
@@ -329,6 +330,7 @@ def resume_job(
     cluster: Any = None,
     engine: EngineChoice | None = None,
     workers: int | None = None,
+    trust: bool = False,
     progress: Progress | None = None,
 ) -> CountResult:
     """Go on with the job of a directory; graph, motif, granularity and output are those that it was begun with.
@@ -339,12 +341,15 @@ def resume_job(
     cluster, engine, workers : optional
         Where the rest is counted, as for :func:`count`; by default as before. ``workers`` given before holds
         only for the cluster given before.
+    trust : bool
+        Whether to connect to the scheduler that the directory names although others can write there.
     progress : callable, optional
 
     Raises
     ------
     InputError
-        When the graph was in memory: call :func:`count` with it again.
+        When the graph was in memory: call :func:`count` with it again. When the directory, which another user owns or
+        can write to, names the scheduler, and neither ``cluster`` is given nor ``trust``.
     PapilioError
         As for :func:`count`.
     """
@@ -354,6 +359,8 @@ def resume_job(
             f"the graph of {directory.root} was in memory; count it again with this job directory"
         )
     settings, job = directory.settings, directory.job
+    if cluster is None and not trust and not directory.finished:
+        require_trusted(settings["cluster"], directory.root / "job.json")
     if job.listing is not None:
         require_cpu(engine or "auto")
         return resume_listing(

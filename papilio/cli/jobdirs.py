@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import papilio
-from papilio.cli.options import ENGINE_OPTION, JSON_FLAG
+from papilio.cli.options import ENGINE_OPTION, JSON_FLAG, TRUST_FLAG
 from papilio.cli.report import print_json, report_count, report_listing, say
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def status(directory: str, as_json: bool) -> None:
 @click.option("--cluster", metavar="CLUSTER", help="As for count; by default as the job was begun.")
 @ENGINE_OPTION
 @click.option("--workers", type=click.IntRange(min=1), help="As for count; by default as the job was begun.")
+@TRUST_FLAG
 @JSON_FLAG
 def resume(directory: str, as_json: bool, **options: Any) -> None:
     """Go on with the job of DIRECTORY: what its ledger holds is kept, only the rest is counted."""

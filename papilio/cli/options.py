@@ -19,6 +19,7 @@ __all__ = [
     "JOB_OPTION",
     "JSON_FLAG",
     "SIZE",
+    "TRUST_FLAG",
     "job_options",
     "output_options",
     "parse_numbers",
@@ -101,6 +102,12 @@ JSON_FLAG = click.option("--json", "as_json", is_flag=True, help="Print one JSON
 ENGINE_OPTION = click.option(
     "--engine", type=click.Choice(["auto", "cpu", "gpu"]), help="As for count; gpu is never replaced by cpu."
 )
+
+
+TRUST_FLAG = click.option(
+    "--trust", is_flag=True,
+    help="Connect to the scheduler that DIRECTORY names although others can write there: they may run code as you.",
+)  # fmt: skip
 
 
 INSECURE = "papilio.insecure"

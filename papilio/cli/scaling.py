@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from papilio.cli.asked import motif_options
 from papilio.cli.jobs import plan
-from papilio.cli.options import INSECURE, INTEGER, JSON_FLAG, parse_numbers
+from papilio.cli.options import INSECURE, INTEGER, JSON_FLAG, TRUST_FLAG, parse_numbers
 from papilio.cli.report import print_json, say
 from papilio.cli.slurm import count as render_command
 from papilio.errors import ExecutionError, InputError, PapilioError
@@ -145,12 +145,14 @@ for _option in render_command.params:
 @click.argument("directory", type=click.Path())
 @click.option("--workers", callback=parse_numbers, metavar="N,N,...", help="Points to run; by default all.")
 @click.option("--cluster", metavar="CLUSTER", help="As for count; by default as the experiment was begun.")
+@TRUST_FLAG
 @_WARM_UP_FLAG
 @_FIGURES_FLAG
 @JSON_FLAG
 def run(
-    directory: str, workers: tuple[int, ...], cluster: str | None, warm_up: bool, figures: bool, as_json: bool
-) -> None:
+    directory: str, workers: tuple[int, ...], cluster: str | None, trust: bool, warm_up: bool, figures: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Run what is not finished of the experiment in DIRECTORY, or only some of its points, and report.
 
     The jobs of --slurm call this. Several may run at the same time, each on points of its own.
@@ -161,6 +163,8 @@ def run(
     opened = ExperimentDirectory(directory)
     if cluster is None and opened.experiment.cluster == "sbatch":
         raise InputError(f"{directory} was begun with --slurm; name the cluster to run its points on")
+    if cluster is None and not trust:
+        opened.require_trusted()
     _run(opened, workers or opened.experiment.workers, cluster, warm_up, figures)
     _report(opened.root, None, figures, as_json)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from distributed import Client, Scheduler, Security
 from distributed.comm import connect
 
 from papilio.cluster.pool import DaskPool
+from papilio.cluster.trust import find_stranger
 from papilio.errors import ClusterError, InputError
 from papilio.tasks.job import JobSpec
 from papilio.tasks.jobcontrol import Priority
@@ -31,6 +33,8 @@ handed out, one of low priority lets only pass what higher ones hand out within 
 
 _USERS = "papilio-graph-users"
 """Name in the scheduler's metadata of who uses which graph."""
+
+_LOG = logging.getLogger("papilio")
 
 CONNECT_S = 5.0
 """How long to try an address: a scheduler that is there answers in milliseconds."""
@@ -106,7 +110,13 @@ class ExistingExecutor(DaskPool):
             return self._target
         address = os.fspath(self._target)
         if "://" not in address:
-            address = _address_in(Path(address))
+            path = Path(address)
+            address, stranger = _address_in(path), find_stranger(path)
+            if stranger is not None:
+                _LOG.warning(
+                    "papilio: scheduler file %s: %s, who may run code as you through the scheduler that it names",
+                    path, stranger,
+                )  # fmt: skip
         try:
             _reach(address)
             client = Client(address, timeout=CONNECT_S, set_as_default=False)
@@ -147,8 +157,10 @@ def _reach(address: str) -> None:
     """
 
     async def connect_once() -> None:
-        comm = await connect(address, timeout=CONNECT_S, **Security().get_connection_args("client"))
-        await comm.close()
+        # A port where something listens that never answers would keep Dask for ever.
+        async with asyncio.timeout(CONNECT_S):
+            comm = await connect(address, timeout=CONNECT_S, **Security().get_connection_args("client"))
+            await comm.close()
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(asyncio.run, connect_once()).result()

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import papilio
+from papilio.cluster.trust import require_trusted
 from papilio.errors import InputError, StoreError
 from papilio.motifs import EngineOptions, Granularity, Motif, motif_from_json, motif_to_json
 from papilio.reports.scaling import Mode
@@ -233,6 +234,16 @@ class ExperimentDirectory:
             ) from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{file} cannot be read ({error!r}); it was damaged") from error
+
+    def require_trusted(self) -> None:
+        """Refuse to run on the scheduler that ``scale.json`` names when others can write there.
+
+        Raises
+        ------
+        InputError
+            Naming the file and who can write it.
+        """
+        require_trusted(self.experiment.cluster, self.root / EXPERIMENT_FILE)
 
     def point_path(self, workers: int) -> Path:
         """Return the ledger of a point."""
