@@ -50,6 +50,26 @@ def test_convert_options_reach_the_store(tmp_path: Path, example_data: Path, run
     assert papilio.open_graph(tmp_path / "g").kind == "unipartite"
 
 
+def test_convert_says_which_columns_it_read(tmp_path: Path, run: Run) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(",rating,user,item\n0,5,1,2\n1,3,2,1\n")
+    result = run("convert", table, tmp_path / "a", "--positive-from", 4)
+    assert "columns: U is user (column 3), V is item (column 4), sign is rating (column 2)" in result.stderr
+    result = run("convert", table, tmp_path / "b", "--u", "item", "--v", 3, "--sign-column", "rating")
+    assert "columns: U is item (column 4), V is user (column 3), sign is rating (column 2)" in result.stderr
+    assert "note: all 2 edges are positive by the rule (rating (column 2): positive above 0)" in result.stderr
+    table.write_text("a,b,c\n1,2,3\n")
+    refused = run("convert", table, tmp_path / "c")
+    assert refused.exit_code == 2
+    assert "a (column 1), b (column 2), c (column 3); name them by u and v (--u and --v" in refused.stderr
+    edges = tmp_path / "edges.txt"
+    edges.write_text("# sizes\n5 9\n1 2\n2 3\n")
+    result = run("convert", edges, tmp_path / "d")
+    assert "note: line 2 read as an edge: 5 9; --header if it holds sizes" in result.stderr
+    assert "dropped: 1 comments" in result.stderr
+    assert "line 2 is a header: 5, 9" in run("convert", edges, tmp_path / "e", "--header").stderr
+
+
 def test_info_says_what_is_stored(women: Path, run: Run) -> None:
     text = run("info", women, "--verify")
     assert "18 x 14" in text.stdout

@@ -13,6 +13,7 @@ from papilio.motifs import GRANULARITIES
 
 __all__ = [
     "BUDGET_OPTIONS",
+    "COLUMN",
     "ENGINE_OPTION",
     "INSECURE",
     "INTEGER",
@@ -73,6 +74,18 @@ class _Size(IntegerParam):
             return parse_size(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class _Column(click.ParamType):  # type: ignore[type-arg]
+    name = "column"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return digits as a number, anything else as a name."""
+        return int(value) if str(value).isdecimal() else str(value)
+
+
+COLUMN = _Column()
+"""A column of a table: its number, from 1 on, or its name."""
 
 
 class _Integer(IntegerParam):

@@ -185,6 +185,10 @@ def report_store(store: GraphStore, as_json: bool) -> None:
     if "format" in provenance:
         how = "forced" if provenance.get("format_forced") else "detected"
         say(f"read as {provenance['format']} ({how}), compression {provenance.get('compression') or 'none'}")
+    read = provenance.get("layout", {}).get("read", {})
+    if read:
+        roles = {"u": "U", "v": "V"}
+        say("columns: " + ", ".join(f"{roles.get(role, role)} is {column}" for role, column in read.items()))
     for note in provenance.get("notes", ()):
         say(f"note: {note}")
     say(

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import papilio
-from papilio.cli.options import INTEGER, JSON_FLAG, SIZE
+from papilio.cli.options import COLUMN, INTEGER, JSON_FLAG, SIZE
 from papilio.cli.report import info_lines, print_json, report_store, say
 from papilio.storage.formats import FORMATS
 from papilio.storage.generators.models import Complete, Model, Planted, PowerLaw, Rmat
@@ -27,14 +27,16 @@ __all__ = ["convert", "generate", "info"]
     show_default=True,
     help="Two layers with their own ids, or one set of vertices.",
 )
+@click.option("--u", type=COLUMN, help="Column of the endpoints in U: a name, or a number from 1 on.")
 @click.option(
-    "--sign-column", type=int, metavar="COLUMN", help="1-based column whose values above 0 are positive."
+    "--v", type=COLUMN, help="Column of the endpoints in V; both are found by usual names, else by place."
 )
+@click.option("--sign-column", type=COLUMN, help="Column whose values above 0 are positive.")
 @click.option(
     "--positive-from",
     type=float,
     metavar="VALUE",
-    help="Smallest positive value of the sign column (3 unless given).",
+    help="Smallest positive value of the sign column (by default a usual name such as rating, else 3).",
 )
 @click.option(
     "--sign-values", metavar="POSITIVE:NEGATIVE", help="Words of the sign column, such as yea,aye:nay,no."
@@ -50,11 +52,11 @@ __all__ = ["convert", "generate", "info"]
     "--labels", type=click.Choice(["integer", "text"]), help="Type of the labels; detected by default."
 )
 @click.option(
-    "--header/--no-header", default=None, help="Whether the first line holds names; detected by default."
+    "--header/--no-header",
+    default=None,
+    help="Whether the first line holds names or sizes; detected by default.",
 )
-@click.option(
-    "--time-column", type=int, metavar="COLUMN", help="1-based column of times; known from the format."
-)
+@click.option("--time-column", type=COLUMN, help="Column of times; known from the format or by its name.")
 @click.option("--skip-malformed", is_flag=True, help="Leave out and count lines that cannot be read.")
 @click.option(
     "--memory", "memory_bytes", type=SIZE, help="Bound of the memory, such as 2GiB; by default a quarter."
@@ -66,7 +68,7 @@ def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) 
     """Convert the edge list INPUT (or two .npy files) into the graph store OUTPUT.
 
     \b
-    Formats: KONECT, SNAP, MovieLens, Matrix Market, CSV, TSV, plain edge lists, lists with a line of sizes,
+    Formats: KONECT, SNAP, MovieLens, Matrix Market, DIMACS, CSV, TSV, plain edge lists, lists with a line of sizes,
     NumPy and Parquet; plain or compressed with gzip, bzip2 or zstd.
     """
     from papilio.cluster.progress import ProgressBar

@@ -15,8 +15,9 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from papilio.errors import InputError
+from papilio.storage.column_choice import choose_columns
 from papilio.storage.formats import LabelType, ReadOptions
-from papilio.storage.sources import SourceInfo, raw_schema
+from papilio.storage.sources import SourceInfo, describe_columns, raw_schema
 
 __all__ = ["NpySource", "ParquetSource"]
 
@@ -101,16 +102,10 @@ class NpySource:
             shapes = " and ".join(str(f.shape) for f in self._files)
             raise InputError(f"{' and '.join(names)} have shapes {shapes}; expected the same (k,)")
         columns = sum(f.columns for f in self._files)
-        if options.sign is not None and options.sign.column >= columns:
-            raise InputError(
-                f"{names[0]} has {columns} columns; there is no column {options.sign.column + 1}"
-            )
-        if options.time_column is not None and options.time_column >= columns:
-            raise InputError(
-                f"{names[0]} has {columns} columns; there is no column {options.time_column + 1}"
-            )
-        timed = options.sign is not None and options.time_column is not None
+        self._columns = choose_columns(names[0], (), columns, options.columns)
+        timed = options.sign is not None and self._columns.time is not None
         self.info = SourceInfo("npy", time=pa.int64() if timed else None, layout={"columns": columns})
+        describe_columns(self.info, (), columns, self._columns, options.sign is not None)
         if options.labels == "text":
             self.info.labels = ("text", "text")
 
@@ -122,14 +117,15 @@ class NpySource:
         for start in range(0, rows, _CHUNK_ROWS):
             count = min(_CHUNK_ROWS, rows - start)
             columns = [column for file in self._files for column in file.read(start, count)]
-            arrays = [_integers(self._names[0], columns[0]), _integers(self._names[0], columns[1])]
-            if self._options.sign is not None:
-                signs = self._options.sign.from_numbers(columns[self._options.sign.column])
+            chosen = self._columns
+            arrays = [_integers(self._names[0], columns[at]) for at in (chosen.u, chosen.v)]
+            if self._options.sign is not None and chosen.sign is not None:
+                signs = self._options.sign.from_numbers(columns[chosen.sign])
                 if signs is None:
                     raise InputError(f"{self._names[0]} holds numbers; sign_values are for words")
                 arrays.append(pa.array(signs))
-            if self.info.time is not None and self._options.time_column is not None:
-                arrays.append(_integers(self._names[0], columns[self._options.time_column]))
+            if self.info.time is not None and chosen.time is not None:
+                arrays.append(_integers(self._names[0], columns[chosen.time]))
             fields = [array.cast(f.type) for array, f in zip(arrays, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(fields, schema=schema)
             if self._on_read is not None:
@@ -143,10 +139,10 @@ def _integers(name: str, column: NDArray[Any]) -> pa.Array:
 
 
 class ParquetSource:
-    """The edges of a Parquet file: columns ``u`` and ``v``, or the first two.
+    """The edges of a Parquet file, from the columns that :mod:`papilio.storage.column_choice` finds.
 
-    Integer columns give integer labels; strings (plain or dictionary-encoded) give text. A column named
-    ``time`` or ``timestamp`` orders duplicates.
+    Integer columns give integer labels; strings (plain or dictionary-encoded) give text. A column with a usual name
+    of times orders duplicates.
 
     Parameters
     ----------
@@ -178,6 +174,7 @@ class ParquetSource:
             kinds = ["text", "text"]
         self.info = SourceInfo("parquet", (kinds[0], kinds[1]), self._time_type(schema))
         self.info.layout = {"columns": list(self._columns)}
+        describe_columns(self.info, schema.names, len(schema.names), self._chosen, options.sign is not None)
 
     def _choose(self, schema: pa.Schema) -> list[str]:
         """Return the names of the columns u, v, then the sign's and the time's where they are needed."""
@@ -186,27 +183,17 @@ class ParquetSource:
             raise InputError(
                 f"{self._name} has columns {', '.join(names)}; expected two or more, all different"
             )
-        chosen = ["u", "v"] if {"u", "v"} <= set(names) else names[:2]
-        sign = self._options.sign
-        if sign is None:
-            return chosen
-        if sign.column >= len(names):
-            raise InputError(f"{self._name} has {len(names)} columns; there is no column {sign.column + 1}")
-        chosen.append(names[sign.column])
-        if self._options.time_column is not None:
-            if self._options.time_column >= len(names):
-                raise InputError(f"{self._name} has no column {self._options.time_column + 1} for times")
-            chosen.append(names[self._options.time_column])
-        else:
-            chosen += [name for name in names if name.lower() in ("time", "timestamp")][:1]
-        return chosen
+        unfit = [at for at, field in enumerate(schema) if _label_kind(field.type) is None]
+        self._chosen = choose_columns(self._name, names, len(names), self._options.columns, unfit=unfit)
+        chosen = [self._chosen.u, self._chosen.v]
+        if self._options.sign is not None:
+            chosen += [at for at in (self._chosen.sign, self._chosen.time) if at is not None]
+        return [names[at] for at in chosen]
 
     def _label_type(self, column: pa.Field) -> LabelType:
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if pa.types.is_integer(kind):
-            return "text" if self._options.labels == "text" else "integer"
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            return "text"
+        kind = _label_kind(column.type)
+        if kind is not None:
+            return "text" if self._options.labels == "text" else kind
         raise InputError(
             f"{self._name}: column {column.name} has type {column.type}; expected integers or strings"
         )
@@ -217,6 +204,8 @@ class ParquetSource:
         kind = schema.field(self._columns[3]).type
         if pa.types.is_floating(kind):
             return pa.float64()
+        if pa.types.is_date(kind):
+            return kind
         return pa.string() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else pa.int64()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -263,6 +252,16 @@ class ParquetSource:
         if signs is None:
             examples = ", ".join(map(str, pc.unique(column)[:5].to_pylist()))
             raise InputError(
-                f"{self._name}: the rule ({rule.describe()}) gives some of {examples}... no sign"
+                f"{self._name}: the rule ({self.info.sign_column}: {rule.describe()}) "
+                f"gives some of {examples}... no sign"
             )
         return pa.array(signs)
+
+
+def _label_kind(kind: pa.DataType) -> LabelType | None:
+    """Return the type of labels that a column of a type gives, or None for none."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_integer(kind):
+        return "integer"
+    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None

@@ -12,6 +12,7 @@ from typing import Any, get_args
 import psutil
 
 from papilio.errors import CapacityError, InputError
+from papilio.storage.column_choice import ColumnRef, WantedColumns
 from papilio.storage.formats import FORMATS, LabelType, ReadOptions
 from papilio.storage.ingest import ConvertJob, ConvertProgress, Duplicates, InputPath, ingest
 from papilio.storage.location import check_replaceable, local_path
@@ -30,13 +31,15 @@ def convert(
     *,
     format: str | None = None,
     bipartite: bool = True,
-    sign_column: int | None = None,
+    u: ColumnRef | None = None,
+    v: ColumnRef | None = None,
+    sign_column: ColumnRef | None = None,
     positive_from: float | None = None,
     sign_values: str | None = None,
     duplicates: Duplicates = "first",
     labels: LabelType | None = None,
     header: bool | None = None,
-    time_column: int | None = None,
+    time_column: ColumnRef | None = None,
     skip_malformed: bool = False,
     memory_bytes: int | None = None,
     temp_dir: InputPath | None = None,
@@ -57,20 +60,23 @@ def convert(
     bipartite : bool
         Whether the two columns are two layers, each with its own ids (then an edge 3 3 is no loop), or vertices
         of one undirected graph (then self loops are dropped, and a b and b a are the same edge).
-    sign_column : int, optional
-        1-based column whose sign becomes the edge's: positive above 0, else negative.
+    u, v : int or str, optional
+        Columns of the endpoints, by number from 1 on or by name; by default by usual names, without names the first
+        two, see :mod:`papilio.storage.column_choice`.
+    sign_column : int or str, optional
+        Column whose sign becomes the edge's: positive above 0, else negative.
     positive_from : float, optional
-        Smallest value of the sign column (3 by default) that is positive.
+        Smallest value of the sign column (by default one with a usual name, such as rating, else 3) that is positive.
     sign_values : str, optional
-        The words in the sign column (3 by default), ``POSITIVE:NEGATIVE``, such as ``yea,aye:nay,no``.
+        The words in the sign column (by default as before), ``POSITIVE:NEGATIVE``, such as ``yea,aye:nay,no``.
     duplicates : {"first", "last", "error"}
         Which of several equal edges is kept, by time where there is a time column, else by place in the input.
     labels : {"integer", "text"}, optional
         Type of the labels; by default the first line of data decides.
     header : bool, optional
-        Whether the first line holds names; by default its content decides.
-    time_column : int, optional
-        1-based column of times; by default what the format or a line of names says.
+        Whether the first line holds names or sizes; by default its content decides.
+    time_column : int or str, optional
+        Column of times; by default what the format or a line of names says.
     skip_malformed : bool
         Count malformed lines instead of raising.
     memory_bytes : int, optional
@@ -102,13 +108,14 @@ def convert(
     """
     if duplicates not in get_args(Duplicates):
         raise InputError(f"duplicates is {duplicates!r}; expected one of {', '.join(get_args(Duplicates))}")
+    rule = sign_rule(sign_column is not None, positive_from, sign_values)
     options = ReadOptions(
         format=_format_name(format),
         bipartite=bipartite,
-        sign=sign_rule(sign_column, positive_from, sign_values),
+        sign=rule,
+        columns=WantedColumns(u, v, sign_column, time_column, signed=rule is not None),
         labels=_label_type(labels),
         header=header,
-        time_column=_time_index(time_column),
         skip_malformed=skip_malformed,
     )
     memory = psutil.virtual_memory().total // 4 if memory_bytes is None else memory_bytes
@@ -150,9 +157,3 @@ def _label_type(name: str | None) -> Any:
     if name is not None and name not in get_args(LabelType):
         raise InputError(f"labels is {name!r}; expected one of {', '.join(get_args(LabelType))}")
     return name
-
-
-def _time_index(column: int | None) -> int | None:
-    if column is not None and column < 3:
-        raise InputError(f"time_column is {column}; columns 1 and 2 are the endpoints, so it is 3 or more")
-    return None if column is None else column - 1

@@ -2,81 +2,31 @@
 
 from __future__ import annotations
 
-import csv
-from collections import Counter
+import re
 from dataclasses import replace
-from itertools import islice
 
 from papilio.errors import InputError
+from papilio.storage.column_choice import USUAL, Columns
+from papilio.storage.edge_tables import MARKS, hold_first_line, read_table
+from papilio.storage.foreign import refuse_documents
 from papilio.storage.formats import (
     Declared,
     FormatName,
-    LabelType,
     ReadOptions,
     TextLayout,
     check_declared,
     is_integer,
-    time_type,
     with_columns,
 )
+from papilio.storage.heads import Head, first_data
 
-__all__ = ["Head", "detect_layout"]
+__all__ = ["detect_layout"]
 
-_SAMPLE_LINES = 1000
-"""Lines of data that detection looks at."""
-
-_ENDPOINT_NAMES = frozenset(
-    {
-        "user",
-        "user_id",
-        "userid",
-        "item",
-        "item_id",
-        "itemid",
-        "movie",
-        "movie_id",
-        "movieid",
-        "source",
-        "target",
-    }
-    | {"src", "dst", "from", "to", "fromnodeid", "tonodeid", "left", "right", "row", "col", "column"}
-    | {"node", "node1", "node2", "id", "id1", "id2"}
-)
-_TIME_NAMES = frozenset({"time", "timestamp", "date", "datetime"})
-
-
-class Head:
-    """The first lines of a file.
-
-    Parameters
-    ----------
-    name : str
-        Of the file.
-    data : bytes
-        Its beginning, decompressed.
-    complete : bool
-        Whether ``data`` is the whole file.
-    n_bytes : int
-        Size of the file as stored, in bytes.
-    """
-
-    def __init__(self, name: str, data: bytes, complete: bool, n_bytes: int) -> None:
-        lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-        if not complete and len(lines) > 1:
-            lines.pop()
-        self.name = name
-        self.complete = complete
-        self.n_bytes = n_bytes
-        self.lines = [line.removesuffix(b"\r") for line in lines]
-
-    def data_lines(self, comments: tuple[bytes, ...], start: int = 0) -> list[tuple[int, bytes]]:
-        """Return up to 1000 pairs (0-based number, line) from ``start`` on, without blanks and comments."""
-        found = (
-            (at, line)
-            for at, line in enumerate(self.lines)
-            if at >= start and line.strip() and not line.startswith(comments)
-        )
-        return list(islice(found, _SAMPLE_LINES))
+_DIMACS = re.compile(rb"p\s+([A-Za-z]+)((?:\s+\d+){2,3})\s*\Z")
+_DIMACS_KINDS = (b"edge", b"edges", b"col", b"sp", b"tw", b"ocr", b"max", b"asn")
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_FIXED = ("konect", "sizes", "mtx", "dimacs")
+"""Formats that say which columns are the endpoints."""
 
 
 def detect_layout(head: Head, options: ReadOptions) -> TextLayout:
@@ -88,72 +38,87 @@ def detect_layout(head: Head, options: ReadOptions) -> TextLayout:
         When the file holds no data, contradicts the forced format or the options, or cannot be an edge list.
     """
     first = next((line for line in head.lines if line.strip()), b"")
+    if first.startswith(_UTF_16):
+        raise InputError(f"{head.name} is UTF-16 text; save it as UTF-8")
     if b"\0" in first:
         raise InputError(
             f"{head.name} is not a text file, nor NumPy or Parquet; convert reads edge lists only"
         )
-    chosen = options.format or _sniff(head, first)
+    if options.format is None:
+        refuse_documents(head.name, first)
+    chosen = options.format or _sniff(head, first, options)
+    if chosen in _FIXED and (options.columns.u, options.columns.v) != (None, None):
+        raise InputError(
+            f"{head.name}: the format {chosen} says which columns are the endpoints; leave out u and v, or force "
+            "another format, such as edges"
+        )
     if chosen == "mtx":
         return _matrix_market(head, options)
     if chosen == "konect":
         return _konect(head, options)
     if chosen == "sizes":
         return _sizes(head, options)
+    if chosen == "dimacs":
+        return _dimacs(head, options)
     if chosen == "movielens":
         return _movielens(head, options)
-    return _plain(head, chosen, options)
+    return read_table(head, chosen, options)
 
 
-def _sniff(head: Head, first: bytes) -> FormatName:
+def _sniff(head: Head, first: bytes, options: ReadOptions) -> FormatName:
     if first.lower().startswith(b"%%matrixmarket"):
         return "mtx"
-    if first.startswith(b"%"):
+    dimacs = first[:1] in (b"c", b"p") and first[1:2] in (b"", b" ", b"\t")
+    if dimacs and any(_DIMACS.match(line) for line in head.lines):
+        return "dimacs"
+    percent = first.startswith(b"%")
+    data = [line for _, line in head.data_lines((b"%",) if percent else (b"#",))]
+    if options.header is not False and not (percent and _konect_kind(head)) and _has_sizes(head, data):
+        return "sizes"
+    if percent:
         return "konect"
-    data = [line for _, line in head.data_lines((b"#",))]
     if not data:
         return "snap" if first.startswith(b"#") else "edges"
     if b"::" in data[0] or head.name.startswith("u.data") or "_u.data" in head.name:
         return "movielens"
-    if any(mark in data[0] for mark in (b",", b";", b"|")):
-        return "csv"
+    tabs = _is_regular(data, b"\t")
+    if any(mark in data[0] for mark in MARKS):
+        return "tsv" if tabs and not _is_marked(data) else "csv"
     if first.startswith(b"#"):
         return "snap"
-    if _has_sizes(head, data):
-        return "sizes"
-    tabs = {line.count(b"\t") for line in data}
-    return "tsv" if len(tabs) == 1 and tabs != {0} else "edges"
+    return "tsv" if tabs else "edges"
+
+
+def _is_regular(data: list[bytes], mark: bytes) -> bool:
+    """Tell whether every line has the mark, as often as the others."""
+    counts = {line.count(mark) for line in data}
+    return len(counts) == 1 and counts != {0}
+
+
+def _is_marked(data: list[bytes]) -> bool:
+    """Tell whether lines with regular tabs are separated by one of the marks of csv; else it is in their words."""
+    regular = [mark for mark in MARKS if _is_regular(data, mark)]
+    parts = [part.strip() for part in data[0].split(b"\t")]
+    return any(part.startswith(mark) or part.endswith(mark) for mark in regular for part in parts)
 
 
 def _has_sizes(head: Head, data: list[bytes]) -> bool:
     """Tell whether the first line of data holds n_u, n_v and the number of lines after it."""
-    header = data[0].split()
+    layout = TextLayout("sizes", next((mark for mark in MARKS if data and mark in data[0]), b""))
+    header = layout.split(data[0]) if data else []
     if len(header) != 3 or not all(map(bytes.isdigit, header)):
         return False
     n_u, n_v, n_lines = map(int, header)
-    rest = [row for row in (line.split() for line in data[1:]) if len(row) > 1 and is_integer(row[0])]
+    rest = [row for row in map(layout.split, data[1:]) if len(row) > 1 and is_integer(row[0])]
     if not rest:
         return n_lines == 0 and head.complete
     if any(int(row[0]) > n_u or (is_integer(row[1]) and int(row[1]) > n_v) for row in rest):
         return False
     if len(rest[0]) != 3:
         return True
-    if head.complete and len(data) < _SAMPLE_LINES:
+    if head.complete and len(data) < head.sample_lines:
         return n_lines == len(data) - 1
     return head.n_bytes / 200 < n_lines < head.n_bytes * 20
-
-
-def _first_data(head: Head, layout: TextLayout, start: int = 0) -> tuple[TextLayout, list[bytes]]:
-    """Return the layout that skips to the first line of data, and the fields of a typical line, or ``[]``.
-
-    Typical is the first line that has as many fields as most: a malformed line does not decide the layout.
-    """
-    data = head.data_lines(layout.comments, start)
-    if not data:
-        return replace(layout, skip_lines=len(head.lines)), []
-    rows = [_fields(layout, line) for _, line in data]
-    counts = Counter(map(len, rows))
-    usual = max(counts, key=lambda count: (count > 1, counts[count]))
-    return replace(layout, skip_lines=data[0][0]), next(row for row in rows if len(row) == usual)
 
 
 def _complete(head: Head, layout: TextLayout, first: list[bytes], options: ReadOptions) -> TextLayout:
@@ -166,8 +131,7 @@ def _complete(head: Head, layout: TextLayout, first: list[bytes], options: ReadO
 
 def _konect(head: Head, options: ReadOptions) -> TextLayout:
     headers = [line[1:].split() for line in head.lines if line.startswith(b"%")]
-    words = headers[0] if headers else []
-    kind = words[0].decode(errors="replace") if words else ""
+    kind = _konect_kind(head)
     if kind == "bip" and not options.bipartite:
         raise InputError(
             f"{head.name} says that it is bipartite (% bip): read as unipartite, the vertices of its two layers "
@@ -180,19 +144,39 @@ def _konect(head: Head, options: ReadOptions) -> TextLayout:
         )
     declared = None
     sizes = headers[1] if len(headers) > 1 and all(map(bytes.isdigit, headers[1])) else []
-    if len(sizes) in (2, 3) and kind in ("bip", "sym", "asym"):
+    if len(sizes) in (2, 3) and kind:
         n_u, n_v = int(sizes[1]), int(sizes[-1])
         if not options.bipartite:
             n_u = n_v = max(n_u, n_v)
         declared = check_declared(head.name, Declared(n_u, n_v, None, (1, 0), binding=False))
-    layout = TextLayout("konect", comments=(b"%",), time_column=3, declared=declared, notes=tuple(notes))
-    return _complete(head, *_first_data(head, layout), options)
+    used = (kind != "") + (declared is not None)
+    layout = TextLayout(
+        "konect",
+        comments=(b"%",),
+        n_comments=-used,
+        columns=replace(USUAL, time=3),
+        declared=declared,
+        notes=tuple(notes),
+    )
+    layout, first = first_data(head, layout)
+    if not kind and options.header is not False:
+        layout, first = hold_first_line(head, layout, first)
+    return _complete(head, layout, first, options)
+
+
+def _konect_kind(head: Head) -> str:
+    """Return the word of KONECT's first comment that says what the graph is, or an empty string."""
+    words = next((line[1:].split() for line in head.lines if line.startswith(b"%")), [])
+    kind = words[0].decode(errors="replace") if words else ""
+    return kind if kind in ("bip", "sym", "asym") else ""
 
 
 def _sizes(head: Head, options: ReadOptions) -> TextLayout:
     comments = (b"#", b"%")
     data = head.data_lines(comments)
-    header = data[0][1].split() if data else []
+    delimiter = next((mark for mark in MARKS if data and mark in data[0][1]), b"")
+    layout = TextLayout("sizes", delimiter, comments)
+    header = layout.split(data[0][1]) if data else []
     if len(header) != 3 or not all(map(bytes.isdigit, header)):
         raise InputError(f"{head.name}: the first line of data is not 'n_u n_v m', as in the format sizes")
     n_u, n_v, n_lines = map(int, header)
@@ -202,15 +186,17 @@ def _sizes(head: Head, options: ReadOptions) -> TextLayout:
             "convert it as bipartite"
         )
     declared = check_declared(head.name, Declared(n_u, n_v, n_lines, (0, 1), binding=True))
-    layout = TextLayout("sizes", comments=comments, declared=declared)
-    layout, first = _first_data(head, layout, data[0][0] + 1)
+    layout, _ = first_data(head, replace(layout, declared=declared))
+    layout, first = first_data(head, layout, data[0][0] + 1)
     return _complete(head, layout, first, options)
 
 
 def _movielens(head: Head, options: ReadOptions) -> TextLayout:
     data = head.data_lines(())
     mark = b"::" if data and b"::" in data[0][1] else b"\t"
-    return _complete(head, *_first_data(head, TextLayout("movielens", mark, time_column=3)), options)
+    return _complete(
+        head, *first_data(head, TextLayout("movielens", mark, columns=replace(USUAL, time=3))), options
+    )
 
 
 def _matrix_market(head: Head, options: ReadOptions) -> TextLayout:
@@ -243,6 +229,7 @@ def _matrix_market(head: Head, options: ReadOptions) -> TextLayout:
     layout = TextLayout(
         "mtx",
         comments=(b"%",),
+        n_comments=-1,
         n_columns=columns[values],
         declared=check_declared(head.name, Declared(rows, cols, entries, (1,), binding=True)),
         mirror="none"
@@ -251,73 +238,36 @@ def _matrix_market(head: Head, options: ReadOptions) -> TextLayout:
         if symmetry == "skew-symmetric"
         else "symmetric",
     )
-    layout, first = _first_data(head, layout, data[0][0] + 1)
+    layout, _ = first_data(head, layout)
+    layout, first = first_data(head, layout, data[0][0] + 1)
     expected = layout.n_columns
     layout = _complete(head, layout, first, options)
     return replace(layout, n_columns=expected)
 
 
-def _plain(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayout:
-    """Layouts of csv, tsv, edges and snap: labels of any type, perhaps a line of names."""
-    comments = (b"#", b"%") if chosen in ("edges", "snap") else (b"#",)
-    data = head.data_lines(comments)
-    delimiter = b"\t" if chosen == "tsv" else b""
-    if chosen == "csv":
-        delimiter = next((mark for mark in (b",", b";", b"|") if data and mark in data[0][1]), b",")
-    layout = TextLayout(chosen, delimiter, comments)
-    layout, first = _first_data(head, layout)
-    if not first:
-        return _complete(head, layout, first, options)
-    after = replace(
-        layout, names=tuple(name.decode(errors="replace") for name in _fields(layout, data[0][1]))
-    )
-    after, second = _first_data(head, after, data[0][0] + 1)
-    has_names = options.header
-    if has_names is None:
-        has_names = _is_header(_fields(layout, data[0][1]), second)
-    if has_names:
-        layout, first, names = after, second, after.names
-        times = [at for at, name in enumerate(names) if at > 1 and name.lower() in _TIME_NAMES]
-        layout = replace(layout, time_column=times[0] if times else None)
-        if not first:
-            raise InputError(f"{head.name} holds names ({', '.join(names)}) and no line of data")
-    if chosen in ("csv", "tsv"):
-        layout = replace(layout, comments=())
-    labels: list[LabelType] = ["integer" if _is_plain_integer(part) else "text" for part in first[:2]]
-    if len(labels) == 2:
-        both = not options.bipartite and "text" in labels
-        layout = replace(layout, labels=("text", "text") if both else (labels[0], labels[1]))
+def _dimacs(head: Head, options: ReadOptions) -> TextLayout:
+    """Layout of DIMACS and PACE graphs: ``c`` comments, a line ``p``, then ``e u v``, ``a u v w`` or ``u v``."""
+    comments = (b"c", b"p")
+    at, line = next(((at, line) for at, line in enumerate(head.lines) if line.startswith(b"p")), (0, b""))
+    header = _DIMACS.match(line)
+    if header is None or header[1] not in _DIMACS_KINDS:
+        raise InputError(
+            f"{head.name}, line {at + 1}: {line.decode(errors='replace')[:80]!r} is not 'p KIND n m' with one of the "
+            f"kinds {b', '.join(_DIMACS_KINDS).decode()}"
+        )
+    sizes = [int(number) for number in header[2].split()]
+    notes: tuple[str, ...] = ()
+    declared = None
+    if len(sizes) == 2:
+        declared = check_declared(head.name, Declared(sizes[0], sizes[0], sizes[1], (1,), binding=False))
+        if options.bipartite:
+            notes = (f"DIMACS files hold one set of vertices (p {header[1].decode()}); read as bipartite",)
+    if options.labels == "text":
+        raise InputError(f"{head.name}: labels in DIMACS files are numbers: leave out labels text")
+    layout = TextLayout("dimacs", comments=comments, n_comments=-1, declared=declared, notes=notes)
+    layout, first = first_data(head, layout)
+    if first and first[0].isalpha():
+        layout = replace(layout, tag=first[0], columns=Columns(1, 2, 3))
+        if len(first) < 3:
+            raise InputError(f"{head.name}, line {layout.skip_lines + 1}: expected '{first[0].decode()} u v'")
     return _complete(head, layout, first, options)
-
-
-def _fields(layout: TextLayout, line: bytes) -> list[bytes]:
-    """Return the fields of a line, without the quotes of csv; what csv refuses the parser names."""
-    if layout.format != "csv":
-        return layout.split(line)
-    text = line.decode("utf-8", errors="surrogateescape")
-    try:
-        row = next(csv.reader([text], delimiter=layout.delimiter.decode()))
-    except csv.Error:
-        return layout.split(line)
-    return [part.strip().encode("utf-8", errors="surrogateescape") for part in row]
-
-
-def _is_plain_integer(part: bytes) -> bool:
-    """Tell an integer from a code such as 0042, whose zeros belong to the label."""
-    digits = part.removeprefix(b"-")
-    return is_integer(part) and (len(digits) == 1 or not digits.startswith(b"0"))
-
-
-def _is_header(first: list[bytes], second: list[bytes]) -> bool:
-    """Tell whether the first of two rows holds names; ``second`` is empty where there is none.
-
-    It does when every column that is numeric in the second row (at least one) is not in the first, or when
-    its first two fields are usual names of endpoints.
-    """
-    endpoints = [part.decode(errors="replace").lower() for part in first[:2]]
-    if endpoints == ["u", "v"] or (len(endpoints) == 2 and _ENDPOINT_NAMES.issuperset(endpoints)):
-        return True
-    if len(first) != len(second):
-        return False
-    numeric = [at for at, part in enumerate(second) if time_type(part) != "text"]
-    return bool(numeric) and all(time_type(first[at]) == "text" for at in numeric)

@@ -7,37 +7,46 @@
 | ``sizes`` | ``n_u n_v m``, then m lines ``u v [value]`` |
 | ``movielens`` | ``user item rating time``, separated by tabs or ``::`` |
 | ``mtx`` | Matrix Market coordinate format; rows are U, columns are V |
+| ``dimacs`` | ``c`` comments, ``p KIND n m``, then ``e u v`` or ``a u v value``, or bare ``u v``, from 1 |
 | ``csv`` | fields separated by ``,``, ``;`` or ``|``, optionally quoted, with or without a line of names |
 | ``tsv`` | fields separated by single tabs, with or without a line of names |
 | ``edges`` | fields separated by blanks, with or without a line of names |
 | ``npy`` | a NumPy integer array of shape (k, 2), or two of shape (k,) |
-| ``parquet`` | columns ``u`` and ``v``, or the first two |
+| ``parquet`` | columns chosen as :mod:`papilio.storage.column_choice` says |
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from papilio.errors import CapacityError, InputError
 from papilio.graph import MAX_VERTICES
+from papilio.storage.column_choice import USUAL, Columns, WantedColumns, choose_columns
 from papilio.storage.signs import SignRule
 
 __all__ = [
     "FORMATS",
+    "NOT_A_NUMBER",
     "Declared",
     "FormatName",
+    "HeldLine",
     "LabelType",
     "ReadOptions",
     "TextLayout",
     "check_declared",
+    "has_leading_zero",
     "is_integer",
+    "is_number",
     "time_type",
+    "whole_part",
     "with_columns",
 ]
 
-FormatName = Literal["konect", "snap", "sizes", "movielens", "mtx", "csv", "tsv", "edges", "npy", "parquet"]
+FormatName = Literal[
+    "konect", "snap", "sizes", "movielens", "mtx", "dimacs", "csv", "tsv", "edges", "npy", "parquet"
+]
 FORMATS: tuple[FormatName, ...] = get_args(FormatName)
 """Every format that ``convert`` reads, by the name that forces it."""
 
@@ -45,11 +54,31 @@ LabelType = Literal["integer", "text"]
 
 _INTEGER = re.compile(rb"-?[0-9]{1,19}\Z")
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_LEADING_ZERO = re.compile(rb"-?0[0-9]")
+_WHOLE = re.compile(rb"(-?[0-9]+)\.0*\Z")
+NOT_A_NUMBER = ("nan", "NaN", "NAN")
+"""What programs write where a number is missing; no label unless labels are said to be text."""
 
 
 def is_integer(field_text: bytes) -> bool:
     """Tell whether a field is an integer that fits 64 bits."""
     return bool(_INTEGER.match(field_text)) and -(2**63) <= int(field_text) < 2**63
+
+
+def is_number(field_text: bytes) -> bool:
+    """Tell whether a field is a number of any kind, or says that it is none (NaN)."""
+    return bool(_NUMBER.match(field_text)) or field_text.decode(errors="replace") in NOT_A_NUMBER
+
+
+def has_leading_zero(field_text: bytes) -> bool:
+    """Tell an integer from a code such as 0042, whose zeros belong to the label."""
+    return bool(_LEADING_ZERO.match(field_text))
+
+
+def whole_part(field_text: bytes) -> bytes | None:
+    """Return the integer that a decimal such as 7.0 is, as text, or None where it is none."""
+    found = _WHOLE.match(field_text)
+    return None if found is None else found[1]
 
 
 def time_type(field_text: bytes) -> Literal["integer", "number", "text"]:
@@ -71,12 +100,12 @@ class ReadOptions:
         Whether the two columns are two layers, or vertices of one.
     sign : SignRule or None
         None for an unsigned graph.
+    columns : WantedColumns
+        Which columns are read, as far as the user says.
     labels : LabelType or None
         None to decide by the first line of data.
     header : bool or None
-        Whether the first line holds names; None to decide by content.
-    time_column : int or None
-        0-based; None for what the format says.
+        Whether the first line holds names or sizes; None to decide by content.
     skip_malformed : bool
         Whether malformed lines are counted instead of ending the conversion.
     """
@@ -84,9 +113,9 @@ class ReadOptions:
     format: FormatName | None = None
     bipartite: bool = True
     sign: SignRule | None = None
+    columns: WantedColumns = field(default_factory=WantedColumns)
     labels: LabelType | None = None
     header: bool | None = None
-    time_column: int | None = None
     skip_malformed: bool = False
 
 
@@ -99,11 +128,12 @@ class Declared:
     n_u, n_v : int
         Vertices of the layers.
     n_lines : int or None
-        Lines of data, where the format makes that binding.
+        Lines of data, where the format says.
     bases : tuple of int
         What the first vertex may be called, 0 or 1, the usual one first.
     binding : bool
-        Whether labels outside the sizes are an error; otherwise labels are then made dense.
+        Whether labels outside the sizes, and another number of lines, are an error; otherwise labels are then made
+        dense, and the number of lines is noted.
     """
 
     n_u: int
@@ -111,6 +141,31 @@ class Declared:
     n_lines: int | None
     bases: tuple[int, ...]
     binding: bool
+
+
+@dataclass(frozen=True)
+class HeldLine:
+    """A first line of numbers that may be sizes instead of an edge; the whole file decides.
+
+    Attributes
+    ----------
+    number : int
+        0-based, of the line.
+    text : bytes
+    numbers : tuple of one to three ints
+        Its fields.
+    is_edge : bool
+        Whether it has as many fields as the lines of data, so that it may be an edge.
+    skipped : bool
+        Whether it is left out of the lines of data until the decision; else it is an edge, and only a note is in
+        question.
+    """
+
+    number: int
+    text: bytes
+    numbers: tuple[int, ...]
+    is_edge: bool
+    skipped: bool = True
 
 
 @dataclass(frozen=True)
@@ -123,15 +178,21 @@ class TextLayout:
     delimiter : bytes
         Between fields; empty for any run of blanks and tabs.
     comments : tuple of bytes
-        Beginnings of lines that are skipped anywhere in the file.
+        Beginnings of lines that are skipped before the first line of data.
+    n_comments : int
+        Lines skipped so.
     skip_lines : int
         Lines before the first line of data.
     n_columns : int
         Fields of every line of data.
+    columns : Columns
+        Those that are read.
     labels : tuple of two LabelType
-        Types of the first two columns.
-    time_column : int or None
-        0-based.
+        Types of the labels of u and v.
+    decimal : tuple of two bool
+        Whether integers of u and v are written as decimals, such as 7.0.
+    tag : bytes
+        What the first column holds in every line of data; empty where it is a column like others.
     time : {"integer", "number", "text"}
         How times are compared.
     declared : Declared or None
@@ -140,6 +201,8 @@ class TextLayout:
         Whether an entry (i, j) stands for (j, i) too, with the same or the opposite value.
     names : tuple of str
         Names of the columns, if a line of names was found.
+    held : HeldLine or None
+        A first line that may be sizes.
     notes : tuple of str
         What the user should know of the reading.
     """
@@ -147,14 +210,18 @@ class TextLayout:
     format: FormatName
     delimiter: bytes = b""
     comments: tuple[bytes, ...] = ()
+    n_comments: int = 0
     skip_lines: int = 0
     n_columns: int = 2
+    columns: Columns = USUAL
     labels: tuple[LabelType, LabelType] = ("integer", "integer")
-    time_column: int | None = None
+    decimal: tuple[bool, bool] = (False, False)
+    tag: bytes = b""
     time: Literal["integer", "number", "text"] = "integer"
     declared: Declared | None = None
     mirror: Literal["none", "symmetric", "skew"] = "none"
     names: tuple[str, ...] = ()
+    held: HeldLine | None = None
     notes: tuple[str, ...] = ()
 
     def split(self, line: bytes) -> list[bytes]:
@@ -162,10 +229,6 @@ class TextLayout:
         if not self.delimiter:
             return line.split()
         return [part.strip() for part in line.split(self.delimiter)]
-
-    def is_comment(self, line: bytes) -> bool:
-        """Tell whether a line is blank or a comment."""
-        return not line.strip() or line.startswith(self.comments)
 
 
 def check_declared(name: str, declared: Declared) -> Declared:
@@ -199,23 +262,14 @@ def with_columns(name: str, layout: TextLayout, first: list[bytes], options: Rea
             f"{name}, line {layout.skip_lines + 1}: {shown!r} has {count} column as {layout.format}; "
             "an edge needs two: force another format"
         )
-    if options.sign is not None and options.sign.column >= count:
-        column = options.sign.column + 1
-        raise InputError(f"{name} has {count} columns; there is no column {column} for signs")
-    time_column = options.time_column if options.time_column is not None else layout.time_column
-    if time_column is not None and options.sign is not None and time_column == options.sign.column:
-        time_column = None
-    if time_column is not None and time_column >= count:
-        if options.time_column is not None:
-            raise InputError(f"{name} has {count} columns; there is no column {time_column + 1} for times")
-        time_column = None
+    columns = choose_columns(name, layout.names, count, options.columns, usual=layout.columns)
     labels = layout.labels
     if options.labels is not None:
         labels = (options.labels, options.labels)
     return replace(
         layout,
         n_columns=count,
+        columns=columns,
         labels=labels,
-        time_column=time_column,
-        time="integer" if time_column is None else time_type(first[time_column]),
+        time="integer" if columns.time is None else time_type(first[columns.time]),
     )

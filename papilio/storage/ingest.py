@@ -115,13 +115,18 @@ def _report(files: list[InputFile], raw: RawEdges, source: EdgeSource, job: Conv
         "edges_read": raw.rows,
         "options": {
             "bipartite": options.bipartite,
-            "sign": None if options.sign is None else options.sign.describe(),
+            "sign": None if options.sign is None else f"{source.info.sign_column}: {options.sign.describe()}",
             "duplicates": job.duplicates,
             "skip_malformed": options.skip_malformed,
         },
         "notes": source.info.notes,
     }
-    return _Report(provenance, {"self_loops": raw.self_loops, "malformed": source.info.malformed})
+    dropped = {
+        "self_loops": raw.self_loops,
+        "malformed": source.info.malformed,
+        "comments": source.info.comments,
+    }
+    return _Report(provenance, dropped)
 
 
 def _open_source(files: list[InputFile], job: ConvertJob, on_read: Callable[[int], None]) -> EdgeSource:
@@ -275,7 +280,7 @@ def _write(
     job: ConvertJob,
 ) -> GraphStore:
     """Write the store from sorted edges; ``label(at, vertex)`` names a vertex of U (at = 0) or V (1)."""
-    done = 0
+    done = positive = 0
     with StoreWriter(
         job.output,
         kind="bipartite" if job.options.bipartite else "unipartite",
@@ -294,8 +299,14 @@ def _write(
                 )
             writer.append(u, v, sign)
             done += u.size
+            positive += 0 if sign is None else int(np.count_nonzero(sign > 0))
             job.progress("write", done + edges.duplicates, report.provenance["edges_read"])
         for layer, path in label_files.items():
             writer.add_label_file(layer, path, sizes[0] if layer == "u" else sizes[1])
+        if job.options.sign is not None and done and positive in (0, done):
+            report.provenance["notes"].append(
+                f"all {done:,} edges are {'positive' if positive else 'negative'} by the rule "
+                f"({report.provenance['options']['sign']}); positive_from or sign_values set another"
+            )
         writer.dropped.update(report.dropped, duplicates=edges.duplicates)
     return writer.store

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import GraphError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.storage.column_choice import pick_ends
 from papilio.storage.export import to_arrow, to_networkx, to_numpy, to_pandas, to_scipy
 from papilio.storage.labelled import (
     LabelledGraph,
@@ -120,7 +121,7 @@ def from_pandas(
     frame : pandas.DataFrame
     u, v : hashable, optional
         Columns of the two ends. By default ``u`` and ``v`` (then with ``sign``, where there is such a column);
-        in a frame of two columns, these.
+        else those that :mod:`papilio.storage.column_choice` tells by their names.
     sign : hashable, optional
         Column of the value that gives the sign.
     kind, relabel, n_u, n_v, positive_from
@@ -280,11 +281,10 @@ def _pick_columns(
     if (u is None) != (v is None):
         raise InputError(f"u is {u!r} and v is {v!r}; name both columns or neither")
     if u is None:
-        if "u" in present and "v" in present:
-            u, v = "u", "v"
-            sign = "sign" if sign is None and "sign" in present else sign
-        elif len(present) == 2:
-            u, v = present
+        if sign is None and {"u", "v", "sign"} <= set(present):
+            sign = "sign"
+        ends = pick_ends(list(map(str, present)), [present.index(sign)] if sign in present else ())
+        u, v = (None, None) if ends is None else (present[ends[0]], present[ends[1]])
     names = [u, v] if sign is None else [u, v, sign]
     for name in names:
         if name is None or name not in present:

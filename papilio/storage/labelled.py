@@ -159,11 +159,17 @@ def _factorize(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if values.dtype.kind == "f":
         if not bool((np.isfinite(values) & (values == np.rint(values))).all()):
             raise GraphError("labels are fractions or missing values; expected integers or strings")
+        if bool((np.abs(values) >= 2**53).any()):
+            raise GraphError(
+                "labels are floats of 2^53 or more, which may have been rounded; give integers or strings"
+            )
         values = values.astype(np.int64)
     if values.dtype.kind != "O":
         labels, ids = np.unique(values, return_inverse=True)
         return (labels.astype(object) if labels.dtype.kind == "U" else labels), ids.astype(np.int64)
     items = values.tolist()
+    if any(item is None or (isinstance(item, float) and item != item) for item in items):
+        raise GraphError("labels are missing values (None or NaN); drop or fill them")
     try:
         distinct = list(dict.fromkeys(items))
     except TypeError as error:

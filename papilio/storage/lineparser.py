@@ -1,26 +1,35 @@
 """Parsing a block of lines into a batch of edges: by Arrow, or line by line to name or skip malformed lines.
 
-A block that Arrow refuses, or that may hold comments, is gone through line by line once: its malformed lines
-are counted and the first is named; what remains is parsed by Arrow again.
+A block that Arrow refuses is gone through line by line once: its malformed lines are counted and the first is named;
+what remains is parsed by Arrow again. Integers that Arrow would read too kindly (0x1f, 007, 7.0) are read as text and
+checked before they are numbers; nothing that is a label goes through a float.
 """
 
 from __future__ import annotations
 
 import csv
-import re
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from papilio.storage.formats import ReadOptions, TextLayout, is_integer, time_type
+from papilio.storage.column_choice import show_column
+from papilio.storage.formats import (
+    NOT_A_NUMBER,
+    ReadOptions,
+    TextLayout,
+    has_leading_zero,
+    is_integer,
+    time_type,
+    whole_part,
+)
+from papilio.storage.integer_text import ANY_DIGITS, PLAIN, WHOLE, has_odd_zeros, integers_of
 
 __all__ = ["LineParser", "ParsedBlock", "Problem"]
 
 _TABS = bytes.maketrans(b"\t", b" ")
-_HEXADECIMAL = re.compile(rb"0[xX]")
-"""Arrow would read 0x1f as the integer 31; here it is malformed."""
+_COMMENT = "a comment after the first line of data, where comments end"
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,8 @@ class ParsedBlock:
         Lines of data that are well formed.
     malformed : int
         Malformed lines.
+    marked : int
+        Lines of data that begin as comments do.
     problem : Problem or None
         The first of them.
     """
@@ -63,6 +74,7 @@ class ParsedBlock:
     n_lines: int
     n_data: int = 0
     malformed: int = 0
+    marked: int = 0
     problem: Problem | None = None
 
 
@@ -73,70 +85,112 @@ class LineParser:
         self._layout = layout
         self._sign = options.sign
         self._skip = options.skip_malformed
+        self._any_text = options.labels == "text"
         self._schema = schema
-        names = [f"c{i}" for i in range(layout.n_columns)]
-        types = {"c0": schema.field("u").type, "c1": schema.field("v").type}
-        if self._sign is not None:
-            types[f"c{self._sign.column}"] = pa.string()
-        self._time = f"c{layout.time_column}" if "time" in schema.names else None
+        columns = layout.columns
+        self._u, self._v = f"c{columns.u}", f"c{columns.v}"
+        types = {self._u: schema.field("u").type, self._v: schema.field("v").type}
+        if columns.sign is not None and self._sign is not None:
+            types[f"c{columns.sign}"] = pa.string()
+        self._time = None if "time" not in schema.names else columns.time
         if self._time is not None:
-            types.setdefault(self._time, schema.field("time").type)
+            types.setdefault(f"c{self._time}", schema.field("time").type)
+        if layout.tag or layout.comments:
+            types.setdefault("c0", pa.string())
         delimiter = {b"": " ", b"::": "\t"}.get(layout.delimiter) or layout.delimiter.decode()
-        self._read = arrow_csv.ReadOptions(use_threads=False, block_size=1 << 30, column_names=names)
+        self._read = arrow_csv.ReadOptions(
+            use_threads=False, block_size=1 << 30, column_names=[f"c{i}" for i in range(layout.n_columns)]
+        )
         self._parse = arrow_csv.ParseOptions(
             delimiter=delimiter, quote_char='"' if layout.format == "csv" else False
         )
-        self._convert = arrow_csv.ConvertOptions(
-            column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
-        )
+        self._convert = _convert_options(types)
         declared = layout.declared
         self._range = declared if layout.format == "mtx" else None
-        self._all_integers = layout.labels == ("integer", "integer")
+        ends = zip((self._u, self._v), layout.labels, layout.decimal, strict=True)
+        plain = ANY_DIGITS if self._range is not None else PLAIN
+        self._patterns = {name: WHOLE if dec else plain for name, kind, dec in ends if kind == "integer"}
+        if self._time is not None and types[f"c{self._time}"] == pa.int64():
+            self._patterns.setdefault(f"c{self._time}", ANY_DIGITS)
+        as_text = {name: pa.string() if name in self._patterns else kind for name, kind in types.items()}
+        self._convert_as_text = _convert_options(as_text)
 
     def parse(self, block: bytes) -> ParsedBlock:
         """Parse one block, by lines if need be."""
         n_lines = block.count(b"\n") + (not block.endswith(b"\n"))
-        batch = self._parse_fast(block)
-        if batch is not None:
-            return ParsedBlock(self._mirrored(batch), n_lines, batch.num_rows)
+        found = self._parse_fast(block)
+        if found is not None:
+            batch, marked = found
+            return ParsedBlock(self._mirrored(batch), n_lines, batch.num_rows, 0, marked)
         kept, malformed, problem = self._filter(block)
         if problem is not None and not self._skip:
-            return ParsedBlock(None, n_lines, 0, malformed, problem)
+            return ParsedBlock(None, n_lines, 0, malformed, 0, problem)
         if not kept:
             return ParsedBlock(None, n_lines, 0, malformed)
-        batch = self._parse_fast(kept, filtered=True)
-        if batch is None:
+        found = self._parse_fast(kept)
+        if found is None:
             reason = f"one of the {n_lines} lines from here on cannot be parsed"
-            return ParsedBlock(None, n_lines, 0, malformed, Problem(0, block.split(b"\n", 1)[0], reason))
-        return ParsedBlock(self._mirrored(batch), n_lines, batch.num_rows, malformed)
+            return ParsedBlock(None, n_lines, 0, malformed, 0, Problem(0, block.split(b"\n", 1)[0], reason))
+        batch, marked = found
+        return ParsedBlock(self._mirrored(batch), n_lines, batch.num_rows, malformed, marked)
 
-    def _parse_fast(self, block: bytes, filtered: bool = False) -> pa.RecordBatch | None:
-        """Parse a block with Arrow; None when some line is not, or may not be, a line of data."""
+    def _parse_fast(self, block: bytes) -> tuple[pa.RecordBatch, int] | None:
+        """Parse a block with Arrow; None when some line is not, or may not be, a line of data.
+
+        Returns
+        -------
+        tuple of pyarrow.RecordBatch and int
+            Edges, and how many of their lines begin as comments do.
+        """
         text = self._normalise(block)
-        if not text.strip() or (self._all_integers and not filtered and _HEXADECIMAL.search(text)):
+        if not text.strip():
             return None
+        as_text = bool(self._patterns) and (
+            any(self._layout.decimal) or has_odd_zeros(text, self._parse.delimiter)
+        )
         try:
             table = arrow_csv.read_csv(
                 pa.BufferReader(text),
                 read_options=self._read,
                 parse_options=self._parse,
-                convert_options=self._convert,
+                convert_options=self._convert_as_text if as_text else self._convert,
             )
         except (pa.ArrowInvalid, pa.ArrowKeyError):
             return None
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-        u, v = (_trimmed(columns[name]) for name in ("c0", "c1"))
-        if not self._labels_fit(u, v):
+        for name, pattern in self._patterns.items() if as_text else ():
+            numbers = integers_of(columns[name], pattern)
+            if numbers is None:
+                return None
+            columns[name] = numbers
+        u, v = (_trimmed(columns[name]) for name in (self._u, self._v))
+        marked = self._marked(columns.get("c0"))
+        if marked is None or not self._labels_fit(u, v, quoted=b'"' in text):
             return None
         arrays = [u, v]
         if self._sign is not None:
-            signs = self._sign.apply(columns[f"c{self._sign.column}"])
+            signs = self._sign.apply(columns[f"c{self._layout.columns.sign}"])
             if signs is None:
                 return None
             arrays.append(pa.array(signs))
         if self._time is not None:
-            arrays.append(columns[self._time])
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            arrays.append(columns[f"c{self._time}"])
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema), marked
+
+    def _marked(self, lead: pa.Array | None) -> int | None:
+        """Return how many first fields begin as comments do; None when one is a comment, or lacks the tag."""
+        layout = self._layout
+        if lead is None or lead.type != pa.string():
+            return 0
+        if layout.tag:
+            return 0 if pc.all(pc.equal(lead, layout.tag.decode())).as_py() else None
+        marked = 0
+        for mark in map(bytes.decode, layout.comments):
+            begins = pc.sum(pc.starts_with(lead, mark)).as_py() or 0
+            if begins and pc.any(pc.equal(lead, mark)).as_py():
+                return None
+            marked += begins
+        return marked
 
     def _normalise(self, block: bytes) -> bytes:
         """Return the block with single-character delimiters and no blanks at the ends of lines."""
@@ -146,18 +200,16 @@ class LineParser:
             return block
         if b"\t" in block:
             block = block.translate(_TABS)
-        if b"\r" in block:
-            block = block.replace(b"\r\n", b"\n")
         while b"  " in block:
             block = block.replace(b"  ", b" ")
         if b" \n" in block:
             block = block.replace(b" \n", b"\n")
         if b"\n " in block:
             block = block.replace(b"\n ", b"\n")
-        return block.strip(b" \r")
+        return block.strip(b" ")
 
-    def _labels_fit(self, u: pa.Array, v: pa.Array) -> bool:
-        """Tell whether what Arrow took for labels may be: not empty, no comment, within a matrix."""
+    def _labels_fit(self, u: pa.Array, v: pa.Array, quoted: bool) -> bool:
+        """Tell whether what Arrow took for labels may be: not empty, not NaN, in one line, within a matrix."""
         if u.null_count or v.null_count:
             return False
         if self._range is not None and len(u):
@@ -166,10 +218,14 @@ class LineParser:
                 if limits["min"].as_py() < 1 or limits["max"].as_py() > size:
                     return False
         for labels in (u, v):
-            if labels.type == pa.string() and pc.any(pc.equal(pc.binary_length(labels), 0)).as_py():
+            if labels.type != pa.string():
+                continue
+            if pc.any(pc.equal(pc.binary_length(labels), 0)).as_py():
                 return False
-        if u.type == pa.string():
-            return not any(pc.any(pc.starts_with(u, mark.decode())).as_py() for mark in self._layout.comments)
+            if not self._any_text and pc.any(pc.is_in(labels, pa.array(NOT_A_NUMBER))).as_py():
+                return False
+            if quoted and pc.any(pc.match_substring(labels, "\n")).as_py():
+                return False
         return True
 
     def _mirrored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -190,8 +246,7 @@ class LineParser:
         malformed = 0
         first: Problem | None = None
         for at, line in enumerate(block.split(b"\n")):
-            line = line.removesuffix(b"\r")
-            if self._layout.is_comment(line):
+            if not line.strip():
                 continue
             reason = self._problem(line)
             if reason is None:
@@ -204,25 +259,49 @@ class LineParser:
 
     def _problem(self, line: bytes) -> str | None:
         """Return what is wrong with a line, or None."""
+        layout = self._layout
+        if layout.comments and line.startswith(layout.comments):
+            alone = line.split(None, 1)[0] in layout.comments
+            if alone or (layout.labels[0] == "integer" and layout.columns.u == 0):
+                return _COMMENT
         try:
             fields = self._fields(line)
         except csv.Error as error:
-            return "a carriage return outside quotes" if b"\r" in line else str(error)
-        if len(fields) != self._layout.n_columns:
-            return f"{len(fields)} fields; expected {self._layout.n_columns}"
-        sizes = (None, None) if self._range is None else (self._range.n_u, self._range.n_v)
-        for text, kind, size in zip(fields[:2], self._layout.labels, sizes, strict=True):
-            reason = _label_problem(text, kind, size)
+            return str(error)
+        if len(fields) != layout.n_columns:
+            blanks = not layout.delimiter and "text" in layout.labels and len(fields) > layout.n_columns
+            hint = "; if names hold blanks, separate the fields by tabs or commas" if blanks else ""
+            return f"{len(fields)} fields; expected {layout.n_columns}{hint}"
+        if layout.tag and fields[0] != layout.tag:
+            return f"the line begins with {fields[0].decode(errors='replace')!r}; expected {layout.tag.decode()!r}"
+        reason = self._labels_problem(fields)
+        if reason:
+            return reason
+        at = layout.columns.sign
+        if self._sign is not None and at is not None:
+            reason = self._sign.problem(fields[at].decode("utf-8", errors="replace"))
             if reason:
-                return reason
-        if self._sign is not None:
-            reason = self._sign.problem(fields[self._sign.column].decode("utf-8", errors="replace"))
-            if reason:
-                return reason
-        if self._time is not None and self._layout.time != "text":
-            text = fields[int(self._time[1:])]
-            if not (is_integer(text) or (self._layout.time == "number" and time_type(text) == "number")):
+                return f"{show_column(layout.names, at)} {reason}"
+        if self._time is not None and layout.time != "text":
+            text = fields[self._time]
+            if not (is_integer(text) or (layout.time == "number" and time_type(text) == "number")):
                 return f"the time {text.decode(errors='replace')!r} is not a number"
+        return None
+
+    def _labels_problem(self, fields: list[bytes]) -> str | None:
+        """Return what is wrong with the labels among the fields of a line, or None."""
+        layout = self._layout
+        sizes = (None, None) if self._range is None else (self._range.n_u, self._range.n_v)
+        ends = (layout.columns.u, layout.columns.v)
+        for at, kind, decimal, size in zip(ends, layout.labels, layout.decimal, sizes, strict=True):
+            text = fields[at]
+            if kind == "text" and not self._any_text and text.decode(errors="replace") in NOT_A_NUMBER:
+                return f"a label is {text.decode()} (if labels may be so, ask for labels of type text)"
+            if kind == "integer" and self._range is None and has_leading_zero(text):
+                return f"{text.decode()!r} begins with 0, as codes do (ask for labels of type text)"
+            reason = _label_problem((whole_part(text) or text) if decimal else text, kind, size)
+            if reason:
+                return reason
         return None
 
     def _fields(self, line: bytes) -> list[bytes]:
@@ -231,6 +310,12 @@ class LineParser:
         text = line.decode("utf-8", errors="surrogateescape")
         row = next(csv.reader([text], delimiter=self._layout.delimiter.decode(), strict=True))
         return [part.strip().encode("utf-8", errors="surrogateescape") for part in row]
+
+
+def _convert_options(types: dict[str, pa.DataType]) -> arrow_csv.ConvertOptions:
+    return arrow_csv.ConvertOptions(
+        column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+    )
 
 
 def _trimmed(labels: pa.Array) -> pa.Array:

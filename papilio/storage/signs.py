@@ -19,9 +19,6 @@ from papilio.errors import InputError
 
 __all__ = ["SignRule", "sign_rule"]
 
-DEFAULT_COLUMN = 3
-"""1-based column of the values when only a rule is given: weights and ratings follow the two endpoints."""
-
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 
 
@@ -31,30 +28,27 @@ class SignRule:
 
     Attributes
     ----------
-    column : int
-        0-based column of the values.
     threshold : float or None
         Values of at least this are positive; None for values above zero.
     positive, negative : tuple of str
         The words for either sign; both empty when values are numbers.
     """
 
-    column: int
     threshold: float | None = None
     positive: tuple[str, ...] = ()
     negative: tuple[str, ...] = ()
 
     def problem(self, text: str) -> str | None:
-        """Return why ``text`` has no sign, or None when it has."""
+        """Return why ``text`` has no sign, to follow the name of its column, or None when it has."""
         if self.positive:
             if text in self.positive or text in self.negative:
                 return None
             known = ", ".join(map(repr, self.positive + self.negative))
-            return f"column {self.column + 1} is {text!r}; the sign values are {known}"
+            return f"is {text!r}; the sign values are {known}"
         if _NUMBER.match(text):
             return None
         hint = "name the words with sign_values" if text else "it is empty"
-        return f"column {self.column + 1} is {text!r}, not a number; {hint}"
+        return f"is {text!r}, not a number; {hint}"
 
     def apply(self, values: pa.Array) -> NDArray[np.int8] | None:
         """Return the signs of a column of strings, or None when some value has no sign.
@@ -93,23 +87,18 @@ class SignRule:
 
     def describe(self) -> str:
         """Return the rule in words, for the provenance."""
-        place = f"column {self.column + 1}"
         if self.positive:
-            return f"{place}: {', '.join(self.positive)} positive; {', '.join(self.negative)} negative"
-        if self.threshold is None:
-            return f"{place}: positive above 0"
-        return f"{place}: positive from {self.threshold:g} on"
+            return f"{', '.join(self.positive)} positive; {', '.join(self.negative)} negative"
+        return "positive above 0" if self.threshold is None else f"positive from {self.threshold:g} on"
 
 
-def sign_rule(
-    sign_column: int | None, positive_from: float | None, sign_values: str | None
-) -> SignRule | None:
+def sign_rule(asked: bool, positive_from: float | None, sign_values: str | None) -> SignRule | None:
     """Make the rule that the options ask for, or None when they ask for an unsigned graph.
 
     Parameters
     ----------
-    sign_column : int, optional
-        1-based column of the values; 3 when only one of the others is given.
+    asked : bool
+        Whether a column of values is named, so that there is a rule without the others: positive above 0.
     positive_from : float, optional
         Smallest value that counts as positive.
     sign_values : str, optional
@@ -120,17 +109,14 @@ def sign_rule(
     InputError
         For options that contradict each other or make no rule.
     """
-    if sign_column is None and positive_from is None and sign_values is None:
+    if not asked and positive_from is None and sign_values is None:
         return None
     if positive_from is not None and sign_values is not None:
         raise InputError("positive_from and sign_values exclude each other; give one of them")
-    column = DEFAULT_COLUMN if sign_column is None else sign_column
-    if column < 3:
-        raise InputError(f"sign_column is {column}; columns 1 and 2 are the endpoints, so it is 3 or more")
     if positive_from is not None and not math.isfinite(positive_from):
         raise InputError(f"positive_from is {positive_from}; expected a finite number")
     if sign_values is None:
-        return SignRule(column - 1, positive_from)
+        return SignRule(positive_from)
     sides = sign_values.split(":")
     words = [tuple(word.strip() for word in side.split(",") if word.strip()) for side in sides]
     if len(words) != 2 or not all(words) or set(words[0]) & set(words[1]):
@@ -138,4 +124,4 @@ def sign_rule(
             f"sign_values is {sign_values!r}; expected POSITIVE:NEGATIVE without a common word, "
             "such as +:- or yea:nay"
         )
-    return SignRule(column - 1, None, words[0], words[1])
+    return SignRule(None, words[0], words[1])

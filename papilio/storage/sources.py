@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from papilio.storage.column_choice import Columns, show_column
 from papilio.storage.formats import Declared, FormatName, LabelType
 
-__all__ = ["EdgeSource", "SourceInfo", "raw_schema"]
+__all__ = ["EdgeSource", "SourceInfo", "describe_columns", "raw_schema"]
+
+_SHOWN_COLUMNS = 6
+"""Columns that a note lists."""
 
 
 @dataclass
@@ -32,6 +36,10 @@ class SourceInfo:
         What the user should know of the reading.
     malformed : int
         Malformed lines skipped so far.
+    comments : int
+        Lines of comments before the data.
+    sign_column : str
+        The column of the values that signs follow from, in words.
     """
 
     format: FormatName
@@ -41,6 +49,8 @@ class SourceInfo:
     layout: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     malformed: int = 0
+    comments: int = 0
+    sign_column: str = ""
 
 
 class EdgeSource(Protocol):
@@ -62,3 +72,35 @@ def raw_schema(info: SourceInfo, signed: bool) -> pa.Schema:
     if info.time is not None:
         fields.append(pa.field("time", info.time))
     return pa.schema(fields)
+
+
+def describe_columns(
+    info: SourceInfo, names: Sequence[str], count: int, columns: Columns, signed: bool, tagged: bool = False
+) -> None:
+    """Note which column is read as what, for the provenance, and which are not used.
+
+    Parameters
+    ----------
+    info : SourceInfo
+        Its layout and notes are added to.
+    names : sequence of str
+        Of the columns; empty where they have none.
+    count : int
+        Columns in all.
+    columns : Columns
+    signed : bool
+        Whether signs and times are read.
+    tagged : bool
+        Whether the first column says only what kind of line it is.
+    """
+    read = {"u": columns.u, "v": columns.v}
+    if signed and columns.sign is not None:
+        read["sign"] = columns.sign
+        info.sign_column = show_column(names, columns.sign)
+        if columns.time is not None:
+            read["time"] = columns.time
+    info.layout["read"] = {role: show_column(names, at) for role, at in read.items()}
+    unused = [show_column(names, at) for at in range(int(tagged), count) if at not in read.values()]
+    if unused and not signed:
+        shown = ", ".join(unused[:_SHOWN_COLUMNS]) + (" ..." if len(unused) > _SHOWN_COLUMNS else "")
+        info.notes.append(f"not used: {shown}; a sign rule makes the graph signed")

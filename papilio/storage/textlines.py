@@ -1,8 +1,8 @@
 """Reading the lines of a text file, in parallel, with Arrow's parser.
 
 The file is cut into blocks at line ends. Worker threads parse a block each; the batches come back in the
-order of the file. A block that Arrow refuses, or that may hold comments, is gone through line by line once:
-its malformed lines are named or skipped, and what remains is parsed by Arrow again.
+order of the file. A block that Arrow refuses is gone through line by line once: its malformed lines are named or
+skipped, and what remains is parsed by Arrow again. A first line that may hold sizes is decided on at the end.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pyarrow as pa
 
 from papilio.errors import InputError, MalformedLineError
+from papilio.graph import MAX_VERTICES
 from papilio.storage.compression import InputFile
-from papilio.storage.detection import Head, detect_layout
-from papilio.storage.formats import ReadOptions, TextLayout
+from papilio.storage.detection import detect_layout
+from papilio.storage.formats import Declared, HeldLine, ReadOptions, TextLayout
+from papilio.storage.heads import Head, unify_line_ends
 from papilio.storage.lineparser import LineParser, ParsedBlock
-from papilio.storage.sources import SourceInfo, raw_schema
+from papilio.storage.size_headers import SeenIds, judge
+from papilio.storage.sources import SourceInfo, describe_columns, raw_schema
 
 __all__ = ["TextSource"]
 
@@ -60,20 +63,27 @@ class TextSource:
         head = file.peek(_HEAD_BYTES)
         complete = len(head) < _HEAD_BYTES
         self.layout = detect_layout(Head(file.name, head, complete, file.n_bytes), options)
-        timed = options.sign is not None and self.layout.time_column is not None
+        layout = self.layout
+        timed = options.sign is not None and layout.columns.time is not None
         self.info = SourceInfo(
-            self.layout.format,
-            self.layout.labels,
-            _TIME_TYPES[self.layout.time] if timed else None,
-            self.layout.declared,
-            _describe(self.layout, options),
-            list(self.layout.notes),
+            layout.format,
+            layout.labels,
+            _TIME_TYPES[layout.time] if timed else None,
+            layout.declared,
+            _describe(layout, options),
+            list(layout.notes),
+            comments=layout.n_comments,
         )
-        if options.sign is None and self.layout.n_columns > 2:
-            self.info.notes.append(
-                "columns after the second are not used; a sign rule makes the graph signed"
-            )
-        self._parser = LineParser(self.layout, options, raw_schema(self.info, options.sign is not None))
+        describe_columns(
+            self.info,
+            layout.names,
+            layout.n_columns,
+            layout.columns,
+            options.sign is not None,
+            bool(layout.tag),
+        )
+        self._parser = LineParser(layout, options, raw_schema(self.info, options.sign is not None))
+        self._seen = SeenIds()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the edges in file order.
@@ -86,32 +96,74 @@ class TextSource:
             When the file is truncated or does not have the declared number of lines.
         """
         line = self.layout.skip_lines
-        rows = 0
+        held = self.layout.held
+        rows = marked = 0
         for parsed in self._parsed_blocks():
             if parsed.problem is not None and not self._options.skip_malformed:
-                text = parsed.problem.text.decode("utf-8", errors="replace")
-                shown = text if len(text) <= 200 else text[:200] + "..."
-                raise MalformedLineError(
-                    f"{self._file.path}, line {line + parsed.problem.line + 1}: {shown!r}: "
-                    f"{parsed.problem.reason}; correct it, or skip malformed lines"
-                )
+                raise self._malformed(line + parsed.problem.line, parsed.problem.text, parsed.problem.reason)
             line += parsed.n_lines
             rows += parsed.n_data
+            marked += parsed.marked
             self.info.malformed += parsed.malformed
             if parsed.batch is not None:
+                if held is not None:
+                    self._seen.add(parsed.batch)
                 yield parsed.batch
             if self._on_read is not None:
                 self._on_read(self._file.position_bytes())
+        if marked:
+            marks = " or ".join(mark.decode() for mark in self.layout.comments)
+            note = f"lines of data that begin with {marks}, read as edges: {marked:,}"
+            before = (
+                f" (but {self.info.comments:,} before the data as comments)" if self.info.comments else ""
+            )
+            self.info.notes.append(note + before)
         self._check_lines(rows)
+        if held is not None:
+            yield from self._settle(held, rows + self.info.malformed)
+
+    def _malformed(self, line: int, data: bytes, reason: str) -> MalformedLineError:
+        """Return the error of a line, by its 0-based number."""
+        text = data.decode("utf-8", errors="replace")
+        shown = text if len(text) <= 200 else text[:200] + "..."
+        return MalformedLineError(
+            f"{self._file.path}, line {line + 1}: {shown!r}: {reason}; correct it, or skip malformed lines"
+        )
+
+    def _settle(self, held: HeldLine, n_lines: int) -> Iterator[pa.RecordBatch]:
+        """Say what the first line of numbers is, and yield it if it is an edge that was left out."""
+        verdict = judge(held, self._seen, n_lines - (not held.skipped))
+        if verdict.note is not None:
+            self.info.notes.append(verdict.note)
+        if verdict.kind == "malformed":
+            if not self._options.skip_malformed:
+                reason = f"{len(held.numbers)} fields; expected {self.layout.n_columns} (--header if it holds sizes)"
+                raise self._malformed(held.number, held.text, reason)
+            self.info.malformed += 1
+        if verdict.kind == "edge" and held.skipped:
+            schema = raw_schema(self.info, signed=False)
+            ends = [
+                pa.array([number]).cast(kind.type) for number, kind in zip(held.numbers, schema, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(ends, schema=schema)
+        n = verdict.n_vertices
+        if n is not None and n <= MAX_VERTICES and not self._options.bipartite:
+            self.info.declared = Declared(n, n, None, (0, 1), binding=False)
 
     def _check_lines(self, rows: int) -> None:
         declared = self.layout.declared
         found = rows + self.info.malformed
-        if declared is not None and declared.n_lines is not None and declared.n_lines != found:
-            raise InputError(
-                f"{self._file.path} declares {declared.n_lines} edges and holds {found} lines of them: it is "
-                f"truncated, or not of the format {self.layout.format} (force another, such as edges)"
+        if declared is None or declared.n_lines is None or declared.n_lines == found:
+            return
+        if not declared.binding:
+            self.info.notes.append(
+                f"the header declares {declared.n_lines:,} edges; {found:,} lines hold them"
             )
+            return
+        raise InputError(
+            f"{self._file.path} declares {declared.n_lines} edges and holds {found} lines of them: it is "
+            f"truncated, or not of the format {self.layout.format} (force another, such as edges)"
+        )
 
     def _parsed_blocks(self) -> Iterator[ParsedBlock]:
         pending: deque[Future[ParsedBlock]] = deque()
@@ -128,13 +180,9 @@ class TextSource:
 
     def _blocks(self) -> Iterator[bytes]:
         """Cut the file, from its first line of data on, at line ends."""
-        rest = _skip_lines(
-            self._file.read(_HEAD_BYTES).removeprefix(_BYTE_ORDER_MARK), self.layout.skip_lines
-        )
-        while True:
-            data = self._file.read(BLOCK_BYTES)
-            if not data:
-                break
+        chunks = self._chunks()
+        rest = _skip_lines(next(chunks, b""), self.layout.skip_lines)
+        for data in chunks:
             cut = data.rfind(b"\n") + 1
             if cut:
                 yield rest + data[:cut]
@@ -147,6 +195,16 @@ class TextSource:
                 )
         if rest:
             yield rest
+
+    def _chunks(self) -> Iterator[bytes]:
+        """Yield the text with line feeds at all line ends, first as much as detection has seen."""
+        data = self._file.read(_HEAD_BYTES).removeprefix(_BYTE_ORDER_MARK)
+        while data:
+            # The line feed of a line end of Windows may be the first byte of the next chunk.
+            while data.endswith(b"\r") and (more := self._file.read(1)):
+                data += more
+            yield unify_line_ends(data)
+            data = self._file.read(BLOCK_BYTES)
 
 
 def _skip_lines(data: bytes, count: int) -> bytes:
@@ -169,6 +227,6 @@ def _describe(layout: TextLayout, options: ReadOptions) -> dict[str, object]:
         described["names"] = list(layout.names)
     if layout.mirror != "none":
         described["symmetry"] = layout.mirror
-    if layout.time_column is not None and options.sign is not None:
-        described["time_column"] = layout.time_column + 1
+    if layout.columns.time is not None and options.sign is not None:
+        described["time_column"] = layout.columns.time + 1
     return described

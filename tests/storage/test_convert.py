@@ -94,7 +94,7 @@ def test_unipartite_text_labels_share_ids(tmp_path: Path) -> None:
     store = convert(write_input(tmp_path, "b a\na c\nc c\nb c\nc b\nd d\n"), tmp_path / "g", bipartite=False)
     assert labels(store, "u") == ["a", "b", "c"]
     assert labelled_edges(store) == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert store.manifest.dropped == {"duplicates": 1, "self_loops": 2, "malformed": 0}
+    assert store.manifest.dropped == {"duplicates": 1, "self_loops": 2, "malformed": 0, "comments": 0}
 
 
 @pytest.mark.parametrize("scale", [1, 3, 10**11])
@@ -175,11 +175,11 @@ def test_equal_numbers_are_a_loop_in_a_unipartite_graph_only(tmp_path: Path) -> 
     path = write_input(tmp_path, "0 0\n0 1\n1 0\n2 2\n")
     bipartite = convert(path, tmp_path / "b")
     assert bipartite.n_edges == 4
-    assert bipartite.manifest.dropped == {"duplicates": 0, "self_loops": 0, "malformed": 0}
+    assert bipartite.manifest.dropped == {"duplicates": 0, "self_loops": 0, "malformed": 0, "comments": 0}
     unipartite = convert(path, tmp_path / "u", bipartite=False)
     assert labelled_edges(unipartite) == [(0, 1)]
     assert unipartite.n_u == 2
-    assert unipartite.manifest.dropped == {"duplicates": 1, "self_loops": 2, "malformed": 0}
+    assert unipartite.manifest.dropped == {"duplicates": 1, "self_loops": 2, "malformed": 0, "comments": 0}
 
 
 def test_signs_of_an_undirected_edge(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ MALFORMED: dict[str, tuple[str, dict[str, Any], int, str]] = {
     "fraction": ("0 1\n0 1.5\n1 1\n", {}, 2, "'1.5' is not a 64-bit integer"),
     "hexadecimal": ("0 1\n0x1 1\n1 1\n", {}, 2, "'0x1' is not a 64-bit integer"),
     "too large": (f"0 1\n{2**63} 1\n1 1\n", {}, 2, "is not a 64-bit integer"),
-    "after comments": ("# c\n\n0 1\n# d\n1 z\n", {}, 5, "'z' is not a 64-bit integer"),
+    "after comments": ("# c\n\n0 1\n1 2\n1 z\n", {}, 5, "'z' is not a 64-bit integer"),
     "first line": ("0\n0 1\n1 1\n1 2\n", {}, 1, "1 fields; expected 2"),
     "after a header": ("u,v\n0,1\n0,\n", {}, 3, "'' is not a 64-bit integer"),
     "crlf": ("0\t1\r\n1\t\r\n", {}, 2, "'' is not a 64-bit integer"),
@@ -250,7 +250,7 @@ def test_line_numbers_and_counts_over_many_blocks(tmp_path: Path, small_blocks: 
     with pytest.raises(MalformedLineError, match=r"line 137: '137 oops'"):
         convert(path, tmp_path / "g")
     store = convert(path, tmp_path / "g", skip_malformed=True)
-    assert store.manifest.dropped == {"duplicates": 996 - 77, "self_loops": 0, "malformed": 4}
+    assert store.manifest.dropped == {"duplicates": 996 - 77, "self_loops": 0, "malformed": 4, "comments": 0}
     assert labelled_edges(store) == [(u, v) for u in range(7) for v in range(11)]
 
 

@@ -69,7 +69,7 @@ def test_labels_map_back_to_the_input(
     path = tmp_path_factory.mktemp("law")
     shifted = [(u * step + offset, v * step + offset) for u, v in edges]
     text = "".join(f"{u},{v}\n" for u, v in shifted)
-    store = convert(write_input(path, text), path / "g")
+    store = convert(write_input(path, text), path / "g", header=False)
     assert labelled_edges(store) == sorted(set(shifted))
     assert store.n_u == len({u for u, _ in shifted})
     assert store.n_v == len({v for _, v in shifted})
@@ -134,7 +134,7 @@ def test_arrays_and_tables_convert_to_the_same_graph(
 ) -> None:
     path = tmp_path_factory.mktemp("law")
     text = "".join(f"{u}\t{v}\n" for u, v in edges)
-    hashes = {convert(write_input(path, text), path / "t").hash}
+    hashes = {convert(write_input(path, text), path / "t", header=False).hash}
     array = np.array(edges, np.int32)
     file = io.BytesIO()
     np.save(file, array)

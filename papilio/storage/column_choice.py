@@ -1,0 +1,310 @@
+"""Which columns of an input are read: by what the user names, by usual names, else by place.
+
+With a line of names (or a schema), the columns of U and V are those called ``u`` and ``v``; else the two that are
+left without an index, times and values; else the two with usual names of endpoints. In these cases the first of the
+two is U. Anything else is refused: the first two columns of a table are not its endpoints by chance.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from papilio.errors import InputError
+
+__all__ = [
+    "USUAL",
+    "ColumnRef",
+    "Columns",
+    "WantedColumns",
+    "are_names",
+    "choose_columns",
+    "pick_ends",
+    "plain_name",
+    "show_column",
+]
+
+ColumnRef = int | str
+"""A column as a user gives it: a number from 1 on, or a name."""
+
+_THINGS = (
+    {"user", "item", "movie", "film", "product", "customer", "client", "buyer", "reviewer", "rater", "author"}
+    | {"paper", "artist", "track", "song", "book", "business", "group", "event", "actor", "person", "source"}
+    | {
+        "target",
+        "fromnode",
+        "tonode",
+        "page",
+        "member",
+        "voter",
+        "bill",
+        "gene",
+        "protein",
+        "drug",
+        "disease",
+    }
+)
+_ENDPOINTS = frozenset(
+    {*_THINGS, *(f"{thing}id" for thing in _THINGS)}
+    | {"uid", "iid", "username", "src", "dst", "destination", "from", "to", "fromid", "toid", "isbn", "asin"}
+    | {"left", "right", "row", "col", "column", "node1", "node2", "id1", "id2"}
+)
+_VALUES = frozenset({"rating", "weight", "sign", "value", "score", "stars", "vote", "count"})
+_TIMES = frozenset({"time", "timestamp", "date", "datetime"})
+_INDEXES = frozenset({"", "unnamed0", "indexlevel0", "rownames"})
+_SHOWN = 12
+"""Columns that a message lists."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that are read, each 0-based.
+
+    Attributes
+    ----------
+    u, v : int
+        Of the endpoints.
+    sign : int or None
+        Of the values that signs follow from.
+    time : int or None
+        Of the times that order equal edges.
+    """
+
+    u: int = 0
+    v: int = 1
+    sign: int | None = None
+    time: int | None = None
+
+
+USUAL = Columns(0, 1, 2)
+"""The columns by place: U, V, and the value that gives the sign."""
+
+
+@dataclass(frozen=True)
+class WantedColumns:
+    """What the user says of the columns; None for what is to be found.
+
+    Attributes
+    ----------
+    u, v, sign, time : int, str or None
+        Numbers count from 1.
+    signed : bool
+        Whether a rule of signs needs a column of values.
+    """
+
+    u: ColumnRef | None = None
+    v: ColumnRef | None = None
+    sign: ColumnRef | None = None
+    time: ColumnRef | None = None
+    signed: bool = False
+
+    def __post_init__(self) -> None:
+        for role in ("u", "v", "sign", "time"):
+            ref = getattr(self, role)
+            option = role if role in "uv" else f"{role}_column"
+            if ref is None or (isinstance(ref, str) and ref):
+                continue
+            if not isinstance(ref, int) or isinstance(ref, bool) or ref < 1:
+                raise InputError(f"{option} is {ref!r}; expected a number of a column, from 1 on, or a name")
+
+
+def plain_name(name: str) -> str:
+    """Return a name of a column as it is compared: without case, blanks and marks."""
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def are_names(fields: Sequence[str]) -> bool:
+    """Tell whether the fields of a line are usual names of columns, two of them of endpoints."""
+    names = [plain_name(field) for field in fields]
+    if names[:2] == ["u", "v"]:
+        return True
+    ends = [name in _ENDPOINTS or name in ("id", "node") for name in names]
+    if sum(ends) < 2:
+        return False
+    return all(ends[:2]) or all(end or _is_extra(name) for end, name in zip(ends, names, strict=True))
+
+
+def _is_value(name: str) -> bool:
+    return name in _VALUES or name.removesuffix("s") in _VALUES
+
+
+def _is_extra(name: str) -> bool:
+    return name in _TIMES or name in _INDEXES or _is_value(name)
+
+
+def pick_ends(names: Sequence[str], excluded: Collection[int] = ()) -> tuple[int, int] | None:
+    """Return which two of named columns are U and V, 0-based, or None where that is not clear.
+
+    Parameters
+    ----------
+    names : sequence of str
+    excluded : collection of int
+        Columns that are no endpoints.
+    """
+    if {"u", "v"} <= set(names) and not {names.index("u"), names.index("v")} & set(excluded):
+        return names.index("u"), names.index("v")
+    plain = [plain_name(name) for name in names]
+    left = [at for at in range(len(names)) if at not in excluded]
+    if len(left) > 2:
+        left = [at for at in left if not (_is_extra(plain[at]) or (at == 0 and plain[at] == "index"))]
+    if len(left) > 2:
+        left = [at for at in left if plain[at] in _ENDPOINTS]
+    return (left[0], left[1]) if len(left) == 2 else None
+
+
+def show_column(names: Sequence[str], at: int) -> str:
+    """Return a column in words, by its name where it has one."""
+    if not names:
+        return f"column {at + 1}"
+    return f"{names[at] or 'no name'} (column {at + 1})"
+
+
+def choose_columns(
+    source: str,
+    names: Sequence[str],
+    count: int,
+    wanted: WantedColumns,
+    *,
+    usual: Columns = USUAL,
+    unfit: Collection[int] = (),
+) -> Columns:
+    """Return which columns are read.
+
+    Parameters
+    ----------
+    source : str
+        Name of the input, for messages.
+    names : sequence of str
+        Of its columns; empty where they have none.
+    count : int
+        Columns in all.
+    wanted : WantedColumns
+    usual : Columns
+        By place, in an input without names; its sign is where values are if no name tells, its time None or what the
+        format says.
+    unfit : collection of int
+        Columns whose type no endpoint has.
+
+    Raises
+    ------
+    InputError
+        For columns that are not there, are asked for twice, or cannot be told apart.
+    """
+    chooser = _Chooser(source, tuple(names), count, usual, frozenset(unfit))
+    u, v = chooser.find(wanted.u, "u"), chooser.find(wanted.v, "v")
+    sign = chooser.find(wanted.sign, "sign_column", "for signs")
+    time = chooser.find(wanted.time, "time_column", "for times")
+    others = frozenset(at for at in (sign, time) if at is not None)
+    ends = chooser.ends(u, v, others)
+    if wanted.signed and sign is None:
+        sign, ends = chooser.values(u, v, others, ends)
+    if ends is None:
+        raise InputError(
+            f"{source}: which two columns are the endpoints is not clear: {chooser.listed(range(count))}; "
+            "name them by u and v (--u and --v: names, or numbers from 1 on)"
+        )
+    if ends[0] == ends[1]:
+        raise InputError(f"{source}: {show_column(names, ends[0])} cannot be both u and v")
+    for at, option in ((sign, "sign_column"), (time, "time_column")):
+        if at in ends:
+            raise InputError(
+                f"{source}: {option} is {show_column(names, at)}, but columns {ends[0] + 1} and {ends[1] + 1} are the "
+                "endpoints; name another, or name the endpoints by u and v"
+            )
+    if time is None:
+        time = chooser.time_column((*ends, sign))
+    return Columns(*ends, sign, None if time == sign else time)
+
+
+@dataclass(frozen=True)
+class _Chooser:
+    """The columns of one input, and how each is found among them; see :func:`choose_columns`."""
+
+    source: str
+    names: tuple[str, ...]
+    count: int
+    usual: Columns
+    unfit: frozenset[int]
+
+    def find(self, ref: ColumnRef | None, option: str, purpose: str = "") -> int | None:
+        """Return the 0-based column that a reference means."""
+        if ref is None:
+            return None
+        if isinstance(ref, int):
+            if ref > self.count:
+                raise InputError(
+                    f"{self.source} has {self.count} columns; there is no column {ref} {purpose or f'for {option}'}"
+                )
+            return ref - 1
+        if not self.names:
+            raise InputError(
+                f"{self.source} has no line of names, so {option} {ref!r} is no column; give its number, from 1 on"
+            )
+        folded = [name.casefold() for name in self.names]
+        for name, present in ((ref, self.names), (ref.casefold(), folded)):
+            if present.count(name) == 1:
+                return present.index(name)
+        problem = (
+            f"several columns {ref!r}: give a number" if ref.casefold() in folded else f"no column {ref!r}"
+        )
+        raise InputError(f"{self.source} has {problem} for {option}; it has {self.listed(range(self.count))}")
+
+    def ends(self, u: int | None, v: int | None, others: frozenset[int]) -> tuple[int, int] | None:
+        """Return the columns of U and V, given none, one or both; None where they are not clear."""
+        if u is not None and v is not None:
+            return u, v
+        given = u if u is not None else v
+        if given is None:
+            if not self.names:
+                return self.usual.u, self.usual.v
+            excluded = others | self.unfit
+            return pick_ends(self.names, excluded if self.count - len(excluded) >= 2 else others)
+        left = [at for at in range(self.count) if at != given and at not in others]
+        if len(left) > 1 and self.names:
+            found = pick_ends(self.names, (others | self.unfit) - {given})
+            left = [at for at in found if at != given] if found is not None and given in found else []
+        if len(left) != 1:
+            return None
+        return (given, left[0]) if u is not None else (left[0], given)
+
+    def values(
+        self, u: int | None, v: int | None, others: frozenset[int], ends: tuple[int, int] | None
+    ) -> tuple[int, tuple[int, int] | None]:
+        """Return the column of values, by its name, else by place; and the endpoints among the rest."""
+        plain = enumerate(map(plain_name, self.names))
+        named = [at for at, name in plain if _is_value(name) and at not in {u, v, *others}]
+        if len(named) > 1:
+            raise InputError(
+                f"{self.source} has several columns of values: {self.listed(named)}; name one by sign_column"
+            )
+        if named:
+            return named[0], self.ends(u, v, others | {named[0]})
+        usual = self.usual.sign
+        assert usual is not None
+        if usual >= self.count:
+            raise InputError(
+                f"{self.source} has {self.count} columns; there is no column {usual + 1} for signs"
+            )
+        if ends is None and u is None and v is None:
+            ends = self.ends(u, v, others | {usual})
+            ends = ends if ends == (self.usual.u, self.usual.v) else None
+        if usual in {u, v, *others, *(ends or ())}:
+            raise InputError(
+                f"{self.source}: column {usual + 1} is an endpoint or the time; name the column of the values "
+                "that signs follow from by sign_column"
+            )
+        return usual, ends
+
+    def time_column(self, taken: Collection[int | None]) -> int | None:
+        """Return the column of times: by its name, else where the format has it."""
+        if self.names:
+            plain = enumerate(map(plain_name, self.names))
+            return next((at for at, name in plain if name in _TIMES and at not in taken), None)
+        usual = self.usual.time
+        return None if usual is None or usual >= self.count or usual in taken else usual
+
+    def listed(self, columns: Collection[int]) -> str:
+        """Return columns in words."""
+        shown = ", ".join([show_column(self.names, at) for at in columns][:_SHOWN])
+        return shown + (f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else "")

@@ -1,0 +1,228 @@
+"""Layouts of csv, tsv, edges and snap files: labels of any type, perhaps a line of names, perhaps one of sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from papilio.errors import InputError
+from papilio.storage.column_choice import are_names, pick_ends, show_column
+from papilio.storage.foreign import refuse_matrix, refuse_neighbour_lists
+from papilio.storage.formats import (
+    FormatName,
+    LabelType,
+    ReadOptions,
+    TextLayout,
+    has_leading_zero,
+    is_integer,
+    is_number,
+    time_type,
+    whole_part,
+    with_columns,
+)
+from papilio.storage.heads import Head, fields_of, first_data, usual_row
+from papilio.storage.size_headers import hold_line
+
+__all__ = ["MARKS", "hold_first_line", "read_table"]
+
+MARKS = (b",", b";", b"|")
+"""Marks that separate the fields of csv files, the most usual first."""
+
+
+def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayout:
+    """Return the layout of a table of one edge per line.
+
+    Raises
+    ------
+    InputError
+        When the file holds no data, or cannot be an edge list.
+    """
+    comments = (b"#", b"%") if chosen in ("edges", "snap") else (b"#",)
+    data = [line for _, line in head.data_lines(comments)]
+    layout = TextLayout(
+        chosen, b"\t" if chosen == "tsv" else _mark(data) if chosen == "csv" else b"", comments
+    )
+    layout, first = first_data(head, layout)
+    if not first:
+        raise InputError(f"{head.name} holds no line of data; it needs an edge, or a header with sizes")
+    if options.format is None and options.header is None:
+        refuse_neighbour_lists(
+            head.name, fields_of(layout, data[0]), head.lines[layout.skip_lines + 1 :], head.complete
+        )
+    layout, first = _skip_header(head, layout, data, first, options)
+    rows = [fields_of(layout, line) for _, line in head.data_lines((), layout.skip_lines)]
+    asked = options.columns
+    if options.format is None and asked.u is None and asked.v is None:
+        refuse_matrix(head.name, layout.names, are_names(layout.names), rows)
+    layout = with_columns(head.name, layout, first, options)
+    layout = _with_labels(head, layout, first, options)
+    if not layout.delimiter and asked.u is None and asked.v is None:
+        _refuse_blanks(head, layout, first, options)
+    if chosen in ("csv", "tsv"):
+        layout = replace(layout, comments=())
+    return replace(layout, notes=layout.notes + _notes(layout, rows, options))
+
+
+def _mark(data: list[bytes]) -> bytes:
+    """Return the mark that separates fields: one that all lines have equally often, else the first there is."""
+    present = [mark for mark in MARKS if data and mark in data[0]]
+    if len(present) < 2:
+        return present[0] if present else b","
+    widths = {mark: {len(fields_of(TextLayout("csv", mark), line)) for line in data} for mark in present}
+    regular = [mark for mark in present if len(widths[mark]) == 1]
+    whole = [
+        mark for mark in regular if all(map(is_integer, fields_of(TextLayout("csv", mark), data[0])[:2]))
+    ]
+    return (whole or regular or present)[0]
+
+
+def _skip_header(
+    head: Head, layout: TextLayout, data: list[bytes], first: list[bytes], options: ReadOptions
+) -> tuple[TextLayout, list[bytes]]:
+    """Return the layout behind a first line of names or sizes, and a usual line of data."""
+    line = fields_of(layout, data[0])
+    after = replace(layout, comments=())
+    after, second = first_data(head, after, layout.skip_lines + 1)
+    numbers = all(part.isdigit() for part in line)
+    has_names = options.header
+    if has_names is None:
+        has_names = _is_header(line, second)
+    if not has_names:
+        names = _named_by_comment(head, layout, first)
+        if names:
+            return replace(layout, names=names), first
+        asked = options.columns
+        if options.header is None and options.labels != "text" and asked.u is None and asked.v is None:
+            return hold_first_line(head, layout, first)
+        return layout, first
+    shown = ", ".join(part.decode(errors="replace") for part in line)
+    if not second:
+        raise InputError(f"{head.name} holds names ({shown}) and no line of data")
+    after = replace(after, comments=layout.comments)
+    if numbers:
+        return replace(
+            after, notes=(*after.notes, f"line {layout.skip_lines + 1} is a header: {shown}")
+        ), second
+    if len(line) == len(second):
+        return replace(after, names=tuple(part.decode(errors="replace") for part in line)), second
+    if not (isinstance(options.columns.u, int) and isinstance(options.columns.v, int)):
+        raise InputError(
+            f"{head.name}, line {layout.skip_lines + 1}: {len(line)} names ({shown}) for {len(second)} columns; "
+            "say by u and v (--u and --v) which are the endpoints, in numbers from 1 on"
+        )
+    return after, second
+
+
+def hold_first_line(head: Head, layout: TextLayout, first: list[bytes]) -> tuple[TextLayout, list[bytes]]:
+    """Return the layout that holds the first line back where it may be sizes, and a usual line of data."""
+    data = head.data_lines((), layout.skip_lines)
+    line = fields_of(layout, data[0][1]) if data else []
+    rest = usual_row([fields_of(layout, other) for _, other in data[1:]])
+    if not all(is_integer(part) and not has_leading_zero(part) for part in rest[:2]):
+        return layout, first
+    held = hold_line(layout.skip_lines, data[0][1] if data else b"", line, len(data) - 1, len(rest))
+    if held is None:
+        return layout, first
+    return replace(layout, held=held, skip_lines=layout.skip_lines + held.skipped), rest
+
+
+def _named_by_comment(head: Head, layout: TextLayout, first: list[bytes]) -> tuple[str, ...]:
+    """Return the names that the last comment before the data gives to all columns, or none."""
+    before = [line for line in head.lines[: layout.skip_lines] if line.startswith(layout.comments)]
+    if not before:
+        return ()
+    fields = fields_of(layout, before[-1].lstrip(b"#% "))
+    names = tuple(part.decode(errors="replace") for part in fields)
+    clear = len(names) == len(first) and are_names(names) and pick_ends(names) is not None
+    return names if clear else ()
+
+
+def _is_header(first: list[bytes], second: list[bytes]) -> bool:
+    """Tell whether the first of two rows holds names; ``second`` is empty where there is none.
+
+    It does when every column that is numeric in the second row (at least one) is not in the first, or when its
+    fields are usual names of columns.
+    """
+    if are_names([part.decode(errors="replace") for part in first]):
+        return True
+    if len(first) != len(second):
+        return False
+    numeric = [at for at, part in enumerate(second) if time_type(part) != "text"]
+    return bool(numeric) and all(time_type(first[at]) == "text" for at in numeric)
+
+
+def _with_labels(head: Head, layout: TextLayout, first: list[bytes], options: ReadOptions) -> TextLayout:
+    """Return the layout with the types of the labels, by a usual line of data."""
+    ends = (layout.columns.u, layout.columns.v)
+    decimal = tuple(whole_part(first[at]) is not None for at in ends)
+    if options.labels is None:
+        kinds = [_label_type(head, layout, first, at) for at in ends]
+        if not options.bipartite and "text" in kinds:
+            kinds = ["text", "text"]
+        layout = replace(layout, labels=(kinds[0], kinds[1]))
+    return replace(
+        layout,
+        decimal=(
+            decimal[0] and layout.labels[0] == "integer",
+            decimal[1] and layout.labels[1] == "integer",
+        ),
+    )
+
+
+def _label_type(head: Head, layout: TextLayout, first: list[bytes], at: int) -> LabelType:
+    part = first[at]
+    if (is_integer(part) or whole_part(part) is not None) and not has_leading_zero(part):
+        return "integer"
+    if is_number(part) and not part.lstrip(b"+-").isdigit():
+        raise InputError(
+            f"{head.name}, line {_line_of(head, layout, first)}: {part.decode()!r} in "
+            f"{show_column(layout.names, at)} is no label; expected integers or words (if such labels are meant, "
+            "say that labels are text)"
+        )
+    return "text"
+
+
+def _line_of(head: Head, layout: TextLayout, row: list[bytes]) -> int:
+    """Return the 1-based number of the first line with these fields."""
+    data = head.data_lines((), layout.skip_lines)
+    return next(at + 1 for at, line in data if fields_of(layout, line) == row)
+
+
+def _refuse_blanks(head: Head, layout: TextLayout, first: list[bytes], options: ReadOptions) -> None:
+    """Raise InputError where words separated by blanks may be names that hold blanks, or quoted."""
+    if "text" not in layout.labels or options.labels == "text":
+        return
+    where = f"{head.name}, line {_line_of(head, layout, first)}: {b' '.join(first).decode(errors='replace')[:80]!r}"
+    columns = layout.columns
+    if any(first[at].startswith(b'"') for at in (columns.u, columns.v)):
+        raise InputError(
+            f"{where} has quotes in a file separated by blanks; separate the fields by tabs or commas, or say that "
+            "labels are text if the quotes belong to them"
+        )
+    others = set(range(len(first))) - {columns.u, columns.v, columns.sign, columns.time}
+    if not layout.names and any(first[at].isalpha() for at in others):
+        raise InputError(
+            f"{where}: {len(first)} words; if names hold blanks, separate the fields by tabs or commas; else say by "
+            "u and v (--u 1 --v 2) which are the endpoints"
+        )
+
+
+def _notes(layout: TextLayout, rows: list[list[bytes]], options: ReadOptions) -> tuple[str, ...]:
+    """Return what may surprise in the reading of the first lines."""
+    notes = []
+    ends = (layout.columns.u, layout.columns.v)
+    if options.header is None and not layout.names and layout.held is None and "text" in layout.labels:
+        fields = rows[0]
+        again = len(fields) > max(ends) and any(
+            row[at : at + 1] == [fields[at]] for row in rows[1:] for at in ends
+        )
+        if not again:
+            shown = b" ".join(fields).decode(errors="replace")[:80]
+            notes.append(f"line {layout.skip_lines + 1} read as an edge: {shown}; --header if it holds names")
+    asked = options.columns
+    counted = [row[0] for row in rows]
+    bare = (asked.u, asked.v, layout.names) == (None, None, ()) and layout.n_columns > 2
+    if bare and len(rows) > 4 and is_integer(counted[0]):
+        start = int(counted[0])
+        if counted == [b"%d" % (start + at) for at in range(len(rows))]:
+            notes.append("column 1 counts the lines; if it is an index: --u 2 --v 3")
+    return tuple(notes)

@@ -1,0 +1,373 @@
+"""Labels are read as they are written, or refused: comments, zeros, NaN, line ends, files that are no edge lists."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from papilio.errors import DuplicateEdgeError, GraphError, InputError, MalformedLineError
+from papilio.graph import BipartiteGraph
+from papilio.storage import relabel, textlines
+from papilio.storage.columns import write_vertex_columns
+from papilio.storage.convert import convert
+from papilio.storage.integer_text import has_odd_zeros
+from papilio.storage.interop import from_numpy, from_pandas
+from papilio.storage.store import write_store
+from tests.storage.convert_helpers import COMPRESS, labelled_edges, write_input
+
+BIG = 2**53 + 1
+"""The first integer that a float does not hold."""
+
+
+# Comments
+
+
+@pytest.mark.parametrize(
+    ("text", "comments", "edges"),
+    [
+        ("# a\n# b\n\n1 2\n", 2, [(1, 2)]),
+        ("# a\n% b\n1 2\n", 2, [(1, 2)]),
+        ("# a\n1,2\n", 1, [(1, 2)]),
+        ("% bip\n% 1 2 2\n% more\n1 2\n", 1, [(1, 2)]),
+        ("%%MatrixMarket matrix coordinate pattern general\n% c\n% d\n2 2 1\n1 2\n", 2, [(1, 2)]),
+        ("# a\n2 2 1\n# b\n1 2\n", 2, [(1, 2)]),
+        ("#x a\nb c\n", 1, [("b", "c")]),
+    ],
+)
+def test_comments_before_the_data_are_counted(
+    tmp_path: Path, text: str, comments: int, edges: list[tuple[Any, ...]]
+) -> None:
+    store = convert(write_input(tmp_path, text), tmp_path / "g")
+    assert labelled_edges(store) == edges
+    assert store.manifest.dropped["comments"] == comments
+
+
+@pytest.mark.parametrize("mark", ["#", "%"])
+@pytest.mark.parametrize("text", ["0 1\n{} half way\n1 0\n", "a b\n{} half\nc d\n", "u v\n{} x\n0 1\n0 2\n"])
+def test_comments_among_the_data_are_refused(tmp_path: Path, text: str, mark: str) -> None:
+    path = write_input(tmp_path, text.format(mark))
+    with pytest.raises(MalformedLineError, match=f"line 2: '{mark} .*where comments end"):
+        convert(path, tmp_path / "g")
+    store = convert(path, tmp_path / "g", skip_malformed=True)
+    assert (store.n_edges, store.manifest.dropped["malformed"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "head", ["% sym\n1 2\n", "%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n"]
+)
+def test_comments_among_numbers_are_refused_in_every_format(tmp_path: Path, head: str) -> None:
+    with pytest.raises(MalformedLineError, match="where comments end"):
+        convert(write_input(tmp_path, head + "%1 2\n3 3\n"), tmp_path / "g")
+
+
+def test_labels_that_begin_as_comments_do_are_data(tmp_path: Path) -> None:
+    text = "ann #nlp\n#ml bob\n%x y\n#ml cy\n"
+    store = convert(write_input(tmp_path, text), tmp_path / "g")
+    assert labelled_edges(store) == sorted(tuple(line.split()) for line in text.splitlines())
+    assert "lines of data that begin with # or %, read as edges: 3" in store.manifest.provenance["notes"]
+    table = "tag,user\n#ml,1\n#nlp,2\n%,3\n"
+    assert convert(write_input(tmp_path, table), tmp_path / "h").n_edges == 3
+    other = convert(
+        write_input(tmp_path, "t x y\n#a b c\n1 d e\n"),
+        tmp_path / "i",
+        u=2,
+        v=3,
+        header=False,
+        format="edges",
+    )
+    assert other.n_edges == 3
+
+
+# Zeros, decimals, NaN
+
+
+@pytest.mark.parametrize("separator", [" ", ",", ";", "|", "\t", "::"])
+@pytest.mark.parametrize(("code", "place"), [("00501", 0), ("-0501", 1), ("0x501", 0), ("00", 1)])
+def test_codes_among_integers_are_refused(tmp_path: Path, code: str, place: int, separator: str) -> None:
+    rows = [["501", "7"], ["12", "8"], ["3", "9"]]
+    rows[1][place] = code
+    text = "".join(separator.join(row) + "\n" for row in rows)
+    with pytest.raises(MalformedLineError, match=f"line 2: .*'{code}' "):
+        convert(write_input(tmp_path, text), tmp_path / "g")
+    if separator != "::":
+        store = convert(write_input(tmp_path, text), tmp_path / "g", labels="text")
+        assert code in list(store.labels("uv"[place]))  # type: ignore[arg-type]
+
+
+def test_zeros_in_other_columns_and_matrices_do_no_harm(tmp_path: Path) -> None:
+    text = "1 2 0.05 007 2020-01-05\n0 10 1.07 08 2020-02-01\n"
+    store = convert(write_input(tmp_path, text), tmp_path / "g", sign_column=3, time_column=4)
+    assert labelled_edges(store) == [(0, 10, 1), (1, 2, 1)]
+    matrix = "%%MatrixMarket matrix coordinate pattern general\n3 3 2\n01 02\n3 1\n"
+    assert labelled_edges(convert(write_input(tmp_path, matrix), tmp_path / "h")) == [(1, 2), (3, 1)]
+
+
+def test_every_code_is_found_at_every_place() -> None:
+    plain = b"10 200\n0 5\n-10 0\n7 0.05\n1 -0\n"
+    assert not has_odd_zeros(plain * 5000, " ")
+    for code in (b"07", b"-07", b"0x7", b"00"):
+        for size in (0, 1, 2, 65_533, 65_534, 65_535, 65_536, 65_537):
+            text = b"1" * max(size - 1, 0) + b"\n" * (size > 0) + code
+            assert has_odd_zeros(text, " "), (code, size)
+            assert has_odd_zeros(text + b"\n1 2\n", " ")
+    assert has_odd_zeros(b"1;07\n", ";")
+    assert not has_odd_zeros(b"0;0\n10;0\n0;1\n", ";")
+    assert not has_odd_zeros(b"0|0\n10|0\n0|1\n", "|")
+
+
+def test_decimals_that_are_integers_are_integers(tmp_path: Path) -> None:
+    store = convert(write_input(tmp_path, f"1.0,{BIG}.0\n{BIG - 2}.0,2.\n1.0,3.00\n4,5\n"), tmp_path / "g")
+    assert labelled_edges(store) == [(1, 3), (1, BIG), (4, 5), (BIG - 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("1.5,2\n3,4\n", InputError, "line 1: '1.5' in column 1 is no label"),
+        ("u,v\n1,2e3\n", InputError, "line 2: '2e3' in v .column 2. is no label"),
+        ("NaN 2\n3 4\n", InputError, "line 1: 'NaN' in column 1 is no label"),
+        ("1.0,2\n3.5,4\n", MalformedLineError, "line 2: '3.5,4': '3.5' is not a 64-bit integer"),
+        ("1.0,2\nnan,4\n", MalformedLineError, "line 2: 'nan,4': 'nan' is not"),
+        ("1,2\nnan,4\n", MalformedLineError, "line 2: 'nan,4': 'nan' is not"),
+        ("1,2\n3.0,4\n", MalformedLineError, "line 2: '3.0,4': '3.0' is not"),
+        ("ann,2\nnan,4\n", MalformedLineError, "line 2: 'nan,4': a label is nan"),
+        ("ann bob\ncy NaN\n", MalformedLineError, "line 2: 'cy NaN': a label is NaN"),
+    ],
+)
+def test_what_is_no_label_is_refused(tmp_path: Path, text: str, error: type[Exception], message: str) -> None:
+    path = write_input(tmp_path, text)
+    with pytest.raises(error, match=message):
+        convert(path, tmp_path / "g", header=None if text.startswith("u") else False)
+    assert convert(path, tmp_path / "g", labels="text").n_edges > 0
+
+
+def test_missing_labels_of_tables_in_memory_are_refused() -> None:
+    with pytest.raises(GraphError, match="labels are missing values"):
+        from_numpy(np.array([["a", "b"], [float("nan"), "b"]], dtype=object))
+    with pytest.raises(GraphError, match="floats of 2\\^53 or more"):
+        from_numpy(np.array([[float(BIG), 1.0], [2.0, 1.0]]), relabel=True)
+
+
+# Labels beyond 2^53
+
+
+@pytest.mark.parametrize("kind", ["edges", "csv", "tsv", "npy", "parquet", "pandas"])
+@pytest.mark.parametrize("bipartite", [True, False])
+def test_labels_beyond_a_float_stay_apart(tmp_path: Path, kind: str, bipartite: bool) -> None:
+    edges = [(1, BIG - 1), (1, BIG), (1, BIG + 1), (2, 2**63 - 1), (2, 2**63 - 2)]
+    u, v = (np.array(column, np.int64) for column in zip(*edges, strict=True))
+    if kind == "pandas":
+        pandas = pytest.importorskip("pandas")
+        labelled = from_pandas(
+            pandas.DataFrame({"u": u, "v": v}), kind="bipartite" if bipartite else "unipartite"
+        )
+        names = labelled.labels_v if bipartite else labelled.labels_u
+        assert names is not None
+        assert set(names.tolist()) >= set(v.tolist())
+        assert labelled.graph.n_edges == 5
+        return
+    if kind == "npy":
+        file = io.BytesIO()
+        np.save(file, np.stack([u, v], axis=1))
+        path = write_input(tmp_path, file.getvalue())
+    elif kind == "parquet":
+        path = tmp_path / "input.parquet"
+        pq.write_table(pa.table({"u": u, "v": v}), path)
+    else:
+        mark = {"edges": " ", "csv": ",", "tsv": "\t"}[kind]
+        path = write_input(tmp_path, "".join(f"{a}{mark}{b}\n" for a, b in edges))
+    store = convert(path, tmp_path / "g", bipartite=bipartite)
+    assert labelled_edges(store) == sorted(edges)
+
+
+def test_labels_beyond_a_float_in_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DuplicateEdgeError, match=rf"\(1, {BIG}\) occurs more than once"):
+        convert(write_input(tmp_path, f"1 {BIG}\n1 {BIG - 1}\n1 {BIG}\n"), tmp_path / "g", duplicates="error")
+
+
+# Duplicates of words, labels in chunks, labels of both layers
+
+
+@pytest.mark.parametrize("time_column", [None, 4])
+@pytest.mark.parametrize("bipartite", [True, False])
+def test_first_and_last_of_equal_edges_between_words(
+    tmp_path: Path, bipartite: bool, time_column: int | None
+) -> None:
+    path = write_input(tmp_path, "ann x 1 30\nbob x -1 10\nann x -1 20\nbob x 1 10\nann x -1 10\n")
+    expected = {
+        ("first", None): (1, -1),
+        ("last", None): (-1, 1),
+        ("first", 4): (-1, -1),
+        ("last", 4): (1, 1),
+    }
+    for policy in ("first", "last"):
+        store = convert(
+            path, tmp_path / policy, bipartite=bipartite, sign_column=3, time_column=time_column, duplicates=policy
+        )  # fmt: skip
+        ann, bob = expected[policy, time_column]
+        assert labelled_edges(store) == [("ann", "x", ann), ("bob", "x", bob)]
+        assert store.manifest.dropped["duplicates"] == 3
+
+
+@pytest.mark.parametrize("base", [3, 10**6])
+def test_labels_that_fill_several_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: int) -> None:
+    monkeypatch.setattr(relabel, "_CHUNK_LABELS", 4)
+    dense = [(base + i, i) for i in range(11)]
+    gaps = [(3 * i + (i > 5), 2 * i) for i in range(11)]
+    for at, edges in enumerate((dense, gaps)):
+        text = "".join(f"{u} {v}\n" for u, v in edges)
+        store = convert(write_input(tmp_path, text), tmp_path / str(at), header=False)
+        assert labelled_edges(store) == edges
+        assert list(store.labels("u")) == [u for u, _ in edges]  # type: ignore[arg-type]
+
+
+def test_layers_of_one_size_keep_their_own_labels(tmp_path: Path) -> None:
+    graph = BipartiteGraph.from_edges([0, 1, 2], [2, 0, 1])
+    store = write_store(
+        tmp_path / "g",
+        graph,
+        provenance={},
+        labels_u=np.array(["a", "b", "c"]),
+        labels_v=np.array(["x", "y", "z"]),
+    )
+    numbers = {"u": {"count": np.arange(3)}, "v": {"count": np.arange(3) + 10}}
+    write_vertex_columns(tmp_path / "t.parquet", store, numbers, {})  # type: ignore[arg-type]
+    assert pq.read_table(tmp_path / "t.parquet").to_pylist() == [
+        {"layer": layer, "id": at, "label": names[at], "count": at + 10 * (layer == "v")}
+        for layer, names in (("u", "abc"), ("v", "xyz"))
+        for at in range(3)
+    ]
+
+
+# Line ends
+
+TEXTS = {
+    "edges": "# c\n3 1\n1 3\n2 2\n",
+    "words": "ann x\nbob y\nann y\n",
+    "csv": "user,item\n3,1\n1,3\n2,2\n",
+    "tsv": "3\t1\n1\t3\n2\t2\n",
+    "konect": "% bip\n% 3 3 3\n3 1\n1 3\n2 2\n",
+    "mtx": "%%MatrixMarket matrix coordinate pattern general\n3 3 3\n3 1\n1 3\n2 2\n",
+    "sizes": "3 3 3\n3 1\n1 3\n2 2\n",
+    "movielens": "3::1::5::1\n1::3::4::2\n2::2::1::3\n",
+    "dimacs": "c x\np edge 3 3\ne 3 1\ne 1 3\ne 2 2\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "compression"),
+    [*((name, "none") for name in TEXTS), ("edges", "gzip"), ("csv", "zstd"), ("mtx", "bzip2")],
+)
+@pytest.mark.parametrize("end", ["\r", "mixed"])
+def test_line_ends_of_all_systems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, end: str, compression: str
+) -> None:
+    plain = convert(write_input(tmp_path, TEXTS[name]), tmp_path / "plain")
+    ends = ["\r", "\n", "\r\n"] if end == "mixed" else [end]
+    lines = TEXTS[name].splitlines()
+    text = "".join(line + ends[at % len(ends)] for at, line in enumerate(lines))
+    data = COMPRESS[compression](text.encode())
+    for block in (None, 3):
+        if block is not None:
+            monkeypatch.setattr(textlines, "BLOCK_BYTES", block)
+            monkeypatch.setattr(textlines, "_HEAD_BYTES", len(text) - 7)
+        store = convert(write_input(tmp_path, data), tmp_path / str(block))
+        assert store.hash == plain.hash
+        assert labelled_edges(store) == labelled_edges(plain)
+        assert store.manifest.provenance["format"] == plain.manifest.provenance["format"]
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+@pytest.mark.parametrize("text", ["1 2\n3 4\n5 x\n", "1,2\n3,4\n5,x\n"])
+def test_line_numbers_with_other_line_ends(tmp_path: Path, text: str, end: str) -> None:
+    with pytest.raises(MalformedLineError, match=r"line 3: '5.x': 'x' is not a 64-bit integer"):
+        convert(write_input(tmp_path, text.replace("\n", end)), tmp_path / "g")
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+def test_a_line_end_within_quotes_is_refused(tmp_path: Path, end: str) -> None:
+    with pytest.raises(MalformedLineError, match=r"line 2: .*unexpected end of data"):
+        convert(write_input(tmp_path, f'a,b\n"c{end}d",e\n'), tmp_path / "g", header=False)
+
+
+# Files of other kinds, and signs that say nothing
+
+OTHERS: dict[str, tuple[str, str]] = {
+    "json lines": ('{"user": 1, "item": 2}\n{"user": 1, "item": 3}\n', "holds JSON.*jq"),
+    "json": ('[\n  {"user": 1}\n]\n', "holds JSON"),
+    "json lists": ("[1, 2]\n[2, 3]\n", "holds JSON"),
+    "graphml": ("<?xml version='1.0'?>\n<graphml>\n", "looks like XML"),
+    "pajek": ("*Vertices 3\n1 a\n", "a Pajek file"),
+    "gml": ("graph [\n  node [\n", "GML or DOT"),
+    "dot": ("digraph g {\n a -> b\n}\n", "GML or DOT"),
+    "incidence": (",i1,i2,i3\nann,0,1,0\nbob,1,1,0\n", "a matrix of zeros and ones, 4 columns wide"),
+    "incidence of two": (",i1,i2\nann,0,1\nbob,1,1\n", "a matrix of zeros and ones, 3 columns wide"),
+    "incidence without names": ("0,1,0,1\n1,1,0,0\n", "a matrix of zeros and ones"),
+    "adjacency": ("0 1 0 1\n1 0 1 0\n0 1 0 0\n1 0 0 0\n", "a matrix of zeros and ones"),
+    "names with blanks": ("New York Boston\nSan Jose Austin\n", "3 words; if names hold blanks"),
+    "quotes": ('"ann" "new york"\n"bob" "rome"\n', "has quotes in a file separated by blanks"),
+    "blanks in one name": (
+        "Paris Rome\nNew York Boston\nOslo Bergen\n",
+        "line 2: .*3 fields; expected 2; if names",
+    ),
+}
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_of_other_kinds_are_refused(tmp_path: Path, name: str, compression: str) -> None:
+    text, message = OTHERS[name]
+    with pytest.raises(InputError, match=message):
+        convert(write_input(tmp_path, COMPRESS[compression](text.encode())), tmp_path / "g")
+
+
+def test_utf_16_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="UTF-16"):
+        convert(write_input(tmp_path, "1 2\n".encode("utf-16")), tmp_path / "g")
+
+
+def test_what_looks_like_other_kinds_can_be_forced(tmp_path: Path) -> None:
+    words = write_input(tmp_path, "ann bob yea\nbob cy nay\n", "a.txt")
+    assert labelled_edges(convert(words, tmp_path / "a", u=1, v=2)) == [("ann", "bob"), ("bob", "cy")]
+    assert convert(words, tmp_path / "b", sign_values="yea:nay").n_edges == 2
+    bits = write_input(tmp_path, "0 1 1 0\n1 1 0 1\n", "b.txt")
+    assert labelled_edges(convert(bits, tmp_path / "c", u=1, v=2)) == [(0, 1), (1, 1)]
+    assert labelled_edges(convert(bits, tmp_path / "d", format="edges")) == [(0, 1), (1, 1)]
+
+
+def test_separators_within_words(tmp_path: Path) -> None:
+    places = write_input(tmp_path, "New York, NY\tBoston\nRome\tParis, FR\n", "a.tsv")
+    assert labelled_edges(convert(places, tmp_path / "a")) == [
+        ("New York, NY", "Boston"),
+        ("Rome", "Paris, FR"),
+    ]
+    same = write_input(tmp_path, "Doe, Jane\tParis\nRoe, Rick\tRome\n", "b.tsv")
+    assert labelled_edges(convert(same, tmp_path / "b")) == [("Doe, Jane", "Paris"), ("Roe, Rick", "Rome")]
+    commas = write_input(tmp_path, "1;2;3,5\n2;3;1,5\n", "c.csv")
+    assert labelled_edges(convert(commas, tmp_path / "c")) == [(1, 2), (2, 3)]
+
+
+@pytest.mark.parametrize("kind", ["text", "npy", "parquet"])
+@pytest.mark.parametrize(("threshold", "word"), [(1, "positive"), (9, "negative"), (4, None)])
+def test_rules_that_give_one_sign_are_said(
+    tmp_path: Path, kind: str, threshold: int, word: str | None
+) -> None:
+    rows = [(1, 2, 3), (2, 3, 4), (3, 1, 5)]
+    path = tmp_path / "input"
+    if kind == "text":
+        path.write_text("".join("{} {} {}\n".format(*row) for row in rows))
+    elif kind == "npy":
+        with path.open("wb") as file:
+            np.save(file, np.array(rows))
+    else:
+        u, v, rating = zip(*rows, strict=True)
+        pq.write_table(pa.table({"u": u, "v": v, "rating": rating}), path)
+    notes = " | ".join(convert(path, tmp_path / "g", positive_from=threshold).manifest.provenance["notes"])
+    assert (f"all 3 edges are {word} by the rule" in notes) is (word is not None)
+    assert ("all 3 edges" in notes) is (word is not None)
