@@ -10,7 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from papilio.cluster.choose import make_executor
+from papilio.arguments import Bytes, Number, Seed, Workers, checked
+from papilio.cluster.choose import check_cluster, make_executor
 from papilio.cluster.driver import count_job, plan_job
 from papilio.cluster.events import PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
@@ -30,7 +31,7 @@ from papilio.inputs import (
     shard_parent,
     write_counts,
 )
-from papilio.motifs import Granularity, Motif, choose_options
+from papilio.motifs import Granularity, Motif, choose_options, read_motif
 from papilio.partitions import fit_job
 from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.store import GraphStore, open_store
@@ -63,6 +64,7 @@ TOP_ENTRIES = 10
 """Largest counts listed in a result, per layer."""
 
 
+@checked
 def open_graph(path: str | os.PathLike[str]) -> GraphStore:
     """Open a graph store; reads its manifest only.
 
@@ -74,11 +76,12 @@ def open_graph(path: str | os.PathLike[str]) -> GraphStore:
     return open_store(path)
 
 
+@checked
 def open_cluster(
     cluster: str | os.PathLike[str] | Any = "auto",
     *,
     engine: EngineChoice = "auto",
-    workers: int | None = None,
+    workers: Workers | None = None,
 ) -> Executor:
     """Return an executor, to be started by a ``with`` block and given to several counts.
 
@@ -100,50 +103,53 @@ def open_cluster(
     return make_executor(cluster, engine, workers)
 
 
+@checked
 def plan(
     graph: Any,
-    motif: Motif,
+    motif: Motif | str,
     *,
     per: Granularity = "total",
     cluster: Any = None,
     engine: EngineChoice = "auto",
-    workers: int | None = None,
+    workers: Workers | None = None,
     options: Mapping[str, str] | None = None,
-    device_memory: int | None = None,
-    host_memory: int | None = None,
+    device_memory: Bytes | None = None,
+    host_memory: Bytes | None = None,
     parts: str | os.PathLike[str] | None = None,
 ) -> CountPlan:
     """Prepare a graph on one worker and plan the count of ``motif``, without running it.
 
     Parameters and errors are those of :func:`count`. Where parts are needed, they are cut to be planned with.
     """
+    motif = read_motif(motif)
     with ExitStack() as stack:
         question = Question(motif, per, choose_options(motif, options or {}))
         source = GraphInput(graph)
         require_kind(motif, source.kind, source.name)
         executor = enter_executor(stack, cluster, engine, workers)
         job = source.enter(stack, executor, question, None)
-        cut = _Parts(Budget(device_memory, host_memory), parts, None)
+        cut = _Parts(Budget.of(device_memory, host_memory), parts, None)
         job = cut.fit(stack, source, question, job, executor, engine, None, ignore_events)
         made, _, _ = plan_job(executor, job, engine, ignore_events)
     return made
 
 
+@checked
 def count(
     graph: Any,
-    motif: Motif,
+    motif: Motif | str,
     *,
     per: Granularity = "total",
     cluster: Any = None,
     engine: EngineChoice = "auto",
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    workers: int | None = None,
+    workers: Workers | None = None,
     progress: Progress | None = None,
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
-    device_memory: int | None = None,
-    host_memory: int | None = None,
+    device_memory: Bytes | None = None,
+    host_memory: Bytes | None = None,
     parts: str | os.PathLike[str] | None = None,
 ) -> CountResult:
     """Count a motif exactly.
@@ -154,8 +160,9 @@ def count(
         A graph store or its path or URL, a graph in memory, or whatever :mod:`papilio.storage.interop` reads
         (NetworkX, SciPy sparse, pandas, pyarrow, NumPy). Graphs in memory are counted where they are by the inline
         cluster and written to a temporary store for any other.
-    motif : Motif
-        What to count: ``Butterfly()``, ``Biclique(3, 4)``, or ``Biclique(3, None)`` for every q.
+    motif : Motif or str
+        What to count: ``Butterfly()``, ``Biclique(3, 4)``, or ``Biclique(3, None)`` for every q; ``"butterfly"`` and
+        ``"balanced-butterfly"``, which need no sizes, also by name.
     per : {"total", "vertex", "edge"}
         Count in all, for every vertex, or for every edge.
     cluster : str, path-like, distributed.Client or Executor, optional
@@ -178,10 +185,10 @@ def count(
     options : mapping of str to str, optional
         How the engines compute it, where the motif leaves a choice: for bicliques ``algorithm`` (``auto``,
         ``enumerate``, ``pivot``) and ``anchor`` (``auto``, ``u``, ``v``). The answer does not depend on it.
-    device_memory, host_memory : int, optional
-        Bytes that a worker may use of its device and of its host. Where the whole graph does not fit, it is cut into
-        parts, which are counted one after the other; see docs/out-of-memory.md. Where this process is the worker,
-        ``host_memory`` holds for all of it.
+    device_memory, host_memory : int or str, optional
+        Bytes, or a size such as ``"8GiB"``, that a worker may use of its device and of its host. Where the whole graph
+        does not fit, it is cut into parts, which are counted one after the other; see docs/out-of-memory.md. Where this
+        process is the worker, ``host_memory`` holds for all of it.
     parts : path-like, optional
         The partition whose parts are counted, as :func:`papilio.partition` made them. If nothing is there and parts are
         needed, they are cut there and kept; without it, in the job directory, else for this count alone.
@@ -198,10 +205,11 @@ def count(
     """
     started = perf_counter()
     listener = progress or ignore_events
+    motif = read_motif(motif)
     question = Question(motif, per, choose_options(motif, options or {}))
     overwrite = overwrite or owns_output(job, output)
     target = check_output(output, motif, per, overwrite=overwrite)
-    cut = _Parts(Budget(device_memory, host_memory), parts, job)
+    cut = _Parts(Budget.of(device_memory, host_memory), parts, job)
     with ExitStack() as held, ExitStack() as stack:
         source = GraphInput(graph)
         require_kind(motif, source.kind, source.name)
@@ -245,9 +253,10 @@ def count(
     return result
 
 
+@checked
 def submit(
     graph: str | os.PathLike[str] | GraphStore,
-    motif: Motif,
+    motif: Motif | str,
     *,
     cluster: str | os.PathLike[str] | Any,
     job: str | os.PathLike[str],
@@ -255,11 +264,11 @@ def submit(
     engine: EngineChoice = "auto",
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    workers: int | None = None,
+    workers: Workers | None = None,
     priority: Priority = "normal",
     options: Mapping[str, str] | None = None,
-    device_memory: int | None = None,
-    host_memory: int | None = None,
+    device_memory: Bytes | None = None,
+    host_memory: Bytes | None = None,
     parts: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> JobDirectory:
@@ -288,6 +297,8 @@ def submit(
     """
     from papilio.cluster.submit import submit_job
 
+    check_cluster(cluster)
+    motif = read_motif(motif)
     overwrite = overwrite or owns_output(job, output)
     target = check_output(output, motif, per, overwrite=overwrite)
     source = GraphInput(graph)
@@ -299,7 +310,7 @@ def submit(
     found = find_finished(job, lambda: asked)
     if found is not None:
         return found
-    cut = _Parts(Budget(device_memory, host_memory), parts, job)
+    cut = _Parts(Budget.of(device_memory, host_memory), parts, job)
     if cut.is_asked:
         with ExitStack() as stack:
             executor = enter_executor(stack, cluster, engine, workers)
@@ -313,6 +324,7 @@ def submit(
     return JobDirectory(job)
 
 
+@checked
 def open_job(path: str | os.PathLike[str]) -> JobDirectory:
     """Open a job directory, to read its status or its result; works while another process runs the job.
 
@@ -324,12 +336,13 @@ def open_job(path: str | os.PathLike[str]) -> JobDirectory:
     return JobDirectory(path)
 
 
+@checked
 def resume_job(
     path: str | os.PathLike[str],
     *,
     cluster: Any = None,
     engine: EngineChoice | None = None,
-    workers: int | None = None,
+    workers: Workers | None = None,
     trust: bool = False,
     progress: Progress | None = None,
 ) -> CountResult:
@@ -386,8 +399,13 @@ def resume_job(
     )
 
 
+@checked
 def verify_job(
-    path: str | os.PathLike[str], *, sample: int = 0, engine: EngineChoice = "auto", seed: int = 0
+    path: str | os.PathLike[str],
+    *,
+    sample: Number = 0,
+    engine: EngineChoice = "auto",
+    seed: Seed = 0,
 ) -> tuple[JobCheck, Recount | None]:
     """Check a finished job: ledger, tiling, sums, shards and graph; and count a sample of its leases again.
 
@@ -406,8 +424,6 @@ def verify_job(
     PapilioError
         Naming the first thing that is wrong.
     """
-    if sample < 0:
-        raise InputError(f"sample is {sample}; at least 0")
     directory = JobDirectory(path)
     checked = check_job(directory)
     return checked, recount_leases(directory, sample, engine, seed) if sample else None

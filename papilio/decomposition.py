@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.arguments import Threads, checked
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, EngineUnavailableError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
@@ -119,6 +120,7 @@ class DecompositionResult:
         }
 
 
+@checked
 def decompose(
     graph: Any,
     kind: PeelingKind,
@@ -128,7 +130,7 @@ def decompose(
     overwrite: bool = False,
     hierarchy: bool = True,
     engine: EngineChoice = "auto",
-    threads: int | None = None,
+    threads: Threads | None = None,
     progress: Progress | None = None,
 ) -> DecompositionResult:
     """Decompose a bipartite graph by peeling, exactly, in this process.

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from papilio.arguments import Count, Workers, checked
 from papilio.cluster.driver import count_job, plan_job, run_directory
 from papilio.cluster.events import Listener, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.inputs import GraphInput, Progress, enter_executor, result_of
-from papilio.motifs import Biclique, Listing, Motif, choose_options
+from papilio.motifs import Biclique, Listing, Motif, choose_options, read_motif
 from papilio.storage.listings import ListingShard, read_listing, write_listing
 from papilio.storage.location import local_path
 from papilio.storage.names import find_ids, hash_labels, read_names
@@ -33,17 +34,18 @@ from papilio.tasks.sources import job_of_store, require_kind
 __all__ = ["enumerate_motifs", "plan_listing", "resume_listing"]
 
 
+@checked
 def enumerate_motifs(
     graph: Any,
-    motif: Motif,
+    motif: Motif | str,
     *,
     output: str | os.PathLike[str],
-    limit: int | None,
+    limit: Count | None,
     with_u: Iterable[str | int] = (),
     with_v: Iterable[str | int] = (),
     cluster: Any = None,
     engine: EngineChoice = "auto",
-    workers: int | None = None,
+    workers: Workers | None = None,
     progress: Progress | None = None,
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
@@ -94,6 +96,7 @@ def enumerate_motifs(
     1000
     """
     started = perf_counter()
+    motif = read_motif(motif)
     require_cpu(engine)
     target = local_path(output)
     with ExitStack() as stack:
@@ -113,16 +116,17 @@ def enumerate_motifs(
         return run.finish(stack, cluster, workers, session)
 
 
+@checked
 def plan_listing(
     graph: Any,
-    motif: Motif,
+    motif: Motif | str,
     *,
-    limit: int | None = None,
+    limit: Count | None = None,
     with_u: Iterable[str | int] = (),
     with_v: Iterable[str | int] = (),
     cluster: Any = None,
     engine: EngineChoice = "auto",
-    workers: int | None = None,
+    workers: Workers | None = None,
     options: Mapping[str, str] | None = None,
 ) -> CountPlan:
     """Prepare a graph on one worker and plan the listing of ``motif``, without running it.
@@ -130,6 +134,7 @@ def plan_listing(
     Its work is an estimate: how many motifs there are is not known before they are counted or listed. Parameters
     and errors are those of :func:`enumerate_motifs`.
     """
+    motif = read_motif(motif)
     require_cpu(engine)
     with ExitStack() as stack:
         source = GraphInput(graph)

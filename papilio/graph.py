@@ -14,12 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from papilio.arguments import read_argument
 from papilio.errors import CapacityError, GraphError
 
 __all__ = ["MAX_VERTICES", "BipartiteGraph", "UnipartiteGraph"]
 
 MAX_VERTICES = 2**31 - 1
 """Largest number of vertices of one layer: ids are ``int32``."""
+
+
+_NO_SIGN = "sign holds values other than +1 and -1"
 
 
 def _check_layer(name: str, size: int) -> None:
@@ -29,12 +33,38 @@ def _check_layer(name: str, size: int) -> None:
         raise CapacityError(f"{name} is {size}; at most {MAX_VERTICES} vertices per layer (ids are int32)")
 
 
-def _as_ids(name: str, values: ArrayLike, size: int) -> NDArray[np.int32]:
-    array = np.asarray(values)
+def _as_array(name: str, values: ArrayLike) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"{name} is no array of integers ({error})") from error
+
+
+def _as_integers(name: str, values: ArrayLike) -> NDArray[Any]:
+    array = _as_array(name, values)
     if array.ndim != 1:
         raise GraphError(f"{name} has {array.ndim} dimensions; expected one")
-    if array.size and array.dtype.kind not in "iu":
+    if array.size and array.dtype.kind not in "iu" and not _are_long_integers(array):
         raise GraphError(f"{name} has dtype {array.dtype}; expected integers")
+    return array
+
+
+def _are_long_integers(array: NDArray[Any]) -> bool:
+    """Whether these are integers of more than 64 bits, which pass the limit of any layer."""
+    return array.dtype.kind == "O" and all(type(value) is int for value in array)
+
+
+def _require_arrays(**arrays: Any) -> None:
+    """Refuse, in constant time, what is no array of integers."""
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
+            raise GraphError(
+                f"{name} is a {type(array).__name__}; expected an array of int32; from_edges makes one of any list"
+            )
+
+
+def _as_ids(name: str, values: ArrayLike, size: int) -> NDArray[np.int32]:
+    array = _as_integers(name, values)
     if array.size and (int(array.min()) < 0 or int(array.max()) >= size):
         raise GraphError(f"{name} holds ids {array.min()} to {array.max()}; expected 0 to {size - 1}")
     return np.ascontiguousarray(array, dtype=np.int32)
@@ -78,6 +108,9 @@ class BipartiteGraph:
     v: NDArray[np.int32]
     sign: NDArray[np.int8] | None = None
 
+    def __post_init__(self) -> None:
+        _require_arrays(u=self.u, v=self.v, **({} if self.sign is None else {"sign": self.sign}))
+
     @classmethod
     def from_edges(
         cls,
@@ -105,7 +138,8 @@ class BipartiteGraph:
         CapacityError
             For a layer of more than 2^31 - 1 vertices.
         """
-        first, second = np.asarray(u), np.asarray(v)
+        first, second = _as_integers("u", u), _as_integers("v", v)
+        n_u, n_v = (read_argument(name, size, int | None) for name, size in (("n_u", n_u), ("n_v", n_v)))
         size_u = int(first.max()) + 1 if n_u is None and first.size else int(n_u or 0)
         size_v = int(second.max()) + 1 if n_v is None and second.size else int(n_v or 0)
         _check_layer("n_u", size_u)
@@ -117,9 +151,11 @@ class BipartiteGraph:
         unique, index = np.unique(key, return_index=True)
         signs = None
         if sign is not None:
-            given = np.asarray(sign)
+            given = _as_array("sign", sign)
             if given.shape != key.shape:
                 raise GraphError(f"sign has shape {given.shape}; expected {key.shape}")
+            if not np.isin(given, (-1, 1)).all():
+                raise GraphError(_NO_SIGN)
             signs = np.ascontiguousarray(given[index], dtype=np.int8)
         graph = cls(
             size_u, size_v, (unique >> 32).astype(np.int32), (unique & 0xFFFFFFFF).astype(np.int32), signs
@@ -143,7 +179,7 @@ class BipartiteGraph:
         _as_ids("v", self.v, self.n_v)
         _check_sorted(self.u, self.v, "(u, v)")
         if self.sign is not None and self.sign.size and not bool((np.abs(self.sign) == 1).all()):
-            raise GraphError("sign holds values other than +1 and -1")
+            raise GraphError(_NO_SIGN)
 
     @property
     def n_edges(self) -> int:
@@ -208,6 +244,9 @@ class UnipartiteGraph:
     v: NDArray[np.int32]
     sign: NDArray[np.int8] | None = None
 
+    def __post_init__(self) -> None:
+        _require_arrays(u=self.u, v=self.v, **({} if self.sign is None else {"sign": self.sign}))
+
     @classmethod
     def from_edges(cls, u: ArrayLike, v: ArrayLike, n: int | None = None) -> UnipartiteGraph:
         """Orient, sort and deduplicate edges given in any order; self loops are dropped.
@@ -217,7 +256,8 @@ class UnipartiteGraph:
         GraphError, CapacityError
             For ids outside [0, n), arrays of different lengths, or more than 2^31 - 1 vertices.
         """
-        first, second = np.asarray(u), np.asarray(v)
+        first, second = _as_integers("u", u), _as_integers("v", v)
+        n = read_argument("n", n, int | None)
         largest = max((int(a.max()) for a in (first, second) if a.size), default=-1)
         size = largest + 1 if n is None else int(n)
         _check_layer("n", size)
@@ -240,7 +280,7 @@ class UnipartiteGraph:
         if self.u.size and not bool((self.u < self.v).all()):
             raise GraphError("an edge has u >= v; each undirected edge is stored once with u < v")
         if self.sign is not None and self.sign.size and not bool((np.abs(self.sign) == 1).all()):
-            raise GraphError("sign holds values other than +1 and -1")
+            raise GraphError(_NO_SIGN)
 
     @property
     def n_edges(self) -> int:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from papilio.arguments import read_path
 from papilio.cluster.choose import make_executor
 from papilio.cluster.driver import JobOutcome, run_directory
 from papilio.cluster.events import Event
@@ -62,7 +63,7 @@ class GraphInput:
         if isinstance(graph, GraphStore):
             self.store = graph
         elif isinstance(graph, str | os.PathLike):
-            self.store = open_store(graph)
+            self.store = open_store(read_path("graph", graph))
         else:
             self._memory = label_any(graph)
 
@@ -170,7 +171,7 @@ class GraphInput:
 
 def enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers: int | None) -> Executor:
     """Return a started executor; one that is made here ends with ``stack``."""
-    if hasattr(cluster, "check_source"):
+    if hasattr(cluster, "check_source") and not isinstance(cluster, type):
         if workers is not None:
             raise InputError("workers cannot be given with an executor, which has its workers already")
         executor: Executor = cluster

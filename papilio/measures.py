@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.api import count
+from papilio.arguments import Bytes, Count, Threads, Workers, checked
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.cluster.machine import free_memory_bytes
-from papilio.errors import CapacityError, InputError, UnsupportedError
+from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.inputs import GraphInput, Progress, Question, check_output
 from papilio.kernels.bounds import check_vertex_bound
@@ -68,14 +69,15 @@ class CountOptions(TypedDict, total=False):
 
     cluster: Any
     engine: EngineChoice
-    workers: int | None
+    workers: Workers | None
     progress: Progress | None
     job: str | os.PathLike[str] | None
-    device_memory: int | None
-    host_memory: int | None
+    device_memory: Bytes | None
+    host_memory: Bytes | None
     parts: str | os.PathLike[str] | None
 
 
+@checked
 def robins_alexander(graph: Any, **options: Unpack[CountOptions]) -> RobinsAlexander:
     """Measure the clustering of a whole bipartite graph: which share of the paths of three edges lies on a butterfly.
 
@@ -105,13 +107,14 @@ def robins_alexander(graph: Any, **options: Unpack[CountOptions]) -> RobinsAlexa
     return RobinsAlexander(counted.count, paths, counted, {"paths": paths_s, "total": perf_counter() - began})
 
 
+@checked
 def latapy_clustering(
     graph: Any,
     *,
     layer: Layer | None = None,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    threads: int | None = None,
+    threads: Threads | None = None,
     progress: Progress | None = None,
 ) -> LatapyClustering:
     """Measure the clustering of every vertex by its overlaps with others of its layer, in this process.
@@ -147,10 +150,6 @@ def latapy_clustering(
         When the graph does not fit the memory; known before it is read.
     """
     began = perf_counter()
-    if layer not in (None, "u", "v"):
-        raise InputError(f"layer is {layer!r}; give u, v, or nothing for both")
-    if threads is not None and threads < 1:
-        raise InputError(f"threads is {threads}; at least 1 is needed")
     target = check_output(output, Butterfly(), "vertex", overwrite=overwrite)
     edges = _Edges(graph, "Latapy's clustering", progress)
     edges.source.require_storable(target)
@@ -182,6 +181,7 @@ def latapy_clustering(
     )
 
 
+@checked
 def local_clustering(
     graph: Any,
     *,
@@ -217,7 +217,6 @@ def local_clustering(
         As :func:`papilio.count`; UnsupportedError for a graph that is not bipartite.
     """
     began = perf_counter()
-    _check_per(per)
     target = check_output(output, Butterfly(), per, overwrite=overwrite)
     listener = options.get("progress") or ignore_events
     edges = _Edges(graph, "local clustering", listener)
@@ -243,6 +242,7 @@ def local_clustering(
     return replace(found, output=None if target is None else str(target))
 
 
+@checked
 def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionProfile:
     """Measure how a graph hangs together, the more so the more butterflies its vertices are in.
 
@@ -280,8 +280,9 @@ def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionPro
     )
 
 
+@checked
 def top_butterflies(
-    graph: Any, *, per: Per = "vertex", k: int = 10, **options: Unpack[CountOptions]
+    graph: Any, *, per: Per = "vertex", k: Count = 10, **options: Unpack[CountOptions]
 ) -> CountResult:
     """Find the vertices of each layer, or the edges, that are in the most butterflies.
 
@@ -305,9 +306,6 @@ def top_butterflies(
     PapilioError
         As :func:`papilio.count`; UnsupportedError for a graph that is not bipartite, InputError for a ``k`` below 1.
     """
-    _check_per(per)
-    if k < 1:
-        raise InputError(f"k is {k}; at least 1 is needed")
     edges = _Edges(graph, "the number of butterflies", options.get("progress"))
     counted = count(edges.source.given, Butterfly(), per=per, **options)
     vectors = {place: counted.vectors.by_id(place) for place in counted.vectors}
@@ -353,11 +351,6 @@ class _Edges:
         for start in range(0, graph.n_edges, SLICE_ENTRIES):
             stop = start + SLICE_ENTRIES
             yield graph.u[start:stop], graph.v[start:stop]
-
-
-def _check_per(per: str) -> None:
-    if per not in ("vertex", "edge"):
-        raise InputError(f"per is {per!r}; known: vertex, edge")
 
 
 def _read(edges: _Edges, threads: int) -> BipartiteGraph:

@@ -7,9 +7,10 @@ of the identity of a job.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Literal, get_args
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
+from papilio.arguments import Between, Count, check_fields
 from papilio.errors import InputError, UnsupportedError
 
 __all__ = [
@@ -89,6 +90,12 @@ class Butterfly(Motif):
     graph_kind: ClassVar[str] = "bipartite"
 
 
+_NO_MORE = "a layer has no more vertices"
+
+_Side = Annotated[int, Between(1, 2**31 - 1, _NO_MORE)]
+_Cycle = Annotated[int, Between(2, 2**31 - 1, _NO_MORE)]
+
+
 @dataclass(frozen=True)
 class Biclique(Motif):
     """The complete bipartite graph K(p,q): p vertices of U and q vertices of V, all p * q edges present.
@@ -115,18 +122,13 @@ class Biclique(Motif):
     }
     same_work: ClassVar[bool] = False
 
-    p: int | None = None
-    q: int | None = None
-    max_p: int | None = None
-    max_q: int | None = None
+    p: _Side | None = None
+    q: _Side | None = None
+    max_p: _Side | None = None
+    max_q: _Side | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-                raise InputError(f"{field.name} of a biclique is {value!r}; expected an integer")
-            if value is not None and value < 1:
-                raise InputError(f"{field.name} of a biclique is {value}; at least 1 is needed")
+        check_fields(self, " of a biclique")
         for size, largest in (("p", "max_p"), ("q", "max_q")):
             if getattr(self, size) is not None and getattr(self, largest) is not None:
                 raise InputError(
@@ -189,11 +191,6 @@ PairSide = Literal["u", "v"]
 """The layer of which pairs of vertices are taken."""
 
 
-def _require_pair_side(motif: str, pair_side: object) -> None:
-    if pair_side not in get_args(PairSide):
-        raise InputError(f"pair_side of a {motif} is {pair_side!r}; expected u or v")
-
-
 @dataclass(frozen=True)
 class BalancedButterfly(Motif):
     """The balanced (2,k)-biclique of a signed graph: every cycle of it has an even number of negative edges.
@@ -221,23 +218,16 @@ class BalancedButterfly(Motif):
     graph_kind: ClassVar[str] = "bipartite"
     needs_signs: ClassVar[bool] = True
 
-    k: int | None = 2
-    max_k: int | None = None
+    k: _Cycle | None = 2
+    max_k: _Cycle | None = None
     pair_side: PairSide = "u"
 
     def __post_init__(self) -> None:
-        for name, value in (("k", self.k), ("max_k", self.max_k)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-                raise InputError(f"{name} of a balanced butterfly is {value!r}; expected an integer")
-            if value is not None and value < 2:
-                raise InputError(
-                    f"{name} of a balanced butterfly is {value}; at least 2 is needed: what has no cycle is balanced"
-                )
+        check_fields(self, " of a balanced butterfly")
         if self.k is not None and self.max_k is not None:
             raise InputError(
                 f"a balanced butterfly has k {self.k} and max_k {self.max_k}; give max_k only where every k is counted"
             )
-        _require_pair_side("balanced butterfly", self.pair_side)
         if self.k == 2:
             object.__setattr__(self, "pair_side", "u")
 
@@ -334,7 +324,7 @@ class Census(Motif):
     pair_side: PairSide
 
     def __post_init__(self) -> None:
-        _require_pair_side(self.name, self.pair_side)
+        check_fields(self, " of a census")
 
     @property
     def title(self) -> str:
@@ -386,14 +376,13 @@ class Listing:
         For a limit below 1.
     """
 
-    limit: int | None = None
+    limit: Count | None = None
     with_u: tuple[int, ...] = ()
     with_v: tuple[int, ...] = ()
     labels: str = ""
 
     def __post_init__(self) -> None:
-        if self.limit is not None and self.limit < 1:
-            raise InputError(f"limit is {self.limit}; at least 1, or None for no limit")
+        check_fields(self)
 
     @property
     def title(self) -> str:
@@ -432,6 +421,28 @@ def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
         if value not in motif.choices[name]:
             raise InputError(f"{name} is {value!r}; expected one of {', '.join(motif.choices[name])}")
     return tuple((name, options[name]) for name in sorted(options) if options[name] != motif.choices[name][0])
+
+
+def read_motif(motif: Motif | str) -> Motif:
+    """Return a motif, which may be given by its name where it has no sizes and no side to be chosen.
+
+    Raises
+    ------
+    InputError
+        For anything else.
+    """
+    if isinstance(motif, Motif):
+        return motif
+    ready: dict[str, type[Motif]] = {each.name: each for each in (Butterfly, BalancedButterfly)}
+    if motif in ready:
+        return ready[motif]()
+    if motif in _MOTIFS:
+        raise InputError(
+            f"motif is {motif!r}, whose parameters are not said; give papilio.{_MOTIFS[motif].__name__}(...)"
+        )
+    raise InputError(
+        f"motif is {motif!r}; known: {', '.join(sorted(_MOTIFS))}, as papilio.Butterfly() and so on"
+    )
 
 
 def motif_to_json(motif: Motif) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import CutAdvanced, Listener, PhaseStarted
 from papilio.cluster.executor import Executor, choose_engine
@@ -15,7 +16,7 @@ from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import InputError, UnsupportedError
 from papilio.inputs import GraphInput, Question
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Biclique, Butterfly, Granularity, Motif, choose_options
+from papilio.motifs import Biclique, Butterfly, Granularity, Motif, choose_options, read_motif
 from papilio.partitioning.cut_request import Closure, CutRequest, Progress, Strategy
 from papilio.storage.location import local_path
 from papilio.storage.memory import release_memory
@@ -34,18 +35,19 @@ CUTTING_SHARE = 0.5
 """Share of the free memory of this machine that cutting takes where nothing else is said."""
 
 
+@checked
 def partition(
     graph: str | os.PathLike[str] | GraphStore,
     output: str | os.PathLike[str],
-    motif: Motif,
+    motif: Motif | str,
     *,
     per: Granularity = "total",
-    device_memory: int | None = None,
-    host_memory: int | None = None,
+    device_memory: Bytes | None = None,
+    host_memory: Bytes | None = None,
     strategy: Strategy = "auto",
     closure: Closure = "columns",
     options: Mapping[str, str] | None = None,
-    threads: int | None = None,
+    threads: Threads | None = None,
     temp_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Partition:
@@ -89,19 +91,18 @@ def partition(
         InputError, StoreError or UnsupportedError for what is given; CapacityError, before anything is written, when
         even the smallest part does not fit.
     """
+    motif = read_motif(motif)
     store = graph if isinstance(graph, GraphStore) else open_store(graph)
     require_kind(motif, store.kind, store.path)
     if device_memory is None and host_memory is None:
         raise InputError("a partition is made for a memory; give device_memory, host_memory or both")
-    budget = Budget(device_memory, host_memory)
-    if threads is not None and threads < 1:
-        raise InputError(f"threads is {threads}; at least 1 is needed")
+    budget = Budget.of(device_memory, host_memory)
     engine: EngineName = "cpu" if device_memory is None else "gpu"
     worker = describe_worker("planned", threads)
     worker = replace(
         worker,
-        memory_bytes=worker.memory_bytes if host_memory is None else host_memory,
-        gpu_memory_bytes=device_memory or 0,
+        memory_bytes=budget.host_bytes or worker.memory_bytes,
+        gpu_memory_bytes=budget.device_bytes or 0,
         gpu_missing=None,
     )
     job = job_of_store(store, motif, per, choose_options(motif, options or {}))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from papilio.api import count
+from papilio.arguments import Workers, checked
 from papilio.inputs import Progress
 from papilio.motifs import Census, CensusClass, PairSide
 from papilio.tasks.job import EngineChoice
@@ -66,6 +67,7 @@ class CensusResult:
         }
 
 
+@checked
 def census(
     graph: Any,
     pair_side: PairSide,
@@ -74,7 +76,7 @@ def census(
     engine: EngineChoice = "auto",
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    workers: int | None = None,
+    workers: Workers | None = None,
     progress: Progress | None = None,
     job: str | os.PathLike[str] | None = None,
 ) -> CensusResult:

@@ -19,9 +19,10 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.arguments import Count, Threads, Workers, checked
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.cluster.machine import free_memory_bytes
-from papilio.errors import CapacityError, ExecutionError, InputError
+from papilio.errors import CapacityError, ExecutionError
 from papilio.graph import BipartiteGraph
 from papilio.inputs import GraphInput, Progress, Question, check_output
 from papilio.kernels.cpu.chunks import available_threads
@@ -61,7 +62,7 @@ class CensusOptions(TypedDict, total=False):
 
     cluster: Any
     engine: EngineChoice
-    workers: int | None
+    workers: Workers | None
     progress: Progress | None
     job: str | os.PathLike[str] | None
 
@@ -182,15 +183,16 @@ class CensusVertices:
         return {**self.census.to_json(), "per": "vertex", "output": self.output}
 
 
+@checked
 def census_pairs(
     graph: Any,
     pair_side: PairSide,
     *,
     by: PairOrder,
-    k: int = 100,
+    k: Count = 100,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    threads: int | None = None,
+    threads: Threads | None = None,
     **options: Unpack[CensusOptions],
 ) -> CensusPairs:
     """Find the pairs of a layer with the most coherent, incoherent or conflicting butterflies.
@@ -227,10 +229,6 @@ def census_pairs(
     PapilioError
         As :func:`papilio.census`; ExecutionError if pairs and census do not agree.
     """
-    if by not in PAIR_ORDERS:
-        raise InputError(f"by is {by!r}; known: {', '.join(PAIR_ORDERS)}")
-    if k < 1:
-        raise InputError(f"k is {k}; at least 1 is needed")
     walk = _Walk(graph, pair_side, (output, overwrite), threads, k, options)
     counted = walk.count(options)
     chosen = [each.group == PAIR_ORDERS[by] for each in CENSUS_CLASSES]
@@ -249,13 +247,14 @@ def census_pairs(
     return CensusPairs(counted, by, pairs, walk.output)
 
 
+@checked
 def census_vertices(
     graph: Any,
     pair_side: PairSide,
     *,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    threads: int | None = None,
+    threads: Threads | None = None,
     **options: Unpack[CensusOptions],
 ) -> CensusVertices:
     """Count, for every vertex of a layer, the butterflies of each class that its pairs are in.
@@ -309,12 +308,10 @@ class _Walk:
         graph: Any,
         pair_side: PairSide,
         output: tuple[str | os.PathLike[str] | None, bool],
-        threads: int | None,
+        threads: Threads | None,
         k: int,
         options: CensusOptions,
     ) -> None:
-        if threads is not None and threads < 1:
-            raise InputError(f"threads is {threads}; at least 1 is needed")
         motif = Census(pair_side)
         self.pair_side = pair_side
         self.target = check_output(output[0], motif, "total", overwrite=output[1])

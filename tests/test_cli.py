@@ -15,8 +15,8 @@ import pytest
 
 import papilio
 from papilio import errors
+from papilio.arguments import parse_size
 from papilio.cli.app import EXIT_CODES, exit_code_of
-from papilio.cli.options import parse_size
 from tests.commands import Result, Run
 from tests.conftest import ROOT
 
@@ -226,7 +226,7 @@ def test_sizes(text: str, n_bytes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1", "1iB", "1EB", "0x10", "1e9"])
 def test_texts_that_are_no_sizes(text: str) -> None:
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(errors.InputError, match="is no size"):
         parse_size(text)
 
 

@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "papilio"
 
 LAYERS = [
-    ("errors", "motifs"),
+    ("errors", "arguments", "motifs"),
     ("graph", "parts"),
     ("storage",),
     ("kernels",),

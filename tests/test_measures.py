@@ -345,7 +345,7 @@ def test_a_unipartite_graph_is_refused(unipartite: Path) -> None:
     [
         (papilio.latapy_clustering, {"layer": "w"}, InputError, "layer is 'w'"),
         (papilio.latapy_clustering, {"threads": 0}, InputError, "threads is 0"),
-        (papilio.local_clustering, {"per": "total"}, InputError, "known: vertex, edge"),
+        (papilio.local_clustering, {"per": "total"}, InputError, "expected vertex or edge"),
         (papilio.top_butterflies, {"k": 0}, InputError, "k is 0"),
         (papilio.top_butterflies, {"per": "pair"}, InputError, "per is 'pair'"),
         (papilio.local_clustering, {"output": "no/such/file"}, StoreError, "no/such"),

@@ -142,7 +142,7 @@ def test_progress_is_told(votes: GraphStore) -> None:
 def test_what_makes_no_sense_is_refused(
     drugs: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError, match="by is 'mixed'; known: coherent, incoherent, conflicting"):
+    with pytest.raises(InputError, match="by is 'mixed'; expected coherent, incoherent or conflicting"):
         papilio.census_pairs(drugs, "u", by="mixed")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="k is 0; at least 1"):
         papilio.census_pairs(drugs, "u", by="coherent", k=0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from papilio.arguments import parse_size
 from papilio.cli.asked import motif_options
+from papilio.errors import InputError
 from papilio.motifs import GRANULARITIES
 
 __all__ = [
@@ -24,30 +25,8 @@ __all__ = [
     "job_options",
     "output_options",
     "parse_numbers",
-    "parse_size",
     "run_options",
 ]
-
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_BINARY_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE)
-
-
-def parse_size(text: str) -> int:
-    """Return the bytes that ``8GiB``, ``2GB``, ``500M`` or ``1048576`` mean.
-
-    Raises
-    ------
-    ValueError
-        When the text is no size.
-    """
-    match = _SIZE.fullmatch(text)
-    if match is None or (match[3] and not match[2]):
-        raise ValueError(
-            f"{text!r} is no size; write bytes, or a number with KB, MB, GB, TB, KiB, MiB, GiB or TiB"
-        )
-    unit = match[2].upper()
-    return int(float(match[1]) * (_BINARY_UNITS[unit] if match[3] else _UNITS[unit]))
 
 
 def parse_numbers(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
@@ -72,7 +51,7 @@ class _Size(IntegerParam):
             return value
         try:
             return parse_size(value)
-        except ValueError as error:
+        except InputError as error:
             self.fail(str(error), param, ctx)
 
 

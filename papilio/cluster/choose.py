@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from papilio.arguments import read_path
 from papilio.cluster.executor import Executor
 from papilio.cluster.inline import InlineExecutor
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.kernels.gpu.discovery import list_gpus
 from papilio.tasks.job import EngineChoice
 
-__all__ = ["OWN_CLUSTERS", "make_executor", "resolve_auto", "with_insecure"]
+__all__ = ["OWN_CLUSTERS", "check_cluster", "make_executor", "resolve_auto", "with_insecure"]
 
 OWN_CLUSTERS = ("auto", "inline", "local", "cuda", "slurm")
 """Clusters that a run starts, and that end with it."""
@@ -49,6 +50,7 @@ def make_executor(
     InputError
         For a cluster or number of workers that makes no sense.
     """
+    check_cluster(cluster)
     if isinstance(cluster, str):
         cluster = resolve_auto(cluster, engine)
     name, options = _split(cluster)
@@ -68,16 +70,29 @@ def make_executor(
 
         others = ",".join(option for option in options if option != _INSECURE)
         return SlurmExecutor(others, n_workers, insecure=insecure)
-    from distributed import Client
-
     from papilio.cluster.existing import ExistingExecutor
 
-    if not isinstance(cluster, (str, os.PathLike, Client)):
+    return ExistingExecutor(cluster, n_workers)
+
+
+def check_cluster(cluster: Any) -> None:
+    """Refuse what names no cluster and is none.
+
+    Raises
+    ------
+    InputError
+        Saying what is taken.
+    """
+    if isinstance(cluster, str | os.PathLike):
+        read_path("cluster", cluster)
+        return
+    from distributed import Client
+
+    if not isinstance(cluster, Client):
         raise InputError(
             f"cluster is a {type(cluster).__name__}; expected a name, an address, a scheduler file, "
             "a distributed.Client or an executor"
         )
-    return ExistingExecutor(cluster, n_workers)
 
 
 def _split(cluster: Any) -> tuple[str | None, list[str]]:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import psutil
 
+from papilio.arguments import Bytes, checked, read_bytes
 from papilio.errors import CapacityError, InputError
 from papilio.storage.column_choice import ColumnRef, WantedColumns
 from papilio.storage.formats import FORMATS, LabelType, ReadOptions
@@ -25,6 +26,7 @@ MIN_MEMORY_BYTES = 512 << 20
 """Smallest memory bound: the libraries themselves take 150 to 200 MiB."""
 
 
+@checked
 def convert(
     input: InputPath | Sequence[InputPath],
     output: InputPath,
@@ -41,7 +43,7 @@ def convert(
     header: bool | None = None,
     time_column: ColumnRef | None = None,
     skip_malformed: bool = False,
-    memory_bytes: int | None = None,
+    memory_bytes: Bytes | None = None,
     temp_dir: InputPath | None = None,
     overwrite: bool = False,
     progress: ConvertProgress | None = None,
@@ -118,7 +120,7 @@ def convert(
         header=header,
         skip_malformed=skip_malformed,
     )
-    memory = psutil.virtual_memory().total // 4 if memory_bytes is None else memory_bytes
+    memory = read_bytes("memory_bytes", memory_bytes) or psutil.virtual_memory().total // 4
     if memory < MIN_MEMORY_BYTES:
         raise CapacityError(
             f"memory is {memory} bytes; converting needs at least {MIN_MEMORY_BYTES} (512 MiB)"

@@ -16,6 +16,7 @@ import psutil
 from numpy.typing import NDArray
 
 import papilio
+from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.generators.blocks import EdgeSource, run_blocks
@@ -36,17 +37,16 @@ Progress = Callable[[int, int], None]
 _WRITER_BYTES = 96 << 20
 """Host bytes of the store writer: a row group being filled and its encoding."""
 
-_MAX_SEED = 2**63 - 1
 
-
+@checked
 def generate(
     model: Model,
     path: str | os.PathLike[str],
     *,
-    seed: int = 0,
-    signs: float | None = None,
-    memory_bytes: int | None = None,
-    workers: int | None = None,
+    seed: Seed = 0,
+    signs: Share | None = None,
+    memory_bytes: Bytes | None = None,
+    workers: Threads | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> GraphStore:
@@ -85,10 +85,10 @@ def generate(
     StoreError
         When the path exists or cannot be written to.
     """
-    _check_options(seed, signs, workers)
     check_replaceable(local_path(path), overwrite)
     advance = _Advance(progress)
-    source, threads = _prepare(model, seed, memory_bytes, workers, advance)
+    memory = read_bytes("memory_bytes", memory_bytes)
+    source, threads = _prepare(model, seed, memory, workers, advance)
     provenance = {
         "source": "generated",
         **model.to_json(),
@@ -114,14 +114,18 @@ def generate(
     return writer.store
 
 
+@checked
 def generate_graph(
-    model: Model, seed: int = 0, *, signs: float | None = None, workers: int | None = None
+    model: Model,
+    seed: Seed = 0,
+    *,
+    signs: Share | None = None,
+    workers: Threads | None = None,
 ) -> BipartiteGraph | UnipartiteGraph:
     """Generate a graph in memory, with exactly the edges and signs that :func:`generate` would store.
 
     Parameters and errors as :func:`generate`.
     """
-    _check_options(seed, signs, workers)
     advance = _Advance(None)
     source, threads = _prepare(model, seed, None, workers, advance)
     parts = [keys for keys, _ in _edges(source, threads, advance)]
@@ -145,15 +149,6 @@ class _Advance:
         self._done += drawn
         if self._progress is not None:
             self._progress(self._done, self.total)
-
-
-def _check_options(seed: int, signs: float | None, workers: int | None) -> None:
-    if not 0 <= seed <= _MAX_SEED:
-        raise InputError(f"seed is {seed}; expected 0 to {_MAX_SEED}")
-    if signs is not None and not 0.0 <= signs <= 1.0:
-        raise InputError(f"signs is {signs}; expected the fraction of positive edges, 0 to 1")
-    if workers is not None and workers < 1:
-        raise InputError(f"workers is {workers}; expected at least 1")
 
 
 def _prepare(

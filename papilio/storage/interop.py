@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.arguments import checked
 from papilio.errors import GraphError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.column_choice import pick_ends
@@ -53,6 +54,7 @@ __all__ = [
 Graph = BipartiteGraph | UnipartiteGraph
 
 
+@checked
 def from_numpy(
     edges: NDArray[Any],
     *,
@@ -84,7 +86,10 @@ def from_numpy(
     GraphError, CapacityError
         For ids out of range, labels or signs that cannot be read.
     """
-    array = np.asarray(edges)
+    try:
+        array = np.asarray(edges)
+    except ValueError as error:
+        raise InputError(f"edges are no array ({error}); give one of shape (k, 2) or (k, 3)") from error
     if array.ndim != 2 or array.shape[1] not in (2, 3):
         raise InputError(f"an edge array has shape (k, 2) or (k, 3); this one has shape {array.shape}")
     numbers = array.dtype.kind in "iuf"
@@ -102,6 +107,7 @@ def from_numpy(
     )
 
 
+@checked
 def from_pandas(
     frame: pandas.DataFrame,
     *,
@@ -148,6 +154,7 @@ def from_pandas(
     )  # fmt: skip
 
 
+@checked
 def from_arrow(
     table: pyarrow.Table,
     *,
@@ -177,6 +184,7 @@ def from_arrow(
     )  # fmt: skip
 
 
+@checked
 def from_scipy(
     matrix: Any, *, kind: GraphKind = "bipartite", sign: bool = False, positive_from: float | None = None
 ) -> LabelledGraph:
@@ -221,6 +229,7 @@ def from_scipy(
     return LabelledGraph(result.graph, dropped=dropped, origin=SparseEntries(matrix.format))
 
 
+@checked
 def from_networkx(
     graph: networkx.Graph[Any],
     *,

@@ -21,6 +21,7 @@ from typing import Self
 
 from pyarrow import fs as arrow_fs
 
+from papilio.arguments import checked
 from papilio.errors import StoreError, UnsupportedError
 from papilio.motifs import GRANULARITIES, Biclique, Butterfly, Granularity, Motif
 from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart
@@ -139,6 +140,7 @@ class Partition:
             )
 
 
+@checked
 def open_partition(path: str | os.PathLike[str]) -> Partition:
     """Open the partition at a local path or at a URL that pyarrow reads.
 

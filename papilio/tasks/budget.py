@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from papilio.arguments import Bytes, read_bytes
 from papilio.errors import InputError
 
 __all__ = ["NO_BUDGET", "Budget"]
@@ -29,6 +30,17 @@ class Budget:
         for kind, limit in (("device", self.device_bytes), ("host", self.host_bytes)):
             if limit is not None and limit <= 0:
                 raise InputError(f"the budget of {kind} memory is {limit} bytes; give at least 1")
+
+    @classmethod
+    def of(cls, device_memory: Bytes | None, host_memory: Bytes | None) -> Budget:
+        """Return the budget that was asked for, in bytes or as ``8GiB``.
+
+        Raises
+        ------
+        InputError
+            For what is no size.
+        """
+        return cls(read_bytes("device_memory", device_memory), read_bytes("host_memory", host_memory))
 
     @property
     def is_set(self) -> bool:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import papilio
+from papilio.arguments import checked
 from papilio.errors import InputError, PapilioError, StoreError, TilingError
 from papilio.motifs import motif_to_json
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
@@ -289,6 +290,7 @@ def find_finished(path: str | os.PathLike[str], ask: Callable[[], JobSpec]) -> J
     return directory
 
 
+@checked
 def list_jobs(root: str | os.PathLike[str] = ".") -> tuple[JobStatus | tuple[str, str], ...]:
     """Return the status of the job directories at and below ``root``, by path; three levels deep.
 

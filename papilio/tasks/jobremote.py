@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Literal
+from math import inf
+from typing import Annotated, Literal
 
+from papilio.arguments import Between, checked
 from papilio.errors import ExecutionError, InputError, JobCancelledError, JobUnfinishedError
 from papilio.storage.ledger import find_holder
 from papilio.tasks.jobcontrol import CancelRequest
@@ -27,6 +29,7 @@ POLL_SHARE = 0.1
 """Share of the time that looking may take: a long ledger is looked at less often."""
 
 
+@checked
 def cancel_job(path: str | os.PathLike[str]) -> Literal["requested", "already requested"]:
     """Ask, durably, that the process that runs a job stop; the ledger is kept, and the job can be resumed.
 
@@ -67,10 +70,11 @@ def cancel_job(path: str | os.PathLike[str]) -> Literal["requested", "already re
     return "already requested" if again else "requested"
 
 
+@checked
 def wait_job(
     path: str | os.PathLike[str],
     *,
-    timeout_s: float | None = None,
+    timeout_s: Annotated[float, Between(0, inf)] | None = None,
     report: Callable[[JobStatus], None] | None = None,
 ) -> CountResult:
     """Wait until a job has ended, and return its result.
@@ -128,6 +132,7 @@ def _result_of(directory: JobDirectory, status: JobStatus) -> CountResult:
     return directory.result()
 
 
+@checked
 def read_job_log(path: str | os.PathLike[str], *, follow: bool = False) -> Iterator[str]:
     """Yield the log of a submitted job in pieces of text; with ``follow`` until the job has ended.
 

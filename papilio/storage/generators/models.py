@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
+from papilio.arguments import check_fields
 from papilio.errors import CapacityError, InputError
 from papilio.graph import MAX_VERTICES
 from papilio.storage.manifest import GraphKind
@@ -27,8 +28,6 @@ _MAX_DEGREE = 2**24
 
 
 def _check_size(name: str, value: int, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"{name} is {value!r}; expected an integer")
     if value < least:
         raise InputError(f"{name} is {value}; expected at least {least}")
     if value > most:
@@ -90,6 +89,7 @@ class Rmat(Model):
     compact: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_size("scale_u", self.scale_u, 0, _MAX_SCALE)
         if self.scale_v is not None:
             _check_size("scale_v", self.scale_v, 0, _MAX_SCALE)
@@ -147,6 +147,7 @@ class PowerLaw(Model):
     max_degree_v: int = 1000
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_size("n_u", self.n_u, 0, MAX_VERTICES)
         if self.n_v is not None:
             _check_size("n_v", self.n_v, 0, MAX_VERTICES)
@@ -194,6 +195,7 @@ class Planted(Model):
     noise: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_size("n_u", self.n_u, 0, MAX_VERTICES)
         _check_size("count", self.count, 0, 2**31)
         _check_size("size_u", self.size_u, 0, self.n_u)
@@ -232,6 +234,7 @@ class Complete(Model):
     n_v: int | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_size("n_u", self.n_u, 0, MAX_VERTICES)
         if self.n_v is not None:
             _check_size("n_v", self.n_v, 0, MAX_VERTICES)

@@ -1,0 +1,396 @@
+"""What public functions take, checked by their annotations: one mechanism, and errors that say what is expected.
+
+An annotation is the whole contract of an argument. Numbers of NumPy are taken as Python's; True is no integer, a text
+is no list, a class is no instance. Limits stand in the annotation, ``Annotated[int, Between(1, 9)]``.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import inspect
+import numbers
+import os
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cache, wraps
+from reprlib import Repr
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+
+from papilio.errors import InputError
+
+__all__ = ["Between", "Bytes", "Count", "Number", "Seed", "Share", "Threads", "Workers", "check_fields", "checked",
+           "parse_size", "read_argument", "read_bytes", "read_path"]  # fmt: skip
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 4095
+"""What file systems take."""
+
+_SHOWN = Repr()
+_SHOWN.maxstring = _SHOWN.maxother = 60
+
+
+@dataclass(frozen=True)
+class Between:
+    """The least and the most that a number may be, both of them included, and why."""
+
+    low: float
+    high: float
+    why: str = ""
+
+    def check(self, name: str, value: float) -> None:
+        """Raise InputError for a number outside."""
+        if not value >= self.low:
+            raise InputError(f"{name} is {value}; at least {self.low} is needed")
+        if value > self.high:
+            raise InputError(
+                f"{name} is {value}; at most {self.high} is possible{self.why and f': {self.why}'}"
+            )
+
+
+Count = Annotated[int, Between(1, 2**63 - 1, "it is counted in 64 bits")]
+"""How many of something are asked for."""
+
+Workers = Annotated[int, Between(1, 2**16)]
+
+Threads = Annotated[int, Between(1, 2**12)]
+
+Seed = Annotated[int, Between(0, 2**63 - 1)]
+
+Share = Annotated[float, Between(0, 1)]
+
+Number = Annotated[int, Between(0, 2**63 - 1)]
+"""How many of something; none is possible."""
+
+Bytes = int | str
+"""Bytes, or text such as ``8GiB``; :func:`read_bytes` reads it."""
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function with its arguments checked, and converted where that loses nothing.
+
+    Raises
+    ------
+    InputError
+        By the function returned: for an argument that its annotation does not take, that is missing or unknown.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InputError(
+                f"{function.__name__}: {error}; it takes {', '.join(signature.parameters)}"
+            ) from None
+        hints = _hints_of(function)
+        for name, value in bound.arguments.items():
+            hint = hints.get(name, Any)
+            if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                bound.arguments[name] = _read_options(function.__name__, value, hint)
+            else:
+                bound.arguments[name] = read_argument(name, value, hint)
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def check_fields(instance: Any, of: str = "") -> None:
+    """Check the fields of a frozen dataclass by their annotations, and convert them where that loses nothing.
+
+    Parameters
+    ----------
+    instance : dataclass
+    of : str
+        What the fields belong to, in messages: `` of a biclique``.
+
+    Raises
+    ------
+    InputError
+        Naming the first field that is not what it should be.
+    """
+    kind: Any = type(instance)
+    hints = _hints_of(kind)
+    for field in fields(instance):
+        value = read_argument(field.name + of, getattr(instance, field.name), hints[field.name])
+        object.__setattr__(instance, field.name, value)
+
+
+def read_argument(name: str, value: Any, hint: Any) -> Any:
+    """Return a value as its annotation has it.
+
+    Raises
+    ------
+    InputError
+        When it is no such value.
+    """
+    try:
+        return _convert(name, value, hint)
+    except _MismatchError as mismatch:
+        text = str(mismatch) or f"expected {_describe(hint)}"
+        raise InputError(f"{name} is {_SHOWN.repr(value)}; {text}") from None
+
+
+def read_path(name: str, path: Any) -> str | os.PathLike[str]:
+    """Return a path that a file system can have.
+
+    Raises
+    ------
+    InputError
+        When it is none.
+    """
+    found: str | os.PathLike[str] = read_argument(name, path, str | os.PathLike[str])
+    return found
+
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE | re.ASCII)
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes that ``8GiB``, ``2GB``, ``500M`` or ``1048576`` mean.
+
+    Raises
+    ------
+    InputError
+        When the text is no size.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None or (match[3] and not match[2]):
+        raise InputError(
+            f"{_SHOWN.repr(text)} is no size; write bytes, or a number with KB, MB, GB, TB, KiB, MiB, GiB or TiB"
+        )
+    unit = (2**10 if match[3] else 10**3) ** " KMGT".index(match[2].upper() or " ")
+    return int(Fraction(match[1]) * unit)
+
+
+def read_bytes(name: str, size: Bytes | None) -> int | None:
+    """Return a number of bytes that may be written as ``8GiB``.
+
+    Raises
+    ------
+    InputError
+        For a text that is no size, and a number outside 1 to 2^63 - 1.
+    """
+    if size is None:
+        return None
+    n_bytes = parse_size(size) if isinstance(size, str) else size
+    Between(1, 2**63 - 1, "a size is a number of 64 bits").check(f"{name} in bytes", n_bytes)
+    return n_bytes
+
+
+class _MismatchError(Exception):
+    """A value is not what an annotation takes; the text says why, where that is more than what is expected."""
+
+
+@cache
+def _hints_of(owner: Any) -> dict[str, Any]:
+    """Return the annotations of a function or a class; one that only a type checker can read takes anything."""
+    module = inspect.getmodule(owner)
+    names = {**vars(module)} if module is not None else {}
+    hints: dict[str, Any] = {}
+    for base in reversed(owner.__mro__) if isinstance(owner, type) else (owner,):
+        for name, text in inspect.get_annotations(base).items():
+            one = types.SimpleNamespace(__annotations__={name: text})
+            try:
+                hints |= typing.get_type_hints(one, globalns=names, include_extras=True)
+            except (NameError, TypeError):
+                hints[name] = Any
+    return hints
+
+
+def _read_options(function: str, given: dict[str, Any], hint: Any) -> dict[str, Any]:
+    """Return keyword arguments that a TypedDict describes."""
+    hints = _hints_of(typing.get_args(hint)[0])
+    for name in given:
+        if name not in hints:
+            raise InputError(f"{function}: unknown argument {name!r}; it takes {', '.join(hints)}")
+    return {name: read_argument(name, value, hints[name]) for name, value in given.items()}
+
+
+def _convert(name: str, value: Any, hint: Any) -> Any:
+    """Return the value as ``hint`` has it; raises _MismatchError."""
+    origin = typing.get_origin(hint)
+    if origin is Annotated:
+        inner, *limits = typing.get_args(hint)
+        converted = _convert(name, value, inner)
+        for limit in limits:
+            if isinstance(limit, Between) and converted is not None:
+                limit.check(name, converted)
+        return converted
+    if origin in (typing.Union, types.UnionType):
+        return _convert_any_of(name, value, typing.get_args(hint))
+    if origin is Literal:
+        if isinstance(value, str) and value in typing.get_args(hint):
+            return str(value)
+        raise _MismatchError
+    if hint in _SIMPLE:
+        return _SIMPLE[hint](value)
+    if origin is os.PathLike:
+        return _convert_path(value)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _convert_mapping(name, value, typing.get_args(hint))
+    if origin is Callable or origin is typing.get_origin(Callable[[], None]):
+        if not callable(value) or isinstance(value, type):
+            raise _MismatchError
+        return value
+    if origin in _LISTS:
+        return _convert_items(name, value, typing.get_args(hint)[0])
+    if isinstance(hint, type):
+        return _convert_instance(value, hint)
+    return value
+
+
+def _convert_any_of(name: str, value: Any, hints: tuple[Any, ...]) -> Any:
+    if Any in hints:
+        return value
+    reason = ""
+    is_path = any(typing.get_origin(hint) is os.PathLike for hint in hints)
+    for hint in hints:
+        if is_path and hint is str:
+            continue
+        try:
+            return _convert(name, value, hint)
+        except _MismatchError as mismatch:
+            reason = reason or str(mismatch)
+    raise _MismatchError(reason)
+
+
+def _convert_path(value: Any) -> Any:
+    try:
+        text = os.fspath(value)
+    except TypeError:
+        raise _MismatchError from None
+    if not isinstance(text, str):
+        raise _MismatchError
+    _check_path(text)
+    return value
+
+
+def _convert_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _MismatchError
+    return str(value)
+
+
+def _check_path(text: str) -> None:
+    """Refuse a text that no file system takes for a name."""
+    try:
+        encoded = os.fsencode(text)
+    except UnicodeEncodeError:
+        raise _MismatchError("it holds characters that no file name has") from None
+    if b"\0" in encoded:
+        raise _MismatchError("it holds a null character, which no file name has")
+    if len(encoded) > _MAX_PATH_BYTES or any(len(part) > _MAX_NAME_BYTES for part in encoded.split(b"/")):
+        raise _MismatchError(
+            f"a path has at most {_MAX_PATH_BYTES} bytes, and each name in it {_MAX_NAME_BYTES}"
+        )
+
+
+def _convert_integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise _MismatchError
+    return int(value)
+
+
+def _convert_float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise _MismatchError
+    try:
+        number = float(value)
+    except OverflowError:
+        raise _MismatchError("it is no number of 64 bits") from None
+    if number != number:
+        raise _MismatchError
+    return number
+
+
+def _convert_bool(value: Any) -> bool:
+    kind = type(value)
+    if kind is not bool and (kind.__module__, kind.__name__) not in (("numpy", "bool"), ("numpy", "bool_")):
+        raise _MismatchError
+    return bool(value)
+
+
+def _convert_none(value: Any) -> None:
+    if value is not None:
+        raise _MismatchError
+
+
+_LISTS = (collections.abc.Iterable, collections.abc.Collection, collections.abc.Sequence)
+
+_SIMPLE: dict[Any, Callable[[Any], Any]] = {
+    Any: lambda value: value,
+    type(None): _convert_none,
+    bool: _convert_bool,
+    int: _convert_integer,
+    float: _convert_float,
+    str: _convert_text,
+}
+
+
+def _convert_mapping(name: str, value: Any, hints: tuple[Any, ...]) -> Any:
+    if not isinstance(value, Mapping):
+        raise _MismatchError
+    key, item = hints
+    return {_convert(name, each, key): _convert(name, of, item) for each, of in value.items()}
+
+
+def _convert_items(name: str, value: Any, hint: Any) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        raise _MismatchError(f"it is one text; give a list: [{_SHOWN.repr(value)}]")
+    if isinstance(value, bytes | Mapping) or not isinstance(value, collections.abc.Iterable):
+        raise _MismatchError
+    return tuple(_convert(name, each, hint) for each in value)
+
+
+def _convert_instance(value: Any, kind: type[Any]) -> Any:
+    if isinstance(value, type) and issubclass(value, kind):
+        raise _MismatchError(f"that is the class; give one of it, such as {value.__name__}(...)")
+    if not isinstance(value, kind):
+        raise _MismatchError
+    return value
+
+
+_WORDS = {
+    Any: "anything",
+    type(None): "None",
+    bool: "True or False",
+    int: "an integer",
+    float: "a number",
+    str: "a text",
+}
+
+
+def _either(names: list[str]) -> str:
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _describe(hint: Any) -> str:
+    """Return what an annotation takes, for people."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return next((each for each in inner[1:] if isinstance(each, str)), "") or _describe(inner[0])
+    if origin in (typing.Union, types.UnionType):
+        kinds = list(inner)
+        if str in kinds and any(typing.get_origin(kind) is os.PathLike for kind in kinds):
+            kinds.remove(str)
+        return _either([*dict.fromkeys(map(_describe, kinds))])
+    if origin is Literal:
+        return _either([*map(str, inner)])
+    if hint in _WORDS:
+        return _WORDS[hint]
+    if origin is os.PathLike:
+        return "a path"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"a dictionary from {_describe(inner[0])} to {_describe(inner[1])}"
+    if origin is typing.get_origin(Callable[[], None]):
+        return "a function"
+    if origin in _LISTS:
+        return f"a list, each {_describe(inner[0])}"
+    return f"a {getattr(hint, '__name__', hint)}"

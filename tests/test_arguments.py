@@ -1,0 +1,213 @@
+"""Arguments of every public function: whatever is given, an answer or an error of Papilio's that says what is taken."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import chdir
+from fractions import Fraction
+from pathlib import Path
+from types import FunctionType
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import papilio
+from papilio.arguments import Between, Bytes, parse_size, read_argument, read_bytes
+from papilio.errors import GraphError, InputError, PapilioError
+from papilio.motifs import Listing
+from papilio.storage import interop
+from papilio.storage.generators.models import Complete, Planted, PowerLaw, Rmat
+from papilio.storage.store import write_store
+
+HERE: dict[str, Any] = {"cluster": "inline", "engine": "cpu"}
+
+GRAPH = papilio.BipartiteGraph.from_edges([0, 0, 1, 1], [0, 1, 0, 1], sign=[1, 1, 1, -1])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a graph, a job, a partition and an edge list, in which the calls run."""
+    folder = tmp_path_factory.mktemp("arguments")
+    with chdir(folder):
+        write_store("graph", GRAPH, provenance={})
+        papilio.count("graph", papilio.Butterfly(), job="job", **HERE)
+        papilio.partition("graph", "parts", papilio.Butterfly(), host_memory="2GiB")
+        Path("edges.txt").write_text("0 0\n0 1\n1 0\n1 1\n")
+        yield folder
+
+
+BASE: dict[str, dict[str, Any]] = {
+    "cancel_job": {"path": "job"},
+    "census": {"graph": "graph", "pair_side": "u", **HERE},
+    "census_pairs": {"graph": "graph", "pair_side": "u", "by": "coherent", "threads": 1, **HERE},
+    "census_vertices": {"graph": "graph", "pair_side": "u", "threads": 1, **HERE},
+    "cohesion_profile": {"graph": "graph", **HERE},
+    "convert": {"input": "edges.txt", "output": "nothing"},
+    "count": {"graph": "graph", "motif": "butterfly", **HERE},
+    "decompose": {"graph": "graph", "kind": "wing", "engine": "cpu"},
+    "enumerate_motifs": {
+        "graph": "graph", "motif": papilio.Biclique(2, 2), "output": "bicliques", "limit": 9, **HERE,
+    },
+    "generate": {"model": Complete(2, 2), "path": "nothing"},
+    "latapy_clustering": {"graph": "graph", "threads": 1},
+    "list_jobs": {"root": "."},
+    "local_clustering": {"graph": "graph", **HERE},
+    "open_cluster": {},
+    "open_graph": {"path": "graph"},
+    "open_job": {"path": "job"},
+    "open_partition": {"path": "parts"},
+    "partition": {"graph": "graph", "output": "nothing", "motif": "butterfly", "host_memory": "2GiB"},
+    "plan": {"graph": "graph", "motif": "butterfly", **HERE},
+    "plan_listing": {"graph": "graph", "motif": papilio.Biclique(2, 2), **HERE},
+    "read_job_log": {"path": "job"},
+    "resume_job": {"path": "job"},
+    "robins_alexander": {"graph": "graph", **HERE},
+    "submit": {"graph": "graph", "motif": "butterfly", "cluster": "local", "job": "new job"},
+    "top_butterflies": {"graph": "graph", **HERE},
+    "verify_job": {"path": "job", "engine": "cpu"},
+    "wait_job": {"path": "job"},
+}  # fmt: skip
+"""What every public function can be called with."""
+
+WRONG: list[Any] = [
+    None, True, -1, 0, 2.5, float("nan"), float("inf"), 10**20, -(10**20), 10**400, "", "no such", "a\0b", "\ud800",
+    "x" * 300, "no/such/x.csv", b"x", [], [None], {}, {"x": 1}, {1: "x"}, object(), print, Ellipsis, 1j, Fraction(1, 3),
+    papilio.Butterfly, papilio.Butterfly(), papilio.Biclique, papilio.BipartiteGraph, papilio.PapilioError, GRAPH,
+    np.float64(0.5), np.int64(-2), np.uint64(2**64 - 1), np.bool_(True), np.array([1]), np.array([["a"]]),
+    Path("no such"), pd.DataFrame({"u": [1]}), pd.NA, pd.NaT,
+]  # fmt: skip
+
+
+def public_functions() -> dict[str, FunctionType]:
+    found = {name: getattr(papilio, name) for name in papilio.__all__}
+    return {name: each for name, each in found.items() if isinstance(each, FunctionType)}
+
+
+def parameters_of(function: Callable[..., Any]) -> list[str]:
+    """The arguments of a function, and those that its keyword arguments may have."""
+    names = []
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            names += list(get_args(parameter.annotation)[0].__annotations__)
+        else:
+            names.append(name)
+    return names
+
+
+CASES = [(name, parameter) for name, each in public_functions().items() for parameter in parameters_of(each)]
+
+
+def test_every_public_function_is_in_the_table() -> None:
+    assert public_functions().keys() == BASE.keys()
+
+
+@pytest.mark.parametrize(("name", "parameter"), CASES)
+def test_whatever_is_given_is_taken_or_refused_in_words(name: str, parameter: str, place: Path) -> None:
+    function = public_functions()[name]
+    refused = 0
+    for wrong in WRONG:
+        try:
+            function(**{**BASE[name], parameter: wrong})
+        except PapilioError as error:
+            refused += 0 < len(str(error)) < 1000
+    assert refused > len(WRONG) // 3 or parameter == "graph" or (name, parameter) == ("resume_job", "cluster")
+
+
+@pytest.mark.parametrize("name", sorted(BASE))
+def test_missing_and_unknown_arguments(name: str, place: Path) -> None:
+    function: Any = public_functions()[name]
+    with pytest.raises(InputError, match=r"nonsense.*it takes "):
+        function(**BASE[name], nonsense=1)
+    for needed in (p.name for p in inspect.signature(function).parameters.values() if p.default is p.empty):
+        if needed != "options":
+            with pytest.raises(InputError, match=f"{name}: missing .*{needed}"):
+                function(**{key: value for key, value in BASE[name].items() if key != needed})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: papilio.count(GRAPH, papilio.Butterfly), "that is the class; give one of it, such as Butterfly"),
+        (lambda: papilio.count(GRAPH, "biclique"), "parameters are not said; give papilio.Biclique"),
+        (lambda: papilio.count(GRAPH, "btterfly"), "motif is 'btterfly'; known: .*butterfly"),
+        (lambda: papilio.count(GRAPH, 5), "motif is 5; expected a Motif or a text"),
+        (lambda: papilio.count(GRAPH, "butterfly", progress=True), "progress is True; expected a function or None"),
+        (lambda: papilio.count(GRAPH, "butterfly", per="vertices"), "expected total, vertex or edge"),
+        (lambda: papilio.count(GRAPH, "butterfly", workers=True), "workers is True; expected an integer or None"),
+        (lambda: papilio.count(GRAPH, "butterfly", workers=0), "workers is 0; at least 1"),
+        (lambda: papilio.count(GRAPH, "butterfly", device_memory="8GiX"), "'8GiX' is no size; write bytes, or"),
+        (lambda: papilio.count(GRAPH, "butterfly", host_memory=2**63), "host_memory in bytes is 92.*; at most"),
+        (lambda: papilio.count(GRAPH, "butterfly", cluster=5), "cluster is a int; expected a name, an address"),
+        (lambda: papilio.count(GRAPH, "butterfly", options="pivot"), "expected a dictionary from a text"),
+        (lambda: papilio.count(GRAPH, "butterfly", output=b"x"), "output is b'x'; expected a path or None"),
+        (lambda: papilio.count(None, "butterfly"), "cannot read a graph from builtins.NoneType"),
+        (lambda: papilio.plan_listing("g", papilio.Biclique(2, 2), with_u="Eve"), r"give a list: \['Eve'\]"),
+        (lambda: papilio.top_butterflies(GRAPH, per="vertex", k=2.0), "k is 2.0; expected an integer"),
+        (lambda: papilio.Biclique(2.5, 2), "p of a biclique is 2.5; expected an integer"),
+        (lambda: papilio.Biclique("2", 2), "p of a biclique is '2'; expected an integer"),
+        (lambda: papilio.Biclique(2, 10**20), "at most 2147483647 .*a layer has no more"),
+        (lambda: papilio.BalancedButterfly(True), "k of a balanced butterfly is True; expected an integer"),
+        (lambda: papilio.BalancedButterfly(10**10), "at most 2147483647"),
+        (lambda: papilio.Census("w"), "pair_side of a census is 'w'; expected u or v"),
+        (lambda: Listing(0), "limit is 0; at least 1"),
+        (lambda: Rmat(4, 4, "9"), "edges is '9'; expected an integer"),
+        (lambda: Rmat(4, 4, 9, a="x"), "a is 'x'; expected a number"),
+        (lambda: PowerLaw(9, 9, exponent_u=None), "exponent_u is None; expected a number"),
+        (lambda: Planted(9, "9", 1, 2, 2), "n_v is '9'; expected an integer or None"),
+        (lambda: Complete(2.5, 2), "n_u is 2.5; expected an integer"),
+        (lambda: papilio.BipartiteGraph(2, 2, [0], [0]), "u is a list; expected an array of int32"),
+        (lambda: papilio.BipartiteGraph.from_edges([[0], [0, 1]], [0, 1]), "u is no array of integers"),
+        (lambda: papilio.BipartiteGraph.from_edges(["a"], [0]), "u has dtype <U1; expected integers"),
+        (lambda: papilio.BipartiteGraph.from_edges([0], [0], n_u="x"), "n_u is 'x'; expected an integer or None"),
+        (lambda: papilio.BipartiteGraph.from_edges([0], [0], sign=[257]), r"sign holds values other than \+1 and -1"),
+        (lambda: papilio.BipartiteGraph.from_edges([0], [0], sign=[-1.7]), "sign holds values other than"),
+        (lambda: papilio.UnipartiteGraph.from_edges([0], [1], n=2.5), "n is 2.5; expected an integer"),
+        (lambda: interop.from_numpy([[1], [1, 2]]), "edges are no array"),
+        (lambda: interop.from_numpy(np.array([[0, 1]]), n_u="9"), "n_u is '9'; expected an integer or None"),
+        (lambda: interop.from_pandas(pd.DataFrame({"u": [1], "v": [2]}), kind="tripartite"), "kind is 'tripartite'"),
+    ],
+)  # fmt: skip
+def test_messages_say_what_is_taken(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises((InputError, GraphError), match=message):
+        call()
+
+
+def test_what_is_plainly_meant_is_taken(place: Path) -> None:
+    right = papilio.count("graph", papilio.Butterfly(), **HERE).count
+    for motif in ("butterfly", papilio.Butterfly(), papilio.Biclique(np.int64(2), np.uint8(2))):
+        assert papilio.count("graph", motif, workers=np.int32(1), host_memory="4GiB", **HERE).count == right
+    assert papilio.count("graph", "balanced-butterfly", **HERE).count == 0
+    assert papilio.Biclique(np.int64(3), np.uint8(4)) == papilio.Biclique(3, 4)
+    assert type(papilio.Biclique(np.int64(3), 4).p) is int
+    assert Complete(np.int64(3), np.int8(4)).to_json() == {"model": "complete", "n_u": 3, "n_v": 4}
+    assert papilio.top_butterflies("graph", k=np.int64(1), **HERE).top[0].count == 1
+    largest = 2**31 - 1
+    for motif in (
+        papilio.Biclique(largest, largest),
+        papilio.Biclique(largest, 1),
+        papilio.Biclique(1, largest),
+    ):
+        assert papilio.count("graph", motif, **HERE).count == 0
+    assert papilio.count("graph", papilio.Biclique(max_p=largest, max_q=largest), **HERE).count == 9
+    assert papilio.count("graph", papilio.BalancedButterfly(largest), **HERE).count == 0
+
+
+def test_sizes_are_exact_and_bounded() -> None:
+    assert parse_size("9007199254740993") == 2**53 + 1
+    assert parse_size("0.1KiB") == 102
+    assert read_bytes("memory", "1.5GiB") == 3 * 2**29
+    for size in (0, "0", -1, 2**63, "99999999999TiB"):
+        with pytest.raises(InputError, match="memory in bytes is"):
+            read_bytes("memory", size)
+
+
+def test_annotations_are_the_contract() -> None:
+    assert read_argument("x", np.float32(0.5), float) == 0.5
+    assert read_argument("x", np.bool_(False), bool) is False
+    assert read_argument("x", ["a", 1], list) == ["a", 1]
+    assert read_argument("x", "8GiB", Bytes) == "8GiB"
+    with pytest.raises(InputError, match=r"x is 7; at most 5 is possible: so"):
+        Between(1, 5, "so").check("x", 7)
