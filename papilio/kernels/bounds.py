@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError
+from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.graph import BipartiteGraph
 
 __all__ = [
+    "MAX_RUN_ENTRIES",
+    "MAX_RUN_WEDGES",
     "MAX_START_COUNT",
     "MAX_VERTEX_COUNT",
     "check_part_vertices",
+    "check_run_wedges",
     "check_vertex_bound",
     "check_vertices",
 ]
@@ -21,6 +24,39 @@ MAX_VERTEX_COUNT = 2**63 - 1
 
 MAX_START_COUNT = 2**63 - 1
 """Largest number of butterflies that one start may own where its sum is kept in 64 bits."""
+
+MAX_RUN_WEDGES, MAX_RUN_ENTRIES = 2**48, 2**36
+"""Most wedges of a run of the wedge engine on a GPU, and most entries of all starts, for which the low halves of its
+sums (``SplitSum`` in warp.cuh) are proven to stay below 2^64. A term t adds min(t, 2^32) <= sqrt(2^32 t) at most.
+
+* Totals: the T <= 2^11 terms of a start (lanes of a block with a table, and of one with hub columns, for two kinds)
+  sum to at most its W (d - 1) / 2 butterflies, for W wedges and d entries. By Cauchy and Schwarz the low
+  halves of one start are at most sqrt(T * 2^32 * W d / 2) <= 2^21 sqrt(W d), and those of all at most
+  2^21 sqrt(sum W * sum d) <= 2^21 * sqrt(2^48 * 2^36) = 2^63.
+* Census: the term of a class and a pair with c wedges is at most c^2 / 2, its low half at most sqrt(2^31) c; so the sum
+  of each class is at most 2^15.5 * 2^48 = 2^63.5.
+
+The high halves are at most 2^-32 of the butterflies, which are fewer than 2^48 * 2^31."""
+
+
+def check_run_wedges(wedges: int, n_items: int) -> None:
+    """Refuse a run whose sums could wrap.
+
+    Parameters
+    ----------
+    wedges, n_items : int
+        Of the run.
+
+    Raises
+    ------
+    LeaseTooLargeError
+        For more than 2^48 wedges. One item has fewer than 2^36, so that a part of the run is always taken.
+    """
+    if wedges > MAX_RUN_WEDGES:
+        raise LeaseTooLargeError(
+            f"{n_items} work items have {wedges} wedges; one run of the gpu engine adds up at most {MAX_RUN_WEDGES}: "
+            "count them in several runs"
+        )
 
 
 def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -> None:

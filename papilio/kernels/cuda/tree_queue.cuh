@@ -44,7 +44,7 @@ struct TreeQueue {
     unsigned n_slots;  // a power of two from 2 on, or 0: nothing is ever left to others
     int slot_words;
     int check_steps;  // of work between two looks at who waits
-    int unchecked;    // steps since the last
+    unsigned unchecked;  // steps since the last; without a queue nobody looks, and they may wrap
     int seen;         // what this lane found at the last look
 
     __device__ __forceinline__ unsigned* slot(unsigned position) const {
@@ -52,12 +52,12 @@ struct TreeQueue {
     }
 
     /// Work was done; the warp.
-    __device__ __forceinline__ void spend(int steps) { unchecked += steps; }
+    __device__ __forceinline__ void spend(int steps) { unchecked += (unsigned)steps; }
 
     /// Whether it is time to look, and more warps waited for work at the last look than there were sub-trees for them;
     /// the warp. What is read now is used the next time, so that nobody waits for it.
     __device__ __forceinline__ bool is_wanted() {
-        if (unchecked < check_steps || n_slots == 0) return false;
+        if (unchecked < (unsigned)check_steps || n_slots == 0) return false;
         unchecked = 0;
         const int lane = lane_id();
         const int idle = __shfl_sync(kFullMask, seen, 0);

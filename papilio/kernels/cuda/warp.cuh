@@ -69,8 +69,9 @@ __device__ __forceinline__ unsigned long long warp_segment_sum(unsigned long lon
     return value;
 }
 
-/// A sum of 64-bit terms that cannot wrap: the low and the high halves of the terms are added apart, so
-/// that 2^32 terms fit. The host joins them: total = low + (high << 32), in big integers.
+/// A sum of 64-bit terms that cannot wrap: the low and the high halves of the terms are added apart. 2^32 terms always
+/// fit; why those of a run do, which can be more, is said at MAX_RUN_WEDGES in kernels/bounds.py, which the host checks.
+/// It joins them: total = low + (high << 32), in big integers.
 struct SplitSum {
     unsigned long long low = 0;
     unsigned long long high = 0;

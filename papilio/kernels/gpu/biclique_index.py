@@ -147,8 +147,8 @@ def build_device_index(
     InputError
         For an unknown anchor.
     CapacityError
-        When there are more pairs than the memory has room for, 2^32 edges or more, or more than 2^31 - 2^20 vertices
-        over both layers.
+        When there are more pairs than the memory has room for, more than 2^32 - 2^13 edges, or more than 2^31 - 2^20
+        vertices over both layers.
     """
     check_rows(graph.n_edges, graph.n_u + graph.n_v)
     chosen = tuning if tuning is not None else pair_tuning(device.max_shared_bytes)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique_choices import Choice
-from papilio.kernels.bounds import check_part_vertices, check_vertices
+from papilio.kernels.bounds import check_part_vertices, check_run_wedges, check_vertices
 from papilio.kernels.engine import (
     Cut,
     EngineName,
@@ -227,18 +227,23 @@ class ButterflyGpu:
         ------
         InputError
             When the interval does not lie in ``[0, n_items]``.
+        LeaseTooLargeError
+            When it has more wedges than the sums of a run are proven for.
         DeviceLostError
             When a kernel failed and the device is lost to this process.
         """
         require_interval(start, stop, prepared.n_items)
         with self.device.guard():
+            work = int(prepared.costs[start:stop].sum()) if start < stop else 0
+            check_run_wedges(work, stop - start)
             total = self.device.xp.zeros(2, dtype=np.uint64)
             result, end = self._empty_result(prepared), start
             if start < stop and not prepared.launches:
                 end = stop
             elif start < stop:
                 end = self._run_slices(prepared, [start, *bounds, stop], cut, total, result)
-            work = int(prepared.costs[start:end].sum()) if start < end else 0
+            if end < stop:
+                work = int(prepared.costs[start:end].sum()) if start < end else 0
             return self._answer(prepared, Partial(end - start, 0, work), total, result)
 
     def _answer(self, prepared: Any, partial: Partial, total: Any, result: Any) -> Partial:

@@ -14,6 +14,7 @@ from papilio.motifs import Granularity
 from papilio.parts import Layer
 
 __all__ = [
+    "MAX_EDGES",
     "MAX_ROWS",
     "UNSIGNED",
     "Counting",
@@ -30,6 +31,10 @@ __all__ = [
 _THREADS = 256
 MAX_ROWS = 2**31 - 2**20
 """Rows are int32, and so are the counters that hand out items: every warp may step past the last item once."""
+MAX_EDGES = 2**32 - 2**13
+"""A warp numbers the wedges of 32 entries in 32 bits (wedges.cuh). Their middles are 32 rows of one layer, so that
+these wedges are no more than the edges; beyond the last one it looks ahead by 4 windows of 32 warps at most: 2^12
+wedges."""
 _HIGH = np.uint64(32)
 _LOW_MASK = np.uint64(0xFFFFFFFF)
 
@@ -175,8 +180,8 @@ def make_offsets(xp: Any, degree: Any) -> Any:
 
 
 def check_rows(n_edges: int, n_rows: int) -> None:
-    """Raise :class:`CapacityError` for 2^32 edges or more, or more than 2^31 - 2^20 vertices over both layers."""
-    check_fits("the number of edges", n_edges, 2**32 - 1, "edges")
+    """Raise :class:`CapacityError` for more than 2^32 - 2^13 edges, or 2^31 - 2^20 vertices over both layers."""
+    check_fits("the number of edges", n_edges, MAX_EDGES, "edges")
     check_fits("the number of vertices of both layers", n_rows, MAX_ROWS, "vertices")
 
 
@@ -238,8 +243,8 @@ def build_wedge_graph(
     Raises
     ------
     CapacityError
-        For 2^32 edges or more, or more than 2^31 - 2^20 vertices over both layers; with signs, for a layer of more
-        vertices than counters; where one layer is first, for degrees of 2^27 and more.
+        For more than 2^32 - 2^13 edges, or more than 2^31 - 2^20 vertices over both layers; with signs, for a layer of
+        more vertices than counters; where one layer is first, for degrees of 2^27 and more.
     """
     n, n_u, n_v = graph.n_edges, graph.n_u, graph.n_v
     check_rows(n, n_u + n_v)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.bounds import MAX_RUN_ENTRIES
 from papilio.kernels.engine import Loadable
 from papilio.kernels.gpu.device import Device, Module, check_fits
 from papilio.kernels.gpu.wedge_graph import MAX_ROWS, UNSIGNED, Counting, choose_grid
@@ -139,12 +140,13 @@ def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> We
     Raises
     ------
     CapacityError
-        For more than 2^31 - 2^20 starts, ends and middles, or 2^26 ends of one middle.
+        For more than 2^31 - 2^20 starts, ends and middles, 2^36 entries of starts, or 2^26 ends of one middle.
     """
     xp = device.xp
     n_starts, n_ends = int(part.starts.rank.size), int(part.ends.rank.size)
     n_middles, n_entries = int(part.ends.middle_rank.size), int(part.starts.middles.size)
     check_fits("the number of vertices of a part", n_starts + n_ends + n_middles, MAX_ROWS, "vertices")
+    check_fits("the number of entries of the starts of a part", n_entries, MAX_RUN_ENTRIES, "entries")
     ends = stage_wedges(device, part.ends)
     indptr = device.to_device(part.starts.indptr)
     widest = int((ends.indptr[1:] - ends.indptr[:-1]).max()) if n_middles else 0

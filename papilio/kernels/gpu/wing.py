@@ -37,9 +37,9 @@ __all__ = ["BloomsGpu", "LinkedWedges", "index_wing_gpu", "peel_wing_gpu"]
 _BYTES_PER_WEDGE = 56
 """Device memory at the peak of indexing: keys, order and sorted keys, both edges, and a copy while sorting."""
 
-_RANGE_BITS = np.uint64(11)
-_LAST_RANGE = 2**11 - 1
-"""A range, in the keys by which the wedges of a bloom are ordered."""
+_RANGE_BITS = np.uint64(32)
+_LAST_RANGE = 2**31 - 1
+"""A range, in the keys by which the wedges of a bloom are ordered: ranges are int32, and so are blooms."""
 
 
 @dataclass(frozen=True, eq=False)
