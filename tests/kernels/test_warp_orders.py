@@ -1,0 +1,154 @@
+"""What the headers of the kernels order: each in a kernel of a few lines, in many orders of threads."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from papilio.kernels.gpu.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
+from tests.devices import emulator
+
+SEEDS = range(6)
+
+_QUEUE = """
+#include "schedule.cuh"
+extern "C" __global__ void take_positions(int* counter, const int n, int* seen) {
+    __shared__ int slot;
+    BlockQueue queue(counter, &slot);
+    for (int at = queue.next(); at < n; at = queue.next()) atomicAdd(&seen[at], 1);
+}
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_all_threads_of_a_block_get_the_position(seed: int) -> None:
+    """Nothing of the body holds a thread that is ahead: the queue alone does."""
+    device: Any = emulator(seed)
+    counter, seen = device.xp.zeros(1, dtype=np.int32), device.xp.zeros(9, dtype=np.int32)
+    kernel = device.loads(_QUEUE, "queue.cu", {}).get_function("take_positions")
+    kernel((2,), (64,), (counter, np.int32(9), seen))
+    assert device.to_host(seen).tolist() == [64] * 9
+
+
+_NARROW = """
+#include "bit_matrix.cuh"
+extern "C" __global__ void narrow_each(unsigned* words, const int n, const int least, unsigned* slab, unsigned* rows) {
+    Arena arena{nullptr, slab, 0, 0, 4096, 0};
+    const RowList list{words, n, n, 1};
+    const Arena::Mark mark = arena.mark();
+    for (int row = 0; row < n; ++row) {
+        const RowList narrow = narrow_rows<1>(arena, list, row, least);
+        for (int i = lane_id(); i < narrow.n; i += kWarpSize) rows[row * n + i] = narrow.at(0, narrow.n - 1 - i);
+        __syncwarp();
+        arena.release(mark);
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_that_were_narrowed_can_be_read_by_all_lanes(seed: int) -> None:
+    device: Any = emulator(seed)
+    words = np.random.default_rng(seed).integers(0, 2**32, 40, np.uint32)
+    rows = device.xp.zeros(40 * 40, dtype=np.uint32)
+    kernel = device.loads(_NARROW, "narrow.cu", {}).get_function("narrow_each")
+    slab = device.xp.empty(4096, dtype=np.uint32)
+    kernel((1,), (32,), (device.xp.asarray(words), np.int32(40), np.int32(8), slab, rows))
+    got = device.to_host(rows).reshape(40, 40)
+    for row in range(40):
+        shared = [int(words[row] & other) for other in words[row + 1 :]]
+        wanted = [both for both in shared if both.bit_count() >= 8][::-1]
+        assert got[row, : len(wanted)].tolist() == wanted
+
+
+_SETS = """
+#include "subset_tree.cuh"
+extern "C" __global__ void count_sets(unsigned* words, const int n, const int n_words, const int take, const int least,
+                                      unsigned* slab, unsigned long long* sums) {
+    __shared__ unsigned counters[kLeafWords];
+    Arena arena{nullptr, slab, 0, 0, 1 << 16, 0};
+    TreeQueue queue{nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
+    SubsetTree tree{arena, queue, LeafHistogram(counters, sums, least), nullptr, 0,
+                    RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
+    tree.frames = reinterpret_cast<SubsetFrame*>(arena.take(8 * kSubsetFrameWords));
+    tree.open(RowList{words, n, n, n_words}, take, n);
+    tree.count(~0ull);
+    tree.leaves.flush();
+}
+"""
+
+
+def sets_by_size(rows: list[int], take: int, least: int) -> dict[int, int]:
+    """Count the sets of rows by what they share."""
+    found: dict[int, int] = {}
+    for chosen in combinations(rows, take):
+        both = chosen[0]
+        for row in chosen:
+            both &= row
+        if both.bit_count() >= least:
+            found[both.bit_count()] = found.get(both.bit_count(), 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 3])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_levels_are_left_when_all_lanes_are_done_with_them(seed: int, n_words: int) -> None:
+    """Four levels, most of them short, so that lists of one level lie where those of another were."""
+    device: Any = emulator(seed)
+    random = np.random.default_rng(seed)
+    words = random.integers(0, 2**32, (n_words, 14), np.uint32) | random.integers(
+        0, 2**32, (n_words, 14), np.uint32
+    )
+    sums = device.xp.zeros(32 * n_words + 1, dtype=np.uint64)
+    kernel = device.loads(_SETS, "sets.cu", {}).get_function("count_sets")
+    sizes = (np.int32(14), np.int32(n_words), np.int32(5), np.int32(6 * n_words))
+    slab = device.xp.empty(1 << 16, dtype=np.uint32)
+    kernel((1,), (32,), (device.xp.asarray(words), *sizes, slab, sums))
+    rows = [sum(int(words[k, i]) << (32 * k) for k in range(n_words)) for i in range(14)]
+    got = device.to_host(sums)
+    assert {int(at): int(got[at]) for at in np.flatnonzero(got)} == sets_by_size(rows, 5, 6 * n_words)
+
+
+_LEFT = """
+#include "tree_queue.cuh"
+// The first warp leaves sub-trees to the other one and sees each finished before the next: the other must stay.
+extern "C" __global__ void leave_and_wait(int* state, unsigned* ends, unsigned* tickets, unsigned* slots,
+                                          const int n, int* finished) {
+    TreeQueue queue{state, ends, tickets, slots, 2, 4, 1, 0, 0};
+    if (blockIdx.x == 0) {
+        for (int i = 0; i < n; ++i) {
+            queue.offer([&](unsigned* slot) { if (lane_id() == 0) slot[0] = (unsigned)i; });
+            if (lane_id() == 0)
+                while (atomicAdd(finished, 0) <= i) {
+                }
+            __syncwarp();
+        }
+        queue.finish();
+    } else {
+        unsigned got = 0;
+        while (queue.wait([&](const unsigned* slot) { got = slot[0]; })) {
+            queue.finish();
+            if (lane_id() == 0) atomicMax(finished, (int)got + 1);
+            __syncwarp();
+        }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_sub_tree_is_counted_before_it_can_be_taken(seed: int) -> None:
+    """One counted later could be finished before: nothing would be pending, and those who wait would leave."""
+    device: Any = emulator(seed, max_steps=20_000_000)
+    state = np.zeros(QUEUE_STATE_WORDS, np.int32)
+    state[QUEUE_PENDING] = 1
+    xp, n = device.xp, 12
+    held = [xp.asarray(state), xp.zeros(QUEUE_END_WORDS, dtype=np.uint32), xp.arange(2, dtype=np.uint32)]
+    finished = xp.zeros(1, dtype=np.int32)
+    kernel = device.loads(_LEFT, "left.cu", {}).get_function("leave_and_wait")
+    kernel((2,), (32,), (*held, xp.empty(8, dtype=np.uint32), np.int32(n), finished))
+    assert int(device.to_host(finished)[0]) == n
+    assert int(device.to_host(held[0])[QUEUE_PENDING]) == 0
