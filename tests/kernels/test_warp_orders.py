@@ -139,16 +139,83 @@ extern "C" __global__ void leave_and_wait(int* state, unsigned* ends, unsigned* 
 """
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_sub_tree_is_counted_before_it_can_be_taken(seed: int) -> None:
     """One counted later could be finished before: nothing would be pending, and those who wait would leave."""
     device: Any = emulator(seed, max_steps=20_000_000)
     state = np.zeros(QUEUE_STATE_WORDS, np.int32)
     state[QUEUE_PENDING] = 1
-    xp, n = device.xp, 12
+    xp, n = device.xp, 1_500
     held = [xp.asarray(state), xp.zeros(QUEUE_END_WORDS, dtype=np.uint32), xp.arange(2, dtype=np.uint32)]
     finished = xp.zeros(1, dtype=np.int32)
     kernel = device.loads(_LEFT, "left.cu", {}).get_function("leave_and_wait")
     kernel((2,), (32,), (*held, xp.empty(8, dtype=np.uint32), np.int32(n), finished))
     assert int(device.to_host(finished)[0]) == n
     assert int(device.to_host(held[0])[QUEUE_PENDING]) == 0
+
+
+_VERTICES = """
+#include "vertex_tree.cuh"
+extern "C" __global__ void count_vertices(unsigned* words, const int n, const int n_words, const int take, const int least,
+                                          unsigned* slab, unsigned long long* sums, const unsigned long long* sets,
+                                          const unsigned long long* members, unsigned long long* of_rows,
+                                          unsigned long long* of_columns) {
+    __shared__ unsigned counters[kLeafWords];
+    Arena arena{nullptr, slab, 0, 0, 1 << 16, 0};
+    VertexTree tree{arena, LeafHistogram(counters, sums, least), sets, members, 0, nullptr, nullptr, nullptr, nullptr, 0};
+    tree.of_rows = take_sums(arena, n);
+    tree.of_columns = take_sums(arena, 32 * n_words);
+    tree.frames = reinterpret_cast<VertexFrame*>(arena.take(8 * kVertexFrameWords));
+    int* numbers = reinterpret_cast<int*>(arena.take(32 * n_words + n));
+    for (int i = lane_id(); i < 32 * n_words + n; i += kWarpSize) numbers[i] = i < 32 * n_words ? i : i - 32 * n_words;
+    __syncwarp();
+    tree.columns = numbers;
+    tree.n_columns = 32 * n_words;
+    for (int round = 0; round < 2; ++round)
+        tree.count(RowList{words, n, n, n_words}, numbers + 32 * n_words, take);
+    __syncwarp();
+    for (int i = lane_id(); i < n; i += kWarpSize) of_rows[i] = tree.of_rows[i];
+    for (int i = lane_id(); i < 32 * n_words; i += kWarpSize) of_columns[i] = tree.of_columns[i];
+    tree.leaves.flush();
+}
+"""
+
+
+@pytest.mark.parametrize("take", [1, 2, 4])
+@pytest.mark.parametrize("n_words", [1, 2])
+@pytest.mark.parametrize("seed", SEEDS[:3])
+def test_sums_of_vertices_are_written_one_after_the_other(seed: int, n_words: int, take: int) -> None:
+    """Two searches in a row, so that what one leaves behind meets the next."""
+    device: Any = emulator(seed)
+    random, n, least = np.random.default_rng(seed), 40 if take < 3 else 13, 5 * n_words
+    words = random.integers(0, 2**32, (n_words, n), np.uint32) | random.integers(
+        0, 2**32, (n_words, n), np.uint32
+    )
+    xp, most = device.xp, 32 * n_words
+    sets, members = np.arange(most + 1, dtype=np.uint64), np.arange(most + 1, dtype=np.uint64) ** np.uint64(2)
+    given = (
+        np.int32(n),
+        np.int32(n_words),
+        np.int32(take),
+        np.int32(least),
+        xp.empty(1 << 16, dtype=np.uint32),
+    )
+    sums, of_rows, of_columns = (xp.zeros(size, dtype=np.uint64) for size in (most + 1, n, most))
+    kernel = device.loads(_VERTICES, "vertices.cu", {}).get_function("count_vertices")
+    on_device = (xp.asarray(sets), xp.asarray(members), of_rows, of_columns)
+    kernel((1,), (32,), (xp.asarray(words), *given, sums, *on_device))
+    rows = [sum(int(words[k, i]) << (32 * k) for k in range(n_words)) for i in range(n)]
+    wanted_rows, wanted_columns = [0] * n, [0] * most
+    for chosen in combinations(range(n), take):
+        both = rows[chosen[0]]
+        for i in chosen:
+            both &= rows[i]
+        size = both.bit_count()
+        if size < least:
+            continue
+        for i in chosen:
+            wanted_rows[i] += 2 * size
+        for j in range(most):
+            wanted_columns[j] += 2 * size**2 * (both >> j & 1)
+    assert device.to_host(of_rows).tolist() == wanted_rows
+    assert device.to_host(of_columns).tolist() == wanted_columns
