@@ -194,6 +194,8 @@ struct SubsetTree {
 
     /// Go up to the next level where something may be left; false: there is none, all is counted.
     __device__ __forceinline__ bool go_up() {
+        // Lanes that still read the list are waited for here, before it is released, or below, before it is taken again:
+        // either barrier would do, and without both a lane writes what another one reads.
         __syncwarp();
         if (depth == 0) {
             arena.release(entered);
