@@ -156,13 +156,14 @@ def test_a_sub_tree_is_counted_before_it_can_be_taken(seed: int) -> None:
 
 _VERTICES = """
 #include "vertex_tree.cuh"
-extern "C" __global__ void count_vertices(unsigned* words, const int n, const int n_words, const int take, const int least,
-                                          unsigned* slab, unsigned long long* sums, const unsigned long long* sets,
+extern "C" __global__ void count_vertices(unsigned* words, const int n, const int n_words, const int take,
+                                          const int least, unsigned* slab, unsigned long long* sums, const unsigned long long* sets,
                                           const unsigned long long* members, unsigned long long* of_rows,
                                           unsigned long long* of_columns) {
     __shared__ unsigned counters[kLeafWords];
     Arena arena{nullptr, slab, 0, 0, 1 << 16, 0};
-    VertexTree tree{arena, LeafHistogram(counters, sums, least), sets, members, 0, nullptr, nullptr, nullptr, nullptr, 0};
+    VertexTree tree{arena, LeafHistogram(counters, sums, least), sets, members, 0, nullptr, nullptr, nullptr,
+                    nullptr, 0};
     tree.of_rows = take_sums(arena, n);
     tree.of_columns = take_sums(arena, 32 * n_words);
     tree.frames = reinterpret_cast<VertexFrame*>(arena.take(8 * kVertexFrameWords));
