@@ -157,7 +157,8 @@ def test_a_sub_tree_is_counted_before_it_can_be_taken(seed: int) -> None:
 _VERTICES = """
 #include "vertex_tree.cuh"
 extern "C" __global__ void count_vertices(unsigned* words, const int n, const int n_words, const int take,
-                                          const int least, unsigned* slab, unsigned long long* sums, const unsigned long long* sets,
+                                          const int least, unsigned* slab, unsigned long long* sums,
+                                          const unsigned long long* sets,
                                           const unsigned long long* members, unsigned long long* of_rows,
                                           unsigned long long* of_columns) {
     __shared__ unsigned counters[kLeafWords];
