@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-from papilio.errors import PapilioError
-from papilio.motifs import BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from papilio.api import (
         count,
         list_jobs,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     )
     from papilio.decomposition import DecompositionResult, decompose
     from papilio.enumeration import enumerate_motifs, plan_listing
+    from papilio.errors import PapilioError
     from papilio.graph import BipartiteGraph, UnipartiteGraph
     from papilio.measured import CohesionProfile, LatapyClustering, LocalClustering, RobinsAlexander
     from papilio.measures import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         robins_alexander,
         top_butterflies,
     )
+    from papilio.motifs import BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census
     from papilio.partitions import partition
     from papilio.signed import CensusResult, census
     from papilio.signed_pairs import (
@@ -117,6 +118,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BalancedBiclique": "papilio.motifs",
+    "BalancedButterfly": "papilio.motifs",
+    "Biclique": "papilio.motifs",
+    "Butterfly": "papilio.motifs",
+    "Census": "papilio.motifs",
+    "PapilioError": "papilio.errors",
     "BipartiteGraph": "papilio.graph",
     "CensusPair": "papilio.signed_pairs",
     "CensusPairs": "papilio.signed_pairs",

@@ -40,7 +40,7 @@ from papilio.tasks.budget import Budget
 from papilio.tasks.job import EngineChoice, JobSpec
 from papilio.tasks.jobcheck import JobCheck, check_job
 from papilio.tasks.jobcontrol import Priority
-from papilio.tasks.jobdir import JobDirectory, find_finished, list_jobs
+from papilio.tasks.jobdir import JobDirectory, advise_resume, find_finished, list_jobs
 from papilio.tasks.jobsession import JobSession, settings_of
 from papilio.tasks.listing import require_cpu
 from papilio.tasks.plan import CountPlan
@@ -218,6 +218,7 @@ def count(
             finished = find_finished(job, lambda: source.job(question, "memory:"))
             if finished is not None:
                 return _reuse(finished, stack, source, target, overwrite, started)
+            advise_resume(job)
         listener(PhaseStarted("start"))
         executor = enter_executor(stack, cluster, engine, workers)
         spec = source.enter(stack, executor, question, target)

@@ -252,7 +252,7 @@ def test_signals_stop_cleanly(number: signal.Signals, code: int, tmp_path: Path,
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not list(results.iterdir()):
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
@@ -263,8 +263,7 @@ def test_signals_stop_cleanly(number: signal.Signals, code: int, tmp_path: Path,
         process.kill()
         process.wait()
     assert process.returncode == code, err
-    assert out == ""
-    assert "Traceback" not in err
+    assert (out, err) == ("", f"papilio: {'interrupted' if code == 130 else 'terminated'}\n")
     assert list(results.iterdir()) == []
     with pytest.raises(ProcessLookupError):
         _wait_until_gone(process.pid)

@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "papilio"
 
 LAYERS = [
-    ("errors", "arguments", "motifs"),
+    ("errors", "interrupts", "arguments", "motifs"),
     ("graph", "parts"),
     ("storage",),
     ("kernels",),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -34,8 +33,9 @@ from papilio.errors import (
     StoreError,
     UnsupportedError,
 )
+from papilio.interrupts import check
 
-__all__ = ["EXIT_CODES", "INTERRUPTED", "TERMINATED", "cli", "exit_code_of", "main"]
+__all__ = ["EXIT_CODES", "INTERRUPTED", "TERMINATED", "cli", "exit_code_of", "run"]
 
 EXIT_CODES: tuple[tuple[type[PapilioError], int, str], ...] = (
     (InputError, 2, "wrong usage, or an input that is not what it should be"),
@@ -98,13 +98,8 @@ def exit_code_of(error: PapilioError) -> int:
     return next((code for kind, code, _ in EXIT_CODES if isinstance(error, kind)), 1)
 
 
-def _on_terminate(signum: int, frame: Any) -> NoReturn:
-    raise SystemExit(TERMINATED)
-
-
-def main(args: list[str] | None = None) -> NoReturn:
+def run(args: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with one of the documented codes; no traceback for expected errors."""
-    signal.signal(signal.SIGTERM, _on_terminate)
     try:
         cli.main(args=args, prog_name="papilio", standalone_mode=False)
     except click.ClickException as error:
@@ -114,6 +109,7 @@ def main(args: list[str] | None = None) -> NoReturn:
         say("papilio: interrupted")
         sys.exit(INTERRUPTED)
     except PapilioError as error:
+        check()
         say(f"papilio: {error}")
         sys.exit(exit_code_of(error))
     sys.exit(0)

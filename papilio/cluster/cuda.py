@@ -47,6 +47,7 @@ class CudaExecutor(DaskPool):
     """
 
     name = "cuda"
+    owns_processes = True
 
     def __init__(self, n_workers: int | None = None, *, insecure: bool = False) -> None:
         missing = missing_for_cuda()

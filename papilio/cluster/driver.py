@@ -15,6 +15,7 @@ from papilio.cluster.events import LeaseFinished, Listener, PhaseStarted, PlanMa
 from papilio.cluster.executor import Executor, choose_engine
 from papilio.cluster.task_source import TaskList
 from papilio.errors import ClusterError, ExecutionError, StoreError
+from papilio.interrupts import check, finishing, held, removed_at_end
 from papilio.kernels.engine import Partial
 from papilio.storage.listings import ListingShard
 from papilio.tasks.answers import LeaseResult, Movement, PrepareReport
@@ -112,22 +113,23 @@ def run_directory(parent: Path, *, private: bool = False) -> Iterator[str]:
         When it cannot be created.
     """
     path = parent / f".papilio-run-{uuid4().hex}"
-    try:
-        path.mkdir(mode=0o700 if private or parent == Path(gettempdir()) else 0o777)
-        yield str(path)
-    except OSError as error:
-        if path.is_dir():
-            raise
-        raise StoreError(
-            f"{parent}: cannot create a directory for partial results there ({error.strerror}); "
-            "choose an output in a directory that this process and all workers can write to"
-        ) from error
-    finally:
-        for _ in range(_REMOVAL_ATTEMPTS):
-            shutil.rmtree(path, ignore_errors=True)
-            if not path.exists():
-                break
-            sleep(_REMOVAL_PAUSE_S)
+    with removed_at_end(path):
+        try:
+            path.mkdir(mode=0o700 if private or parent == Path(gettempdir()) else 0o777)
+            yield str(path)
+        except OSError as error:
+            if path.is_dir():
+                raise
+            raise StoreError(
+                f"{parent}: cannot create a directory for partial results there ({error.strerror}); "
+                "choose an output in a directory that this process and all workers can write to"
+            ) from error
+        finally:
+            for _ in range(_REMOVAL_ATTEMPTS):
+                shutil.rmtree(path, ignore_errors=True)
+                if not path.exists():
+                    break
+                sleep(_REMOVAL_PAUSE_S)
 
 
 def plan_job(
@@ -238,21 +240,26 @@ def count_job(
         listener(PhaseStarted("run"))
         counter = RootCounter(plan, run_id, directory, kept=session is not None)
         results = iter(()) if fold.is_full else executor.run(run_lease, counter, workers, LEASES_IN_FLIGHT)
-        for result in results:
-            if result.start == result.stop:
-                continue
-            fold_started = perf_counter()
-            fold.add(result)
-            if session is not None:
-                session.record(result)
-            fold_s += perf_counter() - fold_started
-            peaks.note(result)
-            by_worker[result.worker] = by_worker.get(result.worker, 0) + 1
-            table = plan.partitions[result.partition].table
-            listener(LeaseFinished(result, table.work_between(result.start, result.stop)))
-            if fold.is_full:
-                break
-        del results
+        with nullcontext() if session is None else finishing():
+            try:
+                for result in results:
+                    if result.start == result.stop:
+                        continue
+                    fold_started = perf_counter()
+                    with held():
+                        fold.add(result)
+                        if session is not None:
+                            session.record(result)
+                    fold_s += perf_counter() - fold_started
+                    peaks.note(result)
+                    by_worker[result.worker] = by_worker.get(result.worker, 0) + 1
+                    table = plan.partitions[result.partition].table
+                    listener(LeaseFinished(result, table.work_between(result.start, result.stop)))
+                    if fold.is_full:
+                        break
+            finally:
+                del results
+        check()
         if executor.in_process and job.partition is not None:
             # What follows, up to writing the answer, needs the memory that the parts had.
             forget_graphs({job.graph_hash})

@@ -3,7 +3,7 @@
 Each task is bound to one worker, so that none can wait for a worker that never comes. When a worker has nothing
 to do and no task is left, the worker with most left is asked to cut what it holds, and the rest is shared anew.
 A watch looks at the cluster once a second while nothing finishes, gives the tasks of a lost worker to the others,
-and ends the run when no worker is left.
+and ends the run when no worker is left. Where the process is asked to end, all that runs is cut, and answered for.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from papilio.cluster.executor import Result, TaskFunction
 from papilio.cluster.remote import call_task
 from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import ClusterError, DeviceLostError, ExecutionError, PapilioError, fault_of
+from papilio.interrupts import WRAP_UP_S, requested, waking
 from papilio.tasks.cutting import request_cuts
 from papilio.tasks.worker import WorkerInfo
 
@@ -81,6 +82,12 @@ class Pool(Protocol):
 
     def ask(self, function: Callable[..., Any], *args: Any, address: str, patience_s: float) -> Any:
         """Call a short function in a worker process; None when it does not answer in time."""
+        ...
+
+    def ask_all(
+        self, function: Callable[..., Any], *args: Any, addresses: Sequence[str], patience_s: float
+    ) -> dict[str, Any]:
+        """Call a short function in several; those that do not answer in time are left out."""
         ...
 
     def task_priority(self) -> int:
@@ -142,24 +149,35 @@ class TaskFlow(Generic[AnyTask, Result]):
         self._most_places = len(self._places)
         self._losses: list[PapilioError] = []
         self._worker_of: dict[str, str] = {}
-        self._finished: SimpleQueue[Future] = SimpleQueue()
+        self._finished: SimpleQueue[Future | None] = SimpleQueue()
+        self._ends = False
         self._progress_at = self._watched_at = monotonic()
         self._messenger = ThreadPoolExecutor(1, thread_name_prefix="papilio-cut")
 
     def __iter__(self) -> Iterator[Result]:
+        with waking(lambda: self._finished.put(None)):
+            yield from self._run()
+
+    def _run(self) -> Iterator[Result]:
         try:
             waiting = self._hand_out()
             while self._worker_of or waiting:
+                if requested() and not self._ends:
+                    self._end_early()
                 idle = any(not place.held for place in self._places.values())
                 try:
                     future = self._finished.get(timeout=TAIL_WATCH_S if idle else WATCH_S)
                 except Empty:
-                    if monotonic() - max(self._progress_at, self._watched_at) >= WATCH_S:
+                    if not self._ends and monotonic() - max(self._progress_at, self._watched_at) >= WATCH_S:
                         self._watch()
                     waiting = self._hand_out()
                     continue
-                address = self._worker_of.get(future.key)
-                if address is None or self._places[address].held[future.key].future is not future:
+                address = None if future is None else self._worker_of.get(future.key)
+                if (
+                    future is None
+                    or address is None
+                    or self._places[address].held[future.key].future is not future
+                ):
                     continue
                 result = self._settle(future, address)
                 waiting = self._hand_out()
@@ -181,6 +199,8 @@ class TaskFlow(Generic[AnyTask, Result]):
         ExecutionError
             When all decline and none is at work, so that nothing would change that.
         """
+        if self._ends:
+            return False
         declined: set[str] = set()
         for level in range(self._in_flight):
             if not self._source.has_more:
@@ -325,6 +345,15 @@ class TaskFlow(Generic[AnyTask, Result]):
         """Send the request; a worker that cannot be asked is noticed by the watch, or is only slow."""
         with suppress(ClusterError):
             self._pool.ask(request_cuts, keys, address=address, patience_s=CUT_ANSWER_S)
+
+    def _end_early(self) -> None:
+        """Hand out no more and have all workers cut what they hold: what they answer is all that will come."""
+        self._ends = True
+        busy = {address: list(place.held) for address, place in self._places.items() if place.held}
+        keys = [key for held in busy.values() for key in held]
+        self._messenger.submit(
+            self._pool.ask_all, request_cuts, keys, addresses=list(busy), patience_s=WRAP_UP_S
+        )
 
     def _watch(self) -> None:
         self._watched_at = monotonic()

@@ -8,6 +8,7 @@ from typing import Any, Self
 from papilio.cluster.executor import Result, TaskFunction, machine_errors_named
 from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import InputError, PapilioError, fault_of
+from papilio.interrupts import requested
 from papilio.tasks.job import JobSpec
 from papilio.tasks.ready import forget_graphs
 from papilio.tasks.worker import WorkerInfo, describe_worker
@@ -56,7 +57,7 @@ class InlineExecutor:
         workers: Sequence[WorkerInfo],
         in_flight: int,
     ) -> Iterator[Result]:
-        """Run the tasks in order; one that fails is tried again, in parts, as the source decides.
+        """Run the tasks in order, until a signal comes; one that fails is tried again, in parts, as the source decides.
 
         Raises
         ------
@@ -64,7 +65,7 @@ class InlineExecutor:
             When another lease would fare no better in this process: its GPU is lost, the store is gone, the disk is
             full; see :data:`papilio.errors.FAULTS`.
         """
-        while (task := source.take(1, self._worker.name)) is not None:
+        while not requested() and (task := source.take(1, self._worker.name)) is not None:
             try:
                 with machine_errors_named(f"this process, {task}"):
                     result = function(task, self._worker.seat)

@@ -74,6 +74,7 @@ class LocalExecutor(DaskPool):
     """
 
     name = "local"
+    owns_processes = True
     prefers_gpu = False
     gpu_refusal: str | None = (
         "engine gpu is not offered by the local cluster, whose processes would share one GPU; "

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from papilio.cluster.executor import Result, TaskFunction, check_versions
 from papilio.cluster.flow import TaskFlow
-from papilio.cluster.quiet import quiet_dask
+from papilio.cluster.quiet import kill_workers, quiet_dask
 from papilio.cluster.remote import describe_dask_worker, find_store_problem
 from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import ClusterError
@@ -46,6 +46,8 @@ class DaskPool(ABC):
     in_process = False
     prefers_gpu = True
     gpu_refusal: str | None = None
+    owns_processes = False
+    """Whether the workers are processes that this one has started, and may kill."""
 
     def __init__(self, n_workers: int | None = None, *, inside_worker: bool = False) -> None:
         self.interrupt: Callable[[], None] = _go_on
@@ -96,7 +98,10 @@ class DaskPool(ABC):
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        if interrupted and self.owns_processes and self._client is not None:
+            kill_workers(self._client.cluster)
         self.close()
 
     def close(self) -> None:
@@ -145,20 +150,26 @@ class DaskPool(ABC):
         return {address: str(worker.get("status", "running")) for address, worker in known.items()}
 
     def ask(self, function: Callable[..., Any], *args: Any, address: str, patience_s: float) -> Any:
-        """Call a short function in a worker process and return its answer.
+        """Call a short function in a worker process and return its answer; None when there is none in time."""
+        return self.ask_all(function, *args, addresses=[address], patience_s=patience_s).get(address)
 
-        A worker that is stopped, or about to go, does not answer: None after ``patience_s`` seconds. May be called
-        from any thread.
+    def ask_all(
+        self, function: Callable[..., Any], *args: Any, addresses: Sequence[str], patience_s: float
+    ) -> dict[str, Any]:
+        """Call a short function in worker processes, all at once, and return their answers.
+
+        A worker that is stopped, or about to go, does not answer: there is none after ``patience_s`` seconds. May be
+        called from any thread.
         """
 
         async def call() -> Any:
-            return await self.client.run(function, *args, workers=[address], on_error="ignore")
+            return await self.client.run(function, *args, workers=list(addresses), on_error="ignore")
 
         try:
-            answers = self.client.sync(call, callback_timeout=patience_s)
+            answers: dict[str, Any] = self.client.sync(call, callback_timeout=patience_s)
         except (OSError, TimeoutError, ValueError):
-            return None
-        return answers.get(address)
+            return {}
+        return answers
 
     def describe(self, addresses: Sequence[str]) -> tuple[WorkerInfo, ...]:
         """Return descriptions of the workers; those that do not answer are left out."""

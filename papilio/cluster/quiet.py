@@ -1,14 +1,23 @@
-"""Keep Dask's own machinery away from the user: its messages, and the keyboard's interrupts from its processes."""
+"""Keep Dask's own machinery away from the user: its messages, the keyboard's interrupts, and how long its end takes."""
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
+from typing import Any
 
-__all__ = ["hold_interrupts", "quiet_dask"]
+from distributed import Nanny
+
+from papilio.interrupts import held
+
+__all__ = ["hold_interrupts", "kill_workers", "quiet_dask"]
+
+_TRACKER_QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
 
 
 @contextmanager
@@ -33,11 +42,35 @@ def hold_interrupts() -> Iterator[None]:
     A terminal sends the interrupt to all processes of the group. The signal mask of the thread that starts a
     process is inherited, by threads and by processes, so workers that a nanny restarts later have it too. This
     process alone then decides what an interrupt means. The resource tracker of multiprocessing clears the mask
-    of the thread that starts it, so it is started first.
+    of the thread that starts it, so it is started first; what it cleans up after a process that was ended it does
+    without a word.
     """
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    sys.warnoptions.append(_TRACKER_QUIET)
     try:
-        yield
+        resource_tracker.ensure_running()
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        sys.warnoptions.remove(_TRACKER_QUIET)
+    with held():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def kill_workers(cluster: Any) -> None:
+    """Kill the worker processes that a cluster of this machine has, so that closing it waits for none.
+
+    Asked to end, a worker first ends what it runs, which may take longer than whoever pressed Ctrl-C waits.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Of workers with nannies, which see that they go and start no others.
+    """
+    for nanny in tuple(cluster.workers.values()):
+        if isinstance(nanny, Nanny):
+            nanny.close_gracefully()
+            with suppress(OSError):
+                if nanny.pid:
+                    os.kill(nanny.pid, signal.SIGKILL)

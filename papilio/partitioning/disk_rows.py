@@ -16,6 +16,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, UnsupportedError
+from papilio.interrupts import removed_at_end
 from papilio.partitioning.disk_degrees import PassProgress, core_masks, degrees, largest_batch
 from papilio.partitioning.row_sort import (
     SCAN_BYTES,
@@ -65,6 +67,8 @@ class DiskRows:
 
     def __init__(self, directory: Path, u: Ranking, v: Ranking, with_edges: bool) -> None:
         self.directory = directory
+        self._removal = ExitStack()
+        self._removal.enter_context(removed_at_end(directory))
         self.order_u, self.order_v = u.order, v.order
         self.indptr_u, self.indptr_v = u.indptr, v.indptr
         self.n_u, self.n_v, self.n_edges = int(u.order.size), int(v.order.size), int(u.indptr[-1])
@@ -115,6 +119,7 @@ class DiskRows:
                 files.edges.remove()
         self._files = {}
         shutil.rmtree(self.directory, ignore_errors=True)
+        self._removal.close()
 
     def __enter__(self) -> Self:
         return self

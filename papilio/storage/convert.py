@@ -13,6 +13,7 @@ import psutil
 
 from papilio.arguments import Bytes, checked, read_bytes
 from papilio.errors import CapacityError, InputError
+from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef, WantedColumns
 from papilio.storage.formats import FORMATS, LabelType, ReadOptions
 from papilio.storage.ingest import ConvertJob, ConvertProgress, Duplicates, InputPath, ingest
@@ -129,7 +130,10 @@ def convert(
     check_replaceable(target, overwrite)
     parent = target.parent if temp_dir is None else local_path(Path(temp_dir) / "scratch").parent
     try:
-        with tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}.convert-") as scratch:
+        with (
+            tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}.convert-") as scratch,
+            removed_at_end(scratch),
+        ):
             job = ConvertJob(
                 output=target,
                 scratch=Path(scratch),

@@ -13,6 +13,7 @@ from pyarrow import ArrowInvalid
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError, StoreError
+from papilio.interrupts import held, removed_at_end
 
 __all__ = [
     "MANIFEST_NAME",
@@ -145,14 +146,16 @@ def atomic_directory(
         scratch.mkdir()
     except OSError as error:
         raise StoreError(f"{target.parent}: cannot create a directory there ({error.strerror})") from error
-    try:
-        with os_errors_named(target, "see that its directory is there and has room"):
-            yield scratch
-            check_replaceable(target, overwrite, marker)
-            _replace_directory(scratch, target)
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
+    with removed_at_end(scratch):
+        try:
+            with os_errors_named(target, "see that its directory is there and has room"):
+                yield scratch
+                check_replaceable(target, overwrite, marker)
+                with held():
+                    _replace_directory(scratch, target)
+        except BaseException:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
 
 
 def _replace_directory(scratch: Path, target: Path) -> None:
@@ -217,7 +220,7 @@ def atomic_file(path: str | os.PathLike[str], overwrite: bool = True) -> Iterato
     """
     target = local_path(os.path.realpath(local_path(path)))
     scratch = _sibling(target, "new")
-    with os_errors_named(target, "see that its directory is there and has room"):
+    with removed_at_end(scratch), os_errors_named(target, "see that its directory is there and has room"):
         if target.is_dir():
             raise StoreError(f"{target} is a directory; give the name of a file")
         try:

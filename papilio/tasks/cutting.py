@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from time import monotonic
 
+from papilio.interrupts import requested
+
 __all__ = ["CutWatch", "is_cut", "request_cuts"]
 
 _REMEMBERED = 4096
@@ -30,8 +32,8 @@ def request_cuts(keys: Iterable[str]) -> None:
 
 
 def is_cut(key: str) -> bool:
-    """Return whether the lease of this task key was asked to end."""
-    return key in _requests
+    """Return whether the lease of this task key, or this process, was asked to end."""
+    return key in _requests or requested()
 
 
 class CutWatch:

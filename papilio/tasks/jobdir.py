@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from typing import Any
 import papilio
 from papilio.arguments import checked
 from papilio.errors import InputError, PapilioError, StoreError, TilingError
+from papilio.interrupts import set_advice
 from papilio.motifs import motif_to_json
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
 from papilio.storage.location import local_path, os_errors_named
@@ -37,7 +39,16 @@ from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, result_from_json
 
-__all__ = ["JobDirectory", "JobHistory", "JobStatus", "SessionInfo", "find_finished", "list_jobs"]
+__all__ = [
+    "JobDirectory",
+    "JobHistory",
+    "JobStatus",
+    "SessionInfo",
+    "advise_resume",
+    "find_finished",
+    "list_jobs",
+    "resume_command",
+]
 
 FORMAT, FORMAT_VERSION = "papilio-job", 1
 
@@ -248,7 +259,7 @@ class JobDirectory:
             When a file of the answer is missing or damaged.
         """
         if not self.finished:
-            raise InputError(f"the job of {self.root} is not finished; run papilio resume {self.root}")
+            raise InputError(f"the job of {self.root} is not finished; run {resume_command(self.root)}")
         answer = self.answer()
         vectors = {}
         if answer["vectors_checksum"] is not None:
@@ -288,6 +299,18 @@ def find_finished(path: str | os.PathLike[str], ask: Callable[[], JobSpec]) -> J
     directory = JobDirectory(path)
     directory.require_question(ask())
     return directory
+
+
+def resume_command(root: Path) -> str:
+    """Return the command that goes on with the job of a directory."""
+    return f"papilio resume {shlex.quote(str(root))}"
+
+
+def advise_resume(path: str | os.PathLike[str]) -> None:
+    """Have the line on a signal name what goes on with the job of a directory, where there is one."""
+    root = local_path(path)
+    if (root / "job.json").is_file():
+        set_advice(f"what is counted is kept, {resume_command(root)} goes on")
 
 
 @checked

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 import papilio
 from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError, fault_of
+from papilio.interrupts import Stopped, set_advice
 from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.listings import ListingShard
 from papilio.storage.location import local_path, os_errors_named
@@ -26,7 +27,7 @@ from papilio.storage.results import write_partial_shard
 from papilio.tasks.answers import LeaseResult
 from papilio.tasks.job import EngineChoice, JobSpec
 from papilio.tasks.jobcontrol import JobControl
-from papilio.tasks.jobdir import FORMAT, FORMAT_VERSION, JobDirectory
+from papilio.tasks.jobdir import FORMAT, FORMAT_VERSION, JobDirectory, advise_resume, resume_command
 from papilio.tasks.jobhistory import JobHistory
 from papilio.tasks.jobstatus import CANCELLED
 from papilio.tasks.leases import LeaseBook
@@ -109,6 +110,8 @@ class JobSession:
         except BaseException:
             self._ledger.close()
             raise
+        if self._source is not None:
+            advise_resume(self.root)
         return self
 
     @contextmanager
@@ -125,7 +128,7 @@ class JobSession:
         except PapilioError as error:
             if fault_of(error) != "worker":
                 raise
-            again = "the same count" if self._source is None else f"papilio resume {self.root}"
+            again = "the same count" if self._source is None else resume_command(self.root)
             raise type(error)(
                 f"{error}; what was finished is kept in {self.root}: {again} goes on"
             ) from error
@@ -139,6 +142,8 @@ class JobSession:
                 raise
         finally:
             self._ledger.close()
+            if error is None:
+                set_advice("")
 
     def _create(self) -> None:
         """Make the directory, unless it is there and a job's."""
@@ -365,4 +370,4 @@ def _outcome_of(error: BaseException) -> str:
     """Return how a session that ended with an error is noted."""
     if isinstance(error, JobCancelledError):
         return CANCELLED
-    return str(error) if isinstance(error, PapilioError) else type(error).__name__
+    return str(error) if isinstance(error, PapilioError | Stopped) else type(error).__name__

@@ -13,6 +13,7 @@ import pytest
 from papilio.cluster import flow
 from papilio.cluster.flow import MAX_LOSSES, MOST_CUTS, TaskFlow
 from papilio.errors import ClusterError, DeviceLostError, EngineUnavailableError, ExecutionError, WorkerError
+from papilio.tasks.cutting import request_cuts
 from papilio.tasks.worker import WorkerInfo
 from tests.tasks.fakes import make_worker
 
@@ -61,6 +62,10 @@ class Pool:
         return 0
 
     def ask(self, function: Any, keys: list[str], address: str, patience_s: float) -> None:
+        self.asked += keys
+
+    def ask_all(self, function: Any, keys: list[str], addresses: list[str], patience_s: float) -> None:
+        assert function is request_cuts
         self.asked += keys
 
 
@@ -279,3 +284,47 @@ def test_a_result_that_went_away_with_its_worker_is_counted_again_and_not_blamed
     assert sorted(answers) == sorted(source.answered) == [str(number) for number in range(6)]
     assert not source.suspected
     assert lost[0].cancelled
+
+
+class UntilCut(Done):
+    """A future that ends when its task is cut."""
+
+    def add_done_callback(self, function: Any) -> None:
+        self.end = function
+
+
+@dataclass
+class Cuttable(Workers):
+    """Workers that answer for what they hold once all are asked to cut; those in ``deaf`` never do."""
+
+    deaf: tuple[str, ...] = ()
+    futures: dict[str, UntilCut] = field(default_factory=dict)
+
+    def submit(self, *args: Any, key: str, workers: list[str], **options: Any) -> UntilCut:
+        future = UntilCut(key, None)
+        if workers[0] not in self.deaf:
+            self.futures[key] = future
+        return future
+
+    def ask_all(self, function: Any, keys: list[str], addresses: list[str], patience_s: float) -> None:
+        super().ask_all(function, keys, addresses, patience_s)
+        for future in self.futures.values():
+            future.end(future)
+
+
+def test_a_process_that_is_to_end_has_all_cut_and_hands_out_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "requested", lambda: True)
+    pool, source = Cuttable(["w0", "w1", "w2"]), Book(100)
+    assert sorted(flow_of(pool, source)) == sorted(source.answered) == sorted(pool.asked)
+    assert (len(source.answered), len(source.tasks)) == (6, 94)
+
+
+def test_answers_come_although_a_worker_is_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The flow is left while it waits for that one, as by a signal; what came before has been given."""
+    monkeypatch.setattr(flow, "requested", lambda: True)
+    pool, source = Cuttable(["w0", "w1", "w2"], deaf=("w1",)), Book(100)
+    results = iter(flow_of(pool, source))
+    given = [next(results) for _ in range(4)]
+    results.close()
+    assert sorted(given) == sorted(pool.futures)
+    assert set(source.held.values()) == {"w1"}

@@ -1,0 +1,287 @@
+"""Signals end the command within seconds, with one line and its exit code; jobs keep what they have counted."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import papilio
+from papilio import interrupts
+from papilio.interrupts import Stopped
+from papilio.storage.generators.models import Complete
+from papilio.storage.ledger import read_ledger
+from tests.conftest import ROOT
+
+SIDE = 1200
+BUTTERFLIES = comb(SIDE, 2) ** 2
+
+SIGNALS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+
+PATIENT = """
+import os
+from papilio import interrupts
+if "PAPILIO_TEST_LEASES" in os.environ:
+    import tests.cluster.telling_leases
+interrupts.WRAP_UP_S, interrupts.LIMIT_S = 100, 110
+from papilio.cli import main
+if __name__ == "__main__":
+    from papilio.partitioning import lease_policy
+    lease_policy.KEPT_LEASE_S = 0.5
+    main()
+"""
+"""The command on a machine that may be busy, where what takes long is waited for; with short leases."""
+
+TIGHT = """
+import os, subprocess, sys, time
+from papilio import interrupts
+interrupts.LIMIT_S, interrupts.WRAP_UP_S = 0.5, 0.2
+"""
+
+
+def start(code: str, *args: object, **variables: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", code, *map(str, args)],
+        cwd=ROOT, env={**os.environ, **variables},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def wait_for_line(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline() == f"{line}\n", process.communicate()
+
+
+def end_of(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Return exit code, and what is left to read of both streams."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    last = threading.Timer(120, process.kill)
+    last.start()
+    with process:
+        out, error = process.stdout.read(), process.stderr.read()
+    last.cancel()
+    return process.returncode, out, error
+
+
+@pytest.fixture
+def listener(monkeypatch: pytest.MonkeyPatch) -> interrupts._Listener:
+    """One that has heard a signal, and hears no other."""
+    monkeypatch.setattr(interrupts, "_keep_quiet", lambda listener: None)
+    made = interrupts._Listener()
+    made.signum, made.heard = signal.SIGINT, 1
+    return made
+
+
+def test_all_that_follows_a_signal_is_bounded() -> None:
+    assert interrupts.WRAP_UP_S < interrupts.LIMIT_S
+    assert interrupts.LIMIT_S + interrupts._REMINDER_S + interrupts.REMOVAL_S < 5
+
+
+def test_a_signal_is_raised_once(listener: interrupts._Listener) -> None:
+    with pytest.raises(Stopped) as caught:
+        listener.answer()
+    assert (caught.value.code, str(caught.value)) == (130, "SIGINT")
+    listener.answer()
+
+
+@pytest.mark.parametrize(("heard", "late"), [(2, False), (1, True)])
+def test_a_job_is_interrupted_by_a_second_signal_or_when_its_time_is_over(
+    listener: interrupts._Listener, heard: int, late: bool
+) -> None:
+    listener.n_finishing = 1
+    listener.answer()
+    listener.heard, listener._late = heard, late
+    listener.n_held = 1
+    listener.answer()
+    listener.n_held = 0
+    with pytest.raises(Stopped):
+        listener.answer()
+
+
+def test_nothing_is_asked_for_where_nobody_listens() -> None:
+    with interrupts.held(), interrupts.finishing(), interrupts.waking(print):
+        interrupts.check()
+        interrupts.set_advice("none")
+    assert not interrupts.requested()
+
+
+@pytest.mark.parametrize(("number", "code", "word"), SIGNALS)
+def test_the_command_hears_signals_while_it_imports(number: signal.Signals, code: int, word: str) -> None:
+    slow_import = """
+import sys, time
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            print("ready", flush=True)
+            time.sleep(100)
+sys.meta_path.insert(0, Slow())
+from papilio.cli import main
+assert "numpy" not in sys.modules
+main(["count", "butterfly", "nowhere"])
+"""
+    process = start(slow_import)
+    wait_for_line(process, "ready")
+    process.send_signal(number)
+    assert end_of(process) == (code, "", f"papilio: {word}\n")
+
+
+def test_a_process_that_cannot_be_interrupted_ends_the_hard_way(tmp_path: Path) -> None:
+    """The main thread is deaf, as in a library that computes; a process that it started and a directory go too."""
+    code = (
+        TIGHT
+        + """
+import psutil, shutil, signal
+def run():
+    with interrupts.removed_at_end(sys.argv[1]):
+        os.mkdir(sys.argv[1])
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+        print(child.pid, flush=True)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        with interrupts.held():
+            while True:
+                time.sleep(1000)
+interrupts.set_advice("?")
+interrupts.listen_during(run)
+"""
+    )
+    process = start(code, tmp_path / "scratch")
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    os.kill(process.pid, signal.SIGINT)
+    assert end_of(process) == (130, "", "papilio: interrupted\n")
+    assert not (tmp_path / "scratch").exists()
+    for _ in until(60):
+        stat = Path(f"/proc/{child}/stat")
+        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+    pytest.fail(f"process {child} is left")
+
+
+def until(seconds: float) -> Iterator[None]:
+    """Yield until the time is over, at intervals."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(0.01)
+
+
+def test_what_a_destructor_swallows_is_raised_again() -> None:
+    code = (
+        TIGHT
+        + """
+interrupts.LIMIT_S = 100
+class Swallows:
+    def __del__(self):
+        print("ready", flush=True)
+        time.sleep(1000)
+def run():
+    Swallows()
+    time.sleep(1000)
+interrupts.listen_during(run)
+"""
+    )
+    process = start(code)
+    wait_for_line(process, "ready")
+    process.send_signal(signal.SIGTERM)
+    assert end_of(process) == (143, "", "papilio: terminated\n")
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_block_that_finishes_is_told_and_ends_by_itself(twice: bool) -> None:
+    code = (
+        PATIENT.replace("from papilio.cli import main", "").partition("if __name__")[0]
+        + """
+import sys, threading, time
+woken = threading.Event()
+def run():
+    with interrupts.finishing(), interrupts.waking(woken.set):
+        print("ready", flush=True)
+        woken.wait()
+        assert interrupts.requested()
+        print("told", flush=True)
+        if sys.argv[1] == "True":
+            time.sleep(1000)
+        print("done", flush=True)
+    print("never", flush=True)
+interrupts.listen_during(run)
+"""
+    )
+    process = start(code, twice)
+    wait_for_line(process, "ready")
+    process.send_signal(signal.SIGINT)
+    wait_for_line(process, "told")
+    if twice:
+        process.send_signal(signal.SIGINT)
+    assert end_of(process) == (130, "" if twice else "done\n", "papilio: interrupted\n")
+
+
+def is_gone(group: int) -> bool:
+    """Wait until no process of the group is left."""
+    try:
+        for _ in until(60):
+            os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A complete graph, whose count takes some seconds."""
+    path = tmp_path_factory.mktemp("interrupts") / "complete"
+    papilio.generate(Complete(SIDE, SIDE), path)
+    return path
+
+
+def leases_of(job: Path) -> list[dict[str, Any]]:
+    if not (job / "ledger.jsonl").exists():
+        return []
+    return [record for record in read_ledger(job / "ledger.jsonl").records if record["type"] == "lease"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "per", "number", "code", "word"),
+    [
+        ("inline", "total", *SIGNALS[0]),
+        ("local", "vertex", *SIGNALS[1]),
+        pytest.param("inline", "vertex", *SIGNALS[1], marks=pytest.mark.slow),
+        pytest.param("local", "total", *SIGNALS[0], marks=pytest.mark.slow),
+    ],
+)
+def test_a_job_keeps_what_its_leases_have_counted(
+    cluster: str, per: str, number: signal.Signals, code: int, word: str, store: Path, tmp_path: Path
+) -> None:
+    """Every lease that had begun is registered: the one that ran was cut, and its items are not counted again."""
+    job, begun = tmp_path / "a job", tmp_path / "begun"
+    begun.touch()
+    process = start(
+        PATIENT, "count", "butterfly", store, "--per", per, "--cluster", cluster, "--engine", "cpu", "--job", job,
+        PAPILIO_TEST_LEASES=str(begun), DASK_DISTRIBUTED__WORKER__PRELOAD="tests.cluster.telling_leases",
+        PYTHONPATH=str(ROOT),
+    )  # fmt: skip
+    for _ in until(120):
+        assert process.poll() is None, process.communicate()
+        if 0 < len(leases_of(job)) < len(begun.read_text().splitlines()):
+            break
+    os.kill(process.pid, number)
+    advice = f"what is counted is kept, papilio resume {shlex.quote(str(job))} goes on"
+    assert end_of(process) == (code, "", f"papilio: {word}; {advice}\n")
+    leases = leases_of(job)
+    assert len(leases) >= len(begun.read_text().splitlines()), "what a lease counted was lost"
+    status = papilio.open_job(job).status()
+    assert (status.state, status.sessions[0].outcome) == ("interrupted", number.name)
+    assert 0 < status.items_done < status.items
+    resumed = papilio.resume_job(job, cluster="inline")
+    assert (resumed.count, resumed.leases_before) == (BUTTERFLIES, len(leases))
+    assert is_gone(process.pid)
