@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from papilio.cluster.executor import Executor
-from papilio.cluster.local import LocalExecutor
+from papilio.cluster.local import WORKER_CONFIG, LocalExecutor
 from papilio.storage.store import GraphStore, write_store
 from tests.conftest import ROOT, read_edges
+
+# A busy machine may take longer to start a worker than users would wait for one.
+WORKER_CONFIG["distributed.comm.timeouts.connect"] = "300s"
 
 
 @pytest.fixture(scope="session")

@@ -114,25 +114,35 @@ def build_runtime(ucontext: bool = False) -> Path:
 
 
 def build_kernels(sources: Sequence[Source], defines: Mapping[str, int], arch: int, runtime: Path) -> Path:
-    """Compile ``sources[0]``, which may include the others, to a library that is linked against ``runtime``."""
+    """Compile ``sources[0]``, which may include the others, to a library that is linked against ``runtime``.
+
+    Defines that the preprocessor makes the same code of share one library.
+    """
     compiler, version = _compiler()
     macros = [f"-D{name}={value}" for name, value in sorted({**defines, "__CUDA_ARCH__": arch}.items())]
     texts = [part for source in sources for part in (source.name, source.text)]
     headers = [_HEADER.read_text(), (_HERE / "runtime" / "abi.h").read_text()]
+    main, common = sources[0].name, [version, str(runtime), *_KERNEL_FLAGS, *headers, *texts]
 
-    def build(folder: Path) -> None:
+    def compile_in(folder: Path, *step: str) -> None:
         for source in sources:
             file = folder / source.name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(source.text)
-        main, unit, library = folder / sources[0].name, folder / "unit.o", folder / "kernels.so"
-        command = [compiler, *_KERNEL_FLAGS, *macros, "-include", str(_HEADER), f"-I{folder}", "-c"]
-        _run([*command, "-x", "c++", str(main), "-o", str(unit)], sources[0].name)
-        _run([compiler, "-shared", str(unit), str(runtime), "-o", str(library)], sources[0].name)
+        command = [compiler, *_KERNEL_FLAGS, *macros, "-include", str(_HEADER), f"-I{folder}", *step]
+        _run([*command, "-x", "c++", str(folder / main)], main)
+
+    def expand(folder: Path) -> None:
+        compile_in(folder, "-E", "-P", "-o", str(folder / "expanded"))
+
+    def build(folder: Path) -> None:
+        unit, library = folder / "unit.o", folder / "kernels.so"
+        compile_in(folder, "-c", "-o", str(unit))
+        _run([compiler, "-shared", str(unit), str(runtime), "-o", str(library)], main)
         unit.unlink()
 
-    key = content_key([version, str(runtime), *_KERNEL_FLAGS, *macros, *headers, *texts])
-    return _cached(key, build) / "kernels.so"
+    expanded = (_cached(f"expanded-{content_key([*macros, *common])}", expand) / "expanded").read_text()
+    return _cached(content_key([expanded, *common]), build) / "kernels.so"
 
 
 def _frames(library: Path, offset: int) -> list[str]:
