@@ -41,6 +41,7 @@ HOMES = {
     "distributed": ("papilio/cluster",),
     "dask_cuda": ("papilio/cluster",),
     "dask_jobqueue": ("papilio/cluster",),
+    "cryptography": ("papilio/cluster/credentials.py",),
     "pyarrow": ("papilio/storage",),
     "duckdb": ("papilio/storage",),
     "networkx": ("papilio/storage",),
