@@ -158,7 +158,7 @@ def _reach(address: str) -> None:
 
     async def connect_once() -> None:
         # A port where something listens that never answers would keep Dask for ever.
-        async with asyncio.timeout(CONNECT_S):
+        async with asyncio.timeout(2 * CONNECT_S):
             comm = await connect(address, timeout=CONNECT_S, **Security().get_connection_args("client"))
             await comm.close()
 
