@@ -22,8 +22,10 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from papilio.errors import InputError
 
-__all__ = ["Between", "Bytes", "Count", "Number", "Seed", "Share", "Threads", "Workers", "check_fields", "checked",
-           "parse_size", "read_argument", "read_bytes", "read_path"]  # fmt: skip
+__all__ = [
+    "MAX_THREADS", "MAX_WORKERS", "Between", "Bytes", "Count", "Number", "Seed", "Share", "Threads", "Workers",
+    "check_fields", "checked", "parse_size", "read_argument", "read_bytes", "read_path",
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,9 +58,11 @@ class Between:
 Count = Annotated[int, Between(1, 2**63 - 1, "it is counted in 64 bits")]
 """How many of something are asked for."""
 
-Workers = Annotated[int, Between(1, 2**16)]
+MAX_WORKERS, MAX_THREADS = 2**16, 2**12
 
-Threads = Annotated[int, Between(1, 2**12)]
+Workers = Annotated[int, Between(1, MAX_WORKERS)]
+
+Threads = Annotated[int, Between(1, MAX_THREADS)]
 
 Seed = Annotated[int, Between(0, 2**63 - 1)]
 

@@ -16,6 +16,7 @@ from papilio.errors import InputError, UnsupportedError
 __all__ = [
     "CENSUS_CLASSES",
     "GRANULARITIES",
+    "MAX_SIDE",
     "BalancedBiclique",
     "BalancedButterfly",
     "Biclique",
@@ -90,10 +91,13 @@ class Butterfly(Motif):
     graph_kind: ClassVar[str] = "bipartite"
 
 
+MAX_SIDE = 2**31 - 1
+"""Vertices of a side of a motif, at most."""
+
 _NO_MORE = "a layer has no more vertices"
 
-_Side = Annotated[int, Between(1, 2**31 - 1, _NO_MORE)]
-_Cycle = Annotated[int, Between(2, 2**31 - 1, _NO_MORE)]
+_Side = Annotated[int, Between(1, MAX_SIDE, _NO_MORE)]
+_Cycle = Annotated[int, Between(2, MAX_SIDE, _NO_MORE)]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import click
 
 from papilio.errors import InputError, UnsupportedError
 from papilio.motifs import (
+    MAX_SIDE,
     BalancedBiclique,
     BalancedButterfly,
     Biclique,
@@ -21,7 +22,7 @@ from papilio.motifs import (
 
 __all__ = ["PAIR_SIDE", "listed_motif_options", "motif_options", "read_motif"]
 
-_SIZE = click.IntRange(min=1)
+_SIZE = click.IntRange(1, MAX_SIDE)
 
 PAIR_SIDE = click.Choice(["u", "v"])
 
@@ -53,14 +54,14 @@ _FLAGS: dict[str, Callable[..., Any]] = {
         help="Bicliques: the layer whose vertices the search takes one after the other; auto by estimate.",
     ),
     "k": click.option(
-        "-k", type=click.IntRange(min=2), metavar="K",
+        "-k", type=click.IntRange(2, MAX_SIDE), metavar="K",
         help="Balanced-butterfly: vertices of the side that is no pair; 2, the butterfly, by default.",
     ),
     "all_k": click.option(
         "--all-k", is_flag=True, help="Balanced-butterfly: every k, in one run; the answer is a table."
     ),
     "max_k": click.option(
-        "--max-k", type=click.IntRange(min=2), metavar="K", help="With --all-k: the largest k counted."
+        "--max-k", type=click.IntRange(2, MAX_SIDE), metavar="K", help="With --all-k: the largest k counted."
     ),
     "pair_side": click.option(
         "--pair-side", type=PAIR_SIDE,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from papilio.cli.options import JSON_FLAG
+from papilio.cli.options import JSON_FLAG, WORKERS
 from papilio.cli.report import print_json
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["doctor"]
     metavar="CLUSTER",
     help="Check this cluster too: inline, local, cuda, auto, an address, or a scheduler file.",
 )
-@click.option("--workers", type=click.IntRange(min=1), help="Workers to start or to wait for.")
+@click.option("--workers", type=WORKERS, help="Workers to start or to wait for.")
 @JSON_FLAG
 def doctor(store: str | None, cluster: str | None, workers: int | None, as_json: bool) -> None:
     """Check what this machine offers, and a cluster and a graph STORE where named.

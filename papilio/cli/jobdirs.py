@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import papilio
-from papilio.cli.options import ENGINE_OPTION, JSON_FLAG, TRUST_FLAG
+from papilio.cli.options import ENGINE_OPTION, JSON_FLAG, SEED, TRUST_FLAG, WORKERS
 from papilio.cli.report import print_json, report_count, report_listing, say
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def status(directory: str, as_json: bool) -> None:
 @click.argument("directory", type=click.Path())
 @click.option("--cluster", metavar="CLUSTER", help="As for count; by default as the job was begun.")
 @ENGINE_OPTION
-@click.option("--workers", type=click.IntRange(min=1), help="As for count; by default as the job was begun.")
+@click.option("--workers", type=WORKERS, help="As for count; by default as the job was begun.")
 @TRUST_FLAG
 @JSON_FLAG
 def resume(directory: str, as_json: bool, **options: Any) -> None:
@@ -91,13 +91,13 @@ def resume(directory: str, as_json: bool, **options: Any) -> None:
 @click.argument("directory", type=click.Path())
 @click.option(
     "--sample",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
     help="Leases, chosen at random, to count again in this process and compare exactly.",
 )
 @ENGINE_OPTION
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the choice of leases.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the choice of leases.")
 @JSON_FLAG
 def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: bool) -> None:
     """Check the finished job of DIRECTORY: ledger, tiling, sums, shards, graph, and a sample of its leases."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from papilio.arguments import parse_size
+from papilio.arguments import MAX_THREADS, MAX_WORKERS, read_bytes
 from papilio.cli.asked import motif_options
 from papilio.errors import InputError
 from papilio.motifs import GRANULARITIES
@@ -20,8 +20,11 @@ __all__ = [
     "INTEGER",
     "JOB_OPTION",
     "JSON_FLAG",
+    "SEED",
     "SIZE",
+    "THREADS",
     "TRUST_FLAG",
+    "WORKERS",
     "job_options",
     "output_options",
     "parse_numbers",
@@ -32,9 +35,14 @@ __all__ = [
 def parse_numbers(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
     """Return the numbers of workers that ``1,2,4`` means; the callback of a flag."""
     try:
-        return () if text is None else tuple(int(word) for word in text.split(","))
+        numbers = () if text is None else tuple(int(word) for word in text.split(","))
     except ValueError:
         raise click.BadParameter(f"{text!r} is no list of numbers of workers, such as 1,2,4") from None
+    if any(number > MAX_WORKERS for number in numbers):
+        raise click.BadParameter(
+            f"{text!r} holds more than {MAX_WORKERS} workers, the most that are possible"
+        )
+    return numbers
 
 
 if TYPE_CHECKING:
@@ -50,7 +58,7 @@ class _Size(IntegerParam):
         if isinstance(value, int):
             return value
         try:
-            return parse_size(value)
+            return read_bytes("it", value) or 0
         except InputError as error:
             self.fail(str(error), param, ctx)
 
@@ -87,6 +95,10 @@ class _Integer(IntegerParam):
 
 
 SIZE, INTEGER = _Size(), _Integer()
+
+WORKERS, THREADS = click.IntRange(1, MAX_WORKERS), click.IntRange(1, MAX_THREADS)
+
+SEED = click.IntRange(0, 2**63 - 1)
 
 
 JSON_FLAG = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
@@ -186,7 +198,7 @@ def run_options(
             help="auto takes GPUs where the workers have them; gpu is never replaced by cpu.",
         ),
         click.option(
-            "--workers", type=click.IntRange(min=1),
+            "--workers", type=WORKERS,
             help="Worker processes (local), GPUs (cuda), or workers to wait for (an existing cluster).",
         ),
         JSON_FLAG,

@@ -22,7 +22,7 @@ def pair_options(command: Callable[..., None]) -> Callable[..., None]:
     options = [
         click.option(
             "--top",
-            type=click.IntRange(min=1),
+            type=click.IntRange(1, 2**63 - 1),
             metavar="N",
             help="Also list the N pairs with the most butterflies of the group that --by names.",
         ),

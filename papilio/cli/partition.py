@@ -9,7 +9,7 @@ import click
 
 import papilio
 from papilio.cli.asked import motif_options
-from papilio.cli.options import BUDGET_OPTIONS, JSON_FLAG
+from papilio.cli.options import BUDGET_OPTIONS, JSON_FLAG, THREADS
 from papilio.cli.report import partition_lines, print_json, say
 from papilio.motifs import GRANULARITIES, Motif
 from papilio.partitioning.cut_request import STRATEGIES
@@ -52,7 +52,7 @@ def _budget(command: Any) -> Any:
 )
 @click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=THREADS,
     help="Threads of cutting and of the CPU workers that the parts are made for; by default all processors.",
 )
 @click.option("--temp-dir", type=click.Path(), help="Directory for scratch files; by default that of OUTPUT.")

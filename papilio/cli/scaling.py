@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from papilio.cli.asked import motif_options
 from papilio.cli.jobs import plan
-from papilio.cli.options import INSECURE, INTEGER, JSON_FLAG, TRUST_FLAG, parse_numbers
+from papilio.cli.options import INSECURE, JSON_FLAG, SEED, THREADS, TRUST_FLAG, parse_numbers
 from papilio.cli.report import print_json, say
 from papilio.cli.slurm import count as render_command
 from papilio.errors import ExecutionError, InputError, PapilioError
@@ -60,7 +60,9 @@ def scale() -> None:
     metavar="N,N,...",
     help="The points: numbers of workers, such as 1,2,4.",
 )
-@click.option("--repeat", type=int, default=3, show_default=True, help="Repetitions of each point.")
+@click.option(
+    "--repeat", type=click.IntRange(1, 10**6), default=3, show_default=True, help="Repetitions of each point."
+)
 @click.option(
     "--output",
     required=True,
@@ -77,10 +79,10 @@ def scale() -> None:
     help="With --weak: generate the graphs, for the smallest number of workers from this model, "
     "such as power-law:n_u=100000,n_v=20000, for the others as many times as large.",
 )
-@click.option("--seed", type=INTEGER, default=0, show_default=True, help="Of the generated graphs.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the generated graphs.")
 @click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=THREADS,
     help="Threads of each local worker; by default the processors over the largest number of workers.",
 )
 @click.option(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from papilio.cli.asked import motif_options
-from papilio.cli.options import BUDGET_OPTIONS, SIZE, parse_numbers
+from papilio.cli.options import BUDGET_OPTIONS, SIZE, WORKERS, parse_numbers
 from papilio.cli.report import say
 from papilio.errors import StoreError
 from papilio.motifs import GRANULARITIES, Motif
@@ -52,7 +52,7 @@ _OPTIONS = [
     ),
     click.option("--job", metavar="DIR", help="Keep the job in DIR; submitting the script again resumes it."),
     click.option(
-        "--requeue", "max_requeues", type=int, default=0, metavar="N",
+        "--requeue", "max_requeues", type=click.IntRange(0, 10**6), default=0, metavar="N",
         help="With --job: queue and resume a run that the time limit ended, up to N times.",
     ),
     click.option("--time", required=True, help="Time limit: minutes, HH:MM:SS or D-HH:MM:SS."),
@@ -60,15 +60,15 @@ _OPTIONS = [
         "--memory", "memory_bytes", type=SIZE, required=True,
         help="Memory of each node, such as 64GiB; its workers share nine tenths of it.",
     ),
-    click.option("--nodes", type=int, default=1, show_default=True, help="Nodes of the allocation."),
+    click.option("--nodes", type=WORKERS, default=1, show_default=True, help="Nodes of the allocation."),
     click.option(
-        "--workers-per-node", type=int, default=1, show_default=True, help="CPU workers on each node."
+        "--workers-per-node", type=WORKERS, default=1, show_default=True, help="CPU workers on each node."
     ),
     click.option(
         "--gpus-per-node", metavar="[TYPE:]N", help="GPUs on each node, one worker each: 4, or a100:4."
     ),
     click.option(
-        "--cpus-per-worker", type=int, default=1, show_default=True,
+        "--cpus-per-worker", type=WORKERS, default=1, show_default=True,
         help="Processors of each worker; a CPU worker uses as many threads.",
     ),
     *BUDGET_OPTIONS,
@@ -86,7 +86,7 @@ _OPTIONS = [
         help="A scaling experiment: an array of jobs of the same allocation, each with so many workers.",
     ),
     click.option(
-        "--grace", "grace_s", type=int, default=120, show_default=True,
+        "--grace", "grace_s", type=click.IntRange(1, 10**9), default=120, show_default=True,
         help="Seconds before the time limit at which the count is ended.",
     ),
     click.option(

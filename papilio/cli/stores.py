@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import papilio
-from papilio.cli.options import COLUMN, INTEGER, JSON_FLAG, SIZE
+from papilio.cli.options import COLUMN, INTEGER, JSON_FLAG, SEED, SIZE
 from papilio.cli.report import info_lines, print_json, report_store, say
 from papilio.storage.formats import FORMATS
 from papilio.storage.generators.models import Complete, Model, Planted, PowerLaw, Rmat
@@ -108,7 +108,7 @@ def generate() -> None:
 _SHARED_MODEL_OPTIONS = (
     click.argument("output", type=click.Path()),
     click.option(
-        "--seed", type=INTEGER, default=0, show_default=True, help="The same seed gives the same graph."
+        "--seed", type=SEED, default=0, show_default=True, help="The same seed gives the same graph."
     ),
     click.option(
         "--signs", type=float, help="Make a signed graph: each edge is positive with this probability."
