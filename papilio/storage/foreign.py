@@ -15,6 +15,8 @@ _STARTS: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"(?i)\*(vertices|network|arcs|edges)"), "a Pajek file"),
     (re.compile(rb"(?i)(strict\s+)?(di)?graph(\s+\w+)?\s*[\[{]|Creator\s+\""), "GML or DOT"),
 )
+_SAMPLE_LINES = 2000
+"""Lists of neighbours that are looked at."""
 _BITS = {b"0", b"1"}
 
 
@@ -87,7 +89,8 @@ def refuse_neighbour_lists(name: str, header: list[bytes], lines: Sequence[bytes
     """
     if not 2 <= len(header) <= 4 or not all(part.isdigit() for part in header):
         return
-    rows = [line.split() for line in lines]
+    complete = complete and len(lines) <= _SAMPLE_LINES
+    rows = [line.split() for line in lines[:_SAMPLE_LINES]]
     if complete and rows and not rows[-1]:
         rows.pop()
     n = int(header[0])
