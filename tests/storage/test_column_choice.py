@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,19 @@ def test_time_by_name_or_number_orders_duplicates(tmp_path: Path) -> None:
     for at, column in enumerate(("seen", "SEEN", 5)):
         other = convert(path, tmp_path / str(at), positive_from=3, time_column=column)
         assert labelled_edges(other) == [(7, 8, -1)]
+
+
+def test_dates_of_parquet_order_duplicates(tmp_path: Path) -> None:
+    days = [date(2024, 2, 1), date(2024, 1, 31)]
+    for at, times in enumerate((days, [datetime(day.year, day.month, day.day) for day in days])):
+        pq.write_table(
+            pa.table({"date": times, "user": [7, 7], "item": [8, 8], "rating": [1, 5]}), tmp_path / f"{at}.pq"
+        )
+        for policy, sign in (("first", 1), ("last", -1)):
+            store = convert(
+                tmp_path / f"{at}.pq", tmp_path / f"{at}{policy}", positive_from=3, duplicates=policy
+            )
+            assert labelled_edges(store) == [(7, 8, sign)]
 
 
 ASKED: dict[str, dict[str, Any]] = {

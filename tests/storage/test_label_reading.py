@@ -186,6 +186,15 @@ def test_labels_beyond_a_float_stay_apart(tmp_path: Path, kind: str, bipartite: 
     assert labelled_edges(store) == sorted(edges)
 
 
+def test_labels_beyond_a_float_in_a_store(tmp_path: Path) -> None:
+    names = [BIG - 1, BIG, BIG + 1]
+    graph = BipartiteGraph.from_edges([0, 1, 2], [2, 0, 1])
+    store = write_store(
+        tmp_path / "g", graph, provenance={}, labels_u=np.array(names), labels_v=np.array(names[::-1])
+    )
+    assert labelled_edges(store) == [(BIG - 1, BIG - 1), (BIG, BIG + 1), (BIG + 1, BIG)]
+
+
 def test_labels_beyond_a_float_in_an_error(tmp_path: Path) -> None:
     with pytest.raises(DuplicateEdgeError, match=rf"\(1, {BIG}\) occurs more than once"):
         convert(write_input(tmp_path, f"1 {BIG}\n1 {BIG - 1}\n1 {BIG}\n"), tmp_path / "g", duplicates="error")
@@ -285,7 +294,13 @@ def test_line_ends_of_all_systems(
 
 @pytest.mark.parametrize("end", ["\r", "\r\n"])
 @pytest.mark.parametrize("text", ["1 2\n3 4\n5 x\n", "1,2\n3,4\n5,x\n"])
-def test_line_numbers_with_other_line_ends(tmp_path: Path, text: str, end: str) -> None:
+@pytest.mark.parametrize("block", [None, 3, 4, 5])
+def test_line_numbers_with_other_line_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, end: str, block: int | None
+) -> None:
+    if block is not None:
+        monkeypatch.setattr(textlines, "BLOCK_BYTES", block)
+        monkeypatch.setattr(textlines, "_HEAD_BYTES", block + 5)
     with pytest.raises(MalformedLineError, match=r"line 3: '5.x': 'x' is not a 64-bit integer"):
         convert(write_input(tmp_path, text.replace("\n", end)), tmp_path / "g")
 
