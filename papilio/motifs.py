@@ -17,6 +17,7 @@ __all__ = [
     "CENSUS_CLASSES",
     "GRANULARITIES",
     "MAX_SIDE",
+    "MOTIFS",
     "BalancedBiclique",
     "BalancedButterfly",
     "Biclique",
@@ -399,15 +400,11 @@ class Listing:
         number = "all" if self.limit is None else f"up to {self.limit:,}"
         return f"{number}{f' with vertices{held}' if held else ''}"
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Listing:
-        """Rebuild from the form that :func:`dataclasses.asdict` gives."""
-        return cls(data["limit"], tuple(data["with_u"]), tuple(data["with_v"]), data["labels"])
 
-
-_MOTIFS: dict[str, type[Motif]] = {
+MOTIFS: dict[str, type[Motif]] = {
     each.name: each for each in (BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census)
 }
+"""All motifs, by name."""
 
 
 def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
@@ -440,12 +437,12 @@ def read_motif(motif: Motif | str) -> Motif:
     ready: dict[str, type[Motif]] = {each.name: each for each in (Butterfly, BalancedButterfly)}
     if motif in ready:
         return ready[motif]()
-    if motif in _MOTIFS:
+    if motif in MOTIFS:
         raise InputError(
-            f"motif is {motif!r}, whose parameters are not said; give papilio.{_MOTIFS[motif].__name__}(...)"
+            f"motif is {motif!r}, whose parameters are not said; give papilio.{MOTIFS[motif].__name__}(...)"
         )
     raise InputError(
-        f"motif is {motif!r}; known: {', '.join(sorted(_MOTIFS))}, as papilio.Butterfly() and so on"
+        f"motif is {motif!r}; known: {', '.join(sorted(MOTIFS))}, as papilio.Butterfly() and so on"
     )
 
 
@@ -466,9 +463,9 @@ def motif_from_json(data: dict[str, Any]) -> Motif:
     """
     parameters = {key: value for key, value in data.items() if key != "name"}
     name = data.get("name")
-    if name not in _MOTIFS:
-        raise UnsupportedError(f"unknown motif {name!r}; known: {', '.join(sorted(_MOTIFS))}")
+    if name not in MOTIFS:
+        raise UnsupportedError(f"unknown motif {name!r}; known: {', '.join(sorted(MOTIFS))}")
     try:
-        return _MOTIFS[name](**parameters)
+        return MOTIFS[name](**parameters)
     except TypeError as error:
         raise InputError(f"motif {name!r} does not take {sorted(parameters)} ({error})") from error

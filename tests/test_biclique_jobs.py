@@ -15,10 +15,11 @@ import pytest
 
 import papilio
 from papilio.errors import CapacityError, ExecutionError, InputError, UnsupportedError
+from papilio.storage.records import read_record
 from papilio.storage.store import write_store
 from papilio.tasks import ready
 from papilio.tasks.answers import LeaseResult
-from papilio.tasks.cells import cells_from_json, cells_to_json
+from papilio.tasks.cells import cells_to_json
 from papilio.tasks.fold import PartialFold
 from tests.commands import Run
 from tests.fake_biclique import FakeBicliqueEngine
@@ -54,12 +55,15 @@ def test_cells_survive_json_with_all_digits() -> None:
     rows = cells_to_json(cells)
     assert [row[:2] for row in rows] == [[1, 1], [2, 9], [2, 10]]
     assert all(isinstance(row[2], str) for row in rows)
-    assert cells_from_json(json.loads(json.dumps(rows))) == cells
+    read = read_record(
+        LeaseResult, json.loads(json.dumps({**lease(0, 3, 7).to_json(), "cells": rows})), "", ""
+    )
+    assert read.cells == cells
 
 
 def test_leases_with_cells_survive_json() -> None:
     one = lease(0, 3, 7, cells={(3, 1): 3, (3, 2): 4})
-    assert LeaseResult.from_json(json.loads(json.dumps(one.to_json()))) == one
+    assert read_record(LeaseResult, json.loads(json.dumps(one.to_json())), "a lease", "") == one
 
 
 @pytest.mark.parametrize(

@@ -298,5 +298,5 @@ def test_damaged_and_unplanned_directories_are_listed(tmp_path: Path) -> None:
     (tmp_path / "a" / "job.json").write_text("{")
     listed = json.loads(call("jobs", tmp_path, "--json")[0])["jobs"]
     assert [row["path"] for row in listed] == [str(tmp_path / "a")]
-    assert "cannot be read" in listed[0]["problem"]
+    assert "job.json is not valid JSON" in listed[0]["problem"]
     assert call("jobs", tmp_path)[0].startswith("damaged ")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 from distributed import Client, Scheduler, Security
@@ -19,7 +19,8 @@ from distributed.comm import connect
 
 from papilio.cluster.pool import DaskPool
 from papilio.cluster.trust import find_stranger
-from papilio.errors import ClusterError, InputError
+from papilio.errors import ClusterError, InputError, StoreError
+from papilio.storage.records import read_json, read_record
 from papilio.tasks.job import JobSpec
 from papilio.tasks.jobcontrol import Priority
 from papilio.tasks.ready import forget_graphs
@@ -42,6 +43,15 @@ CONNECT_S = 5.0
 
 FORGET_S = 3.0
 """How long the workers have to forget graphs when a run ends."""
+
+
+@dataclass(frozen=True)
+class _SchedulerFile:
+    """What is needed of a scheduler file, which Dask writes."""
+
+    may_grow: ClassVar[bool] = True
+
+    address: str
 
 
 class ExistingExecutor(DaskPool):
@@ -169,14 +179,14 @@ def _reach(address: str) -> None:
 def _address_in(path: Path) -> str:
     """Return the address that a scheduler file holds."""
     try:
-        address = json.loads(path.read_text(encoding="utf-8"))["address"]
+        data = read_json(path, "'dask scheduler --scheduler-file' writes one")
+        return read_record(
+            _SchedulerFile, data, str(path), "'dask scheduler --scheduler-file' writes one"
+        ).address
     except FileNotFoundError as error:
         raise ClusterError(
             f"cluster {str(path)!r} is none of auto, inline, local and cuda, no address such as "
             "tcp://host:8786, and no scheduler file that exists"
         ) from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ClusterError(
-            f"{path} is not a scheduler file ({error!r}); 'dask scheduler --scheduler-file' writes one"
-        ) from error
-    return str(address)
+    except StoreError as error:
+        raise ClusterError(f"{path} is not a scheduler file ({error})") from error

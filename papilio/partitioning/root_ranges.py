@@ -89,11 +89,6 @@ class CostTable:
         """Return ``{"items": [...], "work": [...]}``."""
         return {"items": list(self.items), "work": list(self.work)}
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> CostTable:
-        """Rebuild a table from :meth:`to_json`'s form."""
-        return cls(tuple(data["items"]), tuple(data["work"]))
-
 
 def find_breakpoints(
     costs: NDArray[np.int64], max_entries: int

@@ -17,15 +17,16 @@ import os
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import papilio
 from papilio.cluster.trust import require_trusted
 from papilio.errors import InputError, StoreError
-from papilio.motifs import EngineOptions, Granularity, Motif, motif_from_json, motif_to_json
+from papilio.motifs import EngineOptions, Granularity, Motif, motif_to_json
 from papilio.reports.scaling import Mode
 from papilio.storage.ledger import read_ledger, write_durably
 from papilio.storage.location import local_path
+from papilio.storage.records import read_json, read_record, require_format
 from papilio.tasks.job import EngineChoice
 
 __all__ = [
@@ -42,6 +43,8 @@ FORMAT, FORMAT_VERSION = "papilio-scaling", 1
 
 EXPERIMENT_FILE = "scale.json"
 """The file that makes a directory an experiment."""
+
+_ADVICE = "it was damaged: restore it, or run the experiment in another directory"
 
 
 @dataclass(frozen=True)
@@ -126,16 +129,8 @@ class Experiment:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object; the inverse of :meth:`from_json`."""
+        """Return the fields as a JSON object."""
         return {**asdict(self), "motif": motif_to_json(self.motif)}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Experiment:
-        """Rebuild an experiment from :meth:`to_json`'s form."""
-        graphs = tuple(PointGraph(**graph) for graph in data["graphs"])
-        options = tuple((name, value) for name, value in data.get("options", ()))
-        motif = motif_from_json(data["motif"])
-        return cls(**{**data, "motif": motif, "graphs": graphs, "options": options})
 
     def extended_by(self, asked: Experiment) -> Experiment:
         """Return the union of this experiment and one that may have more points or repetitions.
@@ -196,6 +191,22 @@ class RunRecord:
     outcome: str | None
 
 
+@dataclass(frozen=True)
+class _RunEnd:
+    repeat: int
+    outcome: str
+
+
+@dataclass(frozen=True)
+class _Description:
+    """What ``scale.json`` says, beside its format."""
+
+    may_grow: ClassVar[bool] = True
+
+    created_at: float
+    experiment: Experiment
+
+
 class ExperimentDirectory:
     """The directory of an experiment, to read from; opening it reads ``scale.json`` only.
 
@@ -220,20 +231,14 @@ class ExperimentDirectory:
         self.root = local_path(path)
         file = self.root / EXPERIMENT_FILE
         try:
-            data = json.loads(file.read_text(encoding="utf-8"))
-            if data["format"] != FORMAT or data["format_version"] != FORMAT_VERSION:
-                raise StoreError(
-                    f"{file} has format {data['format']!r}, version {data['format_version']!r}; this version of "
-                    f"Papilio reads {FORMAT!r}, version {FORMAT_VERSION}"
-                )
-            self.experiment = Experiment.from_json(data["experiment"])
-            self.created_at = float(data["created_at"])
+            data = read_json(file, _ADVICE)
         except FileNotFoundError as error:
             raise StoreError(
                 f"{self.root} holds no scaling experiment: it has no {EXPERIMENT_FILE}"
             ) from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{file} cannot be read ({error!r}); it was damaged") from error
+        require_format(data, str(file), FORMAT, FORMAT_VERSION, "a scaling experiment")
+        described = read_record(_Description, data, str(file), _ADVICE)
+        self.experiment, self.created_at = described.experiment, described.created_at
 
     def require_trusted(self) -> None:
         """Refuse to run on the scheduler that ``scale.json`` names when others can write there.
@@ -259,13 +264,19 @@ class ExperimentDirectory:
         if not path.exists():
             return {}
         found: dict[int, RunRecord] = {}
-        for record in read_ledger(path).records:
-            fields = {name: value for name, value in record.items() if name != "type"}
-            if record["type"] == "run":
-                found[fields["repeat"]] = RunRecord(workers=workers, outcome=None, **fields)
-            else:
-                repeat = fields["repeat"]
-                found[repeat] = replace(found[repeat], outcome=fields["outcome"])
+        for number, record in enumerate(read_ledger(path).records, start=1):
+            name, kind = f"{path}, line {number}", record.get("type")
+            fields = {key: value for key, value in record.items() if key != "type"}
+            if kind == "run":
+                run = read_record(RunRecord, {"workers": workers, "outcome": None, **fields}, name, _ADVICE)
+                found[run.repeat] = run
+                continue
+            ended = read_record(_RunEnd, fields, name, _ADVICE)
+            if kind != "end" or ended.repeat not in found:
+                raise StoreError(
+                    f"{name} is a {kind!r} of repetition {ended.repeat}, which did not begin; {_ADVICE}"
+                )
+            found[ended.repeat] = replace(found[ended.repeat], outcome=ended.outcome)
         return found
 
     def finished_runs(self) -> tuple[RunRecord, ...]:

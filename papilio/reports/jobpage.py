@@ -288,7 +288,7 @@ def _command(facts: JobFacts) -> str:
 
 def _listing_words(facts: JobFacts) -> list[str]:
     """Return the flags of a listing, with the labels of the vertices that were asked for where they can be read."""
-    listing = Listing.from_json(facts.status.listing or {})
+    listing = Listing(**(facts.status.listing or {}))
     held: tuple[list[Any], list[Any]] = list(listing.with_u), list(listing.with_v)
     if facts.status.source is not None and (listing.with_u or listing.with_v):
         with suppress(StoreError):

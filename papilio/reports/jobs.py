@@ -13,7 +13,7 @@ from papilio.reports.scaling import Run
 from papilio.reports.timeline import LeaseSpan, TimelineMeasures, measure_timeline, spans_of
 from papilio.tasks.jobdir import JobDirectory, JobStatus, SessionInfo
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.result import CountResult, result_from_json
+from papilio.tasks.result import CountResult
 
 __all__ = ["JobFacts", "SessionTimeline", "read_job", "read_run", "read_spans", "span_rows"]
 
@@ -90,10 +90,7 @@ def _result_of(directory: JobDirectory) -> CountResult | None:
     """Return the answer without its vectors, which may be large and no report shows."""
     if not directory.finished:
         return None
-    try:
-        return result_from_json(directory.answer()["result"], {})
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{directory.root / 'result.json'} holds no answer ({error!r})") from error
+    return directory.result(with_vectors=False)
 
 
 def _wall(result: CountResult) -> float:

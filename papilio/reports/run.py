@@ -222,7 +222,7 @@ def _require_same_count(directory: ExperimentDirectory, workers: int, repeat: in
     for other in directory.finished_runs():
         if experiment.graph_for(other.workers).hash != graph:
             continue
-        found = api.open_job(directory.job_path(other.workers, other.repeat)).answer()["result"]["count"]
+        found = api.open_job(directory.job_path(other.workers, other.repeat)).result(with_vectors=False).count
         if found != count:
             raise ExecutionError(
                 f"the counts of graph {graph} differ: {found} with {_name(other.workers, other.repeat)}, {count} "

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from papilio.errors import JobBusyError, StoreError
+from papilio.storage.records import parse_json, read_record, read_regular
 
 __all__ = ["Holder", "Ledger", "LedgerContent", "find_holder", "read_ledger", "sync_path", "write_durably"]
 
@@ -100,9 +101,9 @@ def read_ledger(path: str | os.PathLike[str]) -> LedgerContent:
         Naming file and line, when the file cannot be read or a whole line does not fit the chain.
     """
     try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise StoreError(f"{os.fspath(path)}: cannot be read ({error.strerror})") from error
+        content = read_regular(Path(path), "start a new job directory")
+    except FileNotFoundError as error:
+        raise StoreError(f"{os.fspath(path)} cannot be read ({error.strerror})") from error
     whole = content.rfind(b"\n") + 1
     records, tip = [], ""
     for number, line in enumerate(content[:whole].split(b"\n")[:-1], start=1):
@@ -110,7 +111,7 @@ def read_ledger(path: str | os.PathLike[str]) -> LedgerContent:
             data = json.loads(line)
             record, found = data["record"], data["checksum"]
             expected = _checksum(tip, record)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise StoreError(_damage(path, number, f"is no record ({error!r})")) from error
         if line + b"\n" != _encode(record, expected) or not isinstance(record, dict):
             raise StoreError(
@@ -133,7 +134,7 @@ def _lock_path(path: str | os.PathLike[str]) -> Path:
 def find_holder(path: str | os.PathLike[str]) -> Holder | None:
     """Return the process that writes the ledger ``path`` now, or None."""
     try:
-        descriptor = os.open(_lock_path(path), os.O_RDONLY)
+        descriptor = os.open(_lock_path(path), os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return None
     try:
@@ -156,8 +157,8 @@ def _read_claim(path: str) -> Holder:
 
 def _read_holder(descriptor: int) -> Holder:
     try:
-        return Holder(**json.loads(os.pread(descriptor, 4096, 0)))
-    except (ValueError, TypeError):
+        return read_record(Holder, parse_json(os.pread(descriptor, 4096, 0), "", ""), "", "")
+    except (StoreError, OSError):
         return Holder("unknown", 0, 0.0)
 
 

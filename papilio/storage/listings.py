@@ -22,7 +22,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +31,10 @@ from numpy.typing import NDArray
 
 import papilio
 from papilio.errors import StoreError
+from papilio.motifs import Listing, Motif
 from papilio.storage.location import atomic_directory, atomic_file
 from papilio.storage.names import LayerNames
+from papilio.storage.records import read_json, read_record, require_format
 
 __all__ = [
     "LISTING_NAME",
@@ -47,6 +49,8 @@ __all__ = [
 LISTING_NAME = "_listing.json"
 
 FORMAT, FORMAT_VERSION = "papilio-listing", 1
+
+_ADVICE = "the listing is damaged: remove it, or give another directory"
 
 _HASH_BYTES = 1 << 22
 
@@ -70,6 +74,29 @@ class ListingShard:
     path: str
     checksum: str
     rows: int
+
+
+@dataclass(frozen=True)
+class _File:
+    name: str
+    rows: int
+    bytes: int
+    checksum: str
+
+
+@dataclass(frozen=True)
+class _Description:
+    """What ``_listing.json`` says, beside its format."""
+
+    may_grow: ClassVar[bool] = True
+
+    version: str
+    graph: str
+    motif: Motif
+    listing: Listing
+    rows: int
+    limit_reached: bool
+    files: tuple[_File, ...]
 
 
 def _schema(names: LayerNames, sizes: tuple[int, int], question: Mapping[str, Any]) -> pa.Schema:
@@ -278,17 +305,11 @@ def read_listing(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """
     name = Path(path) / LISTING_NAME
     try:
-        data = json.loads(name.read_text(encoding="utf-8"))
-        version = data["format_version"]
-    except (FileNotFoundError, NotADirectoryError):
+        data = read_json(name, _ADVICE)
+    except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{name} cannot be read ({error!r})") from error
-    if version != FORMAT_VERSION:
-        raise StoreError(
-            f"{name} has format_version {version!r}; this version of Papilio reads {FORMAT_VERSION}"
-        )
-    listing: dict[str, Any] = data
+    listing = require_format(data, str(name), FORMAT, FORMAT_VERSION, "a listing")
+    read_record(_Description, listing, str(name), _ADVICE)
     return listing
 
 

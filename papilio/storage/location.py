@@ -25,6 +25,7 @@ __all__ = [
     "is_url",
     "local_path",
     "os_errors_named",
+    "read_file",
 ]
 
 MANIFEST_NAME = "graph.json"
@@ -79,6 +80,21 @@ def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, st
     except (ArrowInvalid, OSError) as error:
         raise StoreError(f"{text}: cannot be reached ({error}); use a local path or another URL") from error
     return filesystem, inner.rstrip("/")
+
+
+def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:
+    """Return the content of a small file, never waiting for what a pipe or a device has to say.
+
+    Raises
+    ------
+    OSError
+        When there is no such file, or it cannot be read.
+    """
+    if filesystem.get_file_info(path).type == arrow_fs.FileType.Unknown:
+        raise OSError("it is no regular file")
+    with filesystem.open_input_stream(path) as stream:
+        content: bytes = stream.read()
+    return content
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from papilio.errors import StoreError
 from papilio.graph import MAX_VERTICES
+from papilio.storage.records import parse_json, read_record, require_format
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "EdgeFile", "GraphKind", "Manifest", "parse_manifest"]
 
@@ -17,6 +19,10 @@ FORMAT = "papilio-graph"
 
 FORMAT_VERSION = 1
 """Version of the store layout that this code writes, and the newest that it reads."""
+
+_ADVICE = "the store is corrupt, write it again"
+
+_HASH = re.compile(r"[0-9a-f]{32}")
 
 GraphKind = Literal["bipartite", "unipartite"]
 """Two layers with their own ids, or one set of vertices."""
@@ -67,6 +73,8 @@ class Manifest:
         Version of the layout.
     """
 
+    may_grow: ClassVar[bool] = True
+
     kind: GraphKind
     n_u: int
     n_v: int
@@ -74,7 +82,7 @@ class Manifest:
     signed: bool
     hash: str
     edge_files: tuple[EdgeFile, ...]
-    labels: tuple[str, ...] = ()
+    labels: tuple[Literal["u", "v"], ...] = ()
     dropped: dict[str, int] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
     format_version: int = FORMAT_VERSION
@@ -92,71 +100,39 @@ class Manifest:
         StoreError
             When the text is not JSON, not a manifest, of a newer version, or breaks an invariant.
         """
-        names = [f.name for f in fields(cls)]
-        data = parse_manifest(
-            text,
-            name,
-            FORMAT,
-            FORMAT_VERSION,
-            names,
-            ("a graph store", "the store is corrupt", "write it again"),
-        )
-        problem = _problem(data)
+        names = [each.name for each in fields(cls)]
+        data = parse_manifest(text, name, FORMAT, FORMAT_VERSION, names, ("a graph store", _ADVICE))
+        manifest = read_record(cls, data, name, _ADVICE)
+        problem = _problem(manifest)
         if problem:
-            raise StoreError(f"{name}: {problem}; the store is corrupt, write it again")
-        known = {f.name: data[f.name] for f in fields(cls)}
-        known["edge_files"] = tuple(EdgeFile(**entry) for entry in data["edge_files"])
-        known["labels"] = tuple(data["labels"])
-        return cls(**known)
+            raise StoreError(f"{name}: {problem}; {_ADVICE}")
+        return manifest
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_edge_file(entry: Any) -> bool:
-    return (
-        isinstance(entry, dict)
-        and entry.keys() == {"name", "n_edges", "n_bytes"}
-        and isinstance(entry["name"], str)
-        and ".." not in entry["name"].split("/")
-        and not entry["name"].startswith("/")
-        and _is_count(entry["n_edges"])
-        and _is_count(entry["n_bytes"])
-    )
-
-
-def _problem(data: dict[str, Any]) -> str | None:
+def _problem(manifest: Manifest) -> str | None:
     """Return what is wrong with the values of a manifest, or None."""
-    if data["kind"] not in get_args(GraphKind):
-        return f"kind is {data['kind']!r}; expected one of {', '.join(get_args(GraphKind))}"
-    for name in ("n_u", "n_v", "n_edges"):
-        if not _is_count(data[name]):
-            return f"{name} is {data[name]!r}; expected an integer from 0 on"
-    if max(data["n_u"], data["n_v"]) > MAX_VERTICES:
-        return f"a layer has {max(data['n_u'], data['n_v'])} vertices; at most {MAX_VERTICES}"
-    if data["kind"] == "unipartite" and data["n_u"] != data["n_v"]:
-        return f"a unipartite graph has n_u = {data['n_u']} and n_v = {data['n_v']}; expected the same"
-    if not isinstance(data["signed"], bool):
-        return f"signed is {data['signed']!r}; expected true or false"
-    if not isinstance(data["hash"], str) or len(data["hash"]) != 32:
-        return f"hash is {data['hash']!r}; expected 32 hexadecimal digits"
-    if not isinstance(data["edge_files"], list) or not all(map(_is_edge_file, data["edge_files"])):
-        return "edge_files is not a list of entries with name, n_edges and n_bytes"
-    if sum(entry["n_edges"] for entry in data["edge_files"]) != data["n_edges"]:
-        return f"n_edges is {data['n_edges']} and edge_files disagree with it"
-    if not isinstance(data["labels"], list) or not set(map(str, data["labels"])) <= {"u", "v"}:
-        return f"labels is {data['labels']!r}; expected a list of layers"
-    for name in ("dropped", "provenance"):
-        if not isinstance(data[name], dict):
-            return f"{name} is {data[name]!r}; expected an object"
+    n_u, n_v = manifest.n_u, manifest.n_v
+    if max(n_u, n_v) > MAX_VERTICES:
+        return f"a layer has {max(n_u, n_v)} vertices; at most {MAX_VERTICES}"
+    if manifest.kind == "unipartite" and n_u != n_v:
+        return f"a unipartite graph has n_u = {n_u} and n_v = {n_v}; expected the same"
+    if not _HASH.fullmatch(manifest.hash):
+        return f"hash is {manifest.hash!r}; expected 32 hexadecimal digits"
+    names = [each.name for each in manifest.edge_files]
+    outside = next((name for name in names if name.startswith("/") or ".." in name.split("/")), None)
+    if outside is not None:
+        return f"edge_files has {outside!r}, which is outside the store"
+    if len(set(names)) < len(names):
+        return f"edge_files has {max(names, key=names.count)!r} twice"
+    if sum(each.n_edges for each in manifest.edge_files) != manifest.n_edges:
+        return f"n_edges is {manifest.n_edges} and edge_files disagree with it"
     return None
 
 
 def parse_manifest(
-    text: str | bytes, name: str, form: str, newest: int, keys: Iterable[str], words: tuple[str, str, str]
+    text: str | bytes, name: str, form: str, newest: int, keys: Iterable[str], words: tuple[str, str]
 ) -> dict[str, Any]:
-    """Return the object of a manifest's text, once its format, version and keys are what they should be.
+    """Return the object of a file's text, once its format, version and keys are what they should be.
 
     Parameters
     ----------
@@ -170,28 +146,16 @@ def parse_manifest(
     keys : iterable of str
         Keys that it must have.
     words : tuple of str
-        For messages: what it describes, that it is corrupt, and what to do then.
+        For messages: what it describes, and what to do when it is damaged.
 
     Raises
     ------
     StoreError
-        When the text is not JSON, not such a manifest, of a newer version, or lacks a key.
+        When the text is not JSON, not such a description, of a newer version, or lacks a key.
     """
-    what, corrupt, mend = words
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise StoreError(f"{name} is not valid JSON ({error}); {corrupt}") from error
-    if not isinstance(data, dict) or data.get("format") != form:
-        raise StoreError(f'{name} does not describe {what}: it has no "format": "{form}"')
-    version = data.get("format_version")
-    if not isinstance(version, int) or version < 1:
-        raise StoreError(f"{name} has format_version {version!r}; expected an integer from 1 on")
-    if version > newest:
-        raise StoreError(
-            f"{name} has format_version {version}; this version of Papilio reads up to {newest}: upgrade it"
-        )
+    what, advice = words
+    data = require_format(parse_json(text, name, advice), name, form, newest, what)
     missing = [key for key in keys if key not in data]
     if missing:
-        raise StoreError(f"{name} lacks {', '.join(missing)}; {corrupt}, {mend}")
+        raise StoreError(f"{name} lacks {', '.join(missing)}; {advice}")
     return data

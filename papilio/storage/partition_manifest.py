@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from papilio.errors import StoreError
-from papilio.motifs import GRANULARITIES, Granularity
+from papilio.motifs import Granularity
 from papilio.parts import Layer, PartSizes
 from papilio.storage.manifest import parse_manifest
-from papilio.storage.partition_blocks import BlockFile, BlockInfo, BlockKind
+from papilio.storage.partition_blocks import BlockInfo, BlockKind
+from papilio.storage.records import read_record
 
 __all__ = ["PARTITION_NAME", "Family", "PartInfo", "PartitionManifest"]
 
@@ -26,6 +27,8 @@ FORMAT_VERSION = 1
 
 Family = Literal["wedges", "roots"]
 """What the parts are cut for: butterflies by wedges, or (p,q)-bicliques by roots."""
+
+_ADVICE = "the partition is corrupt, make it again"
 
 _TOLD = ("hash", "reason", "decisions", "seconds", "peak_bytes")
 """Keys that are not part of the hash: they tell how and why the parts were cut, and not what they are."""
@@ -143,24 +146,15 @@ class PartitionManifest:
             When the text is not JSON, not a manifest, of a newer version, breaks an invariant, or was changed after it
             was written.
         """
-        names = [f.name for f in fields(cls)]
-        data = parse_manifest(
-            text,
-            name,
-            FORMAT,
-            FORMAT_VERSION,
-            names,
-            ("a partition", "the partition is corrupt", "make it again"),
-        )
-        try:
-            manifest = _rebuild(data)
-            problem = _problem(manifest)
-            if problem is None and manifest.hash != (found := _hash_of(data)):
-                problem = f"hash is {manifest.hash} and what it says has {found}"
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            problem = f"an entry has another form than expected ({error!r})"
+        names = [each.name for each in fields(cls)]
+        data = parse_manifest(text, name, FORMAT, FORMAT_VERSION, names, ("a partition", _ADVICE))
+        kept = {key: value for key, value in data.items() if key != "format"}
+        manifest = read_record(cls, kept, name, _ADVICE)
+        problem = _problem(manifest)
+        if problem is None and manifest.hash != (found := _hash_of(data)):
+            problem = f"hash is {manifest.hash} and what it says has {found}"
         if problem:
-            raise StoreError(f"{name}: {problem}; the partition is corrupt, make it again")
+            raise StoreError(f"{name}: {problem}; {_ADVICE}")
         return manifest
 
 
@@ -171,34 +165,10 @@ def _hash_of(data: dict[str, Any]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _rebuild(data: dict[str, Any]) -> PartitionManifest:
-    known = {f.name: data[f.name] for f in fields(PartitionManifest)}
-    known["decisions"] = tuple((str(what), str(why)) for what, why in data["decisions"])
-    known["parts"] = tuple(
-        PartInfo(**{**part, "blocks": tuple(part["blocks"]), "sizes": PartSizes(**part["sizes"])})
-        for part in data["parts"]
-    )
-    known["blocks"] = tuple(
-        BlockInfo(**{**block, "files": tuple(BlockFile(**file) for file in block["files"])})
-        for block in data["blocks"]
-    )
-    return PartitionManifest(**known)
-
-
 def _problem(manifest: PartitionManifest) -> str | None:
     """Return what is wrong with a manifest, or None."""
-    for name in ("n_u", "n_v", "n_edges", "least_p", "least_q", "part_bytes_limit", "stored_edges"):
-        value = getattr(manifest, name)
-        if not isinstance(value, int) or value < 0:
-            return f"{name} is {value!r}; expected an integer from 0 on"
-    if manifest.family not in get_args(Family):
-        return f"family is {manifest.family!r}; expected one of {', '.join(get_args(Family))}"
-    if manifest.per not in GRANULARITIES:
-        return f"per is {manifest.per!r}; expected one of {', '.join(GRANULARITIES)}"
-    if manifest.layer not in (None, "u", "v"):
-        return f"layer is {manifest.layer!r}; expected u, v or none"
     for name in ("hash", "graph_hash"):
-        if not isinstance(getattr(manifest, name), str) or len(getattr(manifest, name)) != 32:
+        if len(getattr(manifest, name)) != 32:
             return f"{name} is {getattr(manifest, name)!r}; expected 32 hexadecimal digits"
     for block in manifest.blocks:
         names = [block.name, *(file.name for file in block.files)]
@@ -216,7 +186,7 @@ def _problem(manifest: PartitionManifest) -> str | None:
 def _part_problem(
     part: PartInfo, index: int, manifest: PartitionManifest, kinds: dict[str, BlockKind]
 ) -> str | None:
-    items, work = part.table["items"], part.table["work"]
+    items, work = (part.table.get(name) or [-1] for name in ("items", "work"))
     if part.index != index:
         return f"part {index} says that it is part {part.index}"
     if tuple(kinds.get(name) for name in part.blocks) != _BLOCKS[manifest.family]:

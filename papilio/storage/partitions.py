@@ -26,7 +26,7 @@ from papilio.errors import StoreError, UnsupportedError
 from papilio.motifs import GRANULARITIES, Biclique, Butterfly, Granularity, Motif
 from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart
 from papilio.storage import partition_blocks as blocks
-from papilio.storage.location import atomic_directory, filesystem_of
+from papilio.storage.location import atomic_directory, filesystem_of, read_file
 from papilio.storage.partition_manifest import PARTITION_NAME, PartInfo, PartitionManifest
 
 __all__ = ["PartInfo", "Partition", "PartitionManifest", "PartitionWriter", "open_partition"]
@@ -154,8 +154,7 @@ def open_partition(path: str | os.PathLike[str]) -> Partition:
     name = os.fspath(path)
     filesystem, root = filesystem_of(name)
     try:
-        with filesystem.open_input_stream(f"{root}/{PARTITION_NAME}") as stream:
-            text = stream.read()
+        text = read_file(filesystem, f"{root}/{PARTITION_NAME}")
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(
             f"{name} has no {PARTITION_NAME}: it is not a partition of a graph; make one with papilio partition"

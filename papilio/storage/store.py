@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +31,7 @@ from papilio.graph import MAX_VERTICES, BipartiteGraph, UnipartiteGraph
 from papilio.storage.content import ContentHash, edge_problem
 from papilio.storage.edges import EdgeBatch, EdgeFilesWriter, RowGroup, list_row_groups, read_row_groups
 from papilio.storage.labels import label_file, label_type, read_label_column, read_labels, write_labels
-from papilio.storage.location import MANIFEST_NAME, atomic_directory, filesystem_of
+from papilio.storage.location import MANIFEST_NAME, atomic_directory, filesystem_of, read_file
 from papilio.storage.manifest import GraphKind, Manifest
 
 __all__ = ["GraphStore", "StoreWriter", "open_store", "write_store"]
@@ -121,23 +122,40 @@ class GraphStore:
     def batches(self, u_start: int | None = None, u_stop: int | None = None) -> Iterator[EdgeBatch]:
         """Yield the edges with ``u_start <= u < u_stop``, checked, one batch per row group touched.
 
+        Once all edges of the store were taken, their hash is compared with the recorded one; it is computed in a thread
+        of its own, while the next row group is read.
+
         Raises
         ------
         StoreError
-            When the range is not within the layer, or the files are missing, unreadable or not sorted.
+            When the range is not within the layer, or the files are missing, unreadable, not sorted or changed.
         """
         start, stop = self._range(u_start, u_stop)
         groups = self.select(start, stop)
+        content = ContentHash(self.kind, self.n_u, self.n_v, self.signed)
         previous: tuple[int, int] | None = None
-        for group, (u, v, sign) in zip(groups, read_row_groups(*self._filesystem(), groups), strict=True):
-            problem = edge_problem(u, v, sign, kind=self.kind, n_u=self.n_u, n_v=self.n_v, previous=previous)
-            if problem:
-                raise StoreError(
-                    f"{self.path}/{group.file}, row group {group.index}: {problem}; write it again"
+        hashed: Future[None] | None = None
+        with ThreadPoolExecutor(1, thread_name_prefix="papilio-hash") as pool:
+            for group, (u, v, sign) in zip(groups, read_row_groups(*self._filesystem(), groups), strict=True):
+                problem = edge_problem(
+                    u, v, sign, kind=self.kind, n_u=self.n_u, n_v=self.n_v, previous=previous
                 )
-            previous = (int(u[-1]), int(v[-1]))
-            low, high = np.searchsorted(u, np.array([start, stop], dtype=np.int64))
-            yield u[low:high], v[low:high], None if sign is None else sign[low:high]
+                if problem:
+                    raise StoreError(
+                        f"{self.path}/{group.file}, row group {group.index}: {problem}; write it again"
+                    )
+                if hashed is not None:
+                    hashed.result()
+                if len(groups) == len(self.row_groups):
+                    hashed = pool.submit(content.update, u, v, sign)
+                previous = (int(u[-1]), int(v[-1]))
+                low, high = np.searchsorted(u, np.array([start, stop], dtype=np.int64))
+                yield u[low:high], v[low:high], None if sign is None else sign[low:high]
+        if len(groups) == len(self.row_groups) and (found := content.hexdigest()) != self.hash:
+            raise StoreError(
+                f"{self.path}: the content hash is {found} and the manifest says {self.hash}; "
+                "edges were changed after the store was written, write it again"
+            )
 
     def read(self, u_start: int | None = None, u_stop: int | None = None) -> BipartiteGraph | UnipartiteGraph:
         """Read the edges with ``u_start <= u < u_stop`` (all, by default) into memory.
@@ -215,15 +233,8 @@ class GraphStore:
         StoreError
             When edges are missing, out of order or out of range, or their hash is not the recorded one.
         """
-        content = ContentHash(self.kind, self.n_u, self.n_v, self.signed)
-        for u, v, sign in self.batches():
-            content.update(u, v, sign)
-        found = content.hexdigest()
-        if found != self.hash:
-            raise StoreError(
-                f"{self.path}: the content hash is {found} and the manifest says {self.hash}; "
-                "edges were changed after the store was written, write it again"
-            )
+        for _ in self.batches():
+            pass
         for layer in self.manifest.labels:
             self.labels("u" if layer == "u" else "v")
 
@@ -241,8 +252,7 @@ def open_store(path: str | os.PathLike[str]) -> GraphStore:
     name = os.fspath(path)
     filesystem, root = filesystem_of(name)
     try:
-        with filesystem.open_input_stream(f"{root}/{MANIFEST_NAME}") as stream:
-            text = stream.read()
+        text = read_file(filesystem, f"{root}/{MANIFEST_NAME}")
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(_why_no_manifest(filesystem, root, name)) from error
     except OSError as error:
@@ -416,7 +426,7 @@ class StoreWriter:
             signed=self.signed,
             hash=self._content.hexdigest(),
             edge_files=tuple(self._edges.files),
-            labels=tuple(sorted(self._labels)),
+            labels=tuple(layer for layer in ("u", "v") if layer in self._labels),
             dropped=dict(self.dropped),
             provenance=dict(self.provenance),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from papilio.kernels.engine import EngineName
 from papilio.partitioning.root_ranges import CostTable
 from papilio.storage.listings import ListingShard
-from papilio.tasks.cells import cells_from_json, cells_to_json
+from papilio.tasks.cells import cells_to_json
 
 __all__ = ["LeaseResult", "Movement", "PrepareReport", "ShardRef"]
 
@@ -45,11 +44,6 @@ class Movement:
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Movement:
-        """Rebuild from :meth:`to_json`'s form."""
-        return cls(**data)
 
 
 @dataclass(frozen=True)
@@ -177,16 +171,7 @@ class LeaseResult:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything but the vectors as a JSON object; the inverse of :meth:`from_json`."""
+        """Return everything but the vectors as a JSON object."""
         fields = asdict(replace(self, vectors={}, cells={}))
         del fields["vectors"]
         return {**fields, "cells": cells_to_json(self.cells)}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> LeaseResult:
-        """Rebuild a result from :meth:`to_json`'s form."""
-        shard = data.get("shard")
-        cells = cells_from_json(data.get("cells", ()))
-        listed = tuple(ListingShard(**each) for each in data.get("listed", ()))
-        reference = None if shard is None else ShardRef(**shard)
-        return cls(**{**data, "shard": reference, "cells": cells, "listed": listed})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from papilio.arguments import Bytes, read_bytes
 from papilio.errors import InputError
@@ -58,11 +57,6 @@ class Budget:
     def to_json(self) -> dict[str, int | None]:
         """Return the fields as a JSON object."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Budget:
-        """Rebuild from :meth:`to_json`'s form."""
-        return cls(**data)
 
 
 NO_BUDGET = Budget()

@@ -5,25 +5,20 @@ Counts are strings in JSON: they may have more digits than readers of JSON numbe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from papilio.motifs import Motif
 
-__all__ = ["Cells", "cells_from_json", "cells_to_json", "find_wrong_cell"]
+__all__ = ["Cells", "cells_to_json", "find_wrong_cell"]
 
 Cells = Mapping[tuple[int, int], int]
 """Counts by (p, q), without those that are 0."""
 
 
 def cells_to_json(cells: Cells) -> list[list[Any]]:
-    """Return ``[p, q, "count"]`` for each cell, by p, then q."""
+    """Return ``[p, q, "count"]`` for each cell, by p, then q, as :mod:`papilio.storage.records` reads them."""
     return [[p, q, str(count)] for (p, q), count in sorted(cells.items())]
-
-
-def cells_from_json(rows: Iterable[Any]) -> dict[tuple[int, int], int]:
-    """Rebuild the cells from :func:`cells_to_json`'s form."""
-    return {(int(p), int(q)): int(count) for p, q, count in rows}
 
 
 def find_wrong_cell(motif: Motif, cells: Cells, total: int) -> str | None:

@@ -9,7 +9,6 @@ matter.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from papilio.kernels.engine import EngineName
 from papilio.kernels.part_bytes import PAIRS_PER_EDGE
@@ -65,11 +64,6 @@ class MemoryForecast:
     def to_json(self) -> dict[str, int]:
         """Return the fields as a JSON object."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> MemoryForecast:
-        """Rebuild from :meth:`to_json`'s form."""
-        return cls(**data)
 
 
 def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> MemoryForecast:

@@ -21,7 +21,6 @@ from papilio.motifs import (
     Listing,
     Motif,
     choose_options,
-    motif_from_json,
     motif_to_json,
 )
 from papilio.tasks.budget import NO_BUDGET, Budget
@@ -178,23 +177,8 @@ class JobSpec:
         return self.vector_entries > 0 or self.listing is not None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object; the inverse of :meth:`from_json`."""
+        """Return the fields as a JSON object."""
         return {**asdict(self), "motif": motif_to_json(self.motif)}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> JobSpec:
-        """Rebuild a job from :meth:`to_json`'s form."""
-        options = tuple((name, value) for name, value in data.get("options", ()))
-        listing, partition = data.get("listing"), data.get("partition")
-        fields = {
-            **data,
-            "partition": None if partition is None else PartitionRef(**partition),
-            "budget": Budget.from_json(data.get("budget", {})),
-            "motif": motif_from_json(data["motif"]),
-            "options": options,
-            "listing": None if listing is None else Listing.from_json(listing),
-        }
-        return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -230,13 +214,8 @@ class PrepareTask:
         return f"prepare {self.job.source}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object; the inverse of :meth:`from_json`."""
+        """Return the fields as a JSON object."""
         return {**asdict(self), "job": self.job.to_json()}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> PrepareTask:
-        """Rebuild a task from :meth:`to_json`'s form."""
-        return cls(**{**data, "job": JobSpec.from_json(data["job"])})
 
 
 @dataclass(frozen=True)
@@ -297,10 +276,5 @@ class LeaseTask:
         return f"items [{self.start}, {self.stop}) of partition {self.partition}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object; the inverse of :meth:`from_json`."""
+        """Return the fields as a JSON object."""
         return {**asdict(self), "job": self.job.to_json()}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> LeaseTask:
-        """Rebuild a task from :meth:`to_json`'s form."""
-        return cls(**{**data, "job": JobSpec.from_json(data["job"])})

@@ -17,10 +17,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 from papilio.errors import StoreError
 from papilio.storage.ledger import write_durably
+from papilio.storage.records import read_json, read_record
 from papilio.tasks.job import EngineChoice
 
 __all__ = [
@@ -37,6 +38,8 @@ Priority = Literal["low", "normal", "high"]
 """How long the leases of a job let those of others pass, see ``papilio.cluster.pool.LAG_S``."""
 
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
+
+_ADVICE = "remove it, then submit again"
 
 CoordinatorState = Literal["waiting", "running", "finished", "failed", "cancelled"]
 
@@ -216,9 +219,6 @@ class JobControl:
     def _read(self, name: str, kind: type[Record]) -> Record | None:
         path = self.folder / f"{name}.json"
         try:
-            fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return kind(**fields)
+            return read_record(kind, read_json(path, _ADVICE), str(path), _ADVICE)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError) as error:
-            raise StoreError(f"{path} cannot be read ({error}); remove it, then submit again") from error

@@ -19,9 +19,9 @@ import json
 import os
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import papilio
 from papilio.arguments import checked
@@ -30,14 +30,16 @@ from papilio.interrupts import set_advice
 from papilio.motifs import motif_to_json
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
 from papilio.storage.location import local_path, os_errors_named
+from papilio.storage.records import read_json, read_record, require_format
 from papilio.storage.results import read_partial_shard
-from papilio.tasks.job import JobSpec, digest
+from papilio.tasks.job import EngineChoice, JobSpec, digest
 from papilio.tasks.jobcontrol import JobControl
 from papilio.tasks.jobhistory import JobHistory, SessionInfo, read_history
 from papilio.tasks.jobstatus import JobStatus, find_state
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.result import CountResult, result_from_json
+from papilio.tasks.result import CountResult
+from papilio.tasks.resultfile import ADVICE, JobAnswer, LedgerEnd, check_answer
 
 __all__ = [
     "JobDirectory",
@@ -54,6 +56,28 @@ FORMAT, FORMAT_VERSION = "papilio-job", 1
 
 _SEARCH_DEPTH = 3
 """Levels below the root at which job directories are looked for."""
+
+
+@dataclass(frozen=True)
+class _Settings:
+    cluster: str | None
+    engine: EngineChoice
+    workers: int | None
+    output: str | None
+
+
+@dataclass(frozen=True)
+class _Description:
+    """What ``job.json`` says, beside its format."""
+
+    may_grow: ClassVar[bool] = True
+
+    version: str
+    created_at: float
+    source: str | None
+    job: JobSpec
+    plan_key: str | None
+    settings: _Settings
 
 
 class JobDirectory:
@@ -78,24 +102,18 @@ class JobDirectory:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.root = local_path(path)
         self.described = self._read_json("job.json")
-        if self.described.get("format") != FORMAT:
-            raise StoreError(f"{self.root / 'job.json'} does not describe a job; give a job directory")
-        version = self.described.get("format_version")
-        if version != FORMAT_VERSION:
-            raise StoreError(
-                f"{self.root} has format_version {version!r}; this version of Papilio reads {FORMAT_VERSION}"
-            )
+        file = str(self.root / "job.json")
+        require_format(self.described, file, FORMAT, FORMAT_VERSION, "a job")
+        self._description = read_record(_Description, self.described, file, ADVICE)
 
     def _read_json(self, name: str) -> dict[str, Any]:
         path = self.root / name
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = read_json(path, ADVICE)
         except FileNotFoundError as error:
             raise StoreError(f"{self.root} is no job directory: it has no {name}") from error
-        except (OSError, ValueError) as error:
-            raise StoreError(f"{path} cannot be read ({error})") from error
         if not isinstance(data, dict):
-            raise StoreError(f"{path} holds no JSON object; it was damaged")
+            raise StoreError(f"{path} holds no JSON object; {ADVICE}")
         return data
 
     @property
@@ -111,25 +129,22 @@ class JobDirectory:
     @property
     def job(self) -> JobSpec:
         """The question, on the store that it was first asked of."""
-        return JobSpec.from_json(self.described["job"])
+        return self._description.job
 
     @property
     def source(self) -> str | None:
         """Path of the store; None for a graph in memory."""
-        source: str | None = self.described["source"]
-        return source
+        return self._description.source
 
     @property
     def settings(self) -> dict[str, Any]:
         """``cluster``, ``engine``, ``workers`` and ``output`` of the first session."""
-        settings: dict[str, Any] = self.described["settings"]
-        return settings
+        return asdict(self._description.settings)
 
     @property
     def plan_key(self) -> str | None:
         """Identity of the items; None until the job was planned."""
-        key: str | None = self.described["plan_key"]
-        return key
+        return self._description.plan_key
 
     @property
     def finished(self) -> bool:
@@ -169,23 +184,27 @@ class JobDirectory:
 
     def plan(self) -> CountPlan:
         """Return the plan of the first session."""
-        try:
-            plan = CountPlan.from_json(self._read_json("plan.json"))
-        except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(f"{self.root / 'plan.json'} is no plan ({error!r}); it was damaged") from error
+        plan = CountPlan.from_json(self._read_json("plan.json"), str(self.root / "plan.json"))
         if plan.key != self.plan_key:
             raise TilingError(
                 f"{self.root}: job.json names the plan {self.plan_key}; plan.json has {plan.key}"
+            )
+        if plan.job.question != self.job.question:
+            raise TilingError(
+                f"{self.root}: job.json asks {_name(self.job)}; plan.json is for {_name(plan.job)}: {ADVICE}"
             )
         return plan
 
     def history(self, content: LedgerContent | None = None) -> JobHistory:
         """Return what the ledger says; read now, unless its content is given. Works while another process writes it."""
         content = content or read_ledger(self.ledger_path)
-        try:
-            return read_history(self.root, content.records, content.tip)
-        except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(f"{self.ledger_path} holds a record of another kind ({error!r})") from error
+        history = read_history(self.ledger_path, content.records, content.tip)
+        other = next((key for key in history.plan_keys if key != self.plan_key), None)
+        if other is not None and self.plan_key is not None:
+            raise TilingError(
+                f"{self.ledger_path} is of plan {other}, and the job is of {self.plan_key}: {ADVICE}"
+            )
+        return history
 
     def book(self, plan: CountPlan, history: JobHistory) -> LeaseBook:
         """Return the intervals that the ledger holds, each once.
@@ -210,6 +229,7 @@ class JobDirectory:
         items = work = work_done = 0
         if self.plan_key is not None:
             plan = self.plan()
+            self.book(plan, history)
             items, work = plan.n_items, plan.total_work
             tables = [partition.table for partition in plan.partitions]
             work_done = sum(tables[e.partition].work_between(e.start, e.stop) for e in history.leases)
@@ -231,40 +251,60 @@ class JobDirectory:
             graph_hash=job.graph_hash,
             source=self.source,
             plan_key=self.plan_key,
-            created_at=self.described["created_at"],
+            created_at=self._description.created_at,
             leases=len(history.leases),
             items_done=sum(lease.stop - lease.start for lease in history.leases),
             items=items,
             work_done=work_done,
             work=work,
-            count=self.answer()["result"]["count"] if finished else None,
+            count=self.result(with_vectors=False).count if finished else None,
             holder=None if finished else holder,
             sessions=history.sessions,
             submission=control.submission,
             coordinator=control.coordinator,
         )
 
-    def answer(self) -> dict[str, Any]:
-        """Return ``result.json``: ``result``, ``ledger`` (``n_records``, ``tip``) and ``vectors_checksum``."""
-        return self._read_json("result.json")
+    def answer(self) -> JobAnswer:
+        """Return what ``result.json`` holds."""
+        data = self._read_json("result.json")
+        return read_record(JobAnswer, data, str(self.root / "result.json"), ADVICE)
 
-    def result(self) -> CountResult:
-        """Return the answer of a finished job, without counting.
+    def result(self, *, with_vectors: bool = True, history: JobHistory | None = None) -> CountResult:
+        """Return the answer of a finished job, without counting: it is the one that plan and ledger give.
+
+        Parameters
+        ----------
+        with_vectors : bool
+            Whether counts per vertex or edge are read, which may be large.
+        history : JobHistory, optional
+            What the ledger says, where it was read after the job had finished.
 
         Raises
         ------
         InputError
             When the job is not finished.
         StoreError
-            When a file of the answer is missing or damaged.
+            When a file of the answer is missing or damaged, or the ledger was changed afterwards.
+        TilingError, ExecutionError
+            When plan, ledger and answer do not belong to each other.
         """
         if not self.finished:
             raise InputError(f"the job of {self.root} is not finished; run {resume_command(self.root)}")
-        answer = self.answer()
-        vectors = {}
-        if answer["vectors_checksum"] is not None:
-            vectors = read_partial_shard(self.root / "vectors.parquet", answer["vectors_checksum"])
-        result = result_from_json(answer["result"], vectors)
+        answer, history = self.answer(), history or self.history()
+        if (found := LedgerEnd(history.n_records, history.tip)) != answer.ledger:
+            raise StoreError(
+                f"{self.ledger_path} has {found.n_records} records ending in {found.tip}; the answer was made from "
+                f"{answer.ledger.n_records} ending in {answer.ledger.tip}: it was changed afterwards"
+            )
+        vectors, file = {}, self.root / "result.json"
+        if (answer.vectors_checksum is None) != (self.job.per == "total"):
+            raise StoreError(
+                f"{file}: vectors_checksum is {answer.vectors_checksum!r} per {self.job.per}; {ADVICE}"
+            )
+        if with_vectors and answer.vectors_checksum is not None:
+            vectors = read_partial_shard(self.root / "vectors.parquet", answer.vectors_checksum)
+        result = answer.rebuild(vectors, str(file))
+        check_answer(str(self.root), result, self.plan(), history)
         return replace(result, reused=True, leases_before=result.leases, leases_by_worker={})
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from papilio.errors import StoreError
 from papilio.storage.listings import ListingShard
+from papilio.storage.records import Digits, read_record
 from papilio.tasks.answers import LeaseResult, ShardRef
-from papilio.tasks.cells import cells_from_json
 
 __all__ = ["JobHistory", "SessionInfo", "read_history"]
+
+_ADVICE = "the ledger was damaged; start a new job directory"
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class JobHistory:
     tip : str
         Checksum of the last record, which covers all.
     n_records : int
+    plan_keys : frozenset of str
+        Identities of the plans that its sessions had, as far as they say so: one, in a ledger of one job.
     """
 
     sessions: tuple[SessionInfo, ...]
@@ -71,44 +75,95 @@ class JobHistory:
     shard_bytes: tuple[int, ...]
     tip: str
     n_records: int
+    plan_keys: frozenset[str] = frozenset()
 
 
-def read_history(root: Path, records: tuple[dict[str, Any], ...], tip: str) -> JobHistory:
-    """Return what the records of a ledger say.
+@dataclass(frozen=True)
+class _SessionRecord:
+    may_grow: ClassVar[bool] = True
+
+    session: int
+    host: str
+    pid: int
+    engine: str
+    cluster: str
+    workers: int
+    planned: int
+    began_at: float
+    plan_key: str | None = None
+
+
+@dataclass(frozen=True)
+class _EndRecord:
+    session: int
+    ended_at: float
+    outcome: str
+
+
+@dataclass(frozen=True)
+class _ShardRow(ShardRef):
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class _ListedRow(ListingShard):
+    n_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LeaseRecord(LeaseResult):
+    session: int
+    total: Digits
+    shard: _ShardRow | None
+    listed: tuple[_ListedRow, ...] = ()
+
+
+_RECORDS: dict[Any, Any] = {"session": _SessionRecord, "lease": _LeaseRecord, "end": _EndRecord}
+
+
+def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> JobHistory:
+    """Return what the records of a ledger say; ``path`` is its file.
 
     Raises
     ------
-    KeyError, TypeError, ValueError
-        For a record of another kind.
+    StoreError
+        For a record of another kind, or of a session that did not begin.
     """
     sessions: dict[int, SessionInfo] = {}
-    leases, shard_bytes = [], []
-    for record in records:
-        fields = {name: value for name, value in record.items() if name != "type"}
-        number = fields.pop("session")
-        if record["type"] == "session":
-            sessions[number] = SessionInfo(number, leases=0, ended_at=None, outcome=None, **fields)
-        elif record["type"] == "lease":
-            sessions[number] = replace(sessions[number], leases=sessions[number].leases + 1)
-            leases.append(_read_lease(root, fields))
-            shard_bytes.append(0 if fields["shard"] is None else int(fields["shard"]["n_bytes"]))
-        elif record["type"] == "end":
-            sessions[number] = replace(sessions[number], **fields)
+    leases, shard_bytes, plan_keys = [], [], set()
+    for number, record in enumerate(records, start=1):
+        name = f"{path}, line {number}"
+        kind = _RECORDS.get(str(record.get("type")))
+        if kind is None:
+            raise StoreError(f"{name}: type is {record.get('type')!r}; expected one of {', '.join(_RECORDS)}")
+        found = read_record(kind, {key: each for key, each in record.items() if key != "type"}, name, _ADVICE)
+        if isinstance(found, _SessionRecord):
+            begun = {each.name: getattr(found, each.name) for each in fields(found)}
+            plan_keys |= {begun.pop("plan_key")} - {None}
+            sessions[found.session] = SessionInfo(
+                begun.pop("session"), leases=0, ended_at=None, outcome=None, **begun
+            )
+            continue
+        if found.session not in sessions:
+            raise StoreError(f"{name}: session {found.session} did not begin; {_ADVICE}")
+        session = sessions[found.session]
+        if isinstance(found, _EndRecord):
+            sessions[found.session] = replace(session, ended_at=found.ended_at, outcome=found.outcome)
         else:
-            raise ValueError(f"a record of type {record['type']!r}")
-    return JobHistory(tuple(sessions.values()), tuple(leases), tuple(shard_bytes), tip, len(records))
+            sessions[found.session] = replace(session, leases=session.leases + 1)
+            leases.append(_lease_of(path.parent, found))
+            shard_bytes.append(0 if found.shard is None else found.shard.n_bytes)
+    return JobHistory(
+        tuple(sessions.values()), tuple(leases), tuple(shard_bytes), tip, len(records), frozenset(plan_keys)
+    )
 
 
-def _read_lease(root: Path, fields: Mapping[str, Any]) -> LeaseResult:
-    shard = fields["shard"]
-    reference = None if shard is None else ShardRef(str(root / shard["path"]), shard["checksum"])
+def _lease_of(root: Path, found: _LeaseRecord) -> LeaseResult:
+    """Return a lease of a ledger, with absolute paths."""
+    shard = found.shard
     read = {
-        "total": int(fields["total"]),
-        "shard": reference,
-        "cells": cells_from_json(fields.get("cells", ())),
-        "listed": tuple(
-            ListingShard(str(root / each["path"]), each["checksum"], each["rows"])
-            for each in fields.get("listed", ())
-        ),
+        "shard": None if shard is None else ShardRef(str(root / shard.path), shard.checksum),
+        "listed": tuple(ListingShard(str(root / e.path), e.checksum, e.rows) for e in found.listed),
     }
-    return LeaseResult(**{**fields, **read})
+    same = {each.name: getattr(found, each.name) for each in fields(LeaseResult)}
+    return LeaseResult(**{**same, **read})

@@ -33,6 +33,7 @@ from papilio.tasks.jobstatus import CANCELLED
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, ListingResult
+from papilio.tasks.resultfile import ADVICE
 
 __all__ = ["JobSession", "settings_of"]
 
@@ -228,6 +229,8 @@ class JobSession:
             When the directory cannot be written.
         """
         directory = JobDirectory(self.root)
+        if directory.plan_key is None and self._history.sessions:
+            raise TilingError(f"{self.root}: job.json names no plan, and its ledger has sessions: {ADVICE}")
         if directory.plan_key is None:
             write_durably(self.root / "plan.json", dumps(plan.to_json()) + "\n")
             described = {**directory.described, "plan_key": plan.key}
@@ -249,6 +252,7 @@ class JobSession:
                 "workers": plan.n_workers,
                 "planned": len(plan.leases),
                 "began_at": time.time(),
+                "plan_key": plan.key,
             }
         )
         self._open = True

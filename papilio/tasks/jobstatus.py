@@ -91,7 +91,7 @@ class JobStatus:
     @property
     def title(self) -> str:
         """What is asked, for people; as :attr:`papilio.tasks.job.JobSpec.title`."""
-        listing = None if self.listing is None else Listing.from_json(self.listing)
+        listing = None if self.listing is None else Listing(**self.listing)
         return name_question(motif_from_json(self.motif), self.per, listing)
 
     @property

@@ -17,6 +17,7 @@ from papilio.partitioning.rates import predict_speed, work_rate
 from papilio.partitioning.root_ranges import CostTable
 from papilio.partitioning.work_pool import Piece, split_guided
 from papilio.storage.partition_manifest import PartitionManifest
+from papilio.storage.records import read_record
 from papilio.tasks.answers import PrepareReport
 from papilio.tasks.forecast import MemoryForecast, gib
 from papilio.tasks.job import JobSpec, digest
@@ -25,6 +26,9 @@ from papilio.tasks.part_plan import explain_parts, mean_vector_entries, thin_tab
 from papilio.tasks.worker import WorkerInfo
 
 __all__ = ["CountPlan", "Decision", "Lease", "PartitionPlan", "make_plan"]
+
+_DERIVED = ("key", "n_items", "total_work")
+"""Properties that the JSON form has beside the fields."""
 
 VECTOR_BYTES_PER_S = 4e7
 """What a lease costs for its vector alone, by the vector's size: the engine's pass over the whole graph, and
@@ -211,30 +215,20 @@ class CountPlan:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> CountPlan:
-        """Rebuild a plan from :meth:`to_json`'s form.
+    def from_json(cls, data: dict[str, Any], name: str = "the plan") -> CountPlan:
+        """Rebuild a plan from :meth:`to_json`'s form; ``name`` is its file, for messages.
 
         Raises
         ------
+        StoreError
+            When a field is missing or of another type.
         TilingError
             When the key written beside the fields is not theirs.
         """
-        derived = {"key", "n_items", "total_work"}
-        known = {name: value for name, value in data.items() if name not in derived}
-        known["job"] = JobSpec.from_json(data["job"])
-        known["partitions"] = tuple(
-            PartitionPlan(
-                p["index"], CostTable.from_json(p["table"]), tuple(p.get("blocks", ())), p.get("nbytes", 0)
-            )
-            for p in data["partitions"]
-        )
-        known["leases"] = tuple(Lease(**lease) for lease in data["leases"])
-        known["memory"] = MemoryForecast.from_json(data["memory"])
-        known["decisions"] = tuple(Decision(**decision) for decision in data["decisions"])
-        known["finished"] = tuple((each[0], each[1], each[2]) for each in data["finished"])
-        plan = cls(**known)
-        if data["key"] != plan.key:
-            raise TilingError(f"the plan says key {data['key']}; its content has {plan.key}: plan again")
+        known = {name: value for name, value in data.items() if name not in _DERIVED}
+        plan = read_record(cls, known, name, "it was damaged, plan again")
+        if data.get("key") != plan.key:
+            raise TilingError(f"{name} says key {data.get('key')}; its content has {plan.key}: plan again")
         return plan
 
 

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Granularity, Listing, Motif, motif_from_json
+from papilio.motifs import Granularity, Listing, Motif
 from papilio.storage.file_vectors import slices_of
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.origins import plain_labels
 from papilio.storage.store import GraphStore
 from papilio.storage.vectors import Vectors
 from papilio.tasks.answers import Movement
-from papilio.tasks.cells import cells_from_json, cells_to_json
+from papilio.tasks.cells import cells_to_json
 from papilio.tasks.plan import Decision
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["CountResult", "ListingResult", "TopEntry", "find_top", "json_labels", "result_from_json"]
+__all__ = ["CountResult", "ListingResult", "TopEntry", "find_largest", "find_top", "json_labels"]
 
 
 @dataclass(frozen=True)
@@ -234,50 +234,6 @@ class ListingResult(CountResult):
         }
 
 
-def result_from_json(data: dict[str, Any], vectors: dict[str, NDArray[np.uint64]]) -> CountResult:
-    """Rebuild a result from the JSON form of a count or a listing, and the vectors that it leaves out."""
-    details = data["worker_details"]
-    kept = [{name: value for name, value in worker.items() if name != "leases"} for worker in details]
-    unit = next(name for name in data["work"] if not name.endswith("_per_second"))
-    same = (
-        "per", "count", "engine", "cluster", "items", "leases", "plan_key", "seconds", "graph",
-        "peak_memory_bytes", "output",
-    )  # fmt: skip
-    job = data["job"] or {"path": None, "leases_before": 0, "reused": False}
-    kind: Any = CountResult
-    extra: dict[str, Any] = {}
-    if "listing" in data:
-        kind = ListingResult
-        extra = {
-            "listing": Listing.from_json(data["listing"]),
-            "limit_reached": data["limit_reached"],
-            "files": data["files"],
-            "checked": data["checked"],
-        }
-    result: CountResult = kind(
-        **{name: data[name] for name in same},
-        motif=motif_from_json({"name": data["motif"], **data["parameters"]}),
-        workers=tuple(WorkerInfo.from_json(worker) for worker in kept),
-        leases_by_worker={worker["name"]: worker["leases"] for worker in details},
-        work=data["work"][unit],
-        work_unit=unit,
-        decisions=tuple(Decision(**decision) for decision in data["decisions"]),
-        top=tuple(TopEntry(e["place"], tuple(e["ids"]), tuple(e["labels"]), e["count"]) for e in data["top"]),
-        vectors=Vectors(vectors),
-        table=cells_from_json(data.get("table") or ()),
-        strategy=data.get("strategy", "replicate"),
-        replication=data.get("replication", 1.0),
-        moved=Movement.from_json(data.get("moved", {})),
-        peak_device_bytes=data.get("peak_device_bytes", 0),
-        used_device_bytes=data.get("used_device_bytes", 0),
-        job_directory=job["path"],
-        leases_before=job["leases_before"],
-        reused=job["reused"],
-        **extra,
-    )
-    return result
-
-
 def find_top(
     vectors: Mapping[str, NDArray[np.uint64]], graph: GraphStore | LabelledGraph, n: int
 ) -> tuple[TopEntry, ...]:
@@ -294,7 +250,7 @@ def find_top(
     """
     entries: list[TopEntry] = []
     for name, counts in vectors.items():
-        best = _largest(counts, n)
+        best = find_largest(counts, n)
         layers: tuple[Literal["u", "v"], ...] = (
             ("u", "v") if name == "edge" else ("u" if name == "u" else "v",)
         )
@@ -306,7 +262,7 @@ def find_top(
     return tuple(entries)
 
 
-def _largest(counts: NDArray[np.uint64], n: int) -> list[int]:
+def find_largest(counts: NDArray[np.uint64], n: int) -> list[int]:
     """Return the positions of the ``n`` largest positive counts, by falling count, then position."""
     best, at = np.zeros(0, np.int64), 0
     for part in slices_of(counts):

@@ -21,6 +21,7 @@ from papilio.partitioning.lease_policy import (
 from papilio.partitioning.rates import work_rate
 from papilio.partitioning.root_ranges import CostTable
 from papilio.partitioning.work_pool import Piece, WorkPool, split_guided
+from papilio.storage.records import read_record
 
 costs_lists = st.lists(st.integers(0, 10**12), max_size=200)
 
@@ -51,7 +52,7 @@ def test_table_keeps_items_total_and_cumulative_work(costs: list[int], max_entri
     assert table.total == sum(costs)
     assert all(sum(falling[:item]) == work for item, work in zip(table.items, table.work, strict=True))
     assert len(table.items) <= max(max_entries, 1) + 1
-    assert CostTable.from_json(table.to_json()) == table
+    assert read_record(CostTable, table.to_json(), "a table", "") == table
 
 
 @settings(max_examples=300)

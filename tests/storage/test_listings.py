@@ -205,11 +205,11 @@ def test_a_listing_replaces_only_a_listing(tmp_path: Path) -> None:
         write_all(tmp_path / "shards", [shard], keep_shards=True, overwrite=True)
     assert read_listing(tmp_path / "shards") is None
     assert read_listing(tmp_path / "none") is None
-    (tmp_path / "out" / "_listing.json").write_text('{"format_version": 9}')
+    (tmp_path / "out" / "_listing.json").write_text('{"format": "papilio-listing", "format_version": 9}')
     with pytest.raises(StoreError, match="format_version 9"):
         read_listing(tmp_path / "out")
     (tmp_path / "out" / "_listing.json").write_text("{")
-    with pytest.raises(StoreError, match="cannot be read"):
+    with pytest.raises(StoreError, match="not valid JSON"):
         read_listing(tmp_path / "out")
 
 

@@ -11,7 +11,9 @@ import pytest
 
 from papilio.errors import InputError, UnsupportedError
 from papilio.motifs import (
-    _MOTIFS,
+    MOTIFS as KNOWN,
+)
+from papilio.motifs import (
     BalancedBiclique,
     BalancedButterfly,
     Biclique,
@@ -20,6 +22,7 @@ from papilio.motifs import (
     Listing,
     Motif,
 )
+from papilio.storage.records import read_record
 from papilio.tasks.budget import Budget
 from papilio.tasks.job import JobSpec, LeaseTask, PartitionRef, PrepareTask, digest
 from tests.tasks.fakes import make_job, plan_of
@@ -33,7 +36,7 @@ PARTED = make_job(partition=PartitionRef("/parts", "a" * 32), budget=Budget(1 <<
 
 @pytest.mark.parametrize("spec", [make_job(), LEASE, PREPARE, PIVOT, PARTED])
 def test_specs_survive_json_and_pickle(spec: JobSpec | LeaseTask | PrepareTask) -> None:
-    assert type(spec).from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert read_record(type(spec), json.loads(json.dumps(spec.to_json())), "a spec", "write it again") == spec
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
@@ -72,7 +75,7 @@ def test_each_motif_with_each_of_its_parameters_is_another_question() -> None:
     assert (
         len({task.key for task in tasks}) == len({plan_of(COSTS, job=job).key for job in jobs}) == len(jobs)
     )
-    assert {motif.name for motif in MOTIFS} == set(_MOTIFS), "each kind of motif is here"
+    assert {motif.name for motif in MOTIFS} == set(KNOWN), "each kind of motif is here"
 
 
 def test_prepare_keys_differ_by_slot_run_and_attempt() -> None:
@@ -85,9 +88,9 @@ def test_source_partition_and_budget_do_not_belong_to_the_question() -> None:
 
 
 def test_jobs_written_before_there_were_partitions_are_read() -> None:
-    written = make_job().to_json()
+    written = json.loads(json.dumps(make_job().to_json()))
     del written["partition"], written["budget"]
-    assert JobSpec.from_json(written) == make_job()
+    assert read_record(JobSpec, written, "a job", "write it again") == make_job()
 
 
 def test_a_listing_of_parts_and_an_empty_budget_are_refused() -> None:

@@ -124,7 +124,7 @@ def test_only_the_submission_that_no_cluster_got_is_withdrawn(job: JobDirectory)
 def test_damaged_control_files_are_named(job: JobDirectory) -> None:
     job.control.write(CancelRequest.now("s1", None))
     (job.root / "control" / "cancel.json").write_text("{")
-    with pytest.raises(StoreError, match=r"control/cancel\.json cannot be read"):
+    with pytest.raises(StoreError, match=r"control/cancel\.json is not valid JSON"):
         JobControl(job.root).is_cancelled(submission="s1")
 
 

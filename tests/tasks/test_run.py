@@ -15,6 +15,7 @@ import pytest
 from papilio.errors import ExecutionError, StoreError, TilingError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Butterfly
+from papilio.storage.records import read_record
 from papilio.storage.store import write_store
 from papilio.tasks import ready, run
 from papilio.tasks.answers import LeaseResult, ShardRef
@@ -107,7 +108,7 @@ def test_forgotten_graphs_are_prepared_again(engine: FakeEngine, job: JobSpec) -
 def test_lease_results_survive_json(engine: FakeEngine, job: JobSpec, tmp_path: Path) -> None:
     result = run_lease(lease(replace(job, per="edge"), 0, 3, str(tmp_path)), SEAT)
     assert result.shard is not None
-    assert LeaseResult.from_json(json.loads(json.dumps(result.to_json()))) == result
+    assert read_record(LeaseResult, json.loads(json.dumps(result.to_json())), "a lease", "") == result
 
 
 def test_slices_are_sized_by_predicted_work_whatever_an_engine_reports(

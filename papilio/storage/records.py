@@ -1,0 +1,371 @@
+"""Reading back the JSON that Papilio writes: the annotations of a frozen dataclass are the schema of its file.
+
+Files are written by :func:`dataclasses.asdict`. What is read back is checked as a whole before anything is made of
+it: keys that are missing, unknown or given twice, values of another type (a boolean is no integer, a float is none
+either), numbers that are no numbers. The message names the file, the field, what was found and what is expected.
+
+| annotation | JSON |
+|---|---|
+| ``int``, ``SignedInt`` | an integer from 0 on, however large; any integer |
+| ``Digits`` | an integer from 0 on, in quotes: readers of JSON numbers need not keep all of its digits |
+| ``float`` | a finite number |
+| ``tuple[X, ...]``, ``list[X]``, ``tuple[X, Y]`` | a list of them, of any length or of two |
+| ``dict[str, X]`` | an object; ``dict[tuple[X, Y], int]`` a list of rows ``[x, y, Digits]`` |
+| ``Literal``, ``X | Y``, ``None``, ``bool``, ``str``, ``Any`` | as they say |
+| a dataclass | an object with its fields; those that have a default may be missing |
+| ... with ``may_grow`` | the same, and keys that newer versions have added are passed over |
+| ``Motif`` | an object with ``name`` and the fields of the motif of that name |
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import reprlib
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from papilio.errors import PapilioError, StoreError
+from papilio.motifs import MOTIFS, Motif
+
+__all__ = ["Digits", "SignedInt", "parse_json", "read_json", "read_record", "read_regular", "require_format"]
+
+SignedInt = Annotated[int, "signed"]
+"""An integer that may be below 0; every other one is a size, a number or an identity from 0 on."""
+
+Digits = Annotated[int, "digits"]
+"""An exact count, which is kept in quotes."""
+
+_DIGITS = re.compile(r"[0-9]+", re.ASCII)
+
+_Read = Callable[[Any], Any]
+
+Record = TypeVar("Record")
+
+
+class _Misfit(Exception):
+    """A value that does not fit its annotation, and the way to it, from the inside out."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        self.path = ""
+
+    def within(self, step: str) -> _Misfit:
+        self.path = step + ("." if self.path[:1] not in ("", "[") else "") + self.path
+        return self
+
+
+def _unfit(value: Any, expected: str) -> _Misfit:
+    return _Misfit(f" is {reprlib.repr(value)}; expected {expected}")
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} is given twice")
+    return found
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
+
+
+def parse_json(text: str | bytes, name: str, advice: str) -> Any:
+    """Return the value of a JSON text in UTF-8; ``name`` is its file and ``advice`` what to do, for messages.
+
+    Raises
+    ------
+    StoreError
+        When it is none: also with a key given twice, NaN, infinities, or nested too deeply.
+    """
+    try:
+        decoded = text.decode("utf-8") if isinstance(text, bytes) else text
+        return json.loads(decoded, object_pairs_hook=_object_of, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{name} is not valid JSON ({error}); {advice}") from error
+
+
+def read_regular(path: Path, advice: str) -> bytes:
+    """Return the content of a file, never waiting for what a pipe or a device has to say.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such file.
+    StoreError
+        When it is a directory, a pipe or a device, or cannot be read.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise StoreError(f"{path} cannot be read (it is no regular file); {advice}")
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(*error.args) from error
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); {advice}") from error
+
+
+def read_json(path: Path, advice: str) -> Any:
+    """Return the value of a JSON file; errors as :func:`read_regular` and :func:`parse_json`."""
+    return parse_json(read_regular(path, advice), str(path), advice)
+
+
+def require_format(data: Any, name: str, form: str, newest: int, what: str) -> dict[str, Any]:
+    """Return the object of a file, once its keys ``format`` and ``format_version`` are what they should be.
+
+    Parameters
+    ----------
+    data : JSON value
+    name : str
+        Its file, for messages.
+    form : str
+        Value of the key ``format``.
+    newest : int
+        Newest version that this code reads.
+    what : str
+        What such a file describes, for messages.
+
+    Raises
+    ------
+    StoreError
+        When it is something else, or of a newer version.
+    """
+    if not isinstance(data, dict) or data.get("format") != form:
+        raise StoreError(f'{name} does not describe {what}: it has no "format": "{form}"')
+    version = data.get("format_version")
+    if type(version) is not int or version < 1:
+        raise StoreError(f"{name} has format_version {version!r}; expected an integer from 1 on")
+    if version > newest:
+        raise StoreError(
+            f"{name} has format_version {version}; this version of Papilio reads up to {newest}: upgrade it"
+        )
+    return data
+
+
+def read_record(kind: type[Record], value: Any, name: str, advice: str) -> Record:
+    """Rebuild a dataclass from its JSON form.
+
+    Parameters
+    ----------
+    kind : type
+        A dataclass whose annotations are of the table above.
+    value : JSON value
+    name, advice : str
+        Its file, and what to do when it is damaged, for messages.
+
+    Raises
+    ------
+    StoreError
+        Naming the field and the value that do not fit.
+    """
+    try:
+        found: Record = _reader(kind)(value)
+    except _Misfit as misfit:
+        what = f": {misfit.path}" if misfit.path else ""
+        raise StoreError(f"{name}{what}{misfit.problem}; {advice}") from misfit
+    return found
+
+
+def _make_reader(kind: Any) -> _Read:
+    """Return the function that checks and rebuilds a value of an annotation."""
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _reader(args[0])
+    if origin is Literal:
+        return _literal(args)
+    if origin in (Union, UnionType):
+        return _union(args)
+    if origin in (list, tuple):
+        return _sequence(origin, args)
+    if origin in (dict, Mapping):
+        return _mapping(args) if get_origin(args[0]) is not tuple else _rows(*args)
+    if kind is Motif:
+        return _motif
+    if is_dataclass(kind):
+        return _record(kind)
+    return _absent
+
+
+_reader: Callable[[Any], _Read] = cache(_make_reader)
+
+
+def _typed(kind: type, expected: str) -> _Read:
+    def read(value: Any) -> Any:
+        if type(value) is not kind:
+            raise _unfit(value, expected)
+        return value
+
+    return read
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not _is_finite(value):
+        raise _unfit(value, "a finite number")
+    return float(value)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _natural(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise _unfit(value, "an integer from 0 on")
+    return value
+
+
+def _text(value: Any) -> str:
+    try:
+        if type(value) is str and value.encode("utf-8", "surrogateescape") is not None:
+            return value
+    except UnicodeEncodeError:
+        pass
+    raise _unfit(value, "text")
+
+
+def _digits(value: Any) -> int:
+    if type(value) is not str or not _DIGITS.fullmatch(value):
+        raise _unfit(value, "the digits of an integer, in quotes")
+    return int(value)
+
+
+def _absent(value: Any) -> Any:
+    raise _unfit(value, "nothing: it is not kept in files")
+
+
+_PLAIN: dict[Any, _Read] = {
+    Any: lambda value: value,
+    NoneType: _typed(NoneType, "null"),
+    bool: _typed(bool, "true or false"),
+    int: _natural,
+    SignedInt: _typed(int, "an integer"),
+    Digits: _digits,
+    float: _number,
+    str: _text,
+}
+
+
+def _literal(allowed: tuple[Any, ...]) -> _Read:
+    def read(value: Any) -> Any:
+        if not any(type(value) is type(each) and value == each for each in allowed):
+            raise _unfit(value, f"one of {', '.join(map(str, allowed))}")
+        return value
+
+    return read
+
+
+def _union(kinds: tuple[Any, ...]) -> _Read:
+    readers = [_reader(kind) for kind in kinds if kind is not NoneType]
+    nullable = len(readers) < len(kinds)
+
+    def read(value: Any) -> Any:
+        if value is None and nullable:
+            return None
+        for each in readers[:-1]:
+            try:
+                return each(value)
+            except _Misfit:
+                continue
+        return readers[-1](value)
+
+    return read
+
+
+def _sequence(origin: type, kinds: tuple[Any, ...]) -> _Read:
+    is_long = origin is list or kinds[-1] is ...
+    readers = [_reader(kind) for kind in kinds if kind is not ...]
+
+    def read(value: Any) -> Any:
+        if type(value) is not list or not (is_long or len(value) == len(readers)):
+            raise _unfit(value, "a list" if is_long else f"a list of {len(readers)}")
+        found = []
+        for at, each in enumerate(value):
+            try:
+                found.append(readers[0 if is_long else at](each))
+            except _Misfit as misfit:
+                raise misfit.within(f"[{at}]") from None
+        return origin(found)
+
+    return read
+
+
+def _mapping(kinds: tuple[Any, ...]) -> _Read:
+    read_value = _reader(kinds[1])
+
+    def read(value: Any) -> Any:
+        if type(value) is not dict:
+            raise _unfit(value, "an object")
+        found = {}
+        for key, each in value.items():
+            try:
+                found[_text(key)] = read_value(each)
+            except _Misfit as misfit:
+                raise misfit.within(key) from None
+        return found
+
+    return read
+
+
+def _rows(key: Any, count: Any) -> _Read:
+    """Return the reader of a table: the parts of a key and a count in each row."""
+    row: Any = tuple.__class_getitem__((*get_args(key), Digits))
+    read_rows = _sequence(list, (row,))
+
+    def read(value: Any) -> Any:
+        rows = read_rows(value)
+        found = {tuple(row[:-1]): row[-1] for row in rows}
+        if len(found) < len(rows):
+            raise _Misfit(" has two rows for one key")
+        return found
+
+    return read
+
+
+def _motif(value: Any) -> Motif:
+    if type(value) is not dict:
+        raise _unfit(value, "an object")
+    name = value.get("name")
+    if type(name) is not str or name not in MOTIFS:
+        raise _unfit(name, f"one of {', '.join(sorted(MOTIFS))}").within("name")
+    motif: Motif = _reader(MOTIFS[name])({key: each for key, each in value.items() if key != "name"})
+    return motif
+
+
+def _record(kind: Any) -> _Read:
+    hints = get_type_hints(kind, include_extras=True)
+    readers = {each.name: _reader(hints[each.name]) for each in fields(kind)}
+    may_grow = getattr(kind, "may_grow", False)
+    needed = {each.name for each in fields(kind) if each.default is each.default_factory is MISSING}
+
+    def read(value: Any) -> Any:
+        if type(value) is not dict:
+            raise _unfit(value, "an object")
+        if not (may_grow or value.keys() <= readers.keys()):
+            unknown = next(key for key in value if key not in readers)
+            raise _Misfit(f" has the unknown key {reprlib.repr(unknown)}; expected {', '.join(readers)}")
+        if not needed <= value.keys():
+            raise _Misfit(f" lacks {', '.join(sorted(needed - value.keys()))}")
+        found = {}
+        for key in readers.keys() & value.keys():
+            try:
+                found[key] = readers[key](value[key])
+            except _Misfit as misfit:
+                raise misfit.within(key) from None
+        try:
+            return kind(**found)
+        except (PapilioError, ValueError) as error:
+            raise _Misfit(f" cannot be: {error}") from error
+
+    return read

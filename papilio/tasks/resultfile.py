@@ -1,0 +1,237 @@
+"""``result.json``, the answer of a finished job: its form, and whether it is the answer that the ledger gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import ExecutionError
+from papilio.kernels.engine import EngineName
+from papilio.motifs import Granularity, Listing, Motif
+from papilio.storage.records import SignedInt, read_record
+from papilio.storage.vectors import Vectors
+from papilio.tasks.answers import Movement
+from papilio.tasks.jobhistory import JobHistory
+from papilio.tasks.plan import CountPlan, Decision
+from papilio.tasks.result import CountResult, ListingResult, TopEntry, find_largest
+from papilio.tasks.worker import WorkerInfo
+
+__all__ = ["ADVICE", "JobAnswer", "LedgerEnd", "check_answer"]
+
+ADVICE = "it was damaged: restore it, or give another job directory"
+"""What to do about a file of a job directory that is not what it should be."""
+
+_PHASES = frozenset({"start", "plan", "read", "prepare", "run", "fold", "write", "total"})
+
+
+@dataclass(frozen=True)
+class LedgerEnd:
+    """The state of a ledger.
+
+    Attributes
+    ----------
+    n_records : int
+    tip : str
+        Checksum of the last record.
+    """
+
+    n_records: int
+    tip: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WorkerRow(WorkerInfo):
+    may_grow: ClassVar[bool] = True
+
+    leases: int
+
+
+@dataclass(frozen=True)
+class _TopRow(TopEntry):
+    place: Literal["u", "v", "edge"]
+    labels: tuple[str | bool | SignedInt, ...]
+
+
+@dataclass(frozen=True)
+class _GraphRow:
+    path: str | None
+    hash: str
+    kind: str
+    n_u: int
+    n_v: int
+    n_edges: int
+    signed: bool
+
+
+@dataclass(frozen=True)
+class _JobRow:
+    path: str | None = None
+    leases_before: int = 0
+    reused: bool = False
+
+
+@dataclass(frozen=True)
+class _WrittenResult:
+    """What ``CountResult.to_json`` and ``ListingResult.to_json`` return; the latter has all fields."""
+
+    may_grow: ClassVar[bool] = True
+
+    motif: str
+    parameters: dict[str, Any]
+    per: Granularity
+    count: int
+    engine: EngineName
+    cluster: str
+    worker_details: tuple[_WorkerRow, ...]
+    items: int
+    leases: int
+    plan_key: str
+    seconds: dict[str, float]
+    work: dict[str, int]
+    graph: _GraphRow
+    peak_memory_bytes: int
+    decisions: tuple[Decision, ...]
+    output: str | None
+    top: tuple[_TopRow, ...]
+    job: _JobRow | None
+    table: dict[tuple[int, int], int] | None = None
+    strategy: str = "replicate"
+    replication: float = 1.0
+    moved: Movement = field(default_factory=Movement)
+    peak_device_bytes: int = 0
+    used_device_bytes: int = 0
+    listing: Listing | None = None
+    limit_reached: bool = False
+    files: int = 0
+    checked: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.seconds.keys() >= _PHASES:
+            raise ValueError(f"seconds lack {', '.join(sorted(_PHASES - self.seconds.keys()))}")
+        if len(self.units) != 1:
+            raise ValueError(f"work is of {len(self.units)} units; expected one")
+
+    @property
+    def units(self) -> list[str]:
+        """Names of units of work; one."""
+        return [name for name in self.work if not name.endswith("_per_second")]
+
+
+@dataclass(frozen=True)
+class JobAnswer:
+    """What ``result.json`` holds.
+
+    Attributes
+    ----------
+    result : _WrittenResult
+        The answer, as it was written.
+    ledger : LedgerEnd
+        The state of the ledger that it was made from.
+    vectors_checksum : str or None
+        Of ``vectors.parquet``; None for an answer without vectors.
+    """
+
+    result: _WrittenResult
+    ledger: LedgerEnd
+    vectors_checksum: str | None
+
+    def rebuild(self, vectors: Mapping[str, NDArray[np.uint64]], name: str) -> CountResult:
+        """Return the result, with the vectors that the file leaves out; ``name`` is the file, for messages.
+
+        Raises
+        ------
+        StoreError
+            When its motif is none.
+        """
+        data = self.result
+        job = data.job or _JobRow()
+        (unit,) = data.units
+        same = (
+            "per", "count", "engine", "cluster", "items", "leases", "plan_key", "seconds", "peak_memory_bytes",
+            "decisions", "output", "strategy", "replication", "moved", "peak_device_bytes", "used_device_bytes",
+        )  # fmt: skip
+        found: dict[str, Any] = {each: getattr(data, each) for each in same}
+        found |= {
+            "motif": read_record(Motif, {**data.parameters, "name": data.motif}, name, ADVICE),
+            "workers": tuple(_plain(WorkerInfo, each) for each in data.worker_details),
+            "leases_by_worker": {each.name: each.leases for each in data.worker_details},
+            "work": data.work[unit],
+            "work_unit": unit,
+            "graph": asdict(data.graph),
+            "top": tuple(_plain(TopEntry, each) for each in data.top),
+            "vectors": Vectors(vectors),
+            "table": data.table or {},
+            "job_directory": job.path,
+            "leases_before": job.leases_before,
+            "reused": job.reused,
+        }
+        if data.listing is None:
+            return CountResult(**found)
+        return ListingResult(
+            **found,
+            listing=data.listing,
+            limit_reached=data.limit_reached,
+            files=data.files,
+            checked=data.checked,
+        )
+
+
+def _plain(kind: Any, row: Any) -> Any:
+    """Return the dataclass that a row of the file extends."""
+    return kind(**{each.name: getattr(row, each.name) for each in fields(kind)})
+
+
+def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHistory) -> None:
+    """Refuse an answer that is not the one of this plan and these leases; reads no shard.
+
+    Parameters
+    ----------
+    name : str
+        The job directory, for messages.
+    result : CountResult
+        Its vectors may be left out.
+    plan : CountPlan
+    history : JobHistory
+
+    Raises
+    ------
+    ExecutionError
+        Naming the first thing that differs.
+    """
+    job, listing = plan.job, result.listing if isinstance(result, ListingResult) else None
+    for what, said, asked in (
+        ("plan", result.plan_key, plan.key),
+        ("motif", result.motif, job.motif),
+        ("granularity", result.per, job.per),
+        ("listing", listing, job.listing),
+        ("graph", result.graph["hash"], job.graph_hash),
+    ):
+        if said != asked:
+            raise ExecutionError(f"{name}: the answer is of {what} {said}, not {asked}; {ADVICE}")
+    total, cells = 0, Counter[tuple[int, int]]()
+    for lease in history.leases:
+        total += lease.total
+        cells.update(lease.cells)
+    if listing is not None and listing.limit is not None:
+        total = min(total, listing.limit)
+    work = sum(lease.work for lease in history.leases)
+    for what, sum_, number in (("count", total, result.count), ("work", work, result.work)):
+        if sum_ != number:
+            raise ExecutionError(f"{name}: the leases sum to {what} {sum_}; the answer says {number}")
+    for cell in sorted(cells.keys() | result.table.keys()):
+        if cells[cell] != result.table.get(cell, 0):
+            raise ExecutionError(
+                f"{name}: the leases sum to {cells[cell]} in cell {cell}; the answer says {result.table.get(cell, 0)}"
+            )
+    for place, counts in result.vectors.items():
+        top = [
+            (each.ids if place != "edge" else None, each.count) for each in result.top if each.place == place
+        ]
+        best = find_largest(counts, len(top)) if top else []
+        if top != [((i,) if place != "edge" else None, int(counts[i])) for i in best]:
+            raise ExecutionError(f"{name}: the largest counts of {place} are not those that the answer says")

@@ -1,0 +1,182 @@
+"""Directories as they were written before, whole and damaged: the right answer or an error, never a traceback.
+
+The directories are of the Southern Women graph: finished and unfinished counts, one for every vertex, a table, a
+listing, a count of a partition, and an experiment. They were written once and are kept as they are, so that what is
+written today is not the only thing that can be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import papilio
+from papilio.cli import main
+from papilio.cli.app import EXIT_CODES
+from papilio.reports.experiment import ExperimentDirectory
+from tests.conftest import ROOT
+from tests.tampering import MUTATIONS, mutate
+
+WRITTEN_AT = "/tmp/papilio-jobs"
+"""Where the directories were written."""
+
+CASES = int(os.environ.get("PAPILIO_TAMPERED", "3000"))
+"""Damaged files of the long test."""
+
+SEED = int(os.environ.get("PAPILIO_SEED", "1"))
+
+COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "counted": (
+        ("resume", "@counted"), ("status", "@counted"), ("verify", "@counted"),
+        ("count", "butterfly", "@store", "--job", "@counted", "--cluster", "inline"),
+    ),
+    "vertex": (
+        ("resume", "@vertex"), ("verify", "@vertex"),
+        ("count", "butterfly", "@store", "--per", "vertex", "--job", "@vertex", "--cluster", "inline"),
+    ),
+    "table": (("resume", "@table"), ("status", "@table"), ("verify", "@table")),
+    "listing": (("resume", "@listing"), ("verify", "@listing"), ("status", "@listing")),
+    "unfinished": (("resume", "@unfinished", "--engine", "cpu"), ("status", "@unfinished")),
+    "parted": (("resume", "@parted"), ("verify", "@parted")),
+    "parts": (
+        ("count", "butterfly", "@store", "--parts", "@parts", "--cluster", "inline", "--engine", "cpu"),
+        ("verify", "@parted"),
+    ),
+    "store": (
+        ("count", "butterfly", "@store", "--cluster", "inline", "--engine", "cpu"), ("info", "@store"),
+        ("resume", "@unfinished", "--engine", "cpu"),
+    ),
+    "listed": (("resume", "@listing"),),
+    "scale": (("report", "@scale", "--no-figures"),),
+}  # fmt: skip
+"""The commands that read each directory."""
+
+Answers = dict[tuple[str, ...], dict[str, Any]]
+"""What commands answer for the whole directories."""
+
+FACTS = ("count", "table", "top", "n_edges", "n_u", "n_v", "degrees", "graph_hash", "problem")
+"""What an answer says, of what its JSON holds."""
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directories, whole."""
+    root = tmp_path_factory.mktemp("written")
+    with tarfile.open(ROOT / "tests/data/written-before.tar.gz") as archive:
+        archive.extractall(root, filter="data")
+    for path in root.glob("*/*.json"):
+        path.write_text(path.read_text().replace(WRITTEN_AT, str(root)))
+    return root
+
+
+def call(*words: str) -> tuple[int, dict[str, Any], str]:
+    """Call a command; return its exit code, the JSON that it wrote, and its messages."""
+    out, err = io.StringIO(), io.StringIO()
+    before = signal.getsignal(signal.SIGTERM)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main([*words, *(["--json"] if words[0] != "report" else [])])
+    signal.signal(signal.SIGTERM, before)
+    assert isinstance(ended.value.code, int)
+    text = out.getvalue()
+    return ended.value.code, json.loads(text) if text.startswith("{") else {}, err.getvalue()
+
+
+def facts_of(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return what an answer says that may not be wrong; a job without its count says nothing."""
+    found = {name: answer[name] for name in FACTS if answer.get(name) is not None}
+    if answer.get("graph"):
+        found["hash"] = answer["graph"]["hash"] if isinstance(answer["graph"], dict) else answer["graph"]
+    return found
+
+
+@contextlib.contextmanager
+def copied(written: Path, root: Path) -> Iterator[Path]:
+    """Give a copy of the directories, as if they had been written there."""
+    shutil.copytree(written, root)
+    for path in root.glob("*/*.json"):
+        path.write_text(path.read_text().replace(str(written), str(root)))
+    yield root
+    shutil.rmtree(root)
+
+
+def in_root(root: Path, words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(root / word[1:]) if word.startswith("@") else word for word in words)
+
+
+@pytest.fixture(scope="session")
+def answers(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """The facts that each command gives for the whole directories."""
+    found = {}
+    for words in {each for commands in COMMANDS.values() for each in commands}:
+        with copied(written, tmp_path_factory.mktemp("whole") / "x") as root:
+            code, answer, message = call(*in_root(root, words))
+            assert code == 0, message
+            found[words] = facts_of(answer)
+    return found
+
+
+def test_directories_that_were_written_before_are_read(answers: Answers, written: Path) -> None:
+    counts = {words: found.get("count") for words, found in answers.items() if words[0] == "resume"}
+    assert counts == {
+        ("resume", "@counted"): 341, ("resume", "@vertex"): 341, ("resume", "@table"): 25_737,
+        ("resume", "@listing"): 36, ("resume", "@unfinished", "--engine", "cpu"): 341, ("resume", "@parted"): 341,
+    }  # fmt: skip
+    job = papilio.open_job(written / "counted")
+    assert job.history().plan_keys == frozenset()
+    assert job.control.coordinator is not None
+    assert ExperimentDirectory(written / "scale").experiment.workers == (1,)
+
+
+def check(seed: str, kind: str, written: Path, scratch: Path, answers: Answers) -> None:
+    """Damage one file, and call a command that reads it."""
+    rng = random.Random(seed)
+    name = rng.choice(list(COMMANDS))
+    words = rng.choice(COMMANDS[name])
+    with copied(written, scratch) as root:
+        files = sorted(path for path in (root / name).rglob("*") if path.is_file())
+        changed = False
+        while not changed:
+            path = rng.choice(files)
+            inner = path.relative_to(root / name)
+            found = [root / each / inner for each in COMMANDS if each != name]
+            others = [each for each in found if each.is_file()]
+            changed = mutate(rng, kind, path, rng.choice(others) if others else None)
+            kind = kind if changed else rng.choice(MUTATIONS)
+        damaged = path.read_bytes() if path.is_file() else None
+        what = f"seed {seed}: {kind} of {name}/{inner}, papilio {' '.join(words)}"
+        try:
+            code, answer, message = call(*in_root(root, words))
+        except BaseException as error:
+            raise AssertionError(f"{what}: {error!r}") from error
+        if code == 0:
+            facts, right = facts_of(answer), answers[words]
+            assert facts.items() <= right.items(), f"{what}: {facts}"
+            assert words[0] == "status" or facts.keys() == right.keys(), f"{what}: {facts}"
+        else:
+            assert code in {each for _, each, _ in EXIT_CODES}, f"{what}: {code} {message}"
+            assert message.startswith("papilio: "), f"{what}: {message}"
+            if damaged is not None and path.suffix == ".json":
+                assert path.read_bytes() == damaged, f"{what} changed the file"
+
+
+def test_a_few_damaged_files(written: Path, tmp_path: Path, answers: Answers) -> None:
+    for i in range(3 * len(MUTATIONS)):
+        check(f"{SEED}-{i}", MUTATIONS[i % len(MUTATIONS)], written, tmp_path / "x", answers)
+
+
+@pytest.mark.slow
+def test_thousands_of_damaged_files(written: Path, tmp_path: Path, answers: Answers) -> None:
+    """``PAPILIO_TAMPERED`` says how many, ``PAPILIO_SEED`` which."""
+    for i in range(CASES):
+        check(f"long-{SEED}-{i}", MUTATIONS[i % len(MUTATIONS)], written, tmp_path / "x", answers)
