@@ -310,5 +310,5 @@ class _Run:
             limit=self._listing.limit,
             limit_reached=limit_reached,
             keep_shards=keep_shards,
-            overwrite=self._target.exists() and self._is_written(),
+            overwrite=self._is_written(),
         )
