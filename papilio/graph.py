@@ -55,9 +55,10 @@ def _are_long_integers(array: NDArray[Any]) -> bool:
 
 
 def _require_arrays(**arrays: Any) -> None:
-    """Refuse, in constant time, what is no array of integers."""
+    """Refuse, in constant time, what is no array of integers, on the host or on a device."""
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
+        is_array = isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__")
+        if not is_array or array.dtype.kind not in "iu":
             raise GraphError(
                 f"{name} is a {type(array).__name__}; expected an array of int32; from_edges makes one of any list"
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -114,3 +116,15 @@ def test_wrong_unipartite_graphs_are_named() -> None:
         UnipartiteGraph.from_edges([0, 1], [1])
     with pytest.raises(CapacityError, match=f"n is {2**31}"):
         UnipartiteGraph.from_edges([0], [1], n=2**31)
+
+
+def test_arrays_of_a_device_are_taken() -> None:
+    """They are no NumPy arrays; engines make graphs of what they have staged."""
+
+    class OnDevice:
+        __cuda_array_interface__: ClassVar[dict[str, object]] = {}
+        dtype = np.dtype(np.int32)
+
+    array = OnDevice()
+    graph = BipartiteGraph(1, 1, array, array)  # type: ignore[arg-type]
+    assert graph.u is array
