@@ -20,6 +20,7 @@ import pytest
 from distributed import Scheduler, Security, Worker
 
 import papilio
+from papilio.cluster import existing, pool
 from papilio.cluster.choose import make_executor, resolve_auto, with_insecure
 from papilio.cluster.credentials import make_security, tls_config, write_credentials
 from papilio.cluster.driver import run_directory
@@ -31,7 +32,7 @@ from tests.cluster.conftest import dask_processes
 
 NOBODY = 65534
 
-TIMEOUT_S = 120
+TIMEOUT_S = 300
 
 
 def answers_of(protocol: str, security: Security | None, arguments: Any) -> str:
@@ -195,6 +196,8 @@ def test_a_cluster_with_credentials_of_its_own_is_reached_by_the_configuration_o
             ClusterError, match=r"no Dask scheduler answers at tls://.*Dask's configuration names"
         ):
             papilio.count(women, papilio.Butterfly(), cluster=scheduler_file)
+        monkeypatch.setattr(existing, "CONNECT_S", TIMEOUT_S)
+        monkeypatch.setattr(pool, "JOIN_S", TIMEOUT_S)
         with dask.config.set(config):
             assert papilio.count(women, papilio.Butterfly(), cluster=scheduler_file).count == 341
             papilio.submit(women, papilio.Butterfly(), cluster=scheduler_file, job=tmp_path / "job")
