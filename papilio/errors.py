@@ -18,7 +18,7 @@
         ├── WorkerError             a worker, or the machine that it is on, cannot go on; no lease is to blame
         │   └── DeviceLostError         a GPU refuses everything after a failed kernel, until its process ends
         ├── FailedItemsError        some work items fail wherever they run; the others are finished
-        └── ClusterError            the cluster cannot be reached or lost what the run needs
+        └── ClusterError            the cluster cannot be reached or started, or lost what the run needs
 
 Messages hold the name, the actual value, the limit with its unit and what to change. What an error says of the
 lease that raised it is in :data:`FAULTS`.
@@ -127,7 +127,7 @@ class FailedItemsError(ExecutionError):
 
 
 class ClusterError(ExecutionError):
-    """The cluster cannot be reached, has no fitting worker, or lost what the run needs."""
+    """The cluster cannot be reached or started, has no fitting worker, or lost what the run needs."""
 
 
 Fault = Literal["lease", "size", "worker", "run"]

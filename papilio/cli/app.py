@@ -43,7 +43,7 @@ EXIT_CODES: tuple[tuple[type[PapilioError], int, str], ...] = (
     (UnsupportedError, 4, "motif, engine and graph do not go together"),
     (EngineUnavailableError, 4, "the engine asked for cannot run here"),
     (CapacityError, 5, "something does not fit: ids, counters or memory"),
-    (ClusterError, 6, "the cluster cannot be reached or lost what the run needs"),
+    (ClusterError, 6, "the cluster cannot be reached or started, or lost what the run needs"),
     (JobCancelledError, 7, "the job was cancelled"),
     (JobUnfinishedError, 8, "the job did not end within the time given to wait; it goes on"),
     (ExecutionError, 1, "the run did not end with an exact answer"),

@@ -71,6 +71,7 @@ class ExistingExecutor(DaskPool):
     """
 
     name = "existing"
+    remedy = "check that its scheduler and its workers run, and that this machine can reach them"
 
     def __init__(
         self,

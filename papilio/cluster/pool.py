@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 
 from papilio.cluster.executor import Result, TaskFunction, check_versions
@@ -12,11 +13,11 @@ from papilio.cluster.flow import TaskFlow
 from papilio.cluster.quiet import kill_workers, quiet_dask
 from papilio.cluster.remote import describe_dask_worker, find_store_problem
 from papilio.cluster.task_source import AnyTask, TaskSource
-from papilio.errors import ClusterError
+from papilio.errors import ClusterError, PapilioError, StoreError
 from papilio.tasks.job import JobSpec
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["DaskPool", "find_workers"]
+__all__ = ["DaskPool", "find_workers", "start_errors_named"]
 
 JOIN_S = 60.0
 """How long to wait for another of the workers asked for; starting many processes on a slow disk takes some 20 s, on
@@ -48,6 +49,12 @@ class DaskPool(ABC):
     gpu_refusal: str | None = None
     owns_processes = False
     """Whether the workers are processes that this one has started, and may kill."""
+    remedy = (
+        "a worker that ends at once was perhaps killed for lack of memory; make room (memory: free; processes: "
+        "ulimit -u; open files: ulimit -n; temporary files: df, another TMPDIR), ask papilio doctor, or use --cluster "
+        "inline"
+    )
+    """What to do when the cluster does not start."""
 
     def __init__(self, n_workers: int | None = None, *, inside_worker: bool = False) -> None:
         self.interrupt: Callable[[], None] = _go_on
@@ -88,7 +95,7 @@ class DaskPool(ABC):
             check_versions(self._workers)
 
     def __enter__(self) -> Self:
-        with ExitStack() as stack:
+        with start_errors_named(self.name, self.remedy), ExitStack() as stack:
             if not self._inside_worker:
                 stack.enter_context(quiet_dask())
             self._client = self._connect(stack)
@@ -219,6 +226,44 @@ class DaskPool(ABC):
     ) -> Iterator[Result]:
         """Run tasks on the workers; see :class:`papilio.cluster.flow.TaskFlow`."""
         return iter(TaskFlow(self, function, source, workers, in_flight))
+
+
+@contextmanager
+def start_errors_named(cluster: str, remedy: str) -> Iterator[None]:
+    """Name what keeps a cluster from starting, in one line that has the first cause of all.
+
+    Parameters
+    ----------
+    cluster : str
+        Its name.
+    remedy : str
+        What to do.
+
+    Raises
+    ------
+    ClusterError
+        For all that Dask and the system raise, and for a directory that cannot be made. Other errors of Papilio say
+        already what is wrong.
+    """
+    try:
+        yield
+    except (Exception, CancelledError) as error:
+        if isinstance(error, PapilioError) and not isinstance(error, StoreError):
+            raise
+        raise ClusterError(
+            f"the {cluster} cluster does not start: {_first_cause(error)}; {remedy}"
+        ) from error
+
+
+def _first_cause(error: BaseException) -> str:
+    """Return kind and message, in one line, of the innermost error with a message that led to ``error``."""
+    found, seen, inner = type(error).__name__, set[int](), error
+    while id(inner) not in seen:
+        seen.add(id(inner))
+        if text := " ".join(str(inner).split()):
+            found = f"{type(inner).__name__}: {text}"
+        inner = inner.__cause__ or (None if inner.__suppress_context__ else inner.__context__) or inner
+    return found
 
 
 def find_workers(client: Any) -> dict[str, dict[str, Any]]:

@@ -112,6 +112,10 @@ class SlurmExecutor(DaskPool):
     """
 
     name = "slurm"
+    remedy = (
+        "check memory, processes (ulimit -u) and open files (ulimit -n) of this machine, and that the directory which "
+        "it shares with the workers (jobqueue.slurm.shared-temp-directory, else the current one) can be written to"
+    )
 
     def __init__(self, options: str = "", n_workers: int | None = None, *, insecure: bool = False) -> None:
         if n_workers is not None and n_workers < 1:
