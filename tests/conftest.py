@@ -40,6 +40,10 @@ SKIP_LINES = 10
 
 numba_cache.share(ROOT)
 
+# How long an example takes says how busy the machine is.
+settings.register_profile("papilio", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("papilio")
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:

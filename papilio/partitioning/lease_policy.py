@@ -39,6 +39,10 @@ KEPT_SLOWDOWN = 0.01
 LATE = 1.5
 """A kept lease that takes this many times what it aims at, for its worker is slower than predicted, is cut."""
 
+FIRST_LIMIT_S = 1.0
+"""Kept leases without vectors are cut after this time until the first one has answered: a session that is killed soon
+after it began has counted something by then, and knows how fast its workers are."""
+
 VECTOR_OVERHEAD = 0.1
 """Largest share of a lease that its vector may cost, as long as every worker gets a lease."""
 
@@ -65,7 +69,9 @@ class LeaseLengths:
     limit_s: float | None = None
 
 
-def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False, kept_by: int = 0) -> LeaseLengths:
+def choose_lengths(
+    fair_s: float, vector_s: float, *, tail: bool = False, kept_by: int = 0, first: bool = False
+) -> LeaseLengths:
     """Bound the time of the leases of a job.
 
     Parameters
@@ -78,6 +84,8 @@ def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False, kept_b
         Whether what is left is less than the shortest lease for every worker.
     kept_by : int
         Workers whose finished leases outlast the run, so that short ones keep what was counted; 0 where none do.
+    first : bool
+        Whether no lease of this session has answered yet.
     """
     min_s = min(MIN_LEASE_S, max(SHORTEST_LEASE_S, fair_s / FAIR_PARTS))
     reason = f"scheduling a lease costs about 3 ms, so none is below {min_s:.3g} s"
@@ -91,4 +99,4 @@ def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False, kept_b
     for_vector_s = vector_s / (KEPT_SLOWDOWN + vector_s / MAX_LEASE_S)
     kept_s = min(MAX_LEASE_S, max(KEPT_LEASE_S, KEPT_SHARE_S * kept_by, for_vector_s))
     max_s = max(kept_s, min_s)
-    return LeaseLengths(min_s, max_s, reason, LATE * max_s)
+    return LeaseLengths(min_s, max_s, reason, FIRST_LIMIT_S if first and not vector_s else LATE * max_s)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from concurrent.futures import Executor, Future
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +37,26 @@ class ContentHash:
         self, u: NDArray[np.int32], v: NDArray[np.int32], sign: NDArray[np.int8] | None = None
     ) -> None:
         """Add edges; arrays of shape (k,), sorted by (u, v), after all edges added so far."""
+        for digest, column in self._take(u, v, sign):
+            digest.update(column)
+
+    def submit(
+        self, pool: Executor, u: NDArray[np.int32], v: NDArray[np.int32], sign: NDArray[np.int8] | None
+    ) -> list[Future[None]]:
+        """Add edges as :meth:`update` does, every column in a thread of its own; wait for them before the next call."""
+        return [pool.submit(digest.update, column) for digest, column in self._take(u, v, sign)]
+
+    def _take(
+        self, u: NDArray[np.int32], v: NDArray[np.int32], sign: NDArray[np.int8] | None
+    ) -> list[tuple[hashlib.blake2b, memoryview]]:
         self._n_edges += u.size
         columns: list[NDArray[np.int32] | NDArray[np.int8]] = [u, v] if sign is None else [u, v, sign]
-        for digest, column in zip(self._columns, columns, strict=True):
-            width = "<i4" if column.dtype.itemsize == 4 else "i1"
-            digest.update(np.ascontiguousarray(column, dtype=width).data)
+        widths = ("<i4", "<i4", "i1")
+        plain = [
+            np.ascontiguousarray(column, dtype=width).data
+            for column, width in zip(columns, widths, strict=False)
+        ]
+        return list(zip(self._columns, plain, strict=True))
 
     def hexdigest(self) -> str:
         """Return the hash of what was added so far, 32 hexadecimal digits."""

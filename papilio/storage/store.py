@@ -122,8 +122,8 @@ class GraphStore:
     def batches(self, u_start: int | None = None, u_stop: int | None = None) -> Iterator[EdgeBatch]:
         """Yield the edges with ``u_start <= u < u_stop``, checked, one batch per row group touched.
 
-        Once all edges of the store were taken, their hash is compared with the recorded one; it is computed in a thread
-        of its own, while the next row group is read.
+        Once all edges of the store were taken, their hash is compared with the recorded one; it is computed in threads
+        of its own, one for each column, while the next row group is read.
 
         Raises
         ------
@@ -134,8 +134,8 @@ class GraphStore:
         groups = self.select(start, stop)
         content = ContentHash(self.kind, self.n_u, self.n_v, self.signed)
         previous: tuple[int, int] | None = None
-        hashed: Future[None] | None = None
-        with ThreadPoolExecutor(1, thread_name_prefix="papilio-hash") as pool:
+        hashed: list[Future[None]] = []
+        with ThreadPoolExecutor(3, thread_name_prefix="papilio-hash") as pool:
             for group, (u, v, sign) in zip(groups, read_row_groups(*self._filesystem(), groups), strict=True):
                 problem = edge_problem(
                     u, v, sign, kind=self.kind, n_u=self.n_u, n_v=self.n_v, previous=previous
@@ -144,10 +144,10 @@ class GraphStore:
                     raise StoreError(
                         f"{self.path}/{group.file}, row group {group.index}: {problem}; write it again"
                     )
-                if hashed is not None:
-                    hashed.result()
+                for column in hashed:
+                    column.result()
                 if len(groups) == len(self.row_groups):
-                    hashed = pool.submit(content.update, u, v, sign)
+                    hashed = content.submit(pool, u, v, sign)
                 previous = (int(u[-1]), int(v[-1]))
                 low, high = np.searchsorted(u, np.array([start, stop], dtype=np.int64))
                 yield u[low:high], v[low:high], None if sign is None else sign[low:high]

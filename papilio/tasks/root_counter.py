@@ -100,10 +100,10 @@ class RootCounter:
             return None
         speed = self._speed()
         fair_s = self._total_work / speed / n_workers
-        kept_by = n_workers if self._kept else 0
-        lengths = choose_lengths(fair_s, self._plan.vector_s, kept_by=kept_by)
+        kept_by, first = n_workers if self._kept else 0, not self._measured
+        lengths = choose_lengths(fair_s, self._plan.vector_s, kept_by=kept_by, first=first)
         if self._pool.work_left < lengths.min_s * speed * n_workers:
-            lengths = choose_lengths(fair_s, self._plan.vector_s, tail=True, kept_by=kept_by)
+            lengths = choose_lengths(fair_s, self._plan.vector_s, tail=True, kept_by=kept_by, first=first)
         least_help = int(HELP_SHARE * self._begin_s() * speed) if self._handed_out else 0
         partition = self._affinity.choose(worker, self._pool.left, least_help)
         if partition is None:

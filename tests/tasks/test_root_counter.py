@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, LeaseTooLargeError, TilingError
-from papilio.partitioning.lease_policy import KEPT_LEASE_S, LATE, MAX_LEASE_S, VECTOR_OVERHEAD
+from papilio.partitioning.lease_policy import FIRST_LIMIT_S, KEPT_LEASE_S, LATE, MAX_LEASE_S, VECTOR_OVERHEAD
 from papilio.tasks.answers import LeaseResult
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.root_counter import MAX_ATTEMPTS, RootCounter
@@ -198,11 +198,11 @@ def test_leases_of_a_ledger_are_short_and_end_by_the_clock() -> None:
     costs = np.full(200_000, int(SPEED / 100), dtype=np.int64)
     for kept, longest_s in ((False, MAX_LEASE_S), (True, KEPT_LEASE_S)):
         counter = counter_of(costs, 1, kept=kept)
-        for _ in range(3):
+        for limit_s in (FIRST_LIMIT_S, LATE * longest_s, LATE * longest_s):
             task = counter.take(1)
             assert task is not None
             assert task.work / SPEED == pytest.approx(longest_s, rel=0.05)
-            assert task.limit_s == (LATE * longest_s if kept else None)
+            assert task.limit_s == (limit_s if kept else None)
             counter.answer(task, result_of(task, seconds=task.work / SPEED))
 
 
