@@ -138,6 +138,17 @@ def test_directories_that_were_written_before_are_read(answers: Answers, written
     assert ExperimentDirectory(written / "scale").experiment.workers == (1,)
 
 
+def test_the_ledger_of_another_job_is_refused(written: Path, tmp_path: Path) -> None:
+    for name, q in (("one", 2), ("two", 3)):
+        papilio.count(written / "store", papilio.Biclique(2, q), engine="cpu", job=tmp_path / name)
+        (tmp_path / name / "result.json").unlink()
+    shutil.copyfile(tmp_path / "two" / "ledger.jsonl", tmp_path / "one" / "ledger.jsonl")
+    for words in (("resume", "@one"), ("status", "@one")):
+        code, _, message = call(*in_root(tmp_path, words))
+        assert code == 1
+        assert "ledger.jsonl is of plan" in message
+
+
 def check(seed: str, kind: str, written: Path, scratch: Path, answers: Answers) -> None:
     """Damage one file, and call a command that reads it."""
     rng = random.Random(seed)
@@ -151,6 +162,8 @@ def check(seed: str, kind: str, written: Path, scratch: Path, answers: Answers) 
             inner = path.relative_to(root / name)
             found = [root / each / inner for each in COMMANDS if each != name]
             others = [each for each in found if each.is_file()]
+            if name == "unfinished" and path.suffix == ".jsonl":
+                others = []  # ledgers of that time do not say whose they are
             changed = mutate(rng, kind, path, rng.choice(others) if others else None)
             kind = kind if changed else rng.choice(MUTATIONS)
         damaged = path.read_bytes() if path.is_file() else None

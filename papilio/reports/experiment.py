@@ -108,6 +108,10 @@ class Experiment:
     command: str
     options: EngineOptions = ()
 
+    def __post_init__(self) -> None:
+        if not self.graphs or list(self.workers) != sorted(set(self.workers)):
+            raise InputError(f"an experiment has points with {self.workers} workers; expected rising numbers")
+
     @property
     def workers(self) -> tuple[int, ...]:
         """The numbers of workers, rising."""
@@ -195,6 +199,7 @@ class RunRecord:
 class _RunEnd:
     repeat: int
     outcome: str
+    ended_at: float = 0.0
 
 
 @dataclass(frozen=True)

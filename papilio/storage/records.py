@@ -288,7 +288,7 @@ def _sequence(origin: type, kinds: tuple[Any, ...]) -> _Read:
     readers = [_reader(kind) for kind in kinds if kind is not ...]
 
     def read(value: Any) -> Any:
-        if type(value) is not list or not (is_long or len(value) == len(readers)):
+        if type(value) not in (list, tuple) or not (is_long or len(value) == len(readers)):
             raise _unfit(value, "a list" if is_long else f"a list of {len(readers)}")
         found = []
         for at, each in enumerate(value):
