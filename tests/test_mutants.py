@@ -28,7 +28,9 @@ def test_patches_fit(mutant: Mutant) -> None:
     assert apply(mutant.path, ROOT, "--check") == ""
 
 
-@pytest.mark.parametrize("head", ["", "# killed by: a::b\n# equivalent: no\n", "# survives\n"])
+@pytest.mark.parametrize(
+    "head", ["", "# killed by: tests/a.py::b\n# equivalent: no\n", "# killed by: a::b\n", "# survives\n"]
+)
 def test_patches_that_do_not_say_what_finds_them_are_refused(tmp_path: Path, head: str) -> None:
     (tmp_path / "python").mkdir()
     (tmp_path / "python" / "fault.patch").write_text(head + "diff --git a/x b/x\n")

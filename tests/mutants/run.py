@@ -90,7 +90,8 @@ def read_mutants(folder: Path = FOLDER) -> list[Mutant]:
         found = _LINE.findall(head)
         tests = tuple(test for kind, text in found if kind == "killed by" for test in _TEST.findall(text))
         reasons = " ".join(text for kind, text in found if kind == "equivalent")
-        if bool(tests) == bool(reasons):
+        kinds = {kind for kind, _ in found}
+        if len(kinds) != 1 or bool(tests) == bool(reasons):
             raise ValueError(
                 f"{path} begins neither with '# killed by: TEST' nor with '# equivalent: REASON'"
             )
