@@ -489,10 +489,9 @@ def _reuse(
     if target is not None:
         stored = source.stored(stack, target.parent)
         write_counts(target, stored, result.motif, result.vectors, result.table, overwrite=overwrite)
-    if source.labelled is not None:
-        vectors = dict(result.vectors)
-        top = find_top(vectors, source.labelled, TOP_ENTRIES)
-        result = replace(result, vectors=Vectors(vectors, source.labelled), top=top)
+    vectors = dict(result.vectors)
+    top = find_top(vectors, source.given, TOP_ENTRIES)
+    result = replace(result, vectors=Vectors(vectors, source.labelled), top=top)
     seconds = {"write": perf_counter() - write_started, "total": perf_counter() - started}
     idle = dict.fromkeys(("start", "plan", "read", "prepare", "run", "fold"), 0.0)
     return replace(result, output=None if target is None else str(target), seconds=idle | seconds)

@@ -138,6 +138,32 @@ def test_directories_that_were_written_before_are_read(answers: Answers, written
     assert ExperimentDirectory(written / "scale").experiment.workers == (1,)
 
 
+@pytest.mark.parametrize("change", [{"labels": [99]}, {"count": 92}, {"ids": [1]}, {"place": "v"}])
+def test_largest_counts_are_those_of_the_vectors_and_the_store(
+    written: Path, tmp_path: Path, answers: Answers, change: dict[str, Any]
+) -> None:
+    words = ("resume", "@vertex")
+    with copied(written, tmp_path / "x") as root:
+        path = root / "vertex" / "result.json"
+        data = json.loads(path.read_text())
+        data["result"]["top"][0] |= change
+        path.write_text(json.dumps(data))
+        code, answer, message = call(*in_root(root, words))
+        if "labels" in change:
+            assert facts_of(answer) == answers[words]
+        else:
+            assert code == 1
+            assert "are not those that the answer says" in message
+        top = data["result"]["top"]
+        path = root / "counted" / "result.json"
+        data = json.loads(path.read_text())
+        data["result"]["top"] = top
+        path.write_text(json.dumps(data))
+        code, _, message = call(*in_root(root, ("resume", "@counted")))
+        assert code == 1
+        assert "was counted per total" in message
+
+
 def test_the_ledger_of_another_job_is_refused(written: Path, tmp_path: Path) -> None:
     for name, q in (("one", 2), ("two", 3)):
         papilio.count(written / "store", papilio.Biclique(2, q), engine="cpu", job=tmp_path / name)

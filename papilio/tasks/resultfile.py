@@ -228,6 +228,10 @@ def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHi
             raise ExecutionError(
                 f"{name}: the leases sum to {cells[cell]} in cell {cell}; the answer says {result.table.get(cell, 0)}"
             )
+    if result.top and job.per == "total":
+        raise ExecutionError(
+            f"{name}: the answer has largest counts, and was counted per {job.per}; {ADVICE}"
+        )
     for place, counts in result.vectors.items():
         top = [
             (each.ids if place != "edge" else None, each.count) for each in result.top if each.place == place
