@@ -102,7 +102,7 @@ def hung(
 def test_the_loss_of_a_node_costs_time_only(slurm: Slurm, store: str) -> None:
     """The step's daemon on one of two nodes is killed with all that it started, as when a node goes down."""
     job_folder = slurm.folder / "durable job"
-    flags = ["--nodes", "2", "--time", "5", "--json", "--job", str(job_folder)]
+    flags = ["--nodes", "2", "--time", "60", "--json", "--job", str(job_folder)]
     job = slurm.submit(slurm.render(store, *flags, *MEMORY))
     wait_for_lease(slurm, job)
     lost = tasks_of(job, "two")
@@ -129,7 +129,7 @@ def test_each_gpu_worker_has_its_device_and_its_processor(
     note = tmp_path / "dask"
     note.write_text(NOTE.format(dask=Path(sys.executable).with_name("dask")))
     note.chmod(0o755)
-    flags = ["--partition", "gpu", "--gpus-per-node", "test:2", "--json", "--time", "5", *MEMORY]
+    flags = ["--partition", "gpu", "--gpus-per-node", "test:2", "--json", "--time", "60", *MEMORY]
     flags += ["--setup", f"export LD_LIBRARY_PATH={tmp_path} PATH={tmp_path}:$PATH"]
     script = slurm.render(votes.path, *flags)
     text = script.read_text()
@@ -151,7 +151,7 @@ def test_each_gpu_worker_has_its_device_and_its_processor(
 def test_gpu_workers_that_share_a_gpu_end_the_job(slurm: Slurm, votes: GraphStore, tmp_path: Path) -> None:
     """Both virtual nodes give their first GPU, which is the same one: they are one machine."""
     build_driver(tmp_path)
-    flags = ["--nodes", "2", "--gpus-per-node", "1", "--time", "5", *MEMORY]
+    flags = ["--nodes", "2", "--gpus-per-node", "1", "--time", "60", *MEMORY]
     job = slurm.submit(slurm.render(votes.path, *flags, "--setup", f"export LD_LIBRARY_PATH={tmp_path}"))
     end = slurm.wait_end(job, 300)
     assert (end["JobState"], end["ExitCode"]) == ("FAILED", "6:0"), slurm.output()

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slurm
 
 SENATE, COMPLETE = 25_666_956, math.comb(1900, 2) ** 2
 
-SMALL = ("--time", "5", "--memory", "3GiB")
+SMALL = ("--time", "60", "--memory", "3GiB")
 
 
 def test_a_rendered_script_counts_exactly_on_two_nodes(slurm: Slurm, votes: GraphStore) -> None:
