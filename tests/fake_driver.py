@@ -94,7 +94,7 @@ def build_driver(folder: Path) -> Path:
     source = folder / "driver.c"
     source.write_text(_SOURCE)
     library = folder / "libcuda.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True, timeout=600)
     return folder
 
 

@@ -57,7 +57,7 @@ def call(root: Path, cache: Path) -> list[int]:
         name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "PYTHONPATH")
     }
     done = subprocess.run(
-        [sys.executable, "-c", CALLS, str(root), str(ROOT)], capture_output=True, text=True, timeout=120, check=True,
+        [sys.executable, "-c", CALLS, str(root), str(ROOT)], capture_output=True, text=True, timeout=600, check=True,
         cwd=root, env=environment | {"PAPILIO_TEST_CACHE": str(cache)},
     )  # fmt: skip
     return [int(word) for word in done.stdout.split()]

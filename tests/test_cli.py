@@ -233,7 +233,7 @@ def test_texts_that_are_no_sizes(text: str) -> None:
 def test_module_runs_on_a_local_cluster_and_keeps_standard_error_human(women: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "papilio", "count", "butterfly", str(women), "--cluster", "local", "--json"],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
@@ -258,7 +258,7 @@ def test_signals_stop_cleanly(number: signal.Signals, code: int, tmp_path: Path,
             assert time.monotonic() < deadline
             time.sleep(0.02)
         os.killpg(process.pid, number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
     finally:
         process.kill()
         process.wait()

@@ -45,7 +45,7 @@ def command(*args: object) -> subprocess.Popen[str]:
 def call(*args: object, code: int = 0) -> tuple[str, str]:
     """Run the command to its end and return what it wrote."""
     process = command(*args)
-    out, error = process.communicate(timeout=120)
+    out, error = process.communicate(timeout=600)
     assert process.returncode == code, error
     return out, error
 
@@ -62,7 +62,7 @@ def lease_records(job: Path) -> list[dict[str, Any]]:
 
 
 def wait_for_leases(job: Path, number: int, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while len(lease_records(job)) < number:
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline
@@ -193,7 +193,7 @@ def test_a_full_disk_ends_the_run_and_loses_nothing(store: Path, tmp_path: Path)
     wait_for_leases(job, 3, process)
     limit = (job / "ledger.jsonl").stat().st_size + 700
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=600)
     assert process.returncode == 3, error
     assert f"{job / 'ledger.jsonl'}: cannot append a record of" in error
     assert "make room, then resume" in error

@@ -107,7 +107,7 @@ for case in {list(cases)!r}:
     print(json.dumps([[gpu.uuid for gpu in list_gpus()], list_visible_ids(), worker.to_json()]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=with_driver(driver), capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", code], cwd=ROOT, env=with_driver(driver), capture_output=True, text=True, timeout=600,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -131,7 +131,7 @@ def run_python(environment: dict[str, str], *words: object) -> tuple[int, int, s
         [sys.executable, *map(str, words)],
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    out, error = process.communicate(timeout=120)
+    out, error = process.communicate(timeout=600)
     return process.pid, process.returncode, out, error
 
 
@@ -205,7 +205,7 @@ if __name__ == "__main__":
     print(json.dumps([result.engine, result.count, before, cupy, active()[0]]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=180, check=False
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     engine, count, before, cupy, after = json.loads(done.stdout)

@@ -147,7 +147,7 @@ def test_the_driver_library_is_asked(tmp_path: Path) -> None:
         env=with_driver(tmp_path, CUDA_VISIBLE_DEVICES="0,1"),
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=600,
     ).stdout
     version, gpus = json.loads(output)
     assert version == [13, 1]

@@ -38,7 +38,7 @@ def run_script(script: str) -> dict[str, list[str]]:
             "LC_ALL": "C.UTF-8",
         }
         done = subprocess.run(
-            ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, timeout=60, check=False
+            ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, timeout=600, check=False
         )
         assert done.returncode == 0, done.stderr
         assert not (Path(folder) / "papilio-run-7").exists()

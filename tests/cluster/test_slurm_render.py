@@ -156,7 +156,7 @@ def test_workers_get_the_configuration_of_local_workers() -> None:
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     found = json.loads(answer.stdout)
     scratch = Path("//papilio-run-7")

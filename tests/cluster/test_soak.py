@@ -116,7 +116,7 @@ class Cluster:
         """Return the processes of the workers that are there, at least one; the others are being started anew."""
         pids: list[int] = []
         while not pids:
-            self._client.wait_for_workers(1, timeout=90)
+            self._client.wait_for_workers(1, timeout=600)
             pids = sorted(self._client.run(os.getpid, on_error="ignore").values())
         return pids
 

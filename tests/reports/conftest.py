@@ -22,7 +22,7 @@ SENATE = 25_666_956
 def call(*args: object, code: int = 0) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own, and check its exit code."""
     command = [sys.executable, "-m", "papilio", *map(str, args)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == code, done.stderr
     return done
 

@@ -158,7 +158,7 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int) -> Non
 @pytest.mark.parametrize("room", [1, 100, 4096])
 def test_a_full_disk_keeps_what_was_there(path: Path, room: int) -> None:
     limit = path.stat().st_size + room
-    out, error = start_filling(path, limit).communicate(timeout=60)
+    out, error = start_filling(path, limit).communicate(timeout=600)
     assert "cannot append a record of" in error
     assert "(File too large)" in error
     assert str(path) in error

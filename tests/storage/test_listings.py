@@ -67,7 +67,7 @@ def test_rows_are_written_with_names_and_what_they_answer(tmp_path: Path) -> Non
 
 
 def test_threads_write_files_of_their_own(tmp_path: Path) -> None:
-    barrier = threading.Barrier(3, timeout=120)
+    barrier = threading.Barrier(3, timeout=600)
 
     def write(worker: int) -> None:
         rows = np.full((5, 1), worker, np.int32)
