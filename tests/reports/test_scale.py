@@ -210,7 +210,9 @@ def test_another_graph_is_refused(votes: GraphStore, tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_refused(votes: GraphStore, tmp_path: Path) -> None:
     output = tmp_path / "x"
     assert "workers is 1,1" in fails(*scale(votes, output, "--workers", "1,1"))
-    assert "repeat is 0" in fails(*scale(votes, output, "--repeat", 0))
+    assert "0 is not in the range 1<=x<=1000000" in call(*scale(votes, output, "--repeat", 0), code=2).stderr
+    with pytest.raises(InputError, match="repeat is 0"):
+        begin_scaling(output, Butterfly(), [votes.path], [1], repeat=0, cluster="inline")
     assert "takes one store" in fails(*scale(votes, output, "--model", "complete:n_u=3"))
     assert "was given 1 stores" in fails(*scale(votes, output, "--weak", "--workers", "1,2"))
     assert "stores or a model" in fails(*scale(votes, output, "--weak", "--model", "complete:n_u=3,n_v=3"))
