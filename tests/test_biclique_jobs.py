@@ -346,7 +346,8 @@ def test_plan_slurm_and_scale_take_the_same_flags(store: Path, tmp_path: Path, r
         "slurm", "render", "count", "biclique", "g", *sizes, "--time", 60, "--memory", "4GiB"
     )
     assert code == 0, err
-    assert "count biclique g -p 3 --all-q --algorithm pivot --per total" in out
+    assert "\npapilio count -p 3 --all-q --algorithm=pivot --per=total --engine=auto \\\n" in out
+    assert " -- biclique g &\n" in out
     folder = tmp_path / "scaling"
     code, _, err = run(
         "scale", "count", "biclique", store, *sizes, "--workers", 1, "--repeat", 1, "--cluster", "inline",
