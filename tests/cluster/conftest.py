@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from papilio.cluster.executor import Executor
 from papilio.cluster.local import WORKER_CONFIG, LocalExecutor
 from papilio.storage.store import GraphStore, write_store
 from tests.conftest import ROOT, read_edges
+
+USERS_CONFIG = deepcopy(WORKER_CONFIG)
+"""What users' workers have; tests change :data:`WORKER_CONFIG`."""
 
 # A busy machine may take longer to start a worker than users would wait for one.
 WORKER_CONFIG["distributed.comm.timeouts.connect"] = "300s"

@@ -10,7 +10,7 @@ import stat
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from papilio.cluster import existing, pool
 from papilio.cluster.choose import make_executor, resolve_auto, with_insecure
 from papilio.cluster.credentials import make_security, tls_config, write_credentials
 from papilio.cluster.driver import run_directory
-from papilio.cluster.local import LocalExecutor
+from papilio.cluster.local import NO_DASHBOARD, LocalExecutor
 from papilio.errors import ClusterError, InputError, StoreError
 from papilio.storage.store import GraphStore
 from tests.cluster import intruder
@@ -40,7 +40,7 @@ def answers_of(protocol: str, security: Security | None, arguments: Any) -> str:
 
     async def ask() -> str:
         async with Scheduler(
-            host="127.0.0.1", port=0, protocol=protocol, security=security, dashboard_address="127.0.0.1:0"
+            host="127.0.0.1", port=0, protocol=protocol, security=security, **NO_DASHBOARD
         ) as scheduler:
             return await intruder.ask(scheduler.address, arguments)
 
@@ -99,27 +99,40 @@ def test_credentials_lie_where_only_their_owner_goes(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_everything_listens_on_loopback_and_shows_no_pages(local: Any) -> None:
+def listening_of(processes: Iterable[psutil.Process]) -> set[tuple[str, int]]:
+    """Return the addresses and ports at which the processes take connections."""
+    return {
+        (connection.laddr.ip, connection.laddr.port)
+        for process in processes
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+
+
+def test_everything_listens_on_loopback_and_shows_no_pages() -> None:
     def port_of(dask_scheduler: Scheduler) -> int:
         return int(dask_scheduler.http_server.port)
 
     def port_of_worker(dask_worker: Worker) -> int:
         return int(dask_worker.http_server.port)
 
+    # Clusters of other tests may live in this process and below it.
     mine = psutil.Process()
-    listening = [
-        connection.laddr
-        for process in [mine, *mine.children(recursive=True)]
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    ]
-    ports = [local.client.run_on_scheduler(port_of), *local.client.run(port_of_worker).values()]
-    assert set(ports) <= {address.port for address in listening}
-    assert {address.ip for address in listening} == {"127.0.0.1"}
-    for port in ports:
-        for page in ("", "info/main/workers.html", "json/identity.json", "metrics", "health", "status"):
-            with pytest.raises(urllib.error.HTTPError, match="404"):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=TIMEOUT_S)
+    others, before = mine.children(), listening_of([mine])
+    with LocalExecutor(2) as executor:
+        children = [child for child in mine.children() if child not in others]
+        below = [process for child in children for process in child.children(recursive=True)]
+        listening = (listening_of([mine]) - before) | listening_of([*children, *below])
+        ports = [
+            executor.client.run_on_scheduler(port_of), *executor.client.run(port_of_worker).values(),
+        ]  # fmt: skip
+        assert len(children) >= len(ports) - 1
+        assert set(ports) <= {port for _, port in listening}
+        assert {address for address, _ in listening} == {"127.0.0.1"}
+        for port in ports:
+            for page in ("", "info/main/workers.html", "json/identity.json", "metrics", "health", "status"):
+                with pytest.raises(urllib.error.HTTPError, match="404"):
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=TIMEOUT_S)
 
 
 def test_what_python_imports_from_lies_in_a_directory_of_this_user_alone(local: Any) -> None:

@@ -19,10 +19,10 @@ from click.testing import CliRunner
 
 from papilio.cli import cli
 from papilio.cluster.credentials import tls_config
-from papilio.cluster.local import WORKER_CONFIG
 from papilio.cluster.sbatch import SbatchSpec, parse_time, render_count
 from papilio.cluster.slurm import NO_LOCKS, parse_slurm_options
 from papilio.errors import InputError, PapilioError, UnsupportedError
+from tests.cluster.conftest import USERS_CONFIG
 from tests.conftest import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -148,7 +148,8 @@ def test_workers_get_the_configuration_of_local_workers() -> None:
     ]
     program = "import dask, json; print(json.dumps(dask.config.config))"
     script = "\n".join(["set -eu", *kept, f"exec \"{sys.executable}\" -c '{program}'"])
-    environment = {**os.environ, "SLURM_JOB_ID": "7", "DASK_CONFIG": "/nonexistent"}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("DASK_")}
+    environment = {**others, "SLURM_JOB_ID": "7", "DASK_CONFIG": "/nonexistent"}
     answer = subprocess.run(
         ["bash", "-c", script],
         env=environment,
@@ -160,7 +161,7 @@ def test_workers_get_the_configuration_of_local_workers() -> None:
     )
     found = json.loads(answer.stdout)
     scratch = Path("//papilio-run-7")
-    wanted = {**WORKER_CONFIG, **NO_LOCKS, **tls_config(scratch / "credentials")}
+    wanted = {**USERS_CONFIG, **NO_LOCKS, **tls_config(scratch / "credentials")}
     wanted["temporary-directory"] = str(scratch / "scratch")
     assert {key: dask.config.get(key, config=found) for key in wanted} == wanted
 
