@@ -1,4 +1,4 @@
-"""Preloaded by the workers of a test cluster: a slow engine, leases of 0.1 s, and half a second of lag for low."""
+"""Preloaded by the workers of a test cluster: a slow engine, leases of 0.1 s, and two seconds of lag for low."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from papilio.partitioning import lease_policy
 SLOWER = 3
 """How often the time of a kernel is slept after it: a job is long enough to be disturbed, its graph small."""
 
+LAG_S = 2.0
+"""How long low leases let those of others pass: many times what leases wait in their queue on a busy machine, as the
+share of low leases is about wait / (wait + lag), and a fraction of what the job takes that passes them."""
+
 lease_policy.MIN_LEASE_S = lease_policy.MAX_LEASE_S = 0.1
-existing.LAG_S["low"] = existing.LAG_S["high"] + 0.5
+existing.LAG_S["low"] = existing.LAG_S["high"] + LAG_S
 
 _run = ButterflyCpu.run
 
