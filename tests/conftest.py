@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import os
+import sys
+import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +86,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if len(reasons) > SKIP_LINES:
         rest = sum(reasons.values()) - sum(number for _, number in reasons.most_common(SKIP_LINES))
         terminalreporter.write_line(f"skipped: {rest} times for other reasons; -rs shows them")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collected() -> Iterator[None]:
+    """Collect what closed clusters left in cycles here, not in a later test that would be blamed for it."""
+    yield
+    if "distributed" not in sys.modules:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -24,15 +22,6 @@ USERS_CONFIG = deepcopy(WORKER_CONFIG)
 
 # A busy machine may take longer to start a worker than users would wait for one.
 WORKER_CONFIG["distributed.comm.timeouts.connect"] = "300s"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def collected() -> Iterator[None]:
-    """Collect what closed clusters left in cycles here, not in a later test that would be blamed for it."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 @pytest.fixture(scope="session")
