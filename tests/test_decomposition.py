@@ -148,10 +148,10 @@ def test_what_stands_at_the_output_is_replaced_only_on_request(women: Path, tmp_
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("truss", {}, "known: wing"),
+        ("truss", {}, "expected wing or tip"),
         ("tip", {}, "one layer: u or v"),
         ("wing", {"layer": "u"}, "leave it out"),
-        ("wing", {"engine": "tpu"}, "known: auto, cpu, gpu"),
+        ("wing", {"engine": "tpu"}, "expected auto, cpu or gpu"),
         ("wing", {"threads": 0, "engine": "cpu"}, "threads is 0"),
     ],
 )

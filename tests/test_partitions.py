@@ -208,4 +208,4 @@ def test_budget_is_passed_on_to_slurm(run: Run) -> None:
         "slurm", "render", "count", "butterfly", "graph", "--time", 60, "--memory", "64GiB",
         "--host-memory", "8GiB", "--parts", "parts",
     ).stdout  # fmt: skip
-    assert f"--host-memory {8 << 30} --parts parts" in script
+    assert f"--host-memory={8 << 30} --parts=parts" in script

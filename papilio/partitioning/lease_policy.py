@@ -99,4 +99,7 @@ def choose_lengths(
     for_vector_s = vector_s / (KEPT_SLOWDOWN + vector_s / MAX_LEASE_S)
     kept_s = min(MAX_LEASE_S, max(KEPT_LEASE_S, KEPT_SHARE_S * kept_by, for_vector_s))
     max_s = max(kept_s, min_s)
-    return LeaseLengths(min_s, max_s, reason, FIRST_LIMIT_S if first and not vector_s else LATE * max_s)
+    limit_s = LATE * max_s
+    return LeaseLengths(
+        min_s, max_s, reason, min(FIRST_LIMIT_S, limit_s) if first and not vector_s else limit_s
+    )

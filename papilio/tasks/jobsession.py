@@ -108,11 +108,11 @@ class JobSession:
             self._history = directory.history(self._ledger.content)
             self._number = max((each.number for each in self._history.sessions), default=0) + 1
             self._sweep()
+            if self._source is not None:
+                advise_resume(self.root)
         except BaseException:
             self._ledger.close()
             raise
-        if self._source is not None:
-            advise_resume(self.root)
         return self
 
     @contextmanager

@@ -379,7 +379,12 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     "sign column 2": ("1 2 3\n", {"sign_column": 2}, InputError, "but columns 1 and 2 are the endpoints"),
     "time column 1": ("1 2 3\n", {"time_column": 1}, InputError, "but columns 1 and 2 are the endpoints"),
     "two rules": ("1 2 3\n", {"positive_from": 2, "sign_values": "a:b"}, InputError, "exclude each other"),
-    "threshold": ("1 2 3\n", {"positive_from": float("nan")}, InputError, "expected a finite number"),
+    "threshold": (
+        "1 2 3\n",
+        {"positive_from": float("nan")},
+        InputError,
+        "positive_from is nan; expected a number",
+    ),
     "words": ("1 2 3\n", {"sign_values": "yea"}, InputError, "expected POSITIVE:NEGATIVE"),
     "common word": ("1 2 3\n", {"sign_values": "a:a"}, InputError, "without a common word"),
     "policy": ("1 2\n", {"duplicates": "some"}, InputError, "duplicates is 'some'"),
