@@ -52,6 +52,7 @@ SelectTypeParameters=CR_Core_Memory
 SlurmdParameters=config_overrides
 SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0,sched_min_interval=0
 GresTypes=gpu
+MinJobAge=3600
 DefMemPerCPU=500
 KillWait=3
 ReturnToService=2
