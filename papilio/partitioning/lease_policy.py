@@ -85,7 +85,7 @@ def choose_lengths(
     kept_by : int
         Workers whose finished leases outlast the run, so that short ones keep what was counted; 0 where none do.
     first : bool
-        Whether no lease of this session has answered yet.
+        Whether no lease has answered yet since the count began or was resumed.
     """
     min_s = min(MIN_LEASE_S, max(SHORTEST_LEASE_S, fair_s / FAIR_PARTS))
     reason = f"scheduling a lease costs about 3 ms, so none is below {min_s:.3g} s"
