@@ -41,6 +41,9 @@ CONNECT_S = 5.0
 """How long to try an address: a scheduler that is there answers in milliseconds."""
 
 
+WRITE_S = 1.0
+"""How long a scheduler may be at writing its file: that is first empty, then whole."""
+
 FORGET_S = 3.0
 """How long the workers have to forget graphs when a run ends."""
 
@@ -178,12 +181,16 @@ def _reach(address: str) -> None:
 
 
 def _address_in(path: Path) -> str:
-    """Return the address that a scheduler file holds."""
+    """Return the address that a scheduler file holds; one that Dask is still writing is read again."""
+    advice, deadline = "'dask scheduler --scheduler-file' writes one", time.monotonic() + WRITE_S
     try:
-        data = read_json(path, "'dask scheduler --scheduler-file' writes one")
-        return read_record(
-            _SchedulerFile, data, str(path), "'dask scheduler --scheduler-file' writes one"
-        ).address
+        while True:
+            try:
+                return read_record(_SchedulerFile, read_json(path, advice), str(path), advice).address
+            except StoreError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
     except FileNotFoundError as error:
         raise ClusterError(
             f"cluster {str(path)!r} is none of auto, inline, local and cuda, no address such as "

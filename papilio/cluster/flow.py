@@ -115,6 +115,11 @@ class _Place(Generic[AnyTask]):
     def is_cutting(self) -> bool:
         return any(each.is_cut for each in self.held.values())
 
+    @property
+    def holds_suspect(self) -> bool:
+        """Whether it holds a task that ended badly before: with another one behind it, a loss could be of either."""
+        return any(each.task.attempt for each in self.held.values())
+
 
 class TaskFlow(Generic[AnyTask, Result]):
     """One pass of tasks through a pool; iterate once.
@@ -206,7 +211,7 @@ class TaskFlow(Generic[AnyTask, Result]):
             if not self._source.has_more:
                 break
             for address, place in self._places.items():
-                if len(place.held) > level or address in declined:
+                if len(place.held) > level or place.holds_suspect or address in declined:
                     continue
                 task = self._source.take(len(self._places), address)
                 if task is None:

@@ -201,7 +201,26 @@ def test_bad_addresses_fail_quickly(target: str, monkeypatch: pytest.MonkeyPatch
     assert time.monotonic() - started < 25, "sooner than the 30 s of Dask"
 
 
-def test_bad_scheduler_files_are_refused(tmp_path: Path) -> None:
+def test_a_scheduler_file_that_is_being_written_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(existing, "WRITE_S", 300.0)
+    path = tmp_path / "scheduler.json"
+    path.touch()
+    whole = existing.read_json
+
+    def read_then_write(*args: Any) -> Any:
+        try:
+            return whole(*args)
+        finally:
+            path.write_text('{"address": "tcp://127.0.0.1:9", "id": "Scheduler"}')
+
+    monkeypatch.setattr(existing, "read_json", read_then_write)
+    assert existing._address_in(path) == "tcp://127.0.0.1:9"
+
+
+def test_bad_scheduler_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(existing, "WRITE_S", 0.0)
     with pytest.raises(ClusterError, match="no scheduler file that exists"), ExistingExecutor("no-such-file"):
         pass
     for text in ("{", "{}", "[]"):
