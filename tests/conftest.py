@@ -39,7 +39,19 @@ FIRST = (
 )  # fmt: skip
 """What takes longest or waits most of its time begins first, and the rest overlaps with it."""
 
+LONG_ON_EMULATOR = (
+    "_closed_form[emulator-66-130]", "test_one_pair_beyond_32_bits[emulator-edge-", "[emulator-bonanza-",
+    "test_counts_beyond_64_bits[emulator]", "test_heavy_roots_are_cut_alike[emulator]",
+    *(f"test_every_schedule_counts_by_the_definition[emulator-{name}-" for name in ("alone", "near", "two slots")),
+    "test_vertices_by_the_definition[emulator-far-",
+)  # fmt: skip
+"""What takes the emulator long, and the GPU or CPU does not: slow there."""
+
 SKIP_LINES = 10
+
+# Hundreds of processes start below: where bytecode is not kept, each compiles all modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 numba_cache.share(ROOT)
 
@@ -67,6 +79,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(
         key=lambda item: next((at for at, place in enumerate(FIRST) if place in item.nodeid), len(FIRST))
     )
+    for item in items:
+        if any(name in item.nodeid for name in LONG_ON_EMULATOR):
+            item.add_marker(pytest.mark.slow)
     if list_gpus():
         return
     left_out = [item for item in items if {"gpu", "multi_gpu"} & {mark.name for mark in item.iter_markers()}]

@@ -63,6 +63,7 @@ def call(root: Path, cache: Path) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
+@pytest.mark.slow
 def test_checkouts_share_what_is_compiled_and_never_what_has_changed(tmp_path: Path) -> None:
     one, two, cache = (
         write_package(tmp_path / "one", 1),

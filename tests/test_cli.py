@@ -241,7 +241,9 @@ def test_module_runs_on_a_local_cluster_and_keeps_standard_error_human(women: Pa
     assert (data["count"], data["cluster"], data["engine"]) == (341, "local", "cpu")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_signals_stop_cleanly(number: signal.Signals, code: int, tmp_path: Path, run: Run) -> None:
     run("generate", "complete", tmp_path / "k", "--n-u", 2500, "--n-v", 2500)
     results = tmp_path / "results"

@@ -95,8 +95,8 @@ def copy_of(job: Path, tmp_path: Path) -> Path:
     ("seed", "per", "cluster", "then"),
     [
         (1, "total", "inline", ("--cluster", "local", "--workers", 2)),
-        (2, "vertex", "local", ("--workers", 2)),
-        (3, "total", "local", ("--cluster", "inline")),
+        pytest.param(2, "vertex", "local", ("--workers", 2), marks=pytest.mark.slow),
+        pytest.param(3, "total", "local", ("--cluster", "inline"), marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_client_resumes_to_the_exact_count(
@@ -203,6 +203,7 @@ def test_a_full_disk_ends_the_run_and_loses_nothing(store: Path, tmp_path: Path)
     assert (result["count"], result["job"]["leases_before"]) == (BUTTERFLIES, len(kept))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
 def test_shards_on_a_full_file_system_end_the_run_and_resume(store: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"

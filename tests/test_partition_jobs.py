@@ -141,6 +141,7 @@ def plan_with_other_hash(plan: CountPlan) -> CountPlan:
     return replace(plan, costs_digest="f" * 32)
 
 
+@pytest.mark.slow
 def test_two_workers_count_parts_though_one_is_killed(
     graph: BipartiteGraph, store: GraphStore, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -63,13 +64,15 @@ def dask_processes(
         "--nworkers", str(n_workers), "--nthreads", "2", "--no-dashboard", "--local-directory", str(folder),
         *options,
     ]  # fmt: skip
+    environment = os.environ | {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
     with (folder / "log").open("wb") as log:
         processes = [
-            subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log) for command in (scheduler, workers)
+            subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+            for command in (scheduler, workers)
         ]
         try:
             deadline = time.monotonic() + 120
-            while not path.exists():
+            while not (path.exists() and path.stat().st_size):
                 assert time.monotonic() < deadline, (folder / "log").read_text()
                 time.sleep(0.05)
             yield path, processes[0]

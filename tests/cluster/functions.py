@@ -49,15 +49,21 @@ def raise_memory_error(task: LeaseTask, seat: Seat) -> None:
     raise MemoryError("no 8 EiB")
 
 
+def _die() -> None:
+    """Take the worker process down; Dask replaces none that goes before its nanny has seen it start."""
+    time.sleep(1.0)
+    os._exit(7)
+
+
 def kill_worker(task: LeaseTask, seat: Seat) -> None:
     """Take the worker process down."""
-    os._exit(7)
+    _die()
 
 
 def kill_first_attempt(task: LeaseTask, seat: Seat) -> tuple[int, int]:
     """Take the worker process down, once, for one of the tasks."""
     if task.start == 0 and task.attempt == 0:
-        os._exit(7)
+        _die()
     return task.start, task.attempt
 
 
@@ -93,7 +99,7 @@ def process_id() -> int:
 def die_at_poisoned_item(task: LeaseTask, seat: Seat) -> LeaseResult:
     """Take the worker process down whenever one item is among those asked for."""
     if task.start <= POISONED < task.stop:
-        os._exit(7)
+        _die()
     return run_lease(task, seat)
 
 

@@ -58,6 +58,7 @@ def test_without_a_job_directory_the_first_item_that_fails_ends_the_run(
         papilio.count(senate, papilio.Butterfly(), cluster=local)
 
 
+@pytest.mark.slow
 def test_the_item_that_kills_every_worker_is_named_and_the_rest_is_finished(
     women: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

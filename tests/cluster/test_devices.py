@@ -135,6 +135,7 @@ def run_python(environment: dict[str, str], *words: object) -> tuple[int, int, s
     return process.pid, process.returncode, out, error
 
 
+@pytest.mark.slow
 @needs_cupy
 def test_workers_that_share_a_gpu_do_no_gpu_work(
     driver: Path, senate: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -142,6 +142,11 @@ def test_a_lost_worker_costs_time_only(senate: GraphStore, monkeypatch: pytest.M
         assert result.count == 25_666_956
         assert int(result.vectors["u"].sum()) == 2 * result.count
         assert len(finished) == result.leases
+
+
+@pytest.mark.slow
+def test_a_task_that_takes_its_workers_down_is_tried_three_times() -> None:
+    with LocalExecutor(2) as executor:
         lost = run(executor, functions.kill_first_attempt, 6, "once")
         assert sorted(dict(lost)) == list(range(6))
         assert dict(lost)[0] == 1

@@ -252,6 +252,7 @@ def soak(n_jobs: int, first_seed: int, graphs: list[Known], folder: Path) -> Tal
     return tally
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 2])
 def test_a_worker_lost_with_its_answer(at: int, women: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed when its task, a preparation or a lease, is finished and the answer not yet fetched."""
@@ -274,6 +275,7 @@ def test_a_worker_lost_with_its_answer(at: int, women: GraphStore, monkeypatch: 
         assert calls > at
 
 
+@pytest.mark.slow
 def test_a_short_soak(graphs: list[Known], tmp_path: Path) -> None:
     tally = soak(4, 17, graphs, tmp_path)
     assert tally.jobs == 4

@@ -157,6 +157,7 @@ def test_the_cluster_finishes_what_a_client_left(scheduler: Path, tmp_path: Path
         wait_until(lambda: dataset_name(job) not in client.list_datasets(), "the task is let go")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victims", ["coordinator", "all"])
 def test_another_coordinator_goes_on_from_the_ledger(
     store: Path, scheduler: Path, tmp_path: Path, victims: str
@@ -187,6 +188,7 @@ def test_another_coordinator_goes_on_from_the_ledger(
     assert f"process {first.pid} on {first.host}, was lost" in log_of(job)
 
 
+@pytest.mark.slow
 def test_a_cancelled_job_keeps_its_leases_and_goes_on(store: Path, scheduler: Path, tmp_path: Path) -> None:
     job = tmp_path / "job"
     submit(store, scheduler, job)
@@ -206,6 +208,7 @@ def test_a_cancelled_job_keeps_its_leases_and_goes_on(store: Path, scheduler: Pa
     assert "is finished; there is nothing to cancel" in call("cancel", job, code=2)[1]
 
 
+@pytest.mark.slow
 def test_a_second_submission_is_refused_while_the_first_runs(
     store: Path, scheduler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +246,7 @@ def test_a_failed_job_says_why_and_can_be_submitted_again(scheduler: Path, tmp_p
     assert papilio.wait_job(job, timeout_s=TIMEOUT_S).count == comb(20, 2) * comb(30, 2)
 
 
+@pytest.mark.slow
 def test_a_submission_that_the_scheduler_lost_can_be_repeated(scheduler: Path, tmp_path: Path) -> None:
     papilio.generate(Complete(20, 30), tmp_path / "graph")
     job = tmp_path / "job"
@@ -292,6 +296,7 @@ def test_two_coordinators_of_one_job_count_nothing_twice(
         assert papilio.verify_job(job)[0].count == BUTTERFLIES
 
 
+@pytest.mark.slow
 def test_jobs_share_the_workers_by_priority_and_none_starves(
     store: Path, scheduler: Path, tmp_path: Path
 ) -> None:
@@ -345,6 +350,7 @@ def test_the_number_in_dask_is_the_time_at_which_a_lease_is_due(monkeypatch: pyt
         ExistingExecutor("tcp://127.0.0.1:9", priority="urgent")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_graphs_stay_while_another_job_uses_them(scheduler: Path, tmp_path: Path) -> None:
     papilio.generate(Complete(20, 30), tmp_path / "graph")
     job = job_of_store(papilio.open_graph(tmp_path / "graph"), papilio.Butterfly(), "total")

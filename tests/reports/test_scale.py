@@ -115,6 +115,7 @@ def test_the_same_command_runs_nothing_again_and_more_repetitions_only_those(
     assert run_records(output, 1) == [("run", 1), ("end", 1), ("run", 2), ("end", 2)]
 
 
+@pytest.mark.slow
 def test_a_killed_experiment_goes_on_and_measures_the_killed_run_anew(
     votes: GraphStore, tmp_path: Path
 ) -> None:
@@ -226,6 +227,7 @@ def test_what_makes_no_sense_is_refused(votes: GraphStore, tmp_path: Path) -> No
     assert [path.name for path in output.iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.slow
 def test_weak_scaling_over_generated_graphs(tmp_path: Path) -> None:
     results = call_json(
         "scale", "count", "butterfly", "--weak", "--model", "complete:n_u=60,n_v=40", "--workers", "1,2",

@@ -63,7 +63,8 @@ def limit_time(job: str, minutes: int) -> None:
 
 
 def answer_of(slurm: Slurm, job: str) -> dict[str, Any]:
-    return dict(json.loads((slurm.folder / f"papilio-butterfly-{job}.out").read_text()))
+    """Return the last answer: a run that was ended while it left has given one, and the next one gives it again."""
+    return dict(json.loads((slurm.folder / f"papilio-butterfly-{job}.out").read_text().splitlines()[-1]))
 
 
 def tasks_of(job: str, node: str) -> list[psutil.Process]:
@@ -99,6 +100,7 @@ def hung(
         yield slurm, status(slurm.folder / "durable job")
 
 
+@pytest.mark.slow
 def test_the_loss_of_a_node_costs_time_only(slurm: Slurm, store: str) -> None:
     """The step's daemon on one of two nodes is killed with all that it started, as when a node goes down."""
     job_folder = slurm.folder / "durable job"
@@ -120,6 +122,7 @@ def test_the_loss_of_a_node_costs_time_only(slurm: Slurm, store: str) -> None:
     assert_nothing_is_left(slurm)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two workers are bound to a processor each")
 def test_each_gpu_worker_has_its_device_and_its_processor(
     slurm: Slurm, votes: GraphStore, tmp_path: Path
@@ -148,6 +151,7 @@ def test_each_gpu_worker_has_its_device_and_its_processor(
     assert_nothing_is_left(slurm)
 
 
+@pytest.mark.slow
 def test_gpu_workers_that_share_a_gpu_end_the_job(slurm: Slurm, votes: GraphStore, tmp_path: Path) -> None:
     """Both virtual nodes give their first GPU, which is the same one: they are one machine."""
     build_driver(tmp_path)
@@ -158,6 +162,7 @@ def test_gpu_workers_that_share_a_gpu_end_the_job(slurm: Slurm, votes: GraphStor
     assert f"use the same GPU, {fake_uuid(0)}; start one worker per GPU" in slurm.output()
 
 
+@pytest.mark.slow
 def test_a_job_that_reaches_its_time_limit_resumes_by_itself(hung: tuple[Slurm, dict[str, Any]]) -> None:
     """Time limit, signal, requeue, resume: nobody does anything, and the workers do not answer."""
     slurm, before = hung
