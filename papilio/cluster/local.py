@@ -30,10 +30,11 @@ WORKER_CONFIG = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
 }
 """Workers keep one prepared graph and no Dask data: nothing to spill, and a pause would end in a stall. Dask's pages
 over HTTP ask nobody for credentials: there are none. Nobody looks at samples of the threads' stacks, which Dask takes
-a hundred times a second."""
+a hundred times a second, nor at how late its event loops wake up, fifty times a second."""
 
 
 NO_DASHBOARD = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}

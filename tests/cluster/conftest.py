@@ -39,9 +39,9 @@ def women(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> Graph
     return write_store(tmp_path_factory.mktemp("women") / "graph", graph, provenance={})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def local() -> Iterator[Executor]:
-    """Two worker processes on this machine."""
+    """Two worker processes on this machine; no longer than the module, as idle ones take processor time too."""
     with LocalExecutor(2) as executor:
         yield executor
 
@@ -64,7 +64,10 @@ def dask_processes(
         "--nworkers", str(n_workers), "--nthreads", "2", "--no-dashboard", "--local-directory", str(folder),
         *options,
     ]  # fmt: skip
-    environment = os.environ | {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
+    environment = os.environ | {
+        "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+        "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    }
     with (folder / "log").open("wb") as log:
         processes = [
             subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
@@ -93,8 +96,8 @@ def end_processes(processes: Iterable[subprocess.Popen[bytes]]) -> None:
             process.wait(30)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def scheduler_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The scheduler file of a cluster of two workers that stays for all tests."""
+    """The scheduler file of a cluster of two workers that stays for the tests of a module."""
     with dask_processes(tmp_path_factory.mktemp("existing"), 2) as (path, _):
         yield path
