@@ -1,52 +1,181 @@
-"""The commands that count: plan and count."""
+"""The commands on job directories: jobs, status, resume, verify."""
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import papilio
-from papilio.cli.jobdirs import report_job_count
-from papilio.cli.options import JOB_OPTION, job_options, output_options
-from papilio.cli.report import plan_lines, print_json
-from papilio.motifs import Motif
+from papilio.cli.options import ENGINE_OPTION, JSON_FLAG, SEED, TRUST_FLAG, WORKERS
+from papilio.cli.report import print_json, report_count, report_listing, say
 
-__all__ = ["count", "plan"]
+if TYPE_CHECKING:
+    from papilio.tasks.jobdir import JobStatus, SessionInfo
+    from papilio.tasks.result import CountResult
+
+__all__ = ["jobs", "report_job_count", "resume", "status", "verify"]
+
+
+def report_job_count(result: CountResult, as_json: bool) -> None:
+    """Write a count, and how much of it the job directory held already."""
+    if as_json:
+        print_json(result.to_json())
+        return
+    from papilio.tasks.result import ListingResult
+
+    done = "counted"
+    if isinstance(result, ListingResult):
+        report_listing(result)
+        done = "listed"
+    else:
+        report_count(result)
+    if result.reused:
+        say(f"job {result.job_directory}: finished before; nothing was {done} now")
+    elif result.leases_before:
+        say(f"job {result.job_directory}: resumed, {result.leases_before} leases were {done} before")
+    elif result.job_directory is not None:
+        say(f"job {result.job_directory}: finished")
 
 
 @click.command()
-@job_options
-@output_options("the counts per vertex or edge, or the table")
-@JOB_OPTION
-def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
-    """Count MOTIF (butterfly, biclique, balanced-butterfly, balanced-biclique or census) in the graph STORE.
+@click.argument("root", type=click.Path(), default=".")
+@JSON_FLAG
+def jobs(root: str, as_json: bool) -> None:
+    """List the job directories at and below ROOT (by default here), three levels deep."""
+    found = papilio.list_jobs(root)
+    if as_json:
+        rows = [
+            {"path": each[0], "problem": each[1]} if isinstance(each, tuple) else each.to_json()
+            for each in found
+        ]
+        print_json({"jobs": rows})
+        return
+    for each in found:
+        if isinstance(each, tuple):
+            click.echo(f"damaged      {each[0]}: {each[1]}")
+        else:
+            click.echo(f"{each.state:11}  {_share(each):>6}  {each.title}  {each.path}")
 
-    The count goes to standard output, and with --per but no --output the largest counts after it; of several
-    sizes of bicliques a table. Everything else goes to standard error.
 
-    \b
-    papilio count butterfly STORE
-    papilio count biclique STORE -p 3 -q 4
-    papilio count biclique STORE -p 3 --all-q
-    papilio count biclique STORE --all --max-p 10 --output table.parquet
-    papilio count balanced-butterfly STORE
-    papilio count balanced-butterfly STORE --all-k --max-k 9 --pair-side u
-    papilio count balanced-biclique STORE -p 3 -q 3
-    """
+@click.command()
+@click.argument("directory", type=click.Path())
+@JSON_FLAG
+def status(directory: str, as_json: bool) -> None:
+    """Show state and progress of the job of DIRECTORY, from any machine that sees it."""
+    found = papilio.open_job(directory).status()
+    if as_json:
+        print_json(found.to_json())
+    else:
+        click.echo("\n".join(_status_lines(found)))
+
+
+@click.command()
+@click.argument("directory", type=click.Path())
+@click.option("--cluster", metavar="CLUSTER", help="As for count; by default as the job was begun.")
+@ENGINE_OPTION
+@click.option("--workers", type=WORKERS, help="As for count; by default as the job was begun.")
+@TRUST_FLAG
+@JSON_FLAG
+def resume(directory: str, as_json: bool, **options: Any) -> None:
+    """Go on with the job of DIRECTORY: what its ledger holds is kept, only the rest is counted."""
     from papilio.cluster.progress import ProgressBar
 
     with ProgressBar() as bar:
-        result = papilio.count(store, motif, progress=bar, options=engine_options, **options)
+        result = papilio.resume_job(directory, progress=bar, **options)
     report_job_count(result, as_json)
 
 
 @click.command()
-@job_options
-def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
-    """Show how MOTIF would be counted in STORE: tasks, predicted work, memory, decisions."""
-    made = papilio.plan(store, motif, options=engine_options, **options)
+@click.argument("directory", type=click.Path())
+@click.option(
+    "--sample",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Leases, chosen at random, to count again in this process and compare exactly.",
+)
+@ENGINE_OPTION
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the choice of leases.")
+@JSON_FLAG
+def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: bool) -> None:
+    """Check the finished job of DIRECTORY: ledger, tiling, sums, shards, graph, and a sample of its leases."""
+    engine_choice: Any = engine or "auto"
+    checked, again = papilio.verify_job(directory, sample=sample, engine=engine_choice, seed=seed)
     if as_json:
-        print_json(made.to_json())
-    else:
-        click.echo("\n".join(plan_lines(made)))
+        from dataclasses import asdict
+
+        print_json({**checked.to_json(), "recount": None if again is None else asdict(again)})
+        return
+    click.echo(checked.count)
+    say(f"ledger: {checked.records} records, all checksums right")
+    tile = "which reach the limit" if checked.limit_reached else f"which tile {checked.items:,} work items"
+    say(f"leases: {checked.leases}, {tile} and sum to the count")
+    if checked.shards:
+        say(f"shards: {checked.shards}, all checksums right; together they are the answer")
+    say(f"graph: {checked.graph or 'was in memory, not checked'}")
+    if again is not None:
+        say(
+            f"recount: {again.leases} leases ({again.items:,} items) on engine {again.engine}, seed {again.seed}: "
+            "all equal"
+        )
+
+
+def _share(found: JobStatus) -> str:
+    """Return the progress in percent; 100 only for a finished job."""
+    return f"{100.0 if found.state == 'finished' else min(found.share * 100, 99.9):.1f}%"
+
+
+def _at(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _status_lines(found: JobStatus) -> list[str]:
+    state: str = found.state
+    if found.holder is not None:
+        state += f" (process {found.holder.pid} on {found.holder.host} since {_at(found.holder.since)})"
+    if found.reason is not None:
+        state += f": {found.reason}"
+    if found.cancel_requested and found.state != "cancelled":
+        state += ", asked to stop"
+    lines = [
+        f"job         {found.path}",
+        f"state       {state}",
+        f"question    {found.title} in {found.source or 'a graph in memory'}",
+        f"graph       {found.graph_hash}",
+        f"plan        {found.plan_key or 'not yet made'}",
+        f"progress    {_share(found)}: {found.leases:,} leases, {found.items_done:,} of {found.items:,} items",
+    ]
+    if found.count is not None:
+        lines.append(f"count       {found.count:,}")
+    if found.submission is not None:
+        lines.append(_submission_line(found))
+    return [*lines, *(_session_line(session) for session in found.sessions)]
+
+
+def _submission_line(found: JobStatus) -> str:
+    """Say which cluster has the job, and which of its workers coordinates it."""
+    submission, coordinator = found.submission, found.coordinator
+    assert submission is not None
+    line = (
+        f"submitted   from {submission.host} at {_at(submission.submitted_at)} to {submission.cluster}, "
+        f"priority {submission.priority}"
+    )
+    if coordinator is not None:
+        line += (
+            f"; coordinator {coordinator.attempt} on worker {coordinator.worker} "
+            f"(process {coordinator.pid} on {coordinator.host}), {coordinator.state}"
+        )
+    return line
+
+
+def _session_line(session: SessionInfo) -> str:
+    ended = "" if session.ended_at is None else f" to {_at(session.ended_at)}: {session.outcome}"
+    workers = f"{session.workers} worker{'' if session.workers == 1 else 's'} ({session.cluster})"
+    return (
+        f"session {session.number:<3} {session.leases:,} leases (about {session.planned:,} planned), "
+        f"engine {session.engine}, "
+        f"{workers}, process {session.pid} on {session.host}, "
+        f"{_at(session.began_at)}{ended}"
+    )

@@ -1,1 +1,1 @@
-"""Kernels of the motifs: CUDA sources, their CuPy launchers and Numba twins."""
+"""Kernels of the motifs, a folder for each family: CUDA sources, their CuPy launchers, Numba twins."""

@@ -1,0 +1,1 @@
+"""The public functions: a module per verb."""

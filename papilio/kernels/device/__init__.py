@@ -1,0 +1,1 @@
+"""CUDA devices as launchers see them, and what all CUDA sources share."""

@@ -1,1 +1,0 @@
-"""CuPy launchers of the CUDA kernels."""

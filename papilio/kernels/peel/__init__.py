@@ -1,0 +1,1 @@
+"""Decompositions by peeling: tips, wings, the forest of components."""
