@@ -25,9 +25,9 @@ from benchmarks.cases import Case, load_case
 from benchmarks.harness import describe_machine
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import biclique_index
-from papilio.kernels.cpu.biclique_core import Rows
-from papilio.kernels.cpu.biclique_pairs import Pairs, count_partners
+from papilio.kernels.biclique import index as biclique_index
+from papilio.kernels.biclique.core import Rows
+from papilio.kernels.biclique.pairs import Pairs, count_partners
 from papilio.kernels.engine import load_engine
 from papilio.motifs import Biclique
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from benchmarks.cases import Case, load_case
 from benchmarks.harness import describe_machine
 from papilio.graph import BipartiteGraph
-from papilio.kernels.decomposers import Decomposed
 from papilio.kernels.engine import EngineName
-from papilio.kernels.peeling import Layer, PeelingKind, ignore_report
+from papilio.kernels.peel.decomposers import Decomposed
+from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
 
 BASELINE_S = {"marvel": 1.28, "youtube-groupmemberships": 0.56, "yelp2018": 5.24}
 """Bitruss decomposition by GPU_Bitruss on one H200, its device work."""
@@ -45,7 +45,7 @@ def run_cpu(
     graph: BipartiteGraph, kind: PeelingKind, layer: Layer | None, n_ranges: int | None
 ) -> Decomposed:
     """Decompose on all processors."""
-    from papilio.kernels.cpu.decomposition import decompose_on_cpu
+    from papilio.kernels.peel.cpu import decompose_on_cpu
 
     return decompose_on_cpu(graph, kind, layer, None, None, False, ignore_report, n_ranges)
 
@@ -54,8 +54,8 @@ def run_gpu(
     graph: BipartiteGraph, kind: PeelingKind, layer: Layer | None, n_ranges: int | None
 ) -> Decomposed:
     """Decompose on the first GPU."""
-    from papilio.kernels.gpu.cuda_device import CudaDevice
-    from papilio.kernels.gpu.decomposition import decompose_on_gpu
+    from papilio.kernels.device.cuda import CudaDevice
+    from papilio.kernels.peel.gpu import decompose_on_gpu
 
     if not DEVICES:
         DEVICES.append(CudaDevice())

@@ -17,7 +17,7 @@ from time import perf_counter
 
 import papilio
 from benchmarks.harness import describe_machine
-from papilio.kernels.gpu.discovery import list_gpus
+from papilio.kernels.device.discovery import list_gpus
 from papilio.storage.generate import Rmat, generate
 
 

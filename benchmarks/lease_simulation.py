@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 from benchmarks.lease_model import Machine, Outcome, Policy, simulate
 from papilio.cluster.flow import LEAST_CUT_S, MOST_CUTS
 from papilio.graph import BipartiteGraph
+from papilio.kernels.costs import MAX_TABLE_ENTRIES, CostTable
 from papilio.kernels.engine import load_engine
 from papilio.motifs import Butterfly
-from papilio.partitioning.lease_policy import FAIR_PARTS, MAX_LEASE_S, MIN_LEASE_S, SHORTEST_LEASE_S
-from papilio.partitioning.root_ranges import MAX_TABLE_ENTRIES, CostTable
-from papilio.partitioning.work_pool import GUIDED_SHARE
 from papilio.storage.generate import generate
 from papilio.storage.generators.models import Rmat
 from papilio.storage.store import open_store
+from papilio.tasks.leases.lengths import FAIR_PARTS, MAX_LEASE_S, MIN_LEASE_S, SHORTEST_LEASE_S
+from papilio.tasks.leases.pool import GUIDED_SHARE
 from papilio.tasks.run import SLICE_S
 
 __all__ = ["JOBS_S", "RATE_PROFILE", "WORKERS", "Workload", "load_costs", "run_experiments"]

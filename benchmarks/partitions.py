@@ -31,10 +31,10 @@ from benchmarks.cases import CASES, load_case
 from benchmarks.harness import describe_machine
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.biclique_core import Rows
-from papilio.kernels.cpu.biclique_pairs import PAIR_BYTES, find_pairs
+from papilio.kernels.biclique.core import Rows
+from papilio.kernels.biclique.pairs import PAIR_BYTES, find_pairs
 from papilio.kernels.engine import load_engine
-from papilio.kernels.part_bytes import raw_root_part, raw_wedge_part
+from papilio.kernels.wedge.part_bytes import raw_root_part, raw_wedge_part
 from papilio.motifs import Biclique, Butterfly, Motif
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import (
@@ -47,8 +47,8 @@ from papilio.partitioning.growth import (
 )
 from papilio.partitioning.peak_memory import PeakMemory
 from papilio.partitioning.root_parts import cut_roots
+from papilio.partitioning.store import Partition
 from papilio.partitioning.wedge_parts import cut_wedges
-from papilio.storage.partitions import Partition
 from papilio.storage.store import GraphStore, open_store, write_store
 
 __all__ = ["GRAPHS", "PartCase", "community_graph"]

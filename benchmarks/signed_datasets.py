@@ -29,8 +29,8 @@ from benchmarks.balanced_butterfly import POSITIVE, SIZES
 from benchmarks.harness import Measurement, describe_machine, measure
 from benchmarks.skewed_graphs import draw_skewed, expected_butterflies
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.chunks import available_threads
 from papilio.kernels.engine import EngineName, load_engine
+from papilio.kernels.threads import available_threads
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census
 
 __all__ = ["DATASETS", "Dataset", "SignedRow", "draw_dataset", "expected_balanced", "measure_dataset"]

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import papilio
-from papilio.signed_pairs import PairOrder
+from papilio.measures.census_pairs import PairOrder
 
 FAMILIES = ("adrenergic", "dopamine", "histamine", "opioid", "serotonin")
 KINDS = {"agonist": 0.96, "antagonist": 0.04, "modulator": 0.5}

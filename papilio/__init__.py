@@ -15,7 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from papilio.api import (
+    from papilio.api.census import CensusResult, census
+    from papilio.api.count import (
         count,
         list_jobs,
         open_cluster,
@@ -26,35 +27,34 @@ if TYPE_CHECKING:
         submit,
         verify_job,
     )
-    from papilio.decomposition import DecompositionResult, decompose
-    from papilio.enumeration import enumerate_motifs, plan_listing
+    from papilio.api.decompose import DecompositionResult, decompose
+    from papilio.api.listing import enumerate_motifs, plan_listing
+    from papilio.api.partition import partition
     from papilio.errors import PapilioError
     from papilio.graph import BipartiteGraph, UnipartiteGraph
-    from papilio.measured import CohesionProfile, LatapyClustering, LocalClustering, RobinsAlexander
-    from papilio.measures import (
+    from papilio.measures.bipartite import (
         cohesion_profile,
         latapy_clustering,
         local_clustering,
         robins_alexander,
         top_butterflies,
     )
-    from papilio.motifs import BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census
-    from papilio.partitions import partition
-    from papilio.signed import CensusResult, census
-    from papilio.signed_pairs import (
+    from papilio.measures.census_pairs import (
         CensusPair,
         CensusPairs,
         CensusVertices,
         census_pairs,
         census_vertices,
     )
+    from papilio.measures.values import CohesionProfile, LatapyClustering, LocalClustering, RobinsAlexander
+    from papilio.motifs import BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census
+    from papilio.partitioning.store import Partition, open_partition
     from papilio.storage.convert import convert
     from papilio.storage.generate import generate
-    from papilio.storage.partitions import Partition, open_partition
     from papilio.storage.store import GraphStore
-    from papilio.tasks.jobdir import JobDirectory
-    from papilio.tasks.jobremote import cancel_job, read_job_log, wait_job
+    from papilio.tasks.directory import JobDirectory
     from papilio.tasks.plan import CountPlan
+    from papilio.tasks.remote import cancel_job, read_job_log, wait_job
     from papilio.tasks.result import CountResult, ListingResult
 
 if sys.get_int_max_str_digits() == sys.int_info.default_max_str_digits:
@@ -125,49 +125,49 @@ _HOMES = {
     "Census": "papilio.motifs",
     "PapilioError": "papilio.errors",
     "BipartiteGraph": "papilio.graph",
-    "CensusPair": "papilio.signed_pairs",
-    "CensusPairs": "papilio.signed_pairs",
-    "CensusResult": "papilio.signed",
-    "CensusVertices": "papilio.signed_pairs",
-    "CohesionProfile": "papilio.measured",
+    "CensusPair": "papilio.measures.census_pairs",
+    "CensusPairs": "papilio.measures.census_pairs",
+    "CensusResult": "papilio.api.census",
+    "CensusVertices": "papilio.measures.census_pairs",
+    "CohesionProfile": "papilio.measures.values",
     "CountPlan": "papilio.tasks.plan",
     "CountResult": "papilio.tasks.result",
-    "DecompositionResult": "papilio.decomposition",
+    "DecompositionResult": "papilio.api.decompose",
     "GraphStore": "papilio.storage.store",
-    "JobDirectory": "papilio.tasks.jobdir",
-    "LatapyClustering": "papilio.measured",
+    "JobDirectory": "papilio.tasks.directory",
+    "LatapyClustering": "papilio.measures.values",
     "ListingResult": "papilio.tasks.result",
-    "LocalClustering": "papilio.measured",
-    "Partition": "papilio.storage.partitions",
-    "RobinsAlexander": "papilio.measured",
+    "LocalClustering": "papilio.measures.values",
+    "Partition": "papilio.partitioning.store",
+    "RobinsAlexander": "papilio.measures.values",
     "UnipartiteGraph": "papilio.graph",
-    "cancel_job": "papilio.tasks.jobremote",
-    "census": "papilio.signed",
-    "census_pairs": "papilio.signed_pairs",
-    "census_vertices": "papilio.signed_pairs",
-    "cohesion_profile": "papilio.measures",
+    "cancel_job": "papilio.tasks.remote",
+    "census": "papilio.api.census",
+    "census_pairs": "papilio.measures.census_pairs",
+    "census_vertices": "papilio.measures.census_pairs",
+    "cohesion_profile": "papilio.measures.bipartite",
     "convert": "papilio.storage.convert",
-    "count": "papilio.api",
-    "decompose": "papilio.decomposition",
-    "enumerate_motifs": "papilio.enumeration",
+    "count": "papilio.api.count",
+    "decompose": "papilio.api.decompose",
+    "enumerate_motifs": "papilio.api.listing",
     "generate": "papilio.storage.generate",
-    "latapy_clustering": "papilio.measures",
-    "list_jobs": "papilio.api",
-    "local_clustering": "papilio.measures",
-    "open_cluster": "papilio.api",
-    "open_graph": "papilio.api",
-    "open_job": "papilio.api",
-    "open_partition": "papilio.storage.partitions",
-    "partition": "papilio.partitions",
-    "plan": "papilio.api",
-    "plan_listing": "papilio.enumeration",
-    "read_job_log": "papilio.tasks.jobremote",
-    "resume_job": "papilio.api",
-    "robins_alexander": "papilio.measures",
-    "submit": "papilio.api",
-    "top_butterflies": "papilio.measures",
-    "verify_job": "papilio.api",
-    "wait_job": "papilio.tasks.jobremote",
+    "latapy_clustering": "papilio.measures.bipartite",
+    "list_jobs": "papilio.api.count",
+    "local_clustering": "papilio.measures.bipartite",
+    "open_cluster": "papilio.api.count",
+    "open_graph": "papilio.api.count",
+    "open_job": "papilio.api.count",
+    "open_partition": "papilio.partitioning.store",
+    "partition": "papilio.api.partition",
+    "plan": "papilio.api.count",
+    "plan_listing": "papilio.api.listing",
+    "read_job_log": "papilio.tasks.remote",
+    "resume_job": "papilio.api.count",
+    "robins_alexander": "papilio.measures.bipartite",
+    "submit": "papilio.api.count",
+    "top_butterflies": "papilio.measures.bipartite",
+    "verify_job": "papilio.api.count",
+    "wait_job": "papilio.tasks.remote",
 }
 
 

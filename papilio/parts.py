@@ -3,7 +3,7 @@
 Two families of motifs cut a graph in two ways.
 
 Wedges (butterflies). A part has *starts* of one layer and *ends* of the same layer, and counts the wedges (end,
-middle, start) whose end precedes both middle and start in the total order of :mod:`papilio.kernels.cpu.wedges`:
+middle, start) whose end precedes both middle and start in the total order of :mod:`papilio.kernels.wedge.graph`:
 falling degree, ties by layer (U before V), then id. A vertex is known by its *rank* in its layer, its place in that
 order. Every pair (start, end) of a layer belongs to exactly one part.
 

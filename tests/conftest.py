@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 from papilio.errors import EngineUnavailableError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.engine import Engine, Partial, fold_partials, load_engine
-from papilio.kernels.gpu.discovery import list_gpus
 from papilio.motifs import Butterfly, Granularity
-from tests import numba_cache
-from tests.commands import Run, run_command
-from tests.devices import emulator
+from tests.tools import numba_cache
+from tests.tools.commands import Run, run_command
+from tests.tools.devices import emulator
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -69,7 +69,7 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Give whole files to the processes."""
-    from tests.schedule import FileSchedule
+    from tests.tools.schedule import FileSchedule
 
     return FileSchedule(config, log)
 
@@ -227,11 +227,11 @@ class EngineCase:
 def make_engine_case(name: str) -> EngineCase:
     """Build one engine of the fixture, or skip with the reason why it cannot run here."""
     if name == "cpu":
-        from papilio.kernels.cpu.butterfly import ButterflyCpu
+        from papilio.kernels.wedge.cpu import ButterflyCpu
 
         return EngineCase(name, ButterflyCpu(threads=2), 60, 14, 10**9)
     if name == "emulator":
-        from papilio.kernels.gpu.butterfly import ButterflyGpu
+        from papilio.kernels.wedge.gpu import ButterflyGpu
 
         return EngineCase(name, ButterflyGpu(emulator(EMULATOR_SEED)), 20, 12, 250_000)
     try:

@@ -21,7 +21,7 @@ import papilio
 from papilio.errors import InputError
 from papilio.storage.interop import LabelledGraph, from_networkx, from_numpy, from_pandas
 from papilio.storage.store import write_store
-from tests.oracle import count_butterflies
+from tests.tools.oracle import count_butterflies
 
 laws = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 

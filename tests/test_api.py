@@ -21,13 +21,14 @@ from papilio.errors import (
     UnsupportedError,
 )
 from papilio.graph import UnipartiteGraph
-from papilio.kernels.gpu import discovery
+from papilio.kernels.device import discovery
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.store import GraphStore, write_store
-from papilio.tasks import ready, run
+from papilio.tasks import prepared as ready
+from papilio.tasks import run
 from papilio.tasks.result import find_top
 from tests.conftest import read_edges
-from tests.oracle import count_butterflies
+from tests.tools.oracle import count_butterflies
 
 K23 = papilio.BipartiteGraph.from_edges([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2])
 """Three butterflies: U vertices in 3 each, V vertices in 2 each, edges in 2 each."""
@@ -189,7 +190,8 @@ def test_local_cluster_does_not_offer_the_gpu(women: GraphStore) -> None:
 
 
 def test_auto_takes_the_gpus_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    from papilio.cluster import choose, cuda
+    from papilio.cluster import cuda
+    from papilio.cluster import selection as choose
 
     monkeypatch.setattr(choose, "list_gpus", lambda: (discovery.GpuInfo("H", 1 << 37),))
     monkeypatch.setattr(cuda, "list_visible_ids", lambda: ("0", "1"))

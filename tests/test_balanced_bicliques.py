@@ -11,11 +11,11 @@ import pytest
 import papilio
 from papilio.errors import UnsupportedError
 from papilio.motifs import BalancedBiclique, Biclique, Listing, motif_from_json, motif_to_json
-from papilio.partitioning.rates import work_rate
-from papilio.tasks.cells import find_wrong_cell
 from papilio.tasks.forecast import predict_memory
-from tests.commands import Run
+from papilio.tasks.leases.rates import work_rate
+from papilio.tasks.table import find_wrong_cell
 from tests.tasks.fakes import make_job
+from tests.tools.commands import Run
 
 ROW = {2: 54_144_193, 3: 1_261_215_333, 4: 31_675_643_910}
 """Balanced bicliques of three senators of the bundled votes and so many bills."""

@@ -17,13 +17,13 @@ import papilio
 from papilio.errors import CapacityError, ExecutionError, InputError, UnsupportedError
 from papilio.storage.records import read_record
 from papilio.storage.store import write_store
-from papilio.tasks import ready
-from papilio.tasks.answers import LeaseResult
-from papilio.tasks.cells import cells_to_json
+from papilio.tasks import prepared as ready
 from papilio.tasks.fold import PartialFold
-from tests.commands import Run
-from tests.fake_biclique import FakeBicliqueEngine
+from papilio.tasks.reports import LeaseResult
+from papilio.tasks.table import cells_to_json
 from tests.tasks.fakes import make_job, plan_of
+from tests.tools.commands import Run
+from tests.tools.fake_biclique import FakeBicliqueEngine
 
 K34 = papilio.BipartiteGraph.from_edges([0] * 4 + [1] * 4 + [2] * 4, [0, 1, 2, 3] * 3)
 ALL_OF_K34 = {(p, q): math.comb(3, p) * math.comb(4, q) for p in range(1, 4) for q in range(1, 5)}

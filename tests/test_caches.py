@@ -13,40 +13,41 @@ from typing import Any, cast
 
 import pytest
 
-from tests import caches
 from tests.conftest import ROOT, SKIP_LINES, pytest_terminal_summary
-from tests.numba_cache import module_keys
+from tests.tools import caches
+from tests.tools.numba_cache import module_keys
 
-JIT = (ROOT / "papilio" / "kernels" / "cpu" / "jit.py").read_text()
-LOW = "from papilio.kernels.cpu.jit import compiled\n\n\n@compiled\ndef low(x):\n    return x + {}\n"
-HIGH = """from papilio.kernels.cpu.jit import compiled
-from papilio.kernels.cpu.low import low
+JIT = (ROOT / "papilio" / "kernels" / "jit.py").read_text()
+LOW = "from papilio.kernels.jit import compiled\n\n\n@compiled\ndef low(x):\n    return x + {}\n"
+HIGH = """from papilio.kernels.jit import compiled
+from papilio.kernels.wedge.low import low
 
 
 @compiled
 def high(x):
     return 10 * low(x)
 """
-APART = "from papilio.kernels.cpu.jit import compiled\n\n\n@compiled\ndef apart(x):\n    return -x\n"
+APART = "from papilio.kernels.jit import compiled\n\n\n@compiled\ndef apart(x):\n    return -x\n"
 CALLS = """
 import sys
 from pathlib import Path
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
-from tests import numba_cache
+from tests.tools import numba_cache
 numba_cache.share(Path(sys.argv[1]))
-from papilio.kernels.cpu.apart import apart
-from papilio.kernels.cpu.high import high
+from papilio.kernels.wedge.apart import apart
+from papilio.kernels.wedge.high import high
 print(high(1), apart(1), *(sum(f.stats.cache_misses.values()) for f in (high, apart)))
 """
 
 
 def write_package(root: Path, added: int) -> Path:
     """Write two modules that call each other and one that stands alone, all compiled as the package's are."""
-    folder = root / "papilio" / "kernels" / "cpu"
+    folder = root / "papilio" / "kernels" / "wedge"
     folder.mkdir(parents=True, exist_ok=True)
     for place in (folder, folder.parent, folder.parent.parent):
         (place / "__init__.py").touch()
-    for name, text in {"jit": JIT, "low": LOW.format(added), "high": HIGH, "apart": APART}.items():
+    (folder.parent / "jit.py").write_text(JIT)
+    for name, text in {"low": LOW.format(added), "high": HIGH, "apart": APART}.items():
         (folder / f"{name}.py").write_text(text)
     return root
 
@@ -79,8 +80,8 @@ def test_checkouts_share_what_is_compiled_and_never_what_has_changed(tmp_path: P
 
 def test_keys_follow_all_sources_of_a_module() -> None:
     keys = module_keys(ROOT)
-    assert "papilio/kernels/cpu/butterfly_kernels.py" in keys
-    assert "papilio/kernels/peeling.py" in keys, "its functions are compiled by a module that imports it"
+    assert "papilio/kernels/wedge/loops.py" in keys
+    assert "papilio/kernels/peel/phases.py" in keys, "its functions are compiled by a module that imports it"
     assert not any(name.startswith(("papilio/cli/", "papilio/cluster/")) for name in keys)
 
 

@@ -17,8 +17,8 @@ import papilio
 from papilio import errors
 from papilio.arguments import parse_size
 from papilio.cli.app import EXIT_CODES, exit_code_of
-from tests.commands import Result, Run
 from tests.conftest import ROOT
+from tests.tools.commands import Result, Run
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ import papilio
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.store import write_store
-from tests.commands import Run
-from tests.listings import write_women
-from tests.oracle_peeling import tip_numbers, wing_numbers
-from tests.strategies import skewed_graph
+from tests.tools.commands import Run
+from tests.tools.listings import write_women
+from tests.tools.oracle_peeling import tip_numbers, wing_numbers
+from tests.tools.strategies import skewed_graph
 
 GRAPH = skewed_graph(7, 60, 50, 500)
 
@@ -75,7 +75,7 @@ def test_the_nodes_are_a_forest_that_adds_up(women: Path, tmp_path: Path) -> Non
         assert len(inside) == nodes["members"][node]
     metadata = pq.read_schema(tmp_path / "wings" / "nodes.parquet").metadata
     assert metadata[b"papilio.graph_hash"].decode() == papilio.open_graph(women).hash
-    assert json.loads(metadata[b"papilio.decomposition"]) == {"kind": "wing", "layer": None}
+    assert json.loads(metadata[b"papilio.api.decompose"]) == {"kind": "wing", "layer": None}
 
 
 def test_without_the_hierarchy_there_are_numbers_alone(women: Path, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_unipartite_graph_is_refused(tmp_path: Path) -> None:
 def test_a_store_too_large_for_the_memory_is_refused_before_it_is_read(
     women: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("papilio.decomposition.free_memory_bytes", lambda: 1000)
+    monkeypatch.setattr("papilio.api.decompose.free_memory_bytes", lambda: 1000)
     with pytest.raises(CapacityError, match=r"89 edges, whose decomposition needs more than .* GiB"):
         papilio.decompose(women, "wing", engine="cpu")
     with pytest.raises(CapacityError, match="wing numbers of this graph need about"):

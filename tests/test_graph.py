@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, GraphError
 from papilio.graph import MAX_VERTICES, BipartiteGraph, UnipartiteGraph
-from tests.strategies import bipartite_graphs, edge_list
+from tests.tools.strategies import bipartite_graphs, edge_list
 
 pairs = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=60)
 

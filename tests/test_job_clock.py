@@ -10,12 +10,16 @@ import pytest
 
 import papilio
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import biclique, butterfly, chunks
+from papilio.kernels import threads as chunks
+from papilio.kernels.biclique import cpu as biclique
+from papilio.kernels.wedge import cpu as butterfly
 from papilio.motifs import Granularity, Motif
-from papilio.partitioning import lease_policy
 from papilio.storage.ledger import read_ledger
 from papilio.storage.store import GraphStore, write_store
-from papilio.tasks import jobsession, ready, run
+from papilio.tasks import prepared as ready
+from papilio.tasks import run
+from papilio.tasks import session as jobsession
+from papilio.tasks.leases import lengths as lease_policy
 
 HERE = {"cluster": "inline", "engine": "cpu"}
 

@@ -26,7 +26,7 @@ SIDE = 1000
 BUTTERFLIES = comb(SIDE, 2) ** 2
 
 SHORT_LEASES = """
-import papilio.partitioning.lease_policy as policy
+import papilio.tasks.leases.lengths as policy
 policy.MIN_LEASE_S = policy.MAX_LEASE_S = 0.03
 policy.VECTOR_OVERHEAD = 1e9
 from papilio.cli import main

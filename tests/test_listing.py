@@ -18,15 +18,15 @@ import papilio
 from papilio.cluster.events import Event, LeaseFinished
 from papilio.errors import ExecutionError, InputError, StoreError, TilingError, UnsupportedError
 from papilio.motifs import Listing
-from papilio.partitioning import lease_policy
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import read_record
-from papilio.tasks.answers import LeaseResult
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.job import JobSpec, LeaseTask
+from papilio.tasks.leases import lengths as lease_policy
 from papilio.tasks.listing import ListingFold, make_fold
-from tests.listings import rows_of, write_many, write_women
+from papilio.tasks.reports import LeaseResult
 from tests.tasks.fakes import make_job, plan_of
+from tests.tools.listings import rows_of, write_many, write_women
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_rows_that_were_changed_are_found(many: Path, tmp_path: Path) -> None:
 
 
 def test_a_recount_compares_rows(women: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from papilio.kernels.cpu.biclique_listing import BicliqueLister
+    from papilio.kernels.biclique.list import BicliqueLister
 
     job = tmp_path / "job"
     papilio.enumerate_motifs(women, papilio.Biclique(3, 4), output=tmp_path / "out", limit=None, job=job)
@@ -227,7 +227,7 @@ def test_nothing_is_left_where_a_listing_fails(women: Path, tmp_path: Path) -> N
 def test_a_listing_that_is_not_what_is_counted_is_refused(
     women: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from papilio.kernels.cpu.biclique import BicliqueCpu
+    from papilio.kernels.biclique.cpu import BicliqueCpu
 
     right = BicliqueCpu.run
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import papilio
-from tests.commands import Run
 from tests.conftest import ROOT
-from tests.listings import rows_of, write_many, write_women
+from tests.tools.commands import Run
+from tests.tools.listings import rows_of, write_many, write_women
 
 HERE = ("--cluster", "inline")
 
@@ -93,8 +93,8 @@ def test_the_command_says_what_is_missing(
 
 SLOW_LEASES = """
 import time
-import papilio.partitioning.lease_policy as policy
-from papilio.kernels.cpu.biclique_listing import BicliqueLister
+import papilio.tasks.leases.lengths as policy
+from papilio.kernels.biclique.list import BicliqueLister
 policy.SHORTEST_LEASE_S = policy.MAX_LEASE_S = 0.0005
 run = BicliqueLister.run
 def run_slowly(*args, **options):

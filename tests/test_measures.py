@@ -21,11 +21,11 @@ from papilio.cluster.events import PhaseAdvanced, PhaseStarted
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.store import write_store
-from tests.commands import Run
 from tests.conftest import read_edges
-from tests.listings import write_women
-from tests.oracle import count_butterflies, neighbour_sets
-from tests.strategies import bipartite_graphs, complete_graph, edge_list, relabelled
+from tests.tools.commands import Run
+from tests.tools.listings import write_women
+from tests.tools.oracle import count_butterflies, neighbour_sets
+from tests.tools.strategies import bipartite_graphs, complete_graph, edge_list, relabelled
 
 MODES = ("dot", "min", "max")
 EMPTY = BipartiteGraph.from_edges(np.zeros(0, int), np.zeros(0, int), 4, 3)
@@ -361,7 +361,7 @@ def test_questions_that_make_no_sense(
 def test_pairs_too_large_for_the_memory_are_refused_before_the_graph_is_read(
     women: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("papilio.measures.free_memory_bytes", lambda: 1000)
+    monkeypatch.setattr("papilio.measures.bipartite.free_memory_bytes", lambda: 1000)
     with pytest.raises(CapacityError, match=r"89 edges, whose pairs need about .* with 2 threads"):
         papilio.latapy_clustering(women, threads=2)
 

@@ -14,7 +14,7 @@ from papilio.storage import edges
 from papilio.storage.generate import Rmat, generate
 from papilio.tasks.forecast import PROCESS_BYTES
 from tests.conftest import ROOT
-from tests.devices import cuda_device
+from tests.tools.devices import cuda_device
 
 ROOM = 40 << 20
 """Bytes beside the process for a graph that takes three times as much as a whole."""

@@ -44,7 +44,7 @@ ALLOWED_PLACES = {
     ("__init__.py", "import_module"): "a table of the package's own names",
     ("kernels/engine.py", "import_module"): "a table of the package's own engines",
     ("partitioning/metis_groups.py", "import_module"): "an optional package, by its name",
-    ("tasks/part_vectors.py", "import_module"): "a table of the package's own modules",
+    ("tasks/parts/vectors.py", "import_module"): "a table of the package's own modules",
 }
 """Calls that are no danger where they stand, by file and name, and why."""
 

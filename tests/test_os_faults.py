@@ -13,10 +13,10 @@ import pytest
 import papilio
 from papilio.errors import PapilioError, StoreError
 from papilio.graph import BipartiteGraph
-from papilio.partitioning import lease_policy
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.store import GraphStore, write_store
-from tests.faulty_os import FaultyOs, faulty_os
+from papilio.tasks.leases import lengths as lease_policy
+from tests.tools.faulty_os import FaultyOs, faulty_os
 
 Work = Callable[[GraphStore, Path], int]
 

@@ -15,13 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import papilio
-from papilio import api, inputs, measures, signed_pairs
+from papilio.api import count as api
+from papilio.api import inputs
 from papilio.cluster.events import Event, PhaseStarted
 from papilio.errors import GraphError, InputError, PapilioError, StoreError
+from papilio.measures import bipartite as measures
+from papilio.measures import census_pairs as signed_pairs
 from papilio.storage import location
 from papilio.storage.interop import from_pandas
 from papilio.storage.store import GraphStore, write_store
-from tests.commands import Run
+from tests.tools.commands import Run
 
 HERE = {"cluster": "inline", "engine": "cpu"}
 

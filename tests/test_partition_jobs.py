@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from papilio.api.inputs import GraphInput, result_of
 from papilio.cluster.driver import JobOutcome, count_job, plan_job
 from papilio.cluster.events import Event, LeaseFinished, PlanMade, ignore_events
 from papilio.cluster.inline import InlineExecutor
@@ -28,27 +29,26 @@ from papilio.errors import (
     UnsupportedError,
 )
 from papilio.graph import BipartiteGraph
-from papilio.inputs import GraphInput, result_of
-from papilio.kernels.cpu.butterfly import ButterflyCpu
+from papilio.kernels.device.discovery import GpuInfo
 from papilio.kernels.engine import load_engine
-from papilio.kernels.gpu.butterfly import ButterflyGpu
-from papilio.kernels.gpu.discovery import GpuInfo
+from papilio.kernels.wedge.cpu import ButterflyCpu
+from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.motifs import Biclique, Butterfly, Granularity, Motif
-from papilio.partitioning import lease_policy
-from papilio.storage.partitions import open_partition
+from papilio.partitioning.store import open_partition
 from papilio.storage.store import GraphStore, write_store
-from papilio.tasks import ready
+from papilio.tasks import prepared as ready
 from papilio.tasks.budget import Budget
+from papilio.tasks.check import check_job
+from papilio.tasks.directory import JobDirectory
 from papilio.tasks.forecast import CONTEXT_BYTES
 from papilio.tasks.job import JobSpec
-from papilio.tasks.jobcheck import check_job
-from papilio.tasks.jobdir import JobDirectory
-from papilio.tasks.jobsession import JobSession
+from papilio.tasks.leases import lengths as lease_policy
+from papilio.tasks.leases.counter import RootCounter
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.root_counter import RootCounter
-from tests.devices import emulator
-from tests.stored_parts import job_on, store_grid, store_roots
-from tests.strategies import planted_graph
+from papilio.tasks.session import JobSession
+from tests.tools.devices import emulator
+from tests.tools.stored_parts import job_on, store_grid, store_roots
+from tests.tools.strategies import planted_graph
 
 QUESTIONS: list[tuple[Motif, Granularity]] = [
     (Butterfly(), "total"),
@@ -244,7 +244,7 @@ def test_a_part_that_does_not_fit_is_named_before_anything_is_read(
     store: GraphStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = part_job(store, Butterfly(), "total", host_bytes=351 << 20)
-    monkeypatch.setattr("papilio.tasks.part_loader.PartLoader.load", None)
+    monkeypatch.setattr("papilio.tasks.parts.loading.PartLoader.load", None)
     with (
         InlineExecutor(threads=1) as executor,
         pytest.raises(CapacityError, match=r"part \d+ of .*parts-but"),
@@ -255,8 +255,8 @@ def test_a_part_that_does_not_fit_is_named_before_anything_is_read(
 def test_vectors_that_the_budget_has_no_room_for_are_summed_in_files(
     graph: BipartiteGraph, store: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("papilio.tasks.part_memory.FOLD_SHARE", 1 << 26)
-    monkeypatch.setattr("papilio.tasks.part_vectors.SLICE_ENTRIES", 7)
+    monkeypatch.setattr("papilio.tasks.parts.memory.FOLD_SHARE", 1 << 26)
+    monkeypatch.setattr("papilio.tasks.parts.vectors.SLICE_ENTRIES", 7)
     for motif, per in (QUESTIONS[1], QUESTIONS[2], QUESTIONS[4]):
         job = part_job(store, motif, per, host_bytes=1 << 30)
         with InlineExecutor(threads=1) as executor:
@@ -334,7 +334,7 @@ def test_leases_that_are_lost_leave_a_gap_that_is_found(
 
     job = part_job(store, Butterfly(), "total")
     monkeypatch.setattr(
-        "papilio.partitioning.affinity.PartAffinity.choose", lambda self, worker, left, *least: max(left)
+        "papilio.tasks.leases.affinity.PartAffinity.choose", lambda self, worker, left, *least: max(left)
     )
     take = RootCounter.take
     monkeypatch.setattr(

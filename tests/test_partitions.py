@@ -18,7 +18,7 @@ from papilio.storage import edges
 from papilio.storage.generate import Rmat, generate
 from papilio.storage.store import write_store
 from papilio.tasks.forecast import PROCESS_BYTES
-from tests.commands import Run
+from tests.tools.commands import Run
 
 ROOM = 7_000_000
 """Bytes for parts beside the process: about half of what the graph of these tests needs as a whole."""

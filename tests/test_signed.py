@@ -11,8 +11,8 @@ import pytest
 import papilio
 from papilio.errors import InputError, UnsupportedError
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Motif, motif_from_json, motif_to_json
-from papilio.tasks.cells import find_wrong_cell
-from tests.commands import Run
+from papilio.tasks.table import find_wrong_cell
+from tests.tools.commands import Run
 
 BALANCED = 15_323_136
 CLASSES = {

@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import papilio
-from papilio import signed_pairs
 from papilio.cluster.events import Event, PhaseAdvanced, PhaseStarted
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError, UnsupportedError
+from papilio.measures import census_pairs as signed_pairs
 from papilio.storage.interop import LabelledGraph
 from papilio.storage.store import GraphStore
-from tests.commands import Run
 from tests.kernels.test_balanced_butterfly import REFERENCE
-from tests.strategies import complete_graph
+from tests.tools.commands import Run
+from tests.tools.strategies import complete_graph
 
 HERE = ("--cluster", "inline", "--engine", "cpu")
 INLINE: Any = {"cluster": "inline", "engine": "cpu"}

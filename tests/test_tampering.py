@@ -26,7 +26,7 @@ from papilio.cli import main
 from papilio.cli.app import EXIT_CODES
 from papilio.reports.experiment import ExperimentDirectory
 from tests.conftest import ROOT
-from tests.tampering import MUTATIONS, mutate
+from tests.tools.tampering import MUTATIONS, mutate
 
 WRITTEN_AT = "/tmp/papilio-jobs"
 """Where the directories were written."""

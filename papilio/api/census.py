@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from papilio.api import count
+from papilio.api.count import count
+from papilio.api.inputs import Progress
 from papilio.arguments import Workers, checked
-from papilio.inputs import Progress
 from papilio.motifs import Census, CensusClass, PairSide
 from papilio.tasks.job import EngineChoice
 from papilio.tasks.result import CountResult

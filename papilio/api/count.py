@@ -10,16 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from papilio.arguments import Bytes, Number, Seed, Workers, checked
-from papilio.cluster.choose import check_cluster, make_executor
-from papilio.cluster.driver import count_job, plan_job
-from papilio.cluster.events import PhaseStarted, ignore_events
-from papilio.cluster.executor import Executor
-from papilio.cluster.recount import Recount, recount_leases
-from papilio.cluster.trust import require_trusted
-from papilio.enumeration import resume_listing
-from papilio.errors import InputError
-from papilio.inputs import (
+from papilio.api.inputs import (
     GraphInput,
     Progress,
     Question,
@@ -31,21 +22,30 @@ from papilio.inputs import (
     shard_parent,
     write_counts,
 )
+from papilio.api.listing import resume_listing
+from papilio.api.partition import fit_job
+from papilio.arguments import Bytes, Number, Seed, Workers, checked
+from papilio.cluster.driver import count_job, plan_job
+from papilio.cluster.events import PhaseStarted, ignore_events
+from papilio.cluster.executor import Executor
+from papilio.cluster.recount import Recount, recount_leases
+from papilio.cluster.selection import check_cluster, make_executor
+from papilio.cluster.trust import require_trusted
+from papilio.errors import InputError
 from papilio.motifs import Granularity, Motif, choose_options, read_motif
-from papilio.partitions import fit_job
 from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.store import GraphStore, open_store
 from papilio.storage.vectors import Vectors
 from papilio.tasks.budget import Budget
+from papilio.tasks.check import JobCheck, check_job
+from papilio.tasks.control import Priority
+from papilio.tasks.directory import JobDirectory, advise_resume, find_finished, list_jobs
+from papilio.tasks.graphs import job_of_store, require_kind
 from papilio.tasks.job import EngineChoice, JobSpec
-from papilio.tasks.jobcheck import JobCheck, check_job
-from papilio.tasks.jobcontrol import Priority
-from papilio.tasks.jobdir import JobDirectory, advise_resume, find_finished, list_jobs
-from papilio.tasks.jobsession import JobSession, settings_of
 from papilio.tasks.listing import require_cpu
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, find_top
-from papilio.tasks.sources import job_of_store, require_kind
+from papilio.tasks.session import JobSession, settings_of
 
 __all__ = [
     "CountResult",
@@ -294,9 +294,9 @@ def submit(
     Raises
     ------
     PapilioError
-        As :func:`papilio.cluster.submit.submit_job` says.
+        As :func:`papilio.cluster.submission.submit_job` says.
     """
-    from papilio.cluster.submit import submit_job
+    from papilio.cluster.submission import submit_job
 
     check_cluster(cluster)
     motif = read_motif(motif)
@@ -466,7 +466,7 @@ class _Parts(NamedTuple):
         target: Path | None,
         listener: Progress,
     ) -> JobSpec:
-        """Return the job on the whole graph or on parts of it; see :func:`papilio.partitions.fit_job`."""
+        """Return the job on the whole graph or on parts of it; see :func:`papilio.api.partition.fit_job`."""
         if not self.is_asked:
             return spec
         parent = scratch_parent(executor, source, target)

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.api.inputs import GraphInput
 from papilio.arguments import Threads, checked
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, EngineUnavailableError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.inputs import GraphInput
-from papilio.kernels.decomposers import Decomposed, decompose_graph
+from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.kernels.engine import EngineName
-from papilio.kernels.gpu.discovery import missing_for_gpu
-from papilio.kernels.hierarchy import Forest
-from papilio.kernels.peeling import Layer, PeelingKind, ignore_report
+from papilio.kernels.peel.components import Forest
+from papilio.kernels.peel.decomposers import Decomposed, decompose_graph
+from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
 from papilio.storage.hierarchy import check_decomposition_path, write_decomposition
 from papilio.storage.store import GraphStore
 from papilio.storage.vectors import Vectors
@@ -59,7 +59,7 @@ class DecompositionResult:
     graph : dict
         ``path`` and ``hash`` (None for a graph in memory), ``n_u``, ``n_v``, ``n_edges``.
     ranges, coarse_rounds, fine_rounds, updates : int
-        See :class:`~papilio.kernels.peeling.Peeled`.
+        See :class:`~papilio.kernels.peel.phases.Peeled`.
     seconds : dict of str to float
         Wall time by phase: ``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``, and ``total``.
     output : str or None

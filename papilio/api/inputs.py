@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from papilio.arguments import read_path
-from papilio.cluster.choose import make_executor
 from papilio.cluster.driver import JobOutcome, run_directory
 from papilio.cluster.events import Event
 from papilio.cluster.executor import Executor
+from papilio.cluster.selection import make_executor
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Census, EngineOptions, Granularity, Motif
@@ -24,10 +24,10 @@ from papilio.storage.location import is_url, os_errors_named
 from papilio.storage.results import write_census, write_edge_counts, write_table, write_vertex_counts
 from papilio.storage.store import GraphStore, open_store, write_store
 from papilio.storage.tables import check_table_file
+from papilio.tasks.directory import JobDirectory
+from papilio.tasks.graphs import hash_graph, held_graph, job_of_graph, job_of_store
 from papilio.tasks.job import EngineChoice, JobSpec
-from papilio.tasks.jobdir import JobDirectory
 from papilio.tasks.result import CountResult
-from papilio.tasks.sources import hash_graph, held_graph, job_of_graph, job_of_store
 
 __all__ = [
     "GraphInput",

@@ -12,24 +12,24 @@ from typing import Any
 
 import numpy as np
 
+from papilio.api.inputs import GraphInput, Progress, enter_executor, result_of
 from papilio.arguments import Count, Workers, checked
 from papilio.cluster.driver import count_job, plan_job, run_directory
 from papilio.cluster.events import Listener, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError, StoreError
-from papilio.inputs import GraphInput, Progress, enter_executor, result_of
 from papilio.motifs import Biclique, Listing, Motif, choose_options, read_motif
 from papilio.storage.listings import ListingShard, read_listing, write_listing
 from papilio.storage.location import local_path
 from papilio.storage.names import find_ids, hash_labels, read_names
 from papilio.storage.store import GraphStore
+from papilio.tasks.directory import JobDirectory, find_finished
+from papilio.tasks.graphs import job_of_store, require_kind
 from papilio.tasks.job import EngineChoice, JobSpec, digest
-from papilio.tasks.jobdir import JobDirectory, find_finished
-from papilio.tasks.jobsession import JobSession, settings_of
 from papilio.tasks.listing import require_cpu
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import ListingResult
-from papilio.tasks.sources import job_of_store, require_kind
+from papilio.tasks.session import JobSession, settings_of
 
 __all__ = ["enumerate_motifs", "plan_listing", "resume_listing"]
 

@@ -8,25 +8,25 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from papilio.api.inputs import GraphInput, Question
 from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import CutAdvanced, Listener, PhaseStarted
 from papilio.cluster.executor import Executor, choose_engine
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import InputError, UnsupportedError
-from papilio.inputs import GraphInput, Question
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Biclique, Butterfly, Granularity, Motif, choose_options, read_motif
 from papilio.partitioning.cut_request import Closure, CutRequest, Progress, Strategy
+from papilio.partitioning.store import Partition, open_partition
 from papilio.storage.location import local_path
 from papilio.storage.memory import release_memory
-from papilio.storage.partitions import Partition, open_partition
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.budget import Budget
 from papilio.tasks.forecast import PROCESS_BYTES
+from papilio.tasks.graphs import job_of_store, require_kind
 from papilio.tasks.job import EngineChoice, JobSpec, PartitionRef
 from papilio.tasks.memory import choose_memory, part_limit
-from papilio.tasks.sources import job_of_store, require_kind
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
 __all__ = ["fit_job", "partition"]
@@ -221,7 +221,7 @@ def _make_request(
 def _cut(
     store: GraphStore, output: Path, job: JobSpec, request: CutRequest, progress: Progress | None
 ) -> Partition:
-    from papilio.kernels.cpu.biclique_index import settle_anchor
+    from papilio.kernels.biclique.index import settle_anchor
     from papilio.partitioning.root_parts import cut_roots
     from papilio.partitioning.wedge_parts import cut_wedges
 

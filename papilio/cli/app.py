@@ -8,16 +8,16 @@ from typing import NoReturn
 import click
 
 import papilio
+from papilio.cli.census import census
+from papilio.cli.count import count, plan
 from papilio.cli.decompose import decompose
 from papilio.cli.doctor import doctor
 from papilio.cli.enumerate import enumerate_
-from papilio.cli.jobdirs import jobs, resume, status, verify
-from papilio.cli.jobs import count, plan
+from papilio.cli.jobs import jobs, resume, status, verify
 from papilio.cli.measure import measure
 from papilio.cli.partition import partition
 from papilio.cli.report import say
 from papilio.cli.scaling import report, scale
-from papilio.cli.signed import census
 from papilio.cli.slurm import slurm
 from papilio.cli.stores import convert, generate, info
 from papilio.cli.submit import cancel, logs, submit, wait

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import papilio
-from papilio.cli.asked import PAIR_SIDE
-from papilio.cli.jobdirs import report_job_count
+from papilio.cli.census_pairs import check_asked, pair_lines, pair_options
+from papilio.cli.jobs import report_job_count
+from papilio.cli.motifs import PAIR_SIDE
 from papilio.cli.options import JOB_OPTION, output_options, run_options
-from papilio.cli.pairs import check_asked, pair_lines, pair_options
 from papilio.cli.report import print_json, say
 from papilio.errors import InputError, StoreError
 from papilio.motifs import PairSide
 
 if TYPE_CHECKING:
-    from papilio.signed import CensusResult
-    from papilio.signed_pairs import CensusPairs, CensusVertices, PairOrder
+    from papilio.api.census import CensusResult
+    from papilio.measures.census_pairs import CensusPairs, CensusVertices, PairOrder
 
 __all__ = ["census"]
 

@@ -10,7 +10,7 @@ import click
 from papilio.errors import InputError
 
 if TYPE_CHECKING:
-    from papilio.signed_pairs import CensusPairs
+    from papilio.measures.census_pairs import CensusPairs
 
 __all__ = ["check_asked", "pair_lines", "pair_options"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 import papilio
-from papilio.cli.jobdirs import report_job_count
+from papilio.cli.jobs import report_job_count
 from papilio.cli.options import JOB_OPTION, job_options, output_options
 from papilio.cli.report import plan_lines, print_json
 from papilio.motifs import Motif

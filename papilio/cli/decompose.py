@@ -11,8 +11,8 @@ from papilio.cli.options import INTEGER, JSON_FLAG
 from papilio.cli.report import print_json, say
 
 if TYPE_CHECKING:
-    from papilio.decomposition import DecompositionResult
-    from papilio.kernels.peeling import Layer, PeelingKind
+    from papilio.api.decompose import DecompositionResult
+    from papilio.kernels.peel.phases import Layer, PeelingKind
 
 __all__ = ["decompose"]
 

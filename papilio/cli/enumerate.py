@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 import papilio
-from papilio.cli.asked import listed_motif_options
-from papilio.cli.jobdirs import report_job_count
+from papilio.cli.jobs import report_job_count
+from papilio.cli.motifs import listed_motif_options
 from papilio.cli.options import INTEGER, JOB_OPTION, run_options
 from papilio.cli.report import plan_lines, print_json
 from papilio.errors import InputError

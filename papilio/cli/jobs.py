@@ -12,7 +12,7 @@ from papilio.cli.options import ENGINE_OPTION, JSON_FLAG, SEED, TRUST_FLAG, WORK
 from papilio.cli.report import print_json, report_count, report_listing, say
 
 if TYPE_CHECKING:
-    from papilio.tasks.jobdir import JobStatus, SessionInfo
+    from papilio.tasks.directory import JobStatus, SessionInfo
     from papilio.tasks.result import CountResult
 
 __all__ = ["jobs", "report_job_count", "resume", "status", "verify"]

@@ -12,7 +12,7 @@ from papilio.cli.options import BUDGET_OPTIONS, INTEGER, JOB_OPTION, JSON_FLAG, 
 from papilio.cli.report import align, print_json, say
 
 if TYPE_CHECKING:
-    from papilio.measured import Summary
+    from papilio.measures.values import Summary
     from papilio.tasks.result import CountResult
 
 __all__ = ["measure"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from papilio.arguments import MAX_THREADS, MAX_WORKERS, read_bytes
-from papilio.cli.asked import motif_options
+from papilio.cli.motifs import motif_options
 from papilio.errors import InputError
 from papilio.motifs import GRANULARITIES
 
@@ -127,7 +127,7 @@ def _read_cluster(context: click.Context, parameter: click.Parameter, cluster: s
     """Return the cluster, without credentials where ``--insecure`` says so; that flag is read first."""
     if INSECURE not in context.meta:
         return cluster
-    from papilio.cluster.choose import with_insecure
+    from papilio.cluster.selection import with_insecure
 
     return with_insecure(cluster)
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 import papilio
-from papilio.cli.asked import motif_options
+from papilio.cli.motifs import motif_options
 from papilio.cli.options import BUDGET_OPTIONS, JSON_FLAG, THREADS
 from papilio.cli.report import partition_lines, print_json, say
 from papilio.motifs import GRANULARITIES, Motif

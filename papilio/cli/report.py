@@ -12,7 +12,7 @@ from papilio.motifs import Census
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from papilio.storage.partition_manifest import PartitionManifest
+    from papilio.partitioning.manifest import PartitionManifest
     from papilio.storage.store import GraphStore
     from papilio.tasks.plan import CountPlan
     from papilio.tasks.result import CountResult, ListingResult

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from papilio.cli.asked import motif_options
-from papilio.cli.jobs import plan
+from papilio.cli.count import plan
+from papilio.cli.motifs import motif_options
 from papilio.cli.options import INSECURE, JSON_FLAG, SEED, THREADS, TRUST_FLAG, parse_numbers
 from papilio.cli.report import print_json, say
 from papilio.cli.slurm import count as render_command
@@ -102,7 +102,7 @@ def count(
     One store is counted by all numbers of workers (strong scaling); with --weak there is one for each. Every run
     is a job directory in DIR/jobs, on workers of its own. The report is DIR/report/report.html.
     """
-    from papilio.reports.begin import begin_scaling
+    from papilio.reports.setup import begin_scaling
 
     _require_figures(figures)
     allocation = {name: options.pop(name) for name in _ALLOCATION}
@@ -261,7 +261,7 @@ def _run(
 
 def _submit(directory: ExperimentDirectory, motif: Motif, allocation: dict[str, Any], figures: bool) -> None:
     from papilio.cluster.sbatch import SbatchSpec
-    from papilio.reports.submit import submit_points, unfinished_points
+    from papilio.reports.batch import submit_points, unfinished_points
 
     points = unfinished_points(directory)
     if not points:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from papilio.cli.asked import motif_options
+from papilio.cli.motifs import motif_options
 from papilio.cli.options import BUDGET_OPTIONS, SIZE, WORKERS, parse_numbers
 from papilio.cli.report import say
 from papilio.errors import StoreError

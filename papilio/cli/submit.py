@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import papilio
-from papilio.cli.jobdirs import report_job_count
+from papilio.cli.jobs import report_job_count
 from papilio.cli.options import JSON_FLAG, job_options, output_options
 from papilio.cli.report import print_json, say
 from papilio.motifs import Motif
 
 if TYPE_CHECKING:
-    from papilio.tasks.jobstatus import JobStatus
+    from papilio.tasks.status import JobStatus
 
 __all__ = ["cancel", "logs", "submit", "wait"]
 

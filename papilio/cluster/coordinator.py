@@ -37,10 +37,10 @@ from papilio.errors import (
     StoreError,
 )
 from papilio.storage.ledger import find_holder
+from papilio.tasks.control import Coordinator, CoordinatorState, JobControl, Submission
+from papilio.tasks.directory import JobDirectory
 from papilio.tasks.job import digest
-from papilio.tasks.jobcontrol import Coordinator, CoordinatorState, JobControl, Submission
-from papilio.tasks.jobdir import JobDirectory
-from papilio.tasks.joblog import JobLog
+from papilio.tasks.log import JobLog
 from papilio.tasks.result import CountResult
 
 __all__ = ["Count", "coordinate", "dataset_name", "task_key"]

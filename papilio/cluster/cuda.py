@@ -15,7 +15,7 @@ from papilio.cluster.local import NO_DASHBOARD, WORKER_CONFIG, private_scratch
 from papilio.cluster.pool import DaskPool
 from papilio.cluster.quiet import hold_interrupts
 from papilio.errors import EngineUnavailableError, InputError
-from papilio.kernels.gpu.discovery import list_visible_ids, missing_for_gpu
+from papilio.kernels.device.discovery import list_visible_ids, missing_for_gpu
 
 __all__ = ["CudaExecutor", "missing_for_cuda"]
 

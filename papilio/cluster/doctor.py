@@ -23,9 +23,9 @@ import psutil
 import papilio
 from papilio.cluster.machine import CgroupLimits, Mount, is_writable, mount_of, read_cgroup_limits
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
-from papilio.kernels.cpu import __file__ as cpu_kernels_file
-from papilio.kernels.gpu.discovery import GpuInfo, driver_cuda_version, list_gpus
-from papilio.kernels.gpu.toolchain import Toolchain, inspect_toolchain, kernel_cache_directory
+from papilio.kernels import __file__ as kernels_file
+from papilio.kernels.device.discovery import GpuInfo, driver_cuda_version, list_gpus
+from papilio.kernels.device.toolchain import Toolchain, inspect_toolchain, kernel_cache_directory
 from papilio.storage.store import GraphStore, open_store
 
 __all__ = ["Check", "Status", "check_machine", "check_store", "failure_of"]
@@ -256,7 +256,7 @@ def numba_cache_directory() -> Path:
     named = os.environ.get("NUMBA_CACHE_DIR")
     if named:
         return Path(named)
-    beside = Path(cpu_kernels_file).parent / "__pycache__"
+    beside = Path(kernels_file).parent / "__pycache__"
     return beside if is_writable(beside) else Path.home() / ".cache" / "numba"
 
 

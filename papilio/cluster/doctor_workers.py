@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import papilio
-from papilio.cluster.choose import make_executor
 from papilio.cluster.devices import ONE_WORKER_PER_GPU, find_shared_gpu
 from papilio.cluster.doctor import Check, installed_version
 from papilio.cluster.executor import Executor
+from papilio.cluster.selection import make_executor
 from papilio.errors import PapilioError
-from papilio.kernels.gpu.discovery import GpuInfo, list_gpus
+from papilio.kernels.device.discovery import GpuInfo, list_gpus
 from papilio.storage.store import GraphStore
 
 __all__ = [

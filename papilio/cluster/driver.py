@@ -18,16 +18,16 @@ from papilio.errors import ClusterError, ExecutionError, StoreError
 from papilio.interrupts import check, finishing, held, removed_at_end
 from papilio.kernels.engine import Partial
 from papilio.storage.listings import ListingShard
-from papilio.tasks.answers import LeaseResult, Movement, PrepareReport
+from papilio.tasks.graphs import open_job_partition
 from papilio.tasks.job import EngineChoice, JobSpec, PrepareTask
-from papilio.tasks.jobsession import JobSession
+from papilio.tasks.leases.counter import RootCounter
 from papilio.tasks.listing import ListingFold, make_fold, require_cpu
 from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import CountPlan, make_plan
-from papilio.tasks.ready import forget_graphs
-from papilio.tasks.root_counter import RootCounter
+from papilio.tasks.prepared import forget_graphs
+from papilio.tasks.reports import LeaseResult, Movement, PrepareReport
 from papilio.tasks.run import run_lease, run_prepare
-from papilio.tasks.sources import open_job_partition
+from papilio.tasks.session import JobSession
 from papilio.tasks.worker import WorkerInfo
 
 __all__ = ["JobOutcome", "count_job", "plan_job", "run_directory"]

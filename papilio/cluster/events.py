@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from papilio.tasks.answers import LeaseResult
 from papilio.tasks.plan import CountPlan
+from papilio.tasks.reports import LeaseResult
 
 __all__ = [
     "CutAdvanced",

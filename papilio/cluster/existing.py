@@ -21,9 +21,9 @@ from papilio.cluster.pool import DaskPool
 from papilio.cluster.trust import find_stranger
 from papilio.errors import ClusterError, InputError, StoreError
 from papilio.storage.records import read_json, read_record
+from papilio.tasks.control import Priority
 from papilio.tasks.job import JobSpec
-from papilio.tasks.jobcontrol import Priority
-from papilio.tasks.ready import forget_graphs
+from papilio.tasks.prepared import forget_graphs
 from papilio.tasks.worker import WorkerInfo
 
 __all__ = ["LAG_S", "ExistingExecutor"]

@@ -10,7 +10,7 @@ from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import InputError, PapilioError, fault_of
 from papilio.interrupts import requested
 from papilio.tasks.job import JobSpec
-from papilio.tasks.ready import forget_graphs
+from papilio.tasks.prepared import forget_graphs
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
 __all__ = ["InlineExecutor"]

@@ -17,9 +17,9 @@ from papilio.errors import ExecutionError, InputError, TilingError
 from papilio.kernels.engine import EngineName
 from papilio.storage.listings import count_missing_rows
 from papilio.storage.results import read_partial_shard
-from papilio.tasks.answers import LeaseResult
+from papilio.tasks.directory import JobDirectory
 from papilio.tasks.job import EngineChoice, LeaseTask
-from papilio.tasks.jobdir import JobDirectory
+from papilio.tasks.reports import LeaseResult
 from papilio.tasks.run import run_lease
 
 __all__ = ["Recount", "recount_leases"]

@@ -14,18 +14,18 @@ from uuid import uuid4
 
 from distributed import Client
 
-from papilio.cluster.choose import OWN_CLUSTERS
 from papilio.cluster.coordinator import Count, coordinate, dataset_name, task_key
 from papilio.cluster.executor import choose_engine
 from papilio.cluster.existing import LAG_S, ExistingExecutor
+from papilio.cluster.selection import OWN_CLUSTERS
 from papilio.errors import ClusterError, InputError, JobBusyError
 from papilio.storage.ledger import find_holder
+from papilio.tasks.control import JobControl, Priority, Submission
+from papilio.tasks.directory import JobDirectory
 from papilio.tasks.job import EngineChoice, JobSpec
-from papilio.tasks.jobcontrol import JobControl, Priority, Submission
-from papilio.tasks.jobdir import JobDirectory
-from papilio.tasks.joblog import JobLog
-from papilio.tasks.jobsession import JobSession, settings_of
+from papilio.tasks.log import JobLog
 from papilio.tasks.memory import require_memory
+from papilio.tasks.session import JobSession, settings_of
 
 __all__ = ["find_folder_problem", "submit_job"]
 

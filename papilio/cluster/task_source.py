@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from papilio.errors import ClusterError
 from papilio.tasks.job import LeaseTask, PrepareTask
-from papilio.tasks.root_counter import MAX_ATTEMPTS
+from papilio.tasks.leases.counter import MAX_ATTEMPTS
 
 __all__ = ["AnyTask", "TaskList", "TaskSource"]
 
@@ -18,7 +18,7 @@ Result_contra = TypeVar("Result_contra", contravariant=True)
 
 
 class TaskSource(Protocol[AnyTask, Result_contra]):
-    """Tasks to be had one by one; :class:`papilio.tasks.root_counter.RootCounter` is one of leases."""
+    """Tasks to be had one by one; :class:`papilio.tasks.leases.counter.RootCounter` is one of leases."""
 
     @property
     def has_more(self) -> bool:

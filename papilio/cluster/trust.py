@@ -8,7 +8,7 @@ import pwd
 import stat
 from pathlib import Path
 
-from papilio.cluster.choose import OWN_CLUSTERS
+from papilio.cluster.selection import OWN_CLUSTERS
 from papilio.errors import InputError
 
 __all__ = ["find_stranger", "require_trusted"]

@@ -10,7 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.jit import Place
+from papilio.kernels.jit import Place
 
 __all__ = ["fetch_add"]
 

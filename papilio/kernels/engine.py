@@ -234,13 +234,13 @@ class Engine(Protocol):
 
 
 _SIGNED: dict[EngineName, tuple[str, str]] = {
-    "cpu": ("papilio.kernels.cpu.balanced_butterfly", "BalancedButterflyCpu"),
-    "gpu": ("papilio.kernels.gpu.balanced_butterfly", "BalancedButterflyGpu"),
+    "cpu": ("papilio.kernels.wedge.signed_cpu", "BalancedButterflyCpu"),
+    "gpu": ("papilio.kernels.wedge.signed_gpu", "BalancedButterflyGpu"),
 }
 
 _BICLIQUES: dict[EngineName, tuple[str, str]] = {
-    "cpu": ("papilio.kernels.cpu.biclique", "BicliqueCpu"),
-    "gpu": ("papilio.kernels.gpu.biclique", "BicliqueGpu"),
+    "cpu": ("papilio.kernels.biclique.cpu", "BicliqueCpu"),
+    "gpu": ("papilio.kernels.biclique.gpu", "BicliqueGpu"),
 }
 
 _MODULES: dict[str, dict[EngineName, tuple[str, str]]] = {
@@ -248,8 +248,8 @@ _MODULES: dict[str, dict[EngineName, tuple[str, str]]] = {
     "balanced-butterfly": _SIGNED,
     "biclique": _BICLIQUES,
     "butterfly": {
-        "cpu": ("papilio.kernels.cpu.butterfly", "ButterflyCpu"),
-        "gpu": ("papilio.kernels.gpu.butterfly", "ButterflyGpu"),
+        "cpu": ("papilio.kernels.wedge.cpu", "ButterflyCpu"),
+        "gpu": ("papilio.kernels.wedge.gpu", "ButterflyGpu"),
     },
     "census": _SIGNED,
 }
@@ -296,7 +296,7 @@ def load_engine(
         engine: Engine = getattr(import_module(module), made)(threads, **chosen)
         return engine
     try:
-        from papilio.kernels.gpu.cuda_device import shared_device
+        from papilio.kernels.device.cuda import shared_device
 
         gpu_class = getattr(import_module(module), made)
     except ImportError as error:
@@ -340,6 +340,6 @@ def load_lister(
         raise UnsupportedError(
             "algorithm 'pivot' counts without visiting every biclique; list with 'enumerate'"
         )
-    lister = import_module("papilio.kernels.cpu.biclique_listing").BicliqueLister
+    lister = import_module("papilio.kernels.biclique.list").BicliqueLister
     engine: Engine = lister(threads, anchor, listing.with_u, listing.with_v, listing.limit)
     return engine

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from papilio.kernels.gpu.constants import BLOCK_PLANES, WARP_PLANES
+from papilio.kernels.device.constants import BLOCK_PLANES, WARP_PLANES
 
 __all__ = [
     "PairTuning",

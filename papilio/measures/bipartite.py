@@ -15,18 +15,18 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api import count
+from papilio.api.count import count
+from papilio.api.inputs import GraphInput, Progress, Question, check_output
 from papilio.arguments import Bytes, Count, Threads, Workers, checked
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.inputs import GraphInput, Progress, Question, check_output
 from papilio.kernels.bounds import check_vertex_bound
-from papilio.kernels.cpu.chunks import available_threads
-from papilio.kernels.cpu.levels import join_levels
-from papilio.kernels.cpu.pair_clustering import cluster_pairs
-from papilio.measured import (
+from papilio.kernels.threads import available_threads
+from papilio.measures.clustering import cluster_pairs
+from papilio.measures.levels import join_levels
+from papilio.measures.values import (
     CohesionLevel,
     CohesionProfile,
     LatapyClustering,

@@ -19,16 +19,16 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.api.census import CensusResult, census
+from papilio.api.inputs import GraphInput, Progress, Question, check_output
 from papilio.arguments import Count, Threads, Workers, checked
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, ExecutionError
 from papilio.graph import BipartiteGraph
-from papilio.inputs import GraphInput, Progress, Question, check_output
-from papilio.kernels.cpu.chunks import available_threads
-from papilio.kernels.cpu.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
+from papilio.kernels.threads import available_threads
+from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json
-from papilio.signed import CensusResult, census
 from papilio.storage.census_files import write_pairs
 from papilio.storage.columns import Columns, write_vertex_columns
 from papilio.storage.origins import plain_labels

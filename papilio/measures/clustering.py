@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
-from papilio.kernels.cpu.jit import Ids, Ints, Place, compiled
-from papilio.kernels.cpu.wedges import WedgeIndex, WedgeRows, index_wedges
+from papilio.kernels.jit import Ids, Ints, Place, compiled
+from papilio.kernels.threads import ChunkRunner, available_threads, cut_by_cost
+from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows, index_wedges
 from papilio.parts import Layer
 
 __all__ = ["MODES", "PairMeans", "cluster_pairs"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.hierarchy import find_root
-from papilio.kernels.cpu.jit import Ints, compiled
+from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.peel.forest import find_root
 
 __all__ = ["Level", "join_levels"]
 

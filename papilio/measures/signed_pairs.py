@@ -7,7 +7,7 @@ ordered in total (more butterflies first, then the lesser ids), so that the best
 on which thread met which pair.
 
 Exactness: the three numbers of a pair of degrees d and e sum to at most min(d, e) < 2^31, so that its classes together
-are below 2^61. The sums over pairs are kept as :mod:`papilio.kernels.cpu.butterfly_kernels` keeps them; those of a
+are below 2^61. The sums over pairs are kept as :mod:`papilio.kernels.wedge.loops` keeps them; those of a
 vertex are bounded when the graph is indexed.
 """
 
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
-from papilio.kernels.cpu.balanced_kernels import index_signed
-from papilio.kernels.cpu.butterfly_kernels import add_to_sums, join_sums
-from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
-from papilio.kernels.cpu.jit import Ids, Ints, Place, Sums, compiled
-from papilio.kernels.cpu.wedges import WedgeIndex, WedgeRows
+from papilio.kernels.jit import Ids, Ints, Place, Sums, compiled
+from papilio.kernels.threads import ChunkRunner, available_threads, cut_by_cost
+from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
+from papilio.kernels.wedge.loops import add_to_sums, join_sums
+from papilio.kernels.wedge.signed_loops import index_signed
 from papilio.motifs import CENSUS_CLASSES
 from papilio.parts import Layer
 

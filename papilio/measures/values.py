@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.levels import Level
+from papilio.measures.levels import Level
 from papilio.motifs import Granularity
 from papilio.storage.vectors import Vectors
 from papilio.tasks.result import CountResult

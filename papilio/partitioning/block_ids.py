@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from papilio.errors import StoreError
 from papilio.motifs import Granularity
+from papilio.partitioning.blocks import sum_words
+from papilio.partitioning.store import Partition
 from papilio.storage.location import filesystem_of
-from papilio.storage.partition_blocks import sum_words
-from papilio.storage.partitions import Partition
 
 __all__ = ["read_vector_ids"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from papilio.errors import CapacityError, InputError
+from papilio.kernels.costs import LEAST_TABLE_ENTRIES
 from papilio.motifs import GRANULARITIES, Granularity
-from papilio.partitioning.root_ranges import LEAST_TABLE_ENTRIES
+from papilio.partitioning.manifest import PartInfo
 from papilio.parts import PartBytes, PartSizes
-from papilio.storage.partition_manifest import PartInfo
 
 __all__ = [
     "PLAN_SHARE",

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import StoreError
-from papilio.kernels.cpu.chunks import ChunkRunner, available_threads
-from papilio.kernels.cpu.disk_rows import add_words, count_batch, make_ranges
+from papilio.kernels.threads import ChunkRunner, available_threads
+from papilio.partitioning.row_loops import add_words, count_batch, make_ranges
 from papilio.storage.array_file import empty_pages
 from papilio.storage.content import edge_problem
 from papilio.storage.edges import RowGroup, read_row_groups

@@ -1,6 +1,6 @@
 """The rows of a graph by rank, on disk: made out of core, read a range of rows at a time.
 
-Three passes over the store. The first counts degrees, which give the total order of :mod:`papilio.kernels.cpu.wedges`
+Three passes over the store. The first counts degrees, which give the total order of :mod:`papilio.kernels.wedge.graph`
 and the place of every row. The other two, one for each layer, spill every edge to the bucket of its row: a range of
 rows with as many entries as a thread may sort at a time, whose place in the spill file is known beforehand. Buckets
 are then sorted by threads and written in their order, while the spill file is read; what both layers need to know of

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.cpu.growth import (
+from papilio.partitioning.growth_loops import (
     NO_GROUP,
     Costs,
     add_closures,

@@ -17,7 +17,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.growth import sum_closures
 from papilio.partitioning.group_rows import (
     GroupCosts,
     Ids,
@@ -33,6 +32,7 @@ from papilio.partitioning.group_rows import (
     root_costs,
 )
 from papilio.partitioning.growth_chunks import grow_chunks
+from papilio.partitioning.growth_loops import sum_closures
 from papilio.partitioning.metis_groups import metis_groups
 
 __all__ = [

@@ -21,8 +21,6 @@ from itertools import pairwise
 import numpy as np
 
 from papilio.errors import CapacityError
-from papilio.kernels.cpu.growth import NO_GROUP, count_holders, sum_closures
-from papilio.kernels.cpu.growth_order import add_to_columns, scatter_rows, smooth_rows
 from papilio.partitioning.group_rows import (
     Ids,
     Ints,
@@ -32,6 +30,8 @@ from papilio.partitioning.group_rows import (
     require_groups,
     require_roots_fit,
 )
+from papilio.partitioning.growth_loops import NO_GROUP, count_holders, sum_closures
+from papilio.partitioning.growth_order import add_to_columns, scatter_rows, smooth_rows
 from papilio.partitioning.row_spans import span_rows
 
 __all__ = ["CHUNKS_AT_ONCE", "grow_chunks", "order_roots"]

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.jit import Ints, Place, compiled
+from papilio.kernels.jit import Ints, Place, compiled
 
 __all__ = [
     "NO_GROUP",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.jit import Ints, compiled
+from papilio.kernels.jit import Ints, compiled
 
 __all__ = ["add_to_columns", "scatter_rows", "smooth_rows"]
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from papilio.errors import StoreError
 from papilio.motifs import Granularity
+from papilio.partitioning.blocks import BlockInfo, BlockKind
 from papilio.parts import Layer, PartSizes
 from papilio.storage.manifest import parse_manifest
-from papilio.storage.partition_blocks import BlockInfo, BlockKind
 from papilio.storage.records import read_record
 
 __all__ = ["PARTITION_NAME", "Family", "PartInfo", "PartitionManifest"]

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from papilio.errors import EngineUnavailableError
-from papilio.kernels.cpu.biclique_core import Rows
-from papilio.kernels.cpu.biclique_pairs import PAIR_BYTES, find_pairs
+from papilio.kernels.biclique.core import Rows
+from papilio.kernels.biclique.pairs import PAIR_BYTES, find_pairs
 from papilio.partitioning.group_rows import Ids, Ints, column_costs, fill_rows, require_roots_fit, root_costs
 
 __all__ = ["MAX_PAIRS", "metis_groups"]

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.cpu.biclique_core import Rows
-from papilio.kernels.cpu.biclique_pairs import Pairs, find_pairs
-from papilio.kernels.cpu.root_parts import Prices, find_worst_root
+from papilio.kernels.biclique.core import Rows
+from papilio.kernels.biclique.pairs import Pairs, find_pairs
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.group_rows import fill_rows
 from papilio.partitioning.growth import (
@@ -32,6 +31,7 @@ from papilio.partitioning.growth import (
     metis_groups,
     root_costs,
 )
+from papilio.partitioning.root_loops import Prices, find_worst_root
 from papilio.partitioning.root_subgraphs import AnchoredRows
 from papilio.parts import PartSizes
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.cpu.biclique_core import Ids32, Rows
-from papilio.kernels.cpu.jit import Bools, Ints, compiled
+from papilio.kernels.biclique.core import Ids32, Rows
+from papilio.kernels.jit import Bools, Ints, compiled
 
 __all__ = [
     "Prices",

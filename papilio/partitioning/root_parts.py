@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from papilio.errors import CapacityError, UnsupportedError
-from papilio.kernels.cpu.chunks import ChunkRunner
+from papilio.kernels.costs import CostTable
+from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Biclique
 from papilio.partitioning.cut_request import (
     PLAN_SHARE,
@@ -37,10 +38,10 @@ from papilio.partitioning.cut_request import (
     tell_parts,
 )
 from papilio.partitioning.disk_rows import core_masks, write_disk_rows
+from papilio.partitioning.manifest import PartInfo, PartitionManifest
 from papilio.partitioning.peak_memory import PeakMemory
 from papilio.partitioning.root_groups import ClosureTooLargeError, RootGroups, group_roots
 from papilio.partitioning.root_question import Question, anchor_other, ask_question
-from papilio.partitioning.root_ranges import CostTable
 from papilio.partitioning.root_subgraphs import (
     RUN_ENTRIES,
     AnchoredRows,
@@ -50,10 +51,9 @@ from papilio.partitioning.root_subgraphs import (
     make_scratch,
     materialise_bytes,
 )
+from papilio.partitioning.store import Partition, PartitionWriter
 from papilio.storage.location import local_path
 from papilio.storage.memory import release_memory
-from papilio.storage.partition_manifest import PartInfo, PartitionManifest
-from papilio.storage.partitions import Partition, PartitionWriter
 from papilio.storage.store import GraphStore
 
 __all__ = ["cut_roots"]

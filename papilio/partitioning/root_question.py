@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.biclique_choices import explain_choices
-from papilio.kernels.cpu.biclique_index import choose_anchor, choose_sizes
+from papilio.kernels.biclique.decisions import explain_choices
+from papilio.kernels.biclique.index import choose_anchor, choose_sizes
 from papilio.motifs import Biclique, Granularity
 from papilio.partitioning.disk_rows import degrees
 from papilio.storage.store import GraphStore
@@ -18,7 +18,7 @@ __all__ = ["Question", "anchor_other", "ask_question"]
 
 @dataclass(frozen=True, eq=False)
 class _Degrees:
-    """What the choice of the anchored layer depends on; a :class:`~papilio.kernels.biclique_forms.Layers`."""
+    """What the choice of the anchored layer depends on; a :class:`~papilio.kernels.biclique.forms.Layers`."""
 
     n_u: int
     n_v: int

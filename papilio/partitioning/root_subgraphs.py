@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.biclique_core import Core, Rows, order_rows, reduce_rows, transpose_rows
-from papilio.kernels.cpu.root_parts import (
+from papilio.kernels.biclique.core import Core, Rows, order_rows, reduce_rows, transpose_rows
+from papilio.partitioning.disk_rows import DiskRows
+from papilio.partitioning.root_loops import (
     count_entries_by_root,
     count_root_wedges,
     cut_runs,
@@ -21,7 +22,6 @@ from papilio.kernels.cpu.root_parts import (
     number_lefts,
     repeat_rows,
 )
-from papilio.partitioning.disk_rows import DiskRows
 from papilio.parts import Layer, RootPart
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.jit import Bools, Ints, Place, Sums, compiled
+from papilio.kernels.jit import Bools, Ints, Place, Sums, compiled
 
 __all__ = [
     "Ranges",

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import StoreError
-from papilio.kernels.cpu.chunks import ChunkRunner
-from papilio.kernels.cpu.disk_rows import (
+from papilio.kernels.threads import ChunkRunner
+from papilio.kernels.wedge.graph import order_falling
+from papilio.partitioning.disk_degrees import STRIPES, PassProgress, SharedSums, largest_batch, scan_edges
+from papilio.partitioning.row_loops import (
     make_ranges,
     place_words,
     rank_batch,
@@ -22,8 +24,6 @@ from papilio.kernels.cpu.disk_rows import (
     split_rows,
     work_words,
 )
-from papilio.kernels.cpu.wedges import order_falling
-from papilio.partitioning.disk_degrees import STRIPES, PassProgress, SharedSums, largest_batch, scan_edges
 from papilio.partitioning.row_spans import span_rows
 from papilio.parts import Layer
 from papilio.storage.array_file import ArrayFile, ArrayMemory, empty_pages

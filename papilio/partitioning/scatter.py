@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.jit import Ints, Sums, compiled
+from papilio.kernels.jit import Ints, Sums, compiled
 
 __all__ = ["order_by_slice", "scatter_add", "scatter_add_ordered"]
 

@@ -1,7 +1,7 @@
 """A stored partition: the parts of a graph that does not fit a memory, cut once and read by any worker.
 
     partition.json            format version, graph, strategy, parts with their sizes and work, blocks, hash
-    blocks/<name>/*.parquet   see :mod:`papilio.storage.partition_blocks`
+    blocks/<name>/*.parquet   see :mod:`papilio.partitioning.blocks`
 
 A partition is written into a temporary sibling and renamed into place: it is whole or absent. It belongs to one
 graph, known by its content hash, and serves every motif for which its cut is valid.
@@ -24,10 +24,10 @@ from pyarrow import fs as arrow_fs
 from papilio.arguments import checked
 from papilio.errors import StoreError, UnsupportedError
 from papilio.motifs import GRANULARITIES, Biclique, Butterfly, Granularity, Motif
+from papilio.partitioning import blocks
+from papilio.partitioning.manifest import PARTITION_NAME, PartInfo, PartitionManifest
 from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart
-from papilio.storage import partition_blocks as blocks
 from papilio.storage.location import atomic_directory, filesystem_of, read_file
-from papilio.storage.partition_manifest import PARTITION_NAME, PartInfo, PartitionManifest
 
 __all__ = ["PartInfo", "Partition", "PartitionManifest", "PartitionWriter", "open_partition"]
 

@@ -10,7 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.wedge_blocks import (
+from papilio.partitioning.disk_rows import DiskRows
+from papilio.partitioning.row_spans import span_rows
+from papilio.partitioning.wedge_loops import (
     NO_END,
     count_entries,
     fill_ends,
@@ -21,8 +23,6 @@ from papilio.kernels.cpu.wedge_blocks import (
     number_marked,
     renumber,
 )
-from papilio.partitioning.disk_rows import DiskRows
-from papilio.partitioning.row_spans import span_rows
 from papilio.parts import EndBlock, Layer, StartBlock
 
 __all__ = [

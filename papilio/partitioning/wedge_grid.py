@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.cpu.wedge_blocks import grow_end_blocks
 from papilio.partitioning.row_spans import span_rows
 from papilio.partitioning.wedge_blocks import LayerRows, LayerSurvey, read_slab
+from papilio.partitioning.wedge_loops import grow_end_blocks
 from papilio.parts import PartBytes
 
 __all__ = ["PART_OVERHEAD_BYTES", "BlockBytes", "Grid", "GridBudget", "choose_grid", "raw_bytes", "tighten"]

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.cpu.wedge_blocks import add_ends, renumber
 from papilio.partitioning.growth import closure_cost, growth_bytes, root_costs
 from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
 from papilio.partitioning.row_spans import span_rows
@@ -30,6 +29,7 @@ from papilio.partitioning.wedge_blocks import (
     read_slab,
 )
 from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES, BlockBytes, tighten
+from papilio.partitioning.wedge_loops import add_ends, renumber
 from papilio.parts import PartBytes
 
 __all__ = ["GroupBudget", "Grouper", "Groups", "group_starts"]

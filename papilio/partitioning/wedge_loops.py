@@ -2,7 +2,7 @@
 
 A slab is some consecutive rows of one layer: ``offsets`` of its rows, and ``columns``, the ranks in the other layer,
 ascending in each row. ``split`` says how many entries of a row precede its vertex in the total order of
-:mod:`papilio.kernels.cpu.wedges`. Hence the row of a vertex from ``split`` on holds the middles of which it is an end,
+:mod:`papilio.kernels.wedge.graph`. Hence the row of a vertex from ``split`` on holds the middles of which it is an end,
 and the first ``split`` entries of the row of a middle are its ends.
 
 All functions take C-contiguous arrays on the host and run without the interpreter lock; each thread has outputs of
@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.jit import Ints, compiled
+from papilio.kernels.jit import Ints, compiled
 
 __all__ = [
     "NO_END",

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
-from papilio.kernels.cpu.wedges import order_falling
+from papilio.kernels.costs import CostTable
+from papilio.kernels.wedge.graph import order_falling
 from papilio.partitioning.cut_request import (
     PLAN_SHARE,
     ROWS_SHARE,
@@ -33,9 +34,10 @@ from papilio.partitioning.cut_request import (
     tell_parts,
 )
 from papilio.partitioning.disk_rows import DiskRows, write_disk_rows
+from papilio.partitioning.manifest import PartInfo, PartitionManifest
 from papilio.partitioning.memory_share import run_within
 from papilio.partitioning.peak_memory import PeakMemory
-from papilio.partitioning.root_ranges import CostTable
+from papilio.partitioning.store import Partition, PartitionWriter
 from papilio.partitioning.wedge_blocks import (
     EndReader,
     build_closure,
@@ -59,8 +61,6 @@ from papilio.partitioning.wedge_plan import (
 from papilio.parts import EndBlock, PartSizes, StartBlock
 from papilio.storage.location import local_path
 from papilio.storage.memory import release_memory
-from papilio.storage.partition_manifest import PartInfo, PartitionManifest
-from papilio.storage.partitions import Partition, PartitionWriter
 from papilio.storage.store import GraphStore
 
 __all__ = ["cut_wedges"]

@@ -11,7 +11,7 @@ from papilio.errors import StoreError
 from papilio.reports.experiment import ExperimentDirectory, RunRecord
 from papilio.reports.scaling import Run
 from papilio.reports.timeline import LeaseSpan, TimelineMeasures, measure_timeline, spans_of
-from papilio.tasks.jobdir import JobDirectory, JobStatus, SessionInfo
+from papilio.tasks.directory import JobDirectory, JobStatus, SessionInfo
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
 

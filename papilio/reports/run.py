@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import papilio
-from papilio import api
-from papilio.cluster.choose import make_executor
+from papilio.api import count as api
 from papilio.cluster.events import Listener, ignore_events
 from papilio.cluster.executor import Executor
+from papilio.cluster.selection import make_executor
 from papilio.errors import ExecutionError, PapilioError, StoreError
 from papilio.reports.experiment import Experiment, ExperimentDirectory
 from papilio.storage.ledger import Ledger, find_holder

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from papilio.cluster.choose import resolve_auto
+from papilio.cluster.selection import resolve_auto
 from papilio.errors import InputError, StoreError
 from papilio.motifs import Granularity, Motif, choose_options
 from papilio.reports.experiment import (
@@ -20,8 +20,8 @@ from papilio.reports.models import grow_model, open_or_generate, parse_model
 from papilio.storage.generators.models import Model
 from papilio.storage.location import is_url
 from papilio.storage.store import GraphStore, open_store
+from papilio.tasks.graphs import require_kind
 from papilio.tasks.job import EngineChoice
-from papilio.tasks.sources import require_kind
 
 __all__ = ["begin_scaling"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from papilio.tasks.answers import LeaseResult
+from papilio.tasks.reports import LeaseResult
 
 __all__ = ["LeaseSpan", "TimelineMeasures", "WorkerLoad", "measure_timeline", "spans_of"]
 

@@ -6,7 +6,7 @@
     nodes.parquet         columns node, level, parent (null for a root), members, size; a row for each node
 
 A directory is written into a temporary sibling and renamed into place: it is whole or absent. The Parquet metadata of
-every file holds the content hash of the graph (``papilio.graph_hash``) and what was asked (``papilio.decomposition``,
+every file holds the content hash of the graph (``papilio.graph_hash``) and what was asked (``papilio.api.decompose``,
 JSON).
 """
 
@@ -93,7 +93,7 @@ def write_decomposition(
     asked = {"kind": kind, "layer": layer}
     metadata = {
         "papilio.graph_hash": store.hash,
-        "papilio.decomposition": json.dumps(asked, sort_keys=True),
+        "papilio.api.decompose": json.dumps(asked, sort_keys=True),
     }
     with atomic_directory(path, overwrite, DECOMPOSITION_NAME) as scratch:
         if kind == "wing":

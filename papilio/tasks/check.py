@@ -10,8 +10,8 @@ import numpy as np
 
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.storage.store import open_store
-from papilio.tasks.jobdir import JobDirectory
-from papilio.tasks.jobhistory import JobHistory
+from papilio.tasks.directory import JobDirectory
+from papilio.tasks.history import JobHistory
 from papilio.tasks.listing import make_fold
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, ListingResult

@@ -7,10 +7,10 @@
     vectors.parquet   their sum, once the job is finished
     result.json       the answer; its presence makes the job finished
     partition/        parts of the graph, where they were cut for this job
-    control/          of a job that was given to a cluster, see :mod:`papilio.tasks.jobcontrol`
+    control/          of a job that was given to a cluster, see :mod:`papilio.tasks.control`
     coordinator.log   what happened to it there
 
-This module reads; :mod:`papilio.tasks.jobsession` writes.
+This module reads; :mod:`papilio.tasks.session` writes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
 from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.records import read_json, read_record, require_format
 from papilio.storage.results import read_partial_shard
+from papilio.tasks.control import JobControl
+from papilio.tasks.history import JobHistory, SessionInfo, read_history
 from papilio.tasks.job import EngineChoice, JobSpec, digest
-from papilio.tasks.jobcontrol import JobControl
-from papilio.tasks.jobhistory import JobHistory, SessionInfo, read_history
-from papilio.tasks.jobstatus import JobStatus, find_state
-from papilio.tasks.leases import LeaseBook
+from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
-from papilio.tasks.resultfile import ADVICE, JobAnswer, LedgerEnd, check_answer
+from papilio.tasks.result_file import ADVICE, JobAnswer, LedgerEnd, check_answer
+from papilio.tasks.status import JobStatus, find_state
 
 __all__ = [
     "JobDirectory",

@@ -13,11 +13,11 @@ from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Biclique, Motif
 from papilio.storage.file_vectors import slices_of
 from papilio.storage.results import read_partial_shard
-from papilio.tasks.answers import LeaseResult
-from papilio.tasks.cells import find_wrong_cell
-from papilio.tasks.leases import LeaseBook
-from papilio.tasks.part_vectors import PartVectors, zero_vectors
+from papilio.tasks.leases.book import LeaseBook
+from papilio.tasks.parts.vectors import PartVectors, zero_vectors
 from papilio.tasks.plan import CountPlan
+from papilio.tasks.reports import LeaseResult
+from papilio.tasks.table import find_wrong_cell
 
 __all__ = ["PartialFold"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from papilio.kernels.engine import EngineName
-from papilio.kernels.part_bytes import PAIRS_PER_EDGE
+from papilio.kernels.wedge.part_bytes import PAIRS_PER_EDGE
 from papilio.motifs import Biclique
 from papilio.tasks.job import JobSpec
 

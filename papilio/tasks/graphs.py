@@ -10,8 +10,8 @@ from uuid import uuid4
 from papilio.errors import StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import EngineOptions, Granularity, Listing, Motif
+from papilio.partitioning.store import Partition, open_partition
 from papilio.storage.content import ContentHash
-from papilio.storage.partitions import Partition, open_partition
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import JobSpec
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from papilio.errors import StoreError
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import Digits, read_record
-from papilio.tasks.answers import LeaseResult, ShardRef
+from papilio.tasks.reports import LeaseResult, ShardRef
 
 __all__ = ["JobHistory", "SessionInfo", "read_history"]
 

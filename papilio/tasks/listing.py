@@ -7,11 +7,11 @@ from pathlib import Path
 from papilio.errors import ExecutionError, TilingError, UnsupportedError
 from papilio.kernels.engine import Partial
 from papilio.storage.listings import ListingShard, check_listing_shard
-from papilio.tasks.answers import LeaseResult
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.job import EngineChoice
-from papilio.tasks.leases import LeaseBook
+from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.plan import CountPlan
+from papilio.tasks.reports import LeaseResult
 
 __all__ = ["ListingFold", "make_fold", "require_cpu"]
 

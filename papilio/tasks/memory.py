@@ -9,12 +9,12 @@ from typing import Literal
 
 from papilio.errors import CapacityError
 from papilio.kernels.engine import EngineName
+from papilio.partitioning.store import open_partition
 from papilio.parts import PartBytes, PartSizes
-from papilio.storage.partitions import open_partition
 from papilio.tasks.budget import Budget
 from papilio.tasks.forecast import MemoryForecast, gib, predict_memory
 from papilio.tasks.job import JobSpec
-from papilio.tasks.part_memory import device_room, host_room, part_memory, require_parts_fit
+from papilio.tasks.parts.memory import device_room, host_room, part_memory, require_parts_fit
 from papilio.tasks.worker import WorkerInfo
 
 __all__ = ["MemoryChoice", "choose_memory", "part_limit", "require_memory"]

@@ -11,18 +11,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from papilio.errors import TilingError
+from papilio.kernels.costs import CostTable
 from papilio.kernels.engine import EngineName
-from papilio.partitioning.lease_policy import choose_lengths
-from papilio.partitioning.rates import predict_speed, work_rate
-from papilio.partitioning.root_ranges import CostTable
-from papilio.partitioning.work_pool import Piece, split_guided
-from papilio.storage.partition_manifest import PartitionManifest
+from papilio.partitioning.manifest import PartitionManifest
 from papilio.storage.records import read_record
-from papilio.tasks.answers import PrepareReport
 from papilio.tasks.forecast import MemoryForecast, gib
 from papilio.tasks.job import JobSpec, digest
-from papilio.tasks.leases import LeaseBook
-from papilio.tasks.part_plan import explain_parts, mean_vector_entries, thin_tables
+from papilio.tasks.leases.book import LeaseBook
+from papilio.tasks.leases.lengths import choose_lengths
+from papilio.tasks.leases.pool import Piece, split_guided
+from papilio.tasks.leases.rates import predict_speed, work_rate
+from papilio.tasks.parts.plan import explain_parts, mean_vector_entries, thin_tables
+from papilio.tasks.reports import PrepareReport
 from papilio.tasks.worker import WorkerInfo
 
 __all__ = ["CountPlan", "Decision", "Lease", "PartitionPlan", "make_plan"]

@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, ExecutionError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.costs import find_breakpoints
+from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.engine import ENGINES, Engine, EngineName, load_engine, load_lister
-from papilio.kernels.gpu.discovery import list_gpus
 from papilio.motifs import EngineOptions, Granularity, Listing
-from papilio.partitioning.rates import predict_speed
-from papilio.partitioning.root_ranges import find_breakpoints
 from papilio.storage.memory import release_memory
 from papilio.storage.names import LayerNames, read_names
 from papilio.storage.store import open_store
 from papilio.tasks.cache import PreparedCache
 from papilio.tasks.forecast import PROCESS_BYTES, predict_memory
+from papilio.tasks.graphs import open_job_partition, read_job_graph
 from papilio.tasks.job import JobSpec, LeaseTask
-from papilio.tasks.part_loader import PartLoader
-from papilio.tasks.part_memory import device_room, host_room, part_memory
-from papilio.tasks.sources import open_job_partition, read_job_graph
+from papilio.tasks.leases.rates import predict_speed
+from papilio.tasks.parts.loading import PartLoader
+from papilio.tasks.parts.memory import device_room, host_room, part_memory
 from papilio.tasks.worker import Seat
 
 __all__ = [
@@ -258,7 +258,7 @@ def part_loader(job: JobSpec, engine: Engine, seat: Seat) -> PartLoader:
     Raises
     ------
     PapilioError
-        As :func:`papilio.tasks.sources.open_job_partition`.
+        As :func:`papilio.tasks.graphs.open_job_partition`.
     """
     assert job.partition is not None, "the job is on the whole graph"
     key = (

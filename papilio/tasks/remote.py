@@ -14,11 +14,11 @@ from typing import Annotated, Literal
 from papilio.arguments import Between, checked
 from papilio.errors import ExecutionError, InputError, JobCancelledError, JobUnfinishedError
 from papilio.storage.ledger import find_holder
-from papilio.tasks.jobcontrol import CancelRequest
-from papilio.tasks.jobdir import JobDirectory
-from papilio.tasks.joblog import JobLog, read_log
-from papilio.tasks.jobstatus import ACTIVE_STATES, JobStatus
+from papilio.tasks.control import CancelRequest
+from papilio.tasks.directory import JobDirectory
+from papilio.tasks.log import JobLog, read_log
 from papilio.tasks.result import CountResult
+from papilio.tasks.status import ACTIVE_STATES, JobStatus
 
 __all__ = ["cancel_job", "read_job_log", "wait_job"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.costs import CostTable
 from papilio.kernels.engine import EngineName
-from papilio.partitioning.root_ranges import CostTable
 from papilio.storage.listings import ListingShard
-from papilio.tasks.cells import cells_to_json
+from papilio.tasks.table import cells_to_json
 
 __all__ = ["LeaseResult", "Movement", "PrepareReport", "ShardRef"]
 

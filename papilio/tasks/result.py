@@ -16,9 +16,9 @@ from papilio.storage.labelled import LabelledGraph
 from papilio.storage.origins import plain_labels
 from papilio.storage.store import GraphStore
 from papilio.storage.vectors import Vectors
-from papilio.tasks.answers import Movement
-from papilio.tasks.cells import cells_to_json
 from papilio.tasks.plan import Decision
+from papilio.tasks.reports import Movement
+from papilio.tasks.table import cells_to_json
 from papilio.tasks.worker import WorkerInfo
 
 __all__ = ["CountResult", "ListingResult", "TopEntry", "find_largest", "find_top", "json_labels"]

@@ -15,9 +15,9 @@ from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Listing, Motif
 from papilio.storage.records import SignedInt, read_record
 from papilio.storage.vectors import Vectors
-from papilio.tasks.answers import Movement
-from papilio.tasks.jobhistory import JobHistory
+from papilio.tasks.history import JobHistory
 from papilio.tasks.plan import CountPlan, Decision
+from papilio.tasks.reports import Movement
 from papilio.tasks.result import CountResult, ListingResult, TopEntry, find_largest
 from papilio.tasks.worker import WorkerInfo
 

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from papilio.errors import LeaseTooLargeError
+from papilio.kernels.costs import CostTable
+from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
 from papilio.kernels.engine import Engine, Partial, decisions_of
-from papilio.kernels.gpu.discovery import held_device_bytes, used_device_bytes
 from papilio.motifs import Biclique
-from papilio.partitioning.root_ranges import CostTable
 from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.storage.results import write_partial_shard
-from papilio.tasks.answers import LeaseResult, Movement, PrepareReport, ShardRef
 from papilio.tasks.cutting import CutWatch, is_cut
+from papilio.tasks.graphs import open_job_partition
 from papilio.tasks.job import LeaseTask, PrepareTask
-from papilio.tasks.ready import (
+from papilio.tasks.prepared import (
     ReadyGraph,
     engine_of,
     forget_others,
@@ -35,7 +35,7 @@ from papilio.tasks.ready import (
     ready_part,
     warm_up,
 )
-from papilio.tasks.sources import open_job_partition
+from papilio.tasks.reports import LeaseResult, Movement, PrepareReport, ShardRef
 from papilio.tasks.worker import Seat
 
 __all__ = ["peak_memory_bytes", "run_lease", "run_prepare"]

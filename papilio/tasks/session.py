@@ -24,16 +24,16 @@ from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.listings import ListingShard
 from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.results import write_partial_shard
-from papilio.tasks.answers import LeaseResult
+from papilio.tasks.control import JobControl
+from papilio.tasks.directory import FORMAT, FORMAT_VERSION, JobDirectory, advise_resume, resume_command
+from papilio.tasks.history import JobHistory
 from papilio.tasks.job import EngineChoice, JobSpec
-from papilio.tasks.jobcontrol import JobControl
-from papilio.tasks.jobdir import FORMAT, FORMAT_VERSION, JobDirectory, advise_resume, resume_command
-from papilio.tasks.jobhistory import JobHistory
-from papilio.tasks.jobstatus import CANCELLED
-from papilio.tasks.leases import LeaseBook
+from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.plan import CountPlan
+from papilio.tasks.reports import LeaseResult
 from papilio.tasks.result import CountResult, ListingResult
-from papilio.tasks.resultfile import ADVICE
+from papilio.tasks.result_file import ADVICE
+from papilio.tasks.status import CANCELLED
 
 __all__ = ["JobSession", "settings_of"]
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from papilio.motifs import Listing, motif_from_json
 from papilio.storage.ledger import Holder
+from papilio.tasks.control import Coordinator, JobControl, Submission
+from papilio.tasks.history import JobHistory, SessionInfo
 from papilio.tasks.job import name_question
-from papilio.tasks.jobcontrol import Coordinator, JobControl, Submission
-from papilio.tasks.jobhistory import JobHistory, SessionInfo
 
 __all__ = ["ACTIVE_STATES", "CANCELLED", "JobState", "JobStatus", "find_state"]
 

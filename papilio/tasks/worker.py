@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 
 import papilio
-from papilio.kernels.gpu.discovery import list_gpus, missing_for_gpu
+from papilio.kernels.device.discovery import list_gpus, missing_for_gpu
 
 __all__ = ["Seat", "WorkerInfo", "describe_worker"]
 

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from benchmarks import lease_simulation
 from benchmarks.lease_model import Counter, Machine, Outcome, Policy, simulate
 from benchmarks.lease_simulation import JOBS_S, Workload, run_experiments
-from papilio.partitioning import lease_policy, work_pool
-from papilio.partitioning.root_ranges import CostTable
-from papilio.tasks.answers import LeaseResult
-from papilio.tasks.leases import LeaseBook
-from papilio.tasks.root_counter import RootCounter
+from papilio.kernels.costs import CostTable
+from papilio.tasks.leases import lengths as lease_policy
+from papilio.tasks.leases import pool as work_pool
+from papilio.tasks.leases.book import LeaseBook
+from papilio.tasks.leases.counter import RootCounter
+from papilio.tasks.reports import LeaseResult
 from tests.tasks.fakes import plan_of
 
 COSTS = np.sort(np.random.default_rng(7).pareto(1.5, 3000) * 1000).astype(np.int64)[::-1] + 1

@@ -11,9 +11,9 @@ from distributed import Worker
 
 import papilio
 from papilio.errors import DeviceLostError, ExecutionError, LeaseTooLargeError, StoreError
-from papilio.tasks.answers import LeaseResult
 from papilio.tasks.cutting import is_cut
 from papilio.tasks.job import LeaseTask
+from papilio.tasks.reports import LeaseResult
 from papilio.tasks.run import run_lease
 from papilio.tasks.worker import Seat
 

@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 import papilio.cluster.existing as existing
-from papilio.kernels.cpu.butterfly import ButterflyCpu
-from papilio.partitioning import lease_policy
+from papilio.kernels.wedge.cpu import ButterflyCpu
+from papilio.tasks.leases import lengths as lease_policy
 
 SLOWER = 3
 """How often the time of a kernel is slept after it: a job is long enough to be disturbed, its graph small."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from papilio.cluster.submit import find_folder_problem
+from papilio.cluster.submission import find_folder_problem
 from papilio.kernels.engine import ENGINES
-from papilio.tasks.ready import prepared_cache
+from papilio.tasks.prepared import prepared_cache
 
 
 def look_elsewhere(folder: str, probe: str) -> str | None:

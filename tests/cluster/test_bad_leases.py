@@ -17,8 +17,8 @@ from papilio.cluster.inline import InlineExecutor
 from papilio.cluster.local import LocalExecutor
 from papilio.errors import CapacityError, FailedItemsError
 from papilio.storage.store import GraphStore
-from papilio.tasks.answers import LeaseResult
-from papilio.tasks.root_counter import RootCounter
+from papilio.tasks.leases.counter import RootCounter
+from papilio.tasks.reports import LeaseResult
 from tests.cluster import functions
 from tests.tasks.fakes import plan_of
 

@@ -7,9 +7,9 @@ import pytest
 
 import papilio
 from papilio.cluster.cuda import missing_for_cuda
-from papilio.kernels.gpu.discovery import list_gpus
-from papilio.partitioning import lease_policy
+from papilio.kernels.device.discovery import list_gpus
 from papilio.storage.store import GraphStore
+from papilio.tasks.leases import lengths as lease_policy
 from tests.cluster.intruder import addresses_of, intrude
 
 pytestmark = [

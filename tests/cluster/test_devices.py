@@ -17,13 +17,20 @@ from papilio.cluster.devices import check_devices
 from papilio.cluster.executor import choose_engine
 from papilio.cluster.existing import ExistingExecutor
 from papilio.errors import ClusterError
-from papilio.kernels.gpu.discovery import list_gpus, missing_for_gpu
+from papilio.kernels.device.discovery import list_gpus, missing_for_gpu
 from papilio.storage.store import GraphStore
 from papilio.tasks.worker import WorkerInfo, describe_worker
 from tests.cluster.conftest import dask_processes
 from tests.conftest import ROOT
-from tests.fake_driver import ASKS_ONLY, FAKE_MEMORY_BYTES, build_driver, calls_of, fake_uuid, with_driver
 from tests.tasks.fakes import make_worker
+from tests.tools.fake_driver import (
+    ASKS_ONLY,
+    FAKE_MEMORY_BYTES,
+    build_driver,
+    calls_of,
+    fake_uuid,
+    with_driver,
+)
 
 SENATE = 25_666_956
 
@@ -96,7 +103,7 @@ def test_visible_devices_are_those_of_the_process(driver: Path) -> None:
     }
     code = f"""
 import json, os
-from papilio.kernels.gpu.discovery import list_gpus, list_visible_ids
+from papilio.kernels.device.discovery import list_gpus, list_visible_ids
 from papilio.tasks.worker import describe_worker
 for case in {list(cases)!r}:
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
@@ -183,7 +190,7 @@ def test_the_client_of_gpu_workers_creates_no_context(senate: GraphStore) -> Non
     code = f"""
 import ctypes, json, sys
 import papilio
-from papilio.kernels.gpu.discovery import list_gpus
+from papilio.kernels.device.discovery import list_gpus
 
 driver = ctypes.CDLL("libcuda.so.1")
 

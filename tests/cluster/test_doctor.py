@@ -38,12 +38,12 @@ from papilio.cluster.doctor_workers import (
 from papilio.cluster.machine import CgroupLimits, Mount, is_writable, mount_of, read_cgroup_limits
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, StoreError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.gpu.discovery import GpuInfo
-from papilio.kernels.gpu.toolchain import Toolchain
+from papilio.kernels.device.discovery import GpuInfo
+from papilio.kernels.device.toolchain import Toolchain
 from papilio.storage.store import write_store
-from tests.commands import Result, run_command
 from tests.conftest import ROOT
-from tests.fake_driver import FAKE_MEMORY_BYTES, build_driver, fake_uuid, with_driver
+from tests.tools.commands import Result, run_command
+from tests.tools.fake_driver import FAKE_MEMORY_BYTES, build_driver, fake_uuid, with_driver
 
 GIB = 2**30
 H200 = GpuInfo("NVIDIA H200", 140 * GIB, (9, 0), "GPU-11111111-0000-0000-0000-000000000000")

@@ -18,9 +18,9 @@ from papilio.cluster.executor import Executor
 from papilio.cluster.existing import ExistingExecutor
 from papilio.cluster.inline import InlineExecutor
 from papilio.errors import InputError
-from papilio.partitioning import lease_policy
 from papilio.storage.store import GraphStore
-from papilio.tasks.root_counter import RootCounter
+from papilio.tasks.leases import lengths as lease_policy
+from papilio.tasks.leases.counter import RootCounter
 from tests.conftest import read_edges
 
 BUTTERFLIES = 25_666_956

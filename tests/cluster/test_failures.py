@@ -30,11 +30,11 @@ from papilio.errors import (
     StoreError,
     TilingError,
 )
-from papilio.partitioning import lease_policy
 from papilio.storage.store import GraphStore
+from papilio.tasks.graphs import job_of_store
 from papilio.tasks.job import LeaseTask
-from papilio.tasks.root_counter import RootCounter
-from papilio.tasks.sources import job_of_store
+from papilio.tasks.leases import lengths as lease_policy
+from papilio.tasks.leases.counter import RootCounter
 from tests.cluster import functions
 from tests.cluster.conftest import dask_processes
 from tests.tasks.fakes import make_job

@@ -15,7 +15,7 @@ import papilio
 from papilio.cluster.executor import Executor
 from papilio.cluster.existing import FORGET_S, ExistingExecutor
 from papilio.cluster.local import LocalExecutor
-from papilio.kernels.gpu.discovery import missing_for_gpu
+from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.storage.store import GraphStore
 from tests.cluster import ticking
 

@@ -22,11 +22,11 @@ from papilio.errors import (
     StoreError,
     WorkerError,
 )
-from papilio.partitioning import lease_policy
 from papilio.storage.store import GraphStore
 from papilio.tasks import run
 from papilio.tasks.job import LeaseTask
-from papilio.tasks.root_counter import MAX_FAILED_IN_ROW
+from papilio.tasks.leases import lengths as lease_policy
+from papilio.tasks.leases.counter import MAX_FAILED_IN_ROW
 from papilio.tasks.worker import Seat
 
 BUTTERFLIES = 25_666_956

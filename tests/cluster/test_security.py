@@ -21,10 +21,10 @@ from distributed import Scheduler, Security, Worker
 
 import papilio
 from papilio.cluster import existing, pool
-from papilio.cluster.choose import make_executor, resolve_auto, with_insecure
 from papilio.cluster.credentials import make_security, tls_config, write_credentials
 from papilio.cluster.driver import run_directory
 from papilio.cluster.local import NO_DASHBOARD, LocalExecutor
+from papilio.cluster.selection import make_executor, resolve_auto, with_insecure
 from papilio.errors import ClusterError, InputError, StoreError
 from papilio.storage.store import GraphStore
 from tests.cluster import intruder

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from papilio.cli.jobs import count
+from papilio.cli.count import count
 from papilio.cluster.sbatch import SbatchSpec, render_count
 
 NOTE = """#!/bin/bash

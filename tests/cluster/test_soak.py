@@ -34,8 +34,8 @@ from papilio.graph import BipartiteGraph
 from papilio.storage.ledger import read_ledger
 from papilio.storage.store import GraphStore, write_store
 from tests.cluster.conftest import dask_processes
-from tests.oracle import SparseCounts, sparse_counts
 from tests.test_jobs_cli import SHORT_LEASES
+from tests.tools.oracle import SparseCounts, sparse_counts
 
 N_WORKERS = 3
 MAX_SESSIONS = 8
@@ -90,7 +90,7 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> list[Known]:
 def _processes() -> ForkServerContext:
     """Return the starter of clients: it imports everything once, as starting Python anew takes seconds."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["papilio.cli", "papilio.api", "papilio.cluster.existing", __name__])
+    context.set_forkserver_preload(["papilio.cli", "papilio.api.count", "papilio.cluster.existing", __name__])
     return context
 
 

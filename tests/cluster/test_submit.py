@@ -20,16 +20,16 @@ import pytest
 from distributed import Client
 
 import papilio
-from papilio.cluster import submit as submit_module
+from papilio.cluster import submission as submit_module
 from papilio.cluster.coordinator import dataset_name
 from papilio.cluster.existing import LAG_S, ExistingExecutor
 from papilio.errors import ClusterError, InputError, JobBusyError, JobUnfinishedError
 from papilio.motifs import Granularity
 from papilio.storage.generators.models import Complete
 from papilio.storage.ledger import read_ledger
-from papilio.tasks.jobcontrol import Priority, Submission
-from papilio.tasks.jobsession import JobSession
-from papilio.tasks.sources import job_of_store
+from papilio.tasks.control import Priority, Submission
+from papilio.tasks.graphs import job_of_store
+from papilio.tasks.session import JobSession
 from tests.cluster import submit_functions
 from tests.cluster.conftest import dask_processes
 from tests.conftest import ROOT

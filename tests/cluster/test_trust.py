@@ -18,12 +18,12 @@ from papilio.cluster import trust
 from papilio.cluster.existing import ExistingExecutor
 from papilio.cluster.trust import find_stranger, require_trusted
 from papilio.errors import ClusterError, InputError
-from papilio.reports.begin import begin_scaling
+from papilio.reports.setup import begin_scaling
 from papilio.storage.store import GraphStore
-from papilio.tasks.jobcontrol import Submission
-from papilio.tasks.jobsession import JobSession
-from papilio.tasks.sources import job_of_store
-from tests.commands import Run
+from papilio.tasks.control import Submission
+from papilio.tasks.graphs import job_of_store
+from papilio.tasks.session import JobSession
+from tests.tools.commands import Run
 
 OTHER = 65534
 

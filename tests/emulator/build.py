@@ -1,7 +1,7 @@
 """Compiling: the runtime once, each (source, defines, architecture) once, kept in a cache by content.
 
-The cache is that of all tests (``tests/caches.py``). Of the processes and threads that want the same thing one builds
-it, in a folder of its own that is renamed into place, and the others wait.
+The cache is that of all tests (``tests/tools/caches.py``). Of the processes and threads that want the same thing one
+builds it, in a folder of its own that is renamed into place, and the others wait.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from tests.caches import cache_folder, content_key, locked, mark_used
 from tests.emulator.errors import EmulatorError
 from tests.emulator.source import Source
+from tests.tools.caches import cache_folder, content_key, locked, mark_used
 
 __all__ = ["build_kernels", "build_runtime", "find_compiler", "resolve_locations"]
 

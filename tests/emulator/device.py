@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio import kernels
-from papilio.kernels.gpu.constants import with_constants
+from papilio.kernels.device.constants import with_constants
+from papilio.kernels.device.sources import SOURCES
 from tests.emulator.build import build_kernels, build_runtime, resolve_locations
 from tests.emulator.errors import EmulatorError
 from tests.emulator.memory import Memory, Namespace
@@ -23,7 +23,6 @@ from tests.emulator.source import translate
 
 __all__ = ["EmulatorDevice", "EmulatorKernel", "EmulatorModule"]
 
-CUDA_FOLDER = Path(kernels.__file__).parent / "cuda"
 RESIDENT_BLOCKS = 4
 """Blocks that run interleaved; the next one starts when one of them ends."""
 
@@ -274,16 +273,16 @@ class EmulatorDevice:
         return (self.seed * 1_000_003 + self.launches) % 2**64
 
     def load(self, stem: str, defines: Mapping[str, int]) -> EmulatorModule:
-        """Compile ``papilio/kernels/cuda/<stem>.cu``."""
-        path = CUDA_FOLDER / f"{stem}.cu"
-        return self._compile(path.read_text(), path.name, path.parent, with_constants(defines))
+        """Compile the source ``<stem>.cu`` of Papilio."""
+        path = SOURCES[f"{stem}.cu"]
+        return self._compile(path.read_text(), path.name, with_constants(defines))
 
     def loads(self, text: str, name: str, defines: Mapping[str, int]) -> EmulatorModule:
         """Compile a source given as text; ``name`` is the file that messages show."""
-        return self._compile(text, name, CUDA_FOLDER, defines)
+        return self._compile(text, name, defines)
 
-    def _compile(self, text: str, name: str, folder: Path, defines: Mapping[str, int]) -> EmulatorModule:
-        sources = translate(text, name, folder)
+    def _compile(self, text: str, name: str, defines: Mapping[str, int]) -> EmulatorModule:
+        sources = translate(text, name, SOURCES)
         names = tuple(kernel for source in sources for kernel in source.kernels)
         return EmulatorModule(self, build_kernels(sources, defines, self.arch, self.runtime), names)
 

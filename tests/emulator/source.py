@@ -10,6 +10,7 @@ Lines stay lines, so every message and every debugger shows the line of the ``.c
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -156,8 +157,8 @@ def _translate_one(text: str, name: str) -> Source:
     return Source(name, f'#line 1 "{name}"\n{registered}', tuple(kernels))
 
 
-def translate(text: str, name: str, folder: Path) -> list[Source]:
-    """Translate a source and, after it, the files of ``folder`` that it includes, directly or not.
+def translate(text: str, name: str, files: Mapping[str, Path]) -> list[Source]:
+    """Translate a source and, after it, those of ``files``, by name, that it includes, directly or not.
 
     Raises
     ------
@@ -174,8 +175,7 @@ def translate(text: str, name: str, folder: Path) -> list[Source]:
         for quoted, system in _INCLUDE.findall(text):
             if system:
                 raise EmulatorError(f"{name} includes <{system}>: kernels use no headers, NVRTC has none")
-            file = folder / quoted
-            if not file.is_file():
-                raise EmulatorError(f"{name} includes {quoted!r}, which is not in {folder}")
-            waiting.append((file.read_text(), quoted))
+            if quoted not in files:
+                raise EmulatorError(f"{name} includes {quoted!r}, which is no source of the kernels")
+            waiting.append((files[quoted].read_text(), quoted))
     return list(sources.values())

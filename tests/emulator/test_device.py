@@ -216,9 +216,10 @@ def test_shared_variables_of_templates() -> None:
 
 
 def test_lines_stay_lines(tmp_path: Path) -> None:
-    (tmp_path / "inner.cuh").write_text("#pragma once\n")
+    inner_file = tmp_path / "inner.cuh"
+    inner_file.write_text("#pragma once\n")
     text = '#include "inner.cuh"\n' + _TEMPLATE
-    main, inner = translate(text, "template.cu", tmp_path)
+    main, inner = translate(text, "template.cu", {"inner.cuh": inner_file})
     assert main.text.count("\n") == text.count("\n") + 1
     assert main.kernels == ("both",)
     assert inner.name == "inner.cuh"
@@ -228,7 +229,7 @@ def test_lines_stay_lines(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("#include <stdint.h>\n", "bad.cu includes <stdint.h>: kernels use no headers"),
-        ('#include "absent.cuh"\n', "bad.cu includes 'absent.cuh', which is not in"),
+        ('#include "absent.cuh"\n', "bad.cu includes 'absent.cuh', which is no source"),
         ("__device__ void f() { extern __shared__ int a[4]; }", "is not of the form `T name\\[\\];`"),
         ('extern "C" __global__ void k( {', "bad.cu: line 1: the bracket is never closed"),
         ('extern "C" __global__ void k(uint32_t x) {}', "bad.cu does not compile"),
@@ -263,7 +264,7 @@ def test_a_source_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_builders_at_the_same_time_agree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     runtime = build.build_runtime()
     monkeypatch.setenv("PAPILIO_TEST_CACHE", str(tmp_path))
-    sources = translate(_COPY, "copy.cu", tmp_path)
+    sources = translate(_COPY, "copy.cu", {})
     with ThreadPoolExecutor(4) as pool:
         built = list(pool.map(lambda _: build.build_kernels(sources, {"SIDE": 64}, 900, runtime), range(4)))
     assert len(set(built)) == 1

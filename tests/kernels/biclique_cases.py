@@ -15,8 +15,8 @@ from papilio.kernels.engine import Engine, Partial, fold_partials, load_engine
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import RootPart
 from tests.conftest import EMULATOR_SEED, EngineCase
-from tests.devices import emulator
-from tests.strategies import graph_of
+from tests.tools.devices import emulator
+from tests.tools.strategies import graph_of
 
 Cells = dict[tuple[int, int], int]
 
@@ -81,7 +81,7 @@ def make_biclique_case(name: str) -> BicliqueCase:
             lambda **options: load_engine(motif, "cpu", 2, **options),
         )
     if name == "emulator":
-        from papilio.kernels.gpu.biclique import BicliqueGpu
+        from papilio.kernels.biclique.gpu import BicliqueGpu
 
         device = emulator(EMULATOR_SEED)
         return BicliqueCase(

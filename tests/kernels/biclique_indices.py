@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
-from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex, build_device_index
-from papilio.kernels.gpu.device import Device
+from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_device_index
+from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
+from papilio.kernels.device.protocol import Device
 from papilio.motifs import Biclique
 
 __all__ = ["assert_equal", "assert_same"]

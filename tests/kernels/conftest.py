@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from papilio.kernels.gpu.device import Device
+from papilio.kernels.device.protocol import Device
 from tests.conftest import EMULATOR_SEED
-from tests.devices import cuda_device, emulator
+from tests.tools.devices import cuda_device, emulator
 
 
 @pytest.fixture(scope="module", params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)])

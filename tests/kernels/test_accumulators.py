@@ -10,16 +10,16 @@ import pytest
 
 from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.kernels import bounds
-from papilio.kernels.cpu.butterfly import ButterflyCpu
 from papilio.kernels.engine import Engine
-from papilio.kernels.gpu.butterfly import ButterflyGpu
-from papilio.kernels.gpu.peeling import Cut, PeelTuning
-from papilio.kernels.gpu.wedge_graph import MAX_EDGES, check_rows
-from papilio.kernels.gpu.wing import _peel_fine, index_wing_gpu, peel_wing_gpu
+from papilio.kernels.peel.gpu_rounds import Cut, PeelTuning
+from papilio.kernels.peel.gpu_wing import _peel_fine, index_wing_gpu, peel_wing_gpu
+from papilio.kernels.wedge.cpu import ButterflyCpu
+from papilio.kernels.wedge.gpu import ButterflyGpu
+from papilio.kernels.wedge.gpu_graph import MAX_EDGES, check_rows
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
-from tests.devices import emulator
 from tests.kernels.test_gpu_butterfly import SCHEDULES
-from tests.strategies import complete_graph, skewed_graph
+from tests.tools.devices import emulator
+from tests.tools.strategies import complete_graph, skewed_graph
 
 
 def check_pair(engine: Engine, degree: int, per: Granularity) -> None:

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import MAX_VERTICES, BipartiteGraph
-from papilio.kernels.cpu.balanced_butterfly import BalancedButterflyCpu
+from papilio.kernels.biclique.signed_cover import make_cover
 from papilio.kernels.engine import Partial, decisions_of
-from papilio.kernels.signed_cover import make_cover
+from papilio.kernels.wedge.signed_cpu import BalancedButterflyCpu
 from papilio.motifs import BalancedBiclique, BalancedButterfly, Biclique, Granularity
 from papilio.parts import RootPart
-from tests import oracle_signed as oracle
 from tests.conftest import ENGINES
 from tests.kernels.biclique_cases import ALGORITHMS, ANCHORS, BicliqueCase, make_biclique_case
 from tests.kernels.test_balanced_butterfly import (
@@ -31,7 +30,8 @@ from tests.kernels.test_balanced_butterfly import (
     signs_of,
     with_signs,
 )
-from tests.strategies import complete_graph, skewed_graph
+from tests.tools import oracle_signed as oracle
+from tests.tools.strategies import complete_graph, skewed_graph
 
 PER: tuple[Granularity, ...] = ("total", "vertex")
 sizes = st.integers(1, 4)

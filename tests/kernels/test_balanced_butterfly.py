@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from papilio.errors import EngineUnavailableError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import chunks
-from papilio.kernels.cpu.balanced_butterfly import BalancedButterflyCpu
+from papilio.kernels import threads as chunks
 from papilio.kernels.engine import Partial, fold_partials, load_engine
-from papilio.kernels.gpu.balanced_butterfly import BalancedButterflyGpu
+from papilio.kernels.wedge.signed_cpu import BalancedButterflyCpu
+from papilio.kernels.wedge.signed_gpu import BalancedButterflyGpu
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census, Granularity, Motif, PairSide
-from tests import oracle_signed as oracle
 from tests.conftest import EMULATOR_SEED, ENGINES, EngineCase
-from tests.devices import emulator
-from tests.strategies import bipartite_graphs, complete_graph, edge_list, skewed_graph
+from tests.tools import oracle_signed as oracle
+from tests.tools.devices import emulator
+from tests.tools.strategies import bipartite_graphs, complete_graph, edge_list, skewed_graph
 
 MOTIFS: tuple[Motif, ...] = (
     BalancedButterfly(),
@@ -340,6 +340,6 @@ def test_senate_votes_bundled(fast: SignedCase, example_data: Path, side: PairSi
 @pytest.fixture(scope="module")
 def engine_of_butterflies() -> EngineCase:
     """The CPU engine of butterflies, which signs are held against."""
-    from papilio.kernels.cpu.butterfly import ButterflyCpu
+    from papilio.kernels.wedge.cpu import ButterflyCpu
 
     return EngineCase("cpu", ButterflyCpu(threads=2), 1, 1, 10**9)

@@ -15,7 +15,6 @@ from papilio.errors import PapilioError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Biclique, Butterfly, Granularity
-from tests import oracle
 from tests.conftest import ENGINES
 from tests.kernels.biclique_cases import (
     ALGORITHMS,
@@ -29,8 +28,9 @@ from tests.kernels.biclique_cases import (
     make_biclique_case,
     nested_graph,
 )
-from tests.oracle_biclique import count_all, count_bicliques, count_vertices
-from tests.strategies import (
+from tests.tools import oracle
+from tests.tools.oracle_biclique import count_all, count_bicliques, count_vertices
+from tests.tools.strategies import (
     bipartite_graphs,
     complete_graph,
     edge_list,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papilio.kernels.biclique_forms import choose_modulo, count_stars, expand_leaves, expand_sizes, turn
+from papilio.kernels.biclique.forms import choose_modulo, count_stars, expand_leaves, expand_sizes, turn
 
 sizes = st.integers(0, 9)
 leaf = st.tuples(sizes, sizes, sizes, sizes)

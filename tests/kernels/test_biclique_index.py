@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import biclique, biclique_index
-from papilio.kernels.cpu.biclique_index import BicliqueIndex, build_biclique_index
-from papilio.kernels.cpu.biclique_local import make_around, open_root
+from papilio.kernels.biclique import cpu as biclique
+from papilio.kernels.biclique import index as biclique_index
+from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
+from papilio.kernels.biclique.local import make_around, open_root
 from papilio.kernels.engine import decisions_of, load_engine
 from papilio.motifs import Biclique, Granularity
-from tests.oracle_biclique import count_all, count_bicliques
-from tests.strategies import (
+from tests.tools.oracle_biclique import count_all, count_bicliques
+from tests.tools.strategies import (
     bipartite_graphs,
     complete_graph,
     edge_list,

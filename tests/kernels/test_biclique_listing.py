@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import biclique_listing
-from papilio.kernels.cpu.biclique_listing import BicliqueLister
+from papilio.kernels.biclique import list as biclique_listing
+from papilio.kernels.biclique.list import BicliqueLister
 from papilio.kernels.engine import Partial
 from papilio.motifs import Biclique, Butterfly
-from tests.strategies import bipartite_graphs
+from tests.tools.strategies import bipartite_graphs
 
 Row = tuple[tuple[int, ...], tuple[int, ...]]
 

@@ -17,9 +17,9 @@ from papilio.motifs import Biclique, Granularity
 from papilio.parts import RootPart
 from tests.conftest import ENGINES
 from tests.kernels.biclique_cases import ALGORITHMS, BicliqueCase, make_biclique_case
-from tests.oracle_biclique import count_all, count_bicliques, count_vertices
-from tests.root_parts import count_parts, cut_by_definition, group_at_random
-from tests.strategies import bipartite_graphs, complete_graph, edge_list, planted_graph, skewed_graph
+from tests.tools.oracle_biclique import count_all, count_bicliques, count_vertices
+from tests.tools.root_parts import count_parts, cut_by_definition, group_at_random
+from tests.tools.strategies import bipartite_graphs, complete_graph, edge_list, planted_graph, skewed_graph
 
 ONE_SIZE = [Biclique(*size) for size in [(1, 1), (1, 3), (3, 1), (2, 2), (2, 3), (3, 2), (3, 3), (4, 4)]]
 TABLES = [Biclique(), Biclique(3), Biclique(None, 2), Biclique(2), Biclique(max_p=2), Biclique(1, max_q=3)]
@@ -143,10 +143,10 @@ def test_any_split_of_the_items_and_any_cut_add_up_to_the_part(
 def test_roots_of_many_pieces_are_counted_whole_when_a_run_is_cut(
     engine: BicliqueCase, per: Granularity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("papilio.kernels.cpu.biclique_index", "papilio.kernels.gpu.biclique_index"):
+    for module in ("papilio.kernels.biclique.index", "papilio.kernels.biclique.gpu_index"):
         monkeypatch.setattr(f"{module}.LEAST_ITEM_COST", 1)
         monkeypatch.setattr(f"{module}.ITEMS_PER_JOB", 1 << 40)
-    monkeypatch.setattr("papilio.kernels.cpu.biclique.SERIAL_COST", 1)
+    monkeypatch.setattr("papilio.kernels.biclique.cpu.SERIAL_COST", 1)
     n = 5
     (part,) = parts_of(complete_graph(n, 5), 1)
     made, prepared = engine.prepare(part, Biclique(3, 3), per)

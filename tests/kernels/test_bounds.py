@@ -9,7 +9,7 @@ from papilio.errors import CapacityError
 from papilio.kernels import bounds
 from papilio.motifs import Butterfly
 from tests.conftest import EngineCase
-from tests.strategies import complete_graph
+from tests.tools.strategies import complete_graph
 
 
 def test_vertex_counts_that_could_pass_63_bits_are_refused() -> None:

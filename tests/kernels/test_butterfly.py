@@ -12,9 +12,9 @@ from papilio.errors import PapilioError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
-from tests import oracle
 from tests.conftest import EngineCase
-from tests.strategies import (
+from tests.tools import oracle
+from tests.tools.strategies import (
     bipartite_graphs,
     complete_graph,
     edge_list,

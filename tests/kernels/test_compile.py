@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from papilio.kernels import engine
-from tests.caches import cache_folder, content_key, locked, mark_used
+from papilio.kernels.device.sources import SOURCES
+from tests.tools.caches import cache_folder, content_key, locked, mark_used
 
 try:
     from cupy.cuda import nvrtc
@@ -32,7 +32,7 @@ try:
 except (ImportError, RuntimeError) as error:
     pytest.skip(f"NVRTC cannot be used: {error}; install papilio[nvrtc]", allow_module_level=True)
 
-SOURCES = Path(engine.__file__).parent / "cuda"
+FOLDERS = sorted({path.parent for path in SOURCES.values()})
 BUDGET_FILE = Path(__file__).parent / "budgets.json"
 RECORDED: dict[str, Any] = json.loads(BUDGET_FILE.read_text())
 BUDGETS: dict[str, dict[str, dict[str, Any]]] = RECORDED["budgets"]
@@ -70,7 +70,7 @@ def _architectures(entry: str) -> list[int]:
 def compile_for(text: str, name: str, defines: dict[str, int], arch: int) -> dict[str, Usage]:
     """Compile one source and return what each of its kernels uses, as the assembler reports it.
 
-    What compiled before is not compiled again (``tests/caches.py``).
+    What compiled before is not compiled again (``tests/tools/caches.py``).
     """
     options = [f"--gpu-architecture=sm_{arch}", "-std=c++17", "--ptxas-options=-v"]
     options += [f"-D{key}={value}" for key, value in sorted(defines.items())]
@@ -81,7 +81,7 @@ def compile_for(text: str, name: str, defines: dict[str, int], arch: int) -> dic
             mark_used(report)
         else:
             what = f"{name} {defines or ''} does not compile for sm_{arch}"
-            log = _compile(text, name, what, [*options, f"--include-path={SOURCES}"])
+            log = _compile(text, name, what, [*options, *(f"--include-path={folder}" for folder in FOLDERS)])
             report.with_suffix(".new").write_text(log)
             report.with_suffix(".new").rename(report)
         return _parse(report.read_text())
@@ -93,8 +93,8 @@ def _texts(text: str) -> list[str]:
     waiting = _INCLUDE.findall(text)
     while waiting:
         name = waiting.pop()
-        if name not in texts and (SOURCES / name).is_file():
-            texts[name] = (SOURCES / name).read_text()
+        if name not in texts and name in SOURCES:
+            texts[name] = SOURCES[name].read_text()
             waiting += _INCLUDE.findall(texts[name])
     return [text, *(part for item in sorted(texts.items()) for part in item)]
 
@@ -181,7 +181,7 @@ def violations(
 def measure(entry: str, architectures: list[int]) -> dict[str, dict[int, Usage]]:
     """Compile one entry for some architectures; what each kernel uses on each."""
     stem, defines = _variant(entry)
-    text = (SOURCES / f"{stem}.cu").read_text()
+    text = SOURCES[f"{stem}.cu"].read_text()
     measured: dict[str, dict[int, Usage]] = {}
     for arch in architectures:
         for name, usage in compile_for(text, f"{stem}.cu", defines, arch).items():
@@ -195,7 +195,7 @@ def _variant(entry: str) -> tuple[str, dict[str, int]]:
 
 
 def _entries() -> list[str]:
-    stems = {path.stem for path in SOURCES.glob("*.cu")}
+    stems = {path.stem for path in SOURCES.values() if path.suffix == ".cu"}
     return sorted(stems | {entry for entry in BUDGETS if _variant(entry)[0] in stems})
 
 
@@ -229,18 +229,18 @@ def test_variants_stay_within_their_budgets_on_the_oldest_architecture(entry: st
 
 
 def test_every_budget_has_a_source() -> None:
-    stems = {path.stem for path in SOURCES.glob("*.cu")}
+    stems = {path.stem for path in SOURCES.values() if path.suffix == ".cu"}
     assert {_variant(entry)[0] for entry in BUDGETS} <= stems
 
 
 def test_headers_compile_alone() -> None:
-    for path in sorted(SOURCES.glob("*.cuh")):
+    for path in (path for path in SOURCES.values() if path.suffix == ".cuh"):
         compile_for(f'#include "{path.name}"\n', f"{path.stem}.cu", {}, 90)
 
 
 def test_sources_use_no_builtins() -> None:
     """NVRTC of CUDA 12 and 13.0 knows no ``__builtin_offsetof``, which later ones do."""
-    for path in sorted([*SOURCES.glob("*.cu"), *SOURCES.glob("*.cuh")]):
+    for path in SOURCES.values():
         assert "__builtin_" not in path.read_text(), path.name
 
 

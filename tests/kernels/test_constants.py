@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from papilio.kernels.gpu import constants
-from papilio.kernels.gpu.constants import CONSTANTS, with_constants
-from papilio.kernels.gpu.device import SOURCES
-from tests.devices import emulator
+from papilio.kernels.device import constants
+from papilio.kernels.device.constants import CONSTANTS, with_constants
+from papilio.kernels.device.sources import SOURCES
 from tests.emulator.errors import EmulatorError
+from tests.tools.devices import emulator
 
 _DEFAULT = re.compile(r"^#ifndef (\w+)\n#define \1 (\S+)$", re.MULTILINE)
 
@@ -19,7 +19,7 @@ def defaults() -> list[tuple[str, str, int]]:
     """Return (file, macro, default) of every macro in the sources that a launcher may set to a number."""
     return [
         (path.name, name, int(value))
-        for path in sorted(SOURCES.iterdir())
+        for path in SOURCES.values()
         for name, value in _DEFAULT.findall(path.read_text())
     ]
 

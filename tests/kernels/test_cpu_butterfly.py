@@ -12,13 +12,14 @@ import pytest
 
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import butterfly_kernels as kernels
-from papilio.kernels.cpu import chunks, jit
-from papilio.kernels.cpu.butterfly import ButterflyCpu
-from papilio.kernels.cpu.wedges import WedgeIndex, index_wedges, order_falling
+from papilio.kernels import jit
+from papilio.kernels import threads as chunks
 from papilio.kernels.engine import Partial
+from papilio.kernels.wedge import loops as kernels
+from papilio.kernels.wedge.cpu import ButterflyCpu
+from papilio.kernels.wedge.graph import WedgeIndex, index_wedges, order_falling
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
-from tests.strategies import complete_graph, graph_of, planted_graph, skewed_graph
+from tests.tools.strategies import complete_graph, graph_of, planted_graph, skewed_graph
 
 
 def count(engine: ButterflyCpu, graph: BipartiteGraph, per: Granularity) -> Partial:

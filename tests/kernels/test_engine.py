@@ -92,7 +92,7 @@ def test_engines_load_by_name() -> None:
 
 
 def test_the_gpu_engine_without_cupy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name == "cupy" or name.startswith("papilio.kernels.gpu.")]:
+    for name in [name for name in sys.modules if name == "cupy" or name == "papilio.kernels.device.cuda"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(EngineUnavailableError, match=r"papilio\[cuda13\]"):

@@ -10,15 +10,15 @@ import pytest
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.balanced_butterfly import BalancedButterflyCpu
+from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Engine, Partial, fold_partials
-from papilio.kernels.gpu import wedge_graph
-from papilio.kernels.gpu.balanced_butterfly import BalancedButterflyGpu
-from papilio.kernels.gpu.device import Device, check_fits
+from papilio.kernels.wedge import gpu_graph as wedge_graph
+from papilio.kernels.wedge.signed_cpu import BalancedButterflyCpu
+from papilio.kernels.wedge.signed_gpu import BalancedButterflyGpu
 from papilio.motifs import BalancedButterfly, Census, Granularity, Motif
-from tests.devices import cuda_device
 from tests.kernels.test_gpu_butterfly import SCHEDULES
-from tests.strategies import complete_graph, planted_graph, skewed_graph
+from tests.tools.devices import cuda_device
+from tests.tools.strategies import complete_graph, planted_graph, skewed_graph
 
 TABLES = [name for name in SCHEDULES if "hubs" not in name]
 """Schedules with counters in tables; the hub columns only give sums."""

@@ -12,15 +12,15 @@ import pytest
 
 from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.biclique import BicliqueCpu
+from papilio.kernels.biclique.cpu import BicliqueCpu
+from papilio.kernels.biclique.gpu import BicliqueGpu
+from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, decisions_of, fold_partials
-from papilio.kernels.gpu.biclique import BicliqueGpu
-from papilio.kernels.gpu.device import Device
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Granularity
-from tests.devices import cuda_device, emulator
-from tests.oracle_biclique import count_all
-from tests.strategies import complete_graph, edge_list, graph_of, planted_graph, skewed_graph
+from tests.tools.devices import cuda_device, emulator
+from tests.tools.oracle_biclique import count_all
+from tests.tools.strategies import complete_graph, edge_list, graph_of, planted_graph, skewed_graph
 
 EAGER = TreeTuning(
     threads=64,

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.gpu import biclique_pairs
-from papilio.kernels.gpu.biclique_index import build_device_index
-from papilio.kernels.gpu.device import Device
+from papilio.kernels.biclique import gpu_pairs as biclique_pairs
+from papilio.kernels.biclique.gpu_index import build_device_index
+from papilio.kernels.device.protocol import Device
 from papilio.kernels.tuning import PairTuning, TableClass, pair_tuning
 from papilio.motifs import Biclique
 from tests.conftest import EMULATOR_SEED
-from tests.devices import cuda_device, emulator
 from tests.kernels.biclique_cases import ANCHORS, crown_graph, disjoint_union, nested_graph
 from tests.kernels.biclique_indices import assert_equal
-from tests.strategies import bipartite_graphs, complete_graph, graph_of, planted_graph, skewed_graph
+from tests.tools.devices import cuda_device, emulator
+from tests.tools.strategies import bipartite_graphs, complete_graph, graph_of, planted_graph, skewed_graph
 
 NEVER = 1 << 62
 MAX = 2**31 - 1
@@ -92,7 +92,7 @@ def test_every_schedule_finds_the_same_pairs(
 
 def test_schedules_reach_their_kernels(device: Device, graphs: dict[str, BipartiteGraph]) -> None:
     """The roots of one graph divide among the schedules as the tuning says, so that the tests above test them."""
-    from papilio.kernels.gpu import biclique_index
+    from papilio.kernels.biclique import gpu_index as biclique_index
 
     seen: list[list[int]] = []
     found = biclique_pairs._Passes.__init__
@@ -146,8 +146,8 @@ def test_graphs_without_edges(device: Device) -> None:
 
 def test_heavy_roots_are_cut_alike(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Items of few children, of one, and those that end where a window of a warp does."""
-    from papilio.kernels.cpu import biclique_index as on_host
-    from papilio.kernels.gpu import biclique_index as on_device
+    from papilio.kernels.biclique import gpu_index as on_device
+    from papilio.kernels.biclique import index as on_host
 
     graph = complete_graph(80, 4)
     for most in (1, 4, 100, 130, 1000):

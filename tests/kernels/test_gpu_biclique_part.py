@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.biclique import BicliqueCpu
-from papilio.kernels.gpu import biclique_pairs
-from papilio.kernels.gpu.biclique import BicliqueGpu
-from papilio.kernels.gpu.biclique_index import build_device_index
-from papilio.kernels.gpu.device import Device
-from papilio.kernels.gpu.tree_launch import TreeLauncher
+from papilio.kernels.biclique import gpu_pairs as biclique_pairs
+from papilio.kernels.biclique.cpu import BicliqueCpu
+from papilio.kernels.biclique.gpu import BicliqueGpu
+from papilio.kernels.biclique.gpu_index import build_device_index
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.tree.launch import TreeLauncher
 from papilio.kernels.tuning import PairTuning, TableClass
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import RootPart
 from tests.conftest import EMULATOR_SEED
-from tests.devices import cuda_device, emulator
 from tests.kernels.biclique_indices import assert_equal
 from tests.kernels.test_gpu_biclique import EAGER
-from tests.root_parts import cut_by_definition, group_at_random
-from tests.strategies import bipartite_graphs, complete_graph, planted_graph, skewed_graph
+from tests.tools.devices import cuda_device, emulator
+from tests.tools.root_parts import cut_by_definition, group_at_random
+from tests.tools.strategies import bipartite_graphs, complete_graph, planted_graph, skewed_graph
 
 NEVER = 1 << 62
 SCHEDULES = {
@@ -79,8 +79,8 @@ def test_drawn_parts(graph: BipartiteGraph, motif: Biclique, layer: str, seed: i
 
 
 def test_heavy_roots_of_a_part_are_cut_alike(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    from papilio.kernels.cpu import biclique_index as on_host
-    from papilio.kernels.gpu import biclique_index as on_device
+    from papilio.kernels.biclique import gpu_index as on_device
+    from papilio.kernels.biclique import index as on_host
 
     (part, _) = parts_of(complete_graph(60, 4), "u", 2)
     for most in (1, 4, 100):

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique.gpu import BicliqueGpu
+from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, fold_partials, load_engine
-from papilio.kernels.gpu.biclique import BicliqueGpu
-from papilio.kernels.gpu.device import Device
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique
-from tests.devices import cuda_device, emulator
 from tests.kernels.test_gpu_biclique import EAGER, GRAPHS
-from tests.strategies import complete_graph, planted_graph
+from tests.tools.devices import cuda_device, emulator
+from tests.tools.strategies import complete_graph, planted_graph
 
 TUNINGS: dict[str, TreeTuning] = {
     "near": replace(EAGER, near_words=4096, far_words=(), threads=128),

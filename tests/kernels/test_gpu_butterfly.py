@@ -9,14 +9,14 @@ import pytest
 
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import decisions_of, fold_partials
-from papilio.kernels.gpu.butterfly import ButterflyGpu
-from papilio.kernels.gpu.device import Device
 from papilio.kernels.tuning import TableClass, WedgeTuning, wedge_tuning
+from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
-from tests.devices import cuda_device, emulator
-from tests.oracle import count_butterflies
-from tests.strategies import complete_graph, edge_list, planted_graph, skewed_graph
+from tests.tools.devices import cuda_device, emulator
+from tests.tools.oracle import count_butterflies
+from tests.tools.strategies import complete_graph, edge_list, planted_graph, skewed_graph
 
 NEVER = 1 << 40
 TILED = TableClass("dense", 64, 64, NEVER)  # 64 counters of 8 bits: several tiles
@@ -156,7 +156,7 @@ def test_interval_outside_the_items_is_refused(device: Device, graphs: dict[str,
 
 def test_a_start_beyond_64_bits_is_refused(device: Device) -> None:
     """The bound is checked on the costs themselves: no graph of that size fits a test."""
-    from papilio.kernels.gpu.wedge_schedule import check_start_bound
+    from papilio.kernels.wedge.gpu_schedule import check_start_bound
 
     xp = device.xp
     wedges = xp.asarray(np.array([1 << 40, 1 << 20], dtype=np.uint64))
@@ -175,7 +175,7 @@ def test_more_rows_than_32_bit_counters_allow_are_refused(device: Device) -> Non
 
 def test_costs_beyond_32_bits_are_ordered_exactly(device: Device) -> None:
     """Item order with wedge counts that do not fit the fast sort key."""
-    from papilio.kernels.gpu.wedge_schedule import order_items
+    from papilio.kernels.wedge.gpu_schedule import order_items
 
     graph = skewed_graph(3, 30, 20, 120)
     built = ButterflyGpu(device).prepare(graph, Butterfly(), "total").graph

@@ -10,17 +10,17 @@ import pytest
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.tip import index_tip, peel_tip
-from papilio.kernels.cpu.wing import index_wing, peel_wing
-from papilio.kernels.gpu.device import Device
-from papilio.kernels.gpu.peeling import PeelTuning
-from papilio.kernels.gpu.tip import index_tip_gpu, peel_tip_gpu
-from papilio.kernels.gpu.wing import index_wing_gpu, peel_wing_gpu
-from papilio.kernels.peeling import N_BINS, Layer, Peeled, bin_end, bin_start, next_limit
-from tests.decomposers import SMALL_BLOCKS
-from tests.devices import cuda_device, emulator
-from tests.oracle_peeling import wing_numbers
-from tests.strategies import complete_graph, planted_graph, skewed_graph
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.peel.gpu_rounds import PeelTuning
+from papilio.kernels.peel.gpu_tip import index_tip_gpu, peel_tip_gpu
+from papilio.kernels.peel.gpu_wing import index_wing_gpu, peel_wing_gpu
+from papilio.kernels.peel.phases import N_BINS, Layer, Peeled, bin_end, bin_start, next_limit
+from papilio.kernels.peel.tip import index_tip, peel_tip
+from papilio.kernels.peel.wing import index_wing, peel_wing
+from tests.tools.decomposers import SMALL_BLOCKS
+from tests.tools.devices import cuda_device, emulator
+from tests.tools.oracle_peeling import wing_numbers
+from tests.tools.strategies import complete_graph, planted_graph, skewed_graph
 
 
 def wings_of(device: Device, graph: BipartiteGraph, n_ranges: int | None, tuning: PeelTuning) -> Peeled:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from papilio.kernels.gpu.discovery import held_device_bytes, list_gpus
-from tests.devices import cuda_device
+from papilio.kernels.device.discovery import held_device_bytes, list_gpus
+from tests.tools.devices import cuda_device
 
 MIB = 1 << 20
 

@@ -9,20 +9,21 @@ import numpy as np
 import pytest
 
 from papilio.errors import CapacityError, InputError, UnsupportedError
-from papilio.kernels.cpu.butterfly import ButterflyCpu
+from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial
-from papilio.kernels.gpu import butterfly, wedge_schedule
-from papilio.kernels.gpu.butterfly import ButterflyGpu
-from papilio.kernels.gpu.device import Device
-from papilio.kernels.part_bytes import predict_wedge_part, staged_wedge_part
+from papilio.kernels.wedge import gpu as butterfly
+from papilio.kernels.wedge import gpu_schedule as wedge_schedule
+from papilio.kernels.wedge.cpu import ButterflyCpu
+from papilio.kernels.wedge.gpu import ButterflyGpu
+from papilio.kernels.wedge.part_bytes import predict_wedge_part, staged_wedge_part
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.parts import RootPart, WedgePart
-from tests.devices import cuda_device
 from tests.kernels.test_butterfly import assert_same
 from tests.kernels.test_gpu_butterfly import SCHEDULES
-from tests.parts import cut_closures, cut_grid, whole_parts
-from tests.strategies import complete_graph, planted_graph, skewed_graph
-from tests.wedge_parts import drawn_part
+from tests.tools.devices import cuda_device
+from tests.tools.parts import cut_closures, cut_grid, whole_parts
+from tests.tools.strategies import complete_graph, planted_graph, skewed_graph
+from tests.tools.wedge_parts import drawn_part
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +152,7 @@ def test_a_part_runs_within_the_memory_that_was_predicted(per: Granularity) -> N
     _, device_bytes = predict_wedge_part("gpu", per, 1)
     limit = device_bytes.of(part.sizes) + staged_wedge_part().of(part.sizes)
     pool.free_all_blocks()
-    from papilio.kernels.gpu.cuda_device import CudaDevice
+    from papilio.kernels.device.cuda import CudaDevice
 
     before = pool.get_limit()
     try:
@@ -172,7 +173,7 @@ def test_a_part_runs_within_the_memory_that_was_predicted(per: Granularity) -> N
 @pytest.mark.gpu
 def test_a_limit_below_one_byte_is_refused() -> None:
     cuda_device()
-    from papilio.kernels.gpu.cuda_device import CudaDevice
+    from papilio.kernels.device.cuda import CudaDevice
 
     with pytest.raises(InputError, match="0 bytes"):
         CudaDevice(0)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.levels import Level, join_levels
-from tests.strategies import bipartite_graphs, edge_list
+from papilio.measures.levels import Level, join_levels
+from tests.tools.strategies import bipartite_graphs, edge_list
 
 
 def pieces(graph: BipartiteGraph, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

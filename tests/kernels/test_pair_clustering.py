@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from networkx.algorithms import bipartite
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import chunks
-from papilio.kernels.cpu.pair_clustering import MODES, PairMeans, cluster_pairs
+from papilio.kernels import threads as chunks
+from papilio.measures.clustering import MODES, PairMeans, cluster_pairs
 from papilio.parts import Layer
-from tests.oracle import neighbour_sets
-from tests.strategies import bipartite_graphs, complete_graph, edge_list, relabelled, skewed_graph
+from tests.tools.oracle import neighbour_sets
+from tests.tools.strategies import bipartite_graphs, complete_graph, edge_list, relabelled, skewed_graph
 
 BOTH: tuple[Layer, ...] = ("u", "v")
 

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from papilio.kernels.cpu.wedge_part import index_wedge_part
-from papilio.kernels.part_bytes import predict_wedge_part, raw_wedge_part, staged_wedge_part
+from papilio.kernels.wedge.part import index_wedge_part
+from papilio.kernels.wedge.part_bytes import predict_wedge_part, raw_wedge_part, staged_wedge_part
 from papilio.motifs import GRANULARITIES, Granularity
 from papilio.parts import PartBytes
-from tests.wedge_parts import drawn_part
+from tests.tools.wedge_parts import drawn_part
 
 SIZES = (250_000, 200_000, 150_000, 10)
 
 _MEASURE = """
 import sys
 
-from papilio.kernels.cpu.butterfly import ButterflyCpu
+from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.motifs import Butterfly
-from tests.wedge_parts import drawn_part
+from tests.tools.wedge_parts import drawn_part
 
 
 def figure(name):

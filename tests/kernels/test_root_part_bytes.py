@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.part_bytes import (
+from papilio.kernels.wedge.part_bytes import (
     PAIRS_PER_EDGE,
     predict_root_part,
     raw_root_part,
@@ -22,8 +22,8 @@ from papilio.kernels.part_bytes import (
 )
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import Layer, PartBytes, PartSizes, RootPart
-from tests.devices import cuda_device
-from tests.strategies import planted_graph, skewed_graph
+from tests.tools.devices import cuda_device
+from tests.tools.strategies import planted_graph, skewed_graph
 
 NOTHING = PartBytes(0, 0, 0, 0, 0)
 
@@ -55,7 +55,7 @@ def drawn_graph(name: str) -> BipartiteGraph:
 
 def measure(name: str, p: int, q: int, per: Granularity, threads: int) -> None:
     """Print the peak of preparing and running a part in this process, and the number of pairs."""
-    from papilio.kernels.cpu.biclique import BicliqueCpu
+    from papilio.kernels.biclique.cpu import BicliqueCpu
 
     def figure(key: str) -> int:
         text = Path("/proc/self/status").read_text()
@@ -143,9 +143,9 @@ def pool() -> Iterator[Any]:
 @pytest.mark.parametrize("name", ["many pairs", "few pairs"])
 def test_gpu_parts_run_within_what_is_predicted(pool: Any, name: str, per: Granularity) -> None:
     """A limit of what is predicted, with the pairs that there are, is enough for the same answer."""
-    from papilio.kernels.cpu.biclique import BicliqueCpu
-    from papilio.kernels.gpu.biclique import BicliqueGpu
-    from papilio.kernels.gpu.cuda_device import CudaDevice
+    from papilio.kernels.biclique.cpu import BicliqueCpu
+    from papilio.kernels.biclique.gpu import BicliqueGpu
+    from papilio.kernels.device.cuda import CudaDevice
 
     motif, part = Biclique(3, 3), make_part(drawn_graph(name), "u")
     cpu = BicliqueCpu()

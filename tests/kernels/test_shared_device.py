@@ -12,9 +12,9 @@ import pytest
 from papilio.errors import InputError
 from papilio.kernels.engine import load_engine
 from papilio.motifs import BalancedButterfly, Biclique, Butterfly
-from papilio.tasks import ready
+from papilio.tasks import prepared as ready
 
-cuda_device: Any = pytest.importorskip("papilio.kernels.gpu.cuda_device", reason="CuPy is not installed")
+cuda_device: Any = pytest.importorskip("papilio.kernels.device.cuda", reason="CuPy is not installed")
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels import bounds
-from papilio.kernels.cpu import chunks
-from papilio.kernels.cpu.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
+from papilio.kernels import threads as chunks
+from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.motifs import CENSUS_CLASSES, PairSide
-from tests import oracle_signed as oracle
 from tests.kernels.test_balanced_butterfly import random_signs, signed_graphs, signs_of
-from tests.strategies import complete_graph, skewed_graph
+from tests.tools import oracle_signed as oracle
+from tests.tools.strategies import complete_graph, skewed_graph
 
 SIDES: tuple[PairSide, ...] = ("u", "v")
 GROUPS = ("coherent", "incoherent", "mixed")

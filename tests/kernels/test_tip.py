@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import chunks, phases
-from papilio.kernels.cpu.pair_graph import index_pairs, pair_bytes
-from papilio.kernels.cpu.tip import index_tip, peel_tip
-from papilio.kernels.cpu.wedges import index_wedges
-from papilio.kernels.peeling import Layer
-from tests.decomposers import DECOMPOSERS, Decomposer, check_forest, make_decomposer
-from tests.oracle_peeling import tip_butterflies, tip_numbers
-from tests.strategies import (
+from papilio.kernels import threads as chunks
+from papilio.kernels.peel import cpu_phases as phases
+from papilio.kernels.peel.pair_graph import index_pairs, pair_bytes
+from papilio.kernels.peel.phases import Layer
+from papilio.kernels.peel.tip import index_tip, peel_tip
+from papilio.kernels.wedge.graph import index_wedges
+from tests.tools.decomposers import DECOMPOSERS, Decomposer, check_forest, make_decomposer
+from tests.tools.oracle_peeling import tip_butterflies, tip_numbers
+from tests.tools.strategies import (
     bipartite_graphs,
     complete_graph,
     edge_list,

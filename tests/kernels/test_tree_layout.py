@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from papilio.errors import LeaseTooLargeError
+from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.engine import decisions_of
-from papilio.kernels.gpu.biclique import BicliqueGpu
-from papilio.kernels.gpu.tree_layout import explain_layout, lay_out, make_classes
+from papilio.kernels.tree.layout import explain_layout, lay_out, make_classes
 from papilio.motifs import Biclique, Granularity
-from tests.devices import emulator
 from tests.kernels.test_gpu_biclique import EAGER, GRAPHS
+from tests.tools.devices import emulator
 
 HEAVY = make_classes(np.array([40, 10_000, 3_000, 9_998]), EAGER)
 SHAPE = 0, 4

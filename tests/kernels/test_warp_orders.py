@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from papilio.kernels.gpu.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
-from tests.devices import emulator
+from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
+from tests.tools.devices import emulator
 
 SEEDS = range(6)
 

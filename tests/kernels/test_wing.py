@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import chunks, phases
-from papilio.kernels.cpu.bloom_index import bloom_bytes, index_blooms
-from papilio.kernels.cpu.wedges import index_wedges
-from papilio.kernels.cpu.wing import index_wing, peel_wing
-from tests.decomposers import DECOMPOSERS, Decomposer, check_forest, make_decomposer
-from tests.oracle_peeling import wing_butterflies, wing_numbers
-from tests.strategies import (
+from papilio.kernels import threads as chunks
+from papilio.kernels.peel import cpu_phases as phases
+from papilio.kernels.peel.blooms import bloom_bytes, index_blooms
+from papilio.kernels.peel.wing import index_wing, peel_wing
+from papilio.kernels.wedge.graph import index_wedges
+from tests.tools.decomposers import DECOMPOSERS, Decomposer, check_forest, make_decomposer
+from tests.tools.oracle_peeling import wing_butterflies, wing_numbers
+from tests.tools.strategies import (
     bipartite_graphs,
     complete_graph,
     edge_list,

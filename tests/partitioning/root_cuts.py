@@ -10,8 +10,8 @@ from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique
 from papilio.partitioning.cut_request import Closure, CutRequest, Strategy
 from papilio.partitioning.root_parts import cut_roots
+from papilio.partitioning.store import Partition
 from papilio.parts import PartBytes, PartSizes, RootPart
-from papilio.storage.partitions import Partition
 from papilio.storage.store import write_store
 
 __all__ = ["HOST_BYTES", "PART_BYTES", "cut", "least_bytes", "parts_of"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.cpu.wedges import index_wedges
+from papilio.kernels.wedge.graph import index_wedges
 from papilio.partitioning import row_sort
 from papilio.partitioning.disk_rows import VERTEX_BYTES, DiskRows, core_masks, degrees, write_disk_rows
 from papilio.partitioning.row_sort import SCAN_BYTES, SORT_BYTES, SortPlan, plan_sort

@@ -18,12 +18,12 @@ from papilio.motifs import Biclique
 from papilio.partitioning import root_parts, root_subgraphs
 from papilio.partitioning.cut_request import Closure, CutRequest, Strategy
 from papilio.partitioning.root_parts import cut_roots
+from papilio.partitioning.store import Partition, open_partition
 from papilio.parts import PartSizes, RootPart
-from papilio.storage.partitions import Partition, open_partition
 from papilio.storage.store import write_store
-from tests.oracle_biclique import count_all, count_bicliques
 from tests.partitioning.root_cuts import HOST_BYTES, PART_BYTES, cut, least_bytes, parts_of
-from tests.strategies import (
+from tests.tools.oracle_biclique import count_all, count_bicliques
+from tests.tools.strategies import (
     bipartite_graphs,
     complete_graph,
     edge_list,

@@ -18,8 +18,8 @@ from papilio.storage import edges
 from papilio.storage.store import write_store
 from tests.conftest import read_edges
 from tests.partitioning.root_cuts import cut, parts_of
-from tests.root_parts import count_parts
-from tests.strategies import planted_graph
+from tests.tools.root_parts import count_parts
+from tests.tools.strategies import planted_graph
 
 
 def assert_equal_counts(

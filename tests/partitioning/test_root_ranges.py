@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
-from papilio.partitioning.lease_policy import (
+from papilio.kernels.costs import CostTable
+from papilio.storage.records import read_record
+from papilio.tasks.leases.lengths import (
     FAIR_PARTS,
     KEPT_LEASE_S,
     KEPT_SLOWDOWN,
@@ -18,10 +20,8 @@ from papilio.partitioning.lease_policy import (
     SHORTEST_LEASE_S,
     choose_lengths,
 )
-from papilio.partitioning.rates import work_rate
-from papilio.partitioning.root_ranges import CostTable
-from papilio.partitioning.work_pool import Piece, WorkPool, split_guided
-from papilio.storage.records import read_record
+from papilio.tasks.leases.pool import Piece, WorkPool, split_guided
+from papilio.tasks.leases.rates import work_rate
 
 costs_lists = st.lists(st.integers(0, 10**12), max_size=200)
 

@@ -19,13 +19,13 @@ from papilio.errors import CapacityError, InputError, StoreError, UnsupportedErr
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
+from papilio.partitioning.store import Partition
 from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES
 from papilio.partitioning.wedge_parts import cut_wedges
-from papilio.storage.partitions import Partition
 from papilio.storage.store import write_store
-from tests.oracle import count_butterflies
 from tests.partitioning.wedge_reference import BYTES, check_partition, limits, moved_bytes, store_of
-from tests.strategies import bipartite_graphs, complete_graph, edge_list, graph_of, skewed_graph
+from tests.tools.oracle import count_butterflies
+from tests.tools.strategies import bipartite_graphs, complete_graph, edge_list, graph_of, skewed_graph
 
 HOST = 64 << 20
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.part_bytes import predict_wedge_part, raw_wedge_part
+from papilio.kernels.wedge.part_bytes import predict_wedge_part, raw_wedge_part
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
+from papilio.partitioning.store import Partition
 from papilio.partitioning.wedge_parts import cut_wedges
-from papilio.storage.partitions import Partition
 from tests.conftest import EngineCase, read_edges
-from tests.oracle import count_butterflies
 from tests.partitioning.wedge_reference import store_of
-from tests.strategies import edge_list
+from tests.tools.oracle import count_butterflies
+from tests.tools.strategies import edge_list
 
 
 def cut(

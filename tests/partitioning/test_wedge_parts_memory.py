@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from papilio.errors import CapacityError
-from papilio.kernels.part_bytes import raw_wedge_part
+from papilio.kernels.wedge.part_bytes import raw_wedge_part
 from papilio.motifs import Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.memory_share import run_within
 from papilio.partitioning.peak_memory import PeakMemory
 from papilio.partitioning.wedge_parts import cut_wedges
 from tests.partitioning.wedge_reference import store_of
-from tests.strategies import skewed_graph
+from tests.tools.strategies import skewed_graph
 
 
 def test_a_peak_is_seen_after_it_is_over() -> None:

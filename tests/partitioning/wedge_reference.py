@@ -13,11 +13,11 @@ import numpy as np
 
 from papilio.graph import BipartiteGraph
 from papilio.partitioning.cut_request import CutRequest
+from papilio.partitioning.store import Partition
 from papilio.parts import PartBytes, WedgePart
-from papilio.storage.partitions import Partition
 from papilio.storage.store import GraphStore, write_store
-from tests.oracle import neighbour_sets
-from tests.strategies import edge_list
+from tests.tools.oracle import neighbour_sets
+from tests.tools.strategies import edge_list
 
 Pair = tuple[str, int, int]
 """Layer, start and end, by ids in the whole graph."""

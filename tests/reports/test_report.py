@@ -151,7 +151,7 @@ def test_pieces_of_a_page() -> None:
 def test_scaling_works_without_what_a_bare_gpu_machine_lacks(votes: GraphStore, tmp_path: Path) -> None:
     code = f"""
 from papilio.motifs import Butterfly
-from papilio.reports.begin import begin_scaling
+from papilio.reports.setup import begin_scaling
 from papilio.reports.build import write_report
 from papilio.reports.run import run_experiment
 directory = begin_scaling({str(tmp_path / "x")!r}, Butterfly(), [{votes.path!r}], [1], repeat=1, cluster="inline")

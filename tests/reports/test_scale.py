@@ -20,10 +20,10 @@ from papilio.cli import cli
 from papilio.cluster.sbatch import SbatchSpec, render_count
 from papilio.errors import ExecutionError, InputError, PapilioError, StoreError
 from papilio.motifs import Butterfly
-from papilio.reports.begin import begin_scaling
 from papilio.reports.build import write_report
 from papilio.reports.experiment import ExperimentDirectory
 from papilio.reports.run import run_experiment
+from papilio.reports.setup import begin_scaling
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.rows import read_rows
 from papilio.storage.store import GraphStore
@@ -323,13 +323,13 @@ def test_a_warm_up_is_run_once_and_leaves_nothing(
 ) -> None:
     directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1, 2], repeat=2, cluster="inline")
     counted: list[str] = []
-    count = papilio.api.count
+    count = papilio.api.count.count
 
     def note(*args: Any, **options: Any) -> Any:
         counted.append(Path(options["job"]).name)
         return count(*args, **options)
 
-    monkeypatch.setattr(papilio.api, "count", note)
+    monkeypatch.setattr(papilio.api.count, "count", note)
     # With two workers, which the inline cluster refuses, the warm-up passes over the error.
     run_experiment(directory, workers=[1])
     assert counted == [".warm-up-w1", "w1-r1", "w1-r2"]

@@ -6,7 +6,7 @@ import pytest
 
 from papilio.reports.jobs import span_rows
 from papilio.reports.timeline import LeaseSpan, measure_timeline, spans_of
-from papilio.tasks.answers import LeaseResult
+from papilio.tasks.reports import LeaseResult
 
 
 def span(worker: str, began_at: float, ended_at: float, run_s: float | None = None) -> LeaseSpan:

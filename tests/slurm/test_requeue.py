@@ -17,8 +17,8 @@ import pytest
 from papilio.cluster.sbatch import parse_time
 from papilio.storage.store import GraphStore
 from tests.conftest import ROOT
-from tests.fake_driver import build_driver, fake_uuid
 from tests.slurm.conftest import Slurm, assert_nothing_is_left, run_slurm
+from tests.tools.fake_driver import build_driver, fake_uuid
 
 pytestmark = pytest.mark.slurm
 

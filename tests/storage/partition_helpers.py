@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from papilio.graph import BipartiteGraph
+from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, PartitionWriter
 from papilio.parts import EndBlock, RootPart, StartBlock, WedgePart
-from papilio.storage.partitions import PartInfo, Partition, PartitionManifest, PartitionWriter
 
 GRAPH_HASH = "0123456789abcdef" * 2
 

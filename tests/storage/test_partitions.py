@@ -13,14 +13,14 @@ import pytest
 
 from papilio.errors import StoreError, UnsupportedError
 from papilio.motifs import Biclique, Butterfly
-from papilio.parts import PartSizes, RootPart, WedgePart
-from papilio.storage import partition_blocks
-from papilio.storage.partitions import (
+from papilio.partitioning import blocks as partition_blocks
+from papilio.partitioning.store import (
     PartInfo,
     PartitionManifest,
     PartitionWriter,
     open_partition,
 )
+from papilio.parts import PartSizes, RootPart, WedgePart
 from tests.storage.partition_helpers import (
     GRAPH_HASH,
     end_block,

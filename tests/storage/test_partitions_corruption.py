@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from papilio.errors import StoreError
-from papilio.storage.partition_ids import read_vector_ids
-from papilio.storage.partition_manifest import FORMAT_VERSION, PartitionManifest
-from papilio.storage.partitions import open_partition
+from papilio.partitioning.block_ids import read_vector_ids
+from papilio.partitioning.manifest import FORMAT_VERSION, PartitionManifest
+from papilio.partitioning.store import open_partition
 from tests.storage.partition_helpers import write_wedges
 
 ENTRIES = "blocks/s0/entries.parquet"

@@ -16,8 +16,8 @@ from papilio.storage.three_paths import (
     count_wedges,
     edge_three_paths,
 )
-from tests.oracle import neighbour_sets
-from tests.strategies import bipartite_graphs, edge_list
+from tests.tools.oracle import neighbour_sets
+from tests.tools.strategies import bipartite_graphs, edge_list
 
 
 @settings(max_examples=60, deadline=None)

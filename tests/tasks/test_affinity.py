@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papilio.partitioning.affinity import PartAffinity
-from papilio.partitioning.root_ranges import CostTable
-from papilio.tasks.answers import LeaseResult
+from papilio.kernels.costs import CostTable
 from papilio.tasks.job import LeaseTask
+from papilio.tasks.leases.affinity import PartAffinity
+from papilio.tasks.leases.counter import RootCounter
 from papilio.tasks.plan import CountPlan, PartitionPlan
-from papilio.tasks.root_counter import RootCounter
+from papilio.tasks.reports import LeaseResult
 from tests.tasks.fakes import plan_of
 
 SECOND = 4 * 5e8

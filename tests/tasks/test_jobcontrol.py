@@ -12,11 +12,11 @@ import pytest
 
 import papilio
 from papilio.errors import ExecutionError, InputError, JobCancelledError, StoreError
-from papilio.tasks.answers import LeaseResult
-from papilio.tasks.jobcontrol import CancelRequest, Coordinator, JobControl, Submission
-from papilio.tasks.jobdir import JobDirectory
-from papilio.tasks.joblog import JobLog
-from papilio.tasks.jobsession import JobSession
+from papilio.tasks.control import CancelRequest, Coordinator, JobControl, Submission
+from papilio.tasks.directory import JobDirectory
+from papilio.tasks.log import JobLog
+from papilio.tasks.reports import LeaseResult
+from papilio.tasks.session import JobSession
 from tests.tasks.fakes import make_job, plan_of
 
 SUBMISSION = Submission("s1", "tcp://head:8786", "cpu", None, "normal", None, "desk", 1.0)

@@ -19,20 +19,20 @@ import papilio
 from papilio import Butterfly
 from papilio.errors import InputError, StoreError, TilingError
 from papilio.graph import BipartiteGraph
-from papilio.partitioning import lease_policy
-from papilio.partitioning.root_ranges import CostTable
-from papilio.partitioning.work_pool import Piece, split_guided
+from papilio.kernels.costs import CostTable
 from papilio.storage.content import ContentHash
 from papilio.storage.ledger import Ledger
 from papilio.storage.results import write_partial_shard
 from papilio.storage.store import write_store
-from papilio.tasks.answers import LeaseResult, ShardRef
 from papilio.tasks.budget import Budget
+from papilio.tasks.directory import JobDirectory, list_jobs
 from papilio.tasks.job import JobSpec, PartitionRef
-from papilio.tasks.jobdir import JobDirectory, list_jobs
-from papilio.tasks.jobsession import JobSession
-from papilio.tasks.leases import LeaseBook
+from papilio.tasks.leases import lengths as lease_policy
+from papilio.tasks.leases.book import LeaseBook
+from papilio.tasks.leases.pool import Piece, split_guided
 from papilio.tasks.plan import CountPlan, make_plan
+from papilio.tasks.reports import LeaseResult, ShardRef
+from papilio.tasks.session import JobSession
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
 
 COSTS = np.arange(30, 0, -1, dtype=np.int64)

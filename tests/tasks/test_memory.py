@@ -14,9 +14,9 @@ from papilio.parts import PartBytes, PartSizes
 from papilio.tasks.budget import NO_BUDGET, Budget
 from papilio.tasks.forecast import predict_memory
 from papilio.tasks.memory import choose_memory, part_limit, require_memory
-from papilio.tasks.part_memory import device_room, host_room, part_memory
-from tests.strategies import planted_graph
+from papilio.tasks.parts.memory import device_room, host_room, part_memory
 from tests.tasks.fakes import make_job, make_worker
+from tests.tools.strategies import planted_graph
 
 
 def test_bicliques_are_given_room_for_pairs_of_vertices() -> None:

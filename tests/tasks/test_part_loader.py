@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import StoreError
+from papilio.partitioning.store import PartInfo
 from papilio.parts import EndBlock, PartBytes, PartSizes, StartBlock, WedgePart
-from papilio.storage.partitions import PartInfo
-from papilio.tasks.part_loader import PartLoader
-from papilio.tasks.part_memory import PartMemory
+from papilio.tasks.parts.loading import PartLoader
+from papilio.tasks.parts.memory import PartMemory
 
 ENTRY = PartBytes(0, 0, 4, 0, 4)
 """Bytes of the blocks below, by the sizes of a part: entries alone."""

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from papilio.errors import CapacityError, TilingError
-from papilio.partitioning.lease_policy import FAIR_PARTS, SHORTEST_LEASE_S, VECTOR_OVERHEAD
-from papilio.partitioning.rates import work_rate
 from papilio.tasks.forecast import predict_memory
+from papilio.tasks.leases.lengths import FAIR_PARTS, SHORTEST_LEASE_S, VECTOR_OVERHEAD
+from papilio.tasks.leases.rates import work_rate
 from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import VECTOR_BYTES_PER_S, CountPlan, Lease, make_plan
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, LeaseTooLargeError, TilingError
-from papilio.partitioning.lease_policy import FIRST_LIMIT_S, KEPT_LEASE_S, LATE, MAX_LEASE_S, VECTOR_OVERHEAD
-from papilio.tasks.answers import LeaseResult
 from papilio.tasks.job import LeaseTask
-from papilio.tasks.root_counter import MAX_ATTEMPTS, RootCounter
+from papilio.tasks.leases.counter import MAX_ATTEMPTS, RootCounter
+from papilio.tasks.leases.lengths import FIRST_LIMIT_S, KEPT_LEASE_S, LATE, MAX_LEASE_S, VECTOR_OVERHEAD
+from papilio.tasks.reports import LeaseResult
 from tests.tasks.fakes import make_job, plan_of
 
 SPEED = 4 * 5e8

@@ -17,13 +17,11 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Butterfly
 from papilio.storage.records import read_record
 from papilio.storage.store import write_store
-from papilio.tasks import ready, run
-from papilio.tasks.answers import LeaseResult, ShardRef
+from papilio.tasks import prepared as ready
+from papilio.tasks import run
 from papilio.tasks.cutting import CutWatch, request_cuts
 from papilio.tasks.fold import PartialFold
-from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
-from papilio.tasks.run import run_lease, run_prepare
-from papilio.tasks.sources import (
+from papilio.tasks.graphs import (
     hash_graph,
     held_graph,
     job_of_graph,
@@ -31,6 +29,9 @@ from papilio.tasks.sources import (
     read_job_graph,
     require_kind,
 )
+from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
+from papilio.tasks.reports import LeaseResult, ShardRef
+from papilio.tasks.run import run_lease, run_prepare
 from papilio.tasks.worker import Seat
 from tests.tasks.fakes import FakeEngine, make_job, plan_of
 

@@ -11,17 +11,18 @@ import pytest
 
 import papilio
 from papilio.errors import CapacityError, LeaseTooLargeError
-from papilio.kernels.cpu import biclique as on_cpu
-from papilio.kernels.cpu import leaf_table
-from papilio.kernels.cpu.biclique import BicliqueCpu
+from papilio.kernels.biclique import cpu as on_cpu
+from papilio.kernels.biclique import gpu as on_gpu
+from papilio.kernels.biclique.cpu import BicliqueCpu
+from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.engine import Engine
-from papilio.kernels.gpu import biclique as on_gpu
-from papilio.kernels.gpu.biclique import BicliqueGpu
+from papilio.kernels.tree import leaves as leaf_table
 from papilio.motifs import Biclique, Butterfly
-from papilio.tasks import ready, run
-from tests.devices import emulator
+from papilio.tasks import prepared as ready
+from papilio.tasks import run
 from tests.kernels.test_gpu_biclique import EAGER, GRAPHS, expected
-from tests.strategies import planted_graph
+from tests.tools.devices import emulator
+from tests.tools.strategies import planted_graph
 
 NAME, MOTIF = "planted", Biclique(3, 4)
 

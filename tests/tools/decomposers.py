@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.decomposition import decompose_on_cpu
-from papilio.kernels.decomposers import Decomposed
-from papilio.kernels.gpu.decomposition import decompose_on_gpu
-from papilio.kernels.gpu.peeling import PeelTuning
-from papilio.kernels.hierarchy import Forest
-from papilio.kernels.peeling import Layer, PeelingKind, ignore_report
+from papilio.kernels.peel.components import Forest
+from papilio.kernels.peel.cpu import decompose_on_cpu
+from papilio.kernels.peel.decomposers import Decomposed
+from papilio.kernels.peel.gpu import decompose_on_gpu
+from papilio.kernels.peel.gpu_rounds import PeelTuning
+from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
 from tests.conftest import EMULATOR_SEED
-from tests.devices import cuda_device, emulator
-from tests.oracle_peeling import components_of
+from tests.tools.devices import cuda_device, emulator
+from tests.tools.oracle_peeling import components_of
 
 __all__ = ["DECOMPOSERS", "SMALL_BLOCKS", "Decomposer", "check_forest", "make_decomposer"]
 

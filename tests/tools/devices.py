@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from papilio.errors import EngineUnavailableError
-from papilio.kernels.gpu.device import Device
+from papilio.kernels.device.protocol import Device
 
 __all__ = ["cuda_device", "emulator"]
 
@@ -13,7 +13,7 @@ __all__ = ["cuda_device", "emulator"]
 def cuda_device() -> Device:
     """Return the GPU, or skip with the reason why there is none."""
     try:
-        from papilio.kernels.gpu.cuda_device import CudaDevice
+        from papilio.kernels.device.cuda import CudaDevice
 
         return CudaDevice()
     except (ImportError, EngineUnavailableError) as error:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 import papilio
 from papilio.storage.store import write_store
-from tests.strategies import planted_graph
+from tests.tools.strategies import planted_graph
 
 Row = tuple[tuple[Any, ...], tuple[Any, ...]]
 

@@ -20,11 +20,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tests.caches import cache_folder, content_key, locked, mark_used
+from tests.tools.caches import cache_folder, content_key, locked, mark_used
 
 __all__ = ["share"]
 
-_DECORATOR = ("papilio", "kernels", "cpu", "jit.py")
+_DECORATOR = ("papilio", "kernels", "jit.py")
 _MODULES = "modules.json"
 
 

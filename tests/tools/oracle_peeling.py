@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable
 from itertools import combinations
 
 from papilio.graph import BipartiteGraph
-from tests.strategies import edge_list
+from tests.tools.strategies import edge_list
 
 Edge = tuple[int, int]
 Butterfly = tuple[Edge, Edge, Edge, Edge]

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.wedges import WedgeIndex, index_wedges
 from papilio.kernels.engine import Partial
+from papilio.kernels.wedge.graph import WedgeIndex, index_wedges
 from papilio.parts import EndBlock, Layer, Part, StartBlock, WedgePart
 
 __all__ = ["add_vectors", "cut_closures", "cut_grid", "end_block", "start_block", "starts_of", "whole_parts"]

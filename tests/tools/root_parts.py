@@ -11,7 +11,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Engine, Partial, fold_partials
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import Layer, RootPart
-from tests.strategies import edge_list
+from tests.tools.strategies import edge_list
 
 __all__ = ["count_parts", "cut_by_definition", "group_at_random", "spread_vectors"]
 

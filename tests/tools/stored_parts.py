@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from papilio.kernels.costs import CostTable
 from papilio.kernels.engine import load_engine
 from papilio.motifs import Biclique, Granularity, Motif
-from papilio.partitioning.root_ranges import CostTable
+from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, PartitionWriter
 from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart
-from papilio.storage.partitions import PartInfo, Partition, PartitionManifest, PartitionWriter
 from papilio.storage.store import GraphStore
 from papilio.tasks.budget import NO_BUDGET, Budget
+from papilio.tasks.graphs import job_of_store
 from papilio.tasks.job import JobSpec, PartitionRef
-from papilio.tasks.sources import job_of_store
-from tests.parts import cut_grid
-from tests.root_parts import cut_by_definition, group_at_random
+from tests.tools.parts import cut_grid
+from tests.tools.root_parts import cut_by_definition, group_at_random
 
 __all__ = ["job_on", "store_grid", "store_parts", "store_roots"]
 

@@ -1,6 +1,6 @@
 // (p,q)-bicliques on the bitmap-tree engine: by enumeration for one left size and every right size, or by pivoting.
 //
-// Requires: the index of kernels/cpu/biclique_index.py: left rows with ascending right ids; for each left vertex the
+// Requires: the index of kernels/biclique/index.py: left rows with ascending right ids; for each left vertex the
 // later left vertices that share at least `least_right` right ones (its children, ascending); rows of the right layer.
 // Counted once: the left side of a biclique is taken in ascending order; its first two vertices name a work item's
 // root and child, and the rest of it is a sub-matrix of the candidates of that child.

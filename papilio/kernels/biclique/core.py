@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.jit import Bools, Ints, compiled
+from papilio.kernels.jit import Bools, Ints, compiled
 
 __all__ = ["Core", "Rows", "make_rows", "order_rows", "reduce_rows", "reduce_to_core", "transpose_rows"]
 

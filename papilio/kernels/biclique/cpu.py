@@ -1,6 +1,6 @@
-"""(p,q)-bicliques on the CPU: the policy around :mod:`papilio.kernels.cpu.biclique_search`.
+"""(p,q)-bicliques on the CPU: the policy around :mod:`papilio.kernels.biclique.search`.
 
-Balanced ones are bicliques of another graph, see :mod:`papilio.kernels.signed_cover`.
+Balanced ones are bicliques of another graph, see :mod:`papilio.kernels.biclique.signed_cover`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from papilio.errors import InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_choices import Choice, explain_choices
-from papilio.kernels.biclique_forms import (
+from papilio.kernels.biclique import search
+from papilio.kernels.biclique.core import Rows, transpose_rows
+from papilio.kernels.biclique.decisions import Choice, explain_choices
+from papilio.kernels.biclique.forms import (
     Cells,
     add_cells,
     choose_modulo,
@@ -25,23 +27,18 @@ from papilio.kernels.biclique_forms import (
     star_vectors,
     turn,
 )
-from papilio.kernels.biclique_items import BicliqueItems
-from papilio.kernels.cpu import biclique_search as search
-from papilio.kernels.cpu.biclique_core import Rows, transpose_rows
-from papilio.kernels.cpu.biclique_index import (
+from papilio.kernels.biclique.index import (
     BicliqueIndex,
     anchor_part,
     build_biclique_index,
     halve_index,
     settle_anchor,
 )
-from papilio.kernels.cpu.biclique_local import Around, LeftGraph, make_around
-from papilio.kernels.cpu.biclique_pairs import places_after
-from papilio.kernels.cpu.biclique_vertices import VertexCounts, make_vertex_counts, search_item_vertices
-from papilio.kernels.cpu.chunks import ChunkRunner, choose_threads, cut_by_cost
-from papilio.kernels.cpu.leaf_table import grow_leaves, list_leaves, make_leaves
-from papilio.kernels.cpu.pivot_matrix import MatrixStack, make_matrix_stack
-from papilio.kernels.cpu.subset_tree import Levels, make_levels
+from papilio.kernels.biclique.items import BicliqueItems
+from papilio.kernels.biclique.local import Around, LeftGraph, make_around
+from papilio.kernels.biclique.pairs import places_after
+from papilio.kernels.biclique.signed_cover import COVER_CHOICE, fold_vectors, make_cover
+from papilio.kernels.biclique.vertices import VertexCounts, make_vertex_counts, search_item_vertices
 from papilio.kernels.engine import (
     Cut,
     EngineName,
@@ -51,7 +48,10 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
-from papilio.kernels.signed_cover import COVER_CHOICE, fold_vectors, make_cover
+from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
+from papilio.kernels.tree.leaves import grow_leaves, list_leaves, make_leaves
+from papilio.kernels.tree.pivot_matrix import MatrixStack, make_matrix_stack
+from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part, RootPart
 
@@ -81,7 +81,7 @@ class PreparedBicliqueCpu:
     algorithm : {"enumerate", "pivot", "auto"}
         What runs; ``auto`` here is the race of both, child by child.
     rooms : tuple of int
-        Most room that a child needs, see :func:`~papilio.kernels.cpu.biclique_search.measure_rooms`.
+        Most room that a child needs, see :func:`~papilio.kernels.biclique.search.measure_rooms`.
     layers : tuple of int
         Sizes of U and V, of the cover for balanced bicliques.
     stars : dict of str to ndarray of uint64
@@ -169,7 +169,7 @@ class BicliqueCpu:
     algorithm : {"auto", "enumerate", "pivot"}
         See :func:`choose_algorithm`.
     anchor : {"auto", "u", "v"}
-        See :func:`~papilio.kernels.cpu.biclique_index.build_biclique_index`.
+        See :func:`~papilio.kernels.biclique.index.build_biclique_index`.
 
     Raises
     ------
@@ -190,7 +190,7 @@ class BicliqueCpu:
         return block
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueCpu:
-        """Build the index; see :func:`~papilio.kernels.cpu.biclique_index.build_biclique_index`.
+        """Build the index; see :func:`~papilio.kernels.biclique.index.build_biclique_index`.
 
         Raises
         ------

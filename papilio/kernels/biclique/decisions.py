@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from papilio.kernels.biclique_items import SizeRange
+from papilio.kernels.biclique.items import SizeRange
 from papilio.motifs import Biclique, Granularity
 
 __all__ = ["Choice", "explain_choices"]

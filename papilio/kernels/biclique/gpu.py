@@ -18,10 +18,22 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_choices import Choice, explain_choices
-from papilio.kernels.biclique_forms import Cells, add_cells, expand_leaves, expand_sizes, turn
-from papilio.kernels.cpu.biclique import choose_algorithm
-from papilio.kernels.cpu.biclique_index import anchor_part, settle_anchor
+from papilio.kernels.biclique.cpu import choose_algorithm
+from papilio.kernels.biclique.decisions import Choice, explain_choices
+from papilio.kernels.biclique.forms import Cells, add_cells, expand_leaves, expand_sizes, turn
+from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_device_index, halve_device_index
+from papilio.kernels.biclique.gpu_vertices import PreparedVerticesGpu, prepare_vertices, run_vertices
+from papilio.kernels.biclique.index import anchor_part, settle_anchor
+from papilio.kernels.biclique.signed_cover import COVER_CHOICE, make_cover
+from papilio.kernels.device.constants import (
+    BIT_PLANES,
+    LEAF_WORDS,
+    PIVOT_FRAME_WORDS,
+    SIDE_BITS,
+    STOPPABLE_ROWS,
+    SUBSET_FRAME_WORDS,
+)
+from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import (
     Cut,
     EngineName,
@@ -31,20 +43,8 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
-from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex, build_device_index, halve_device_index
-from papilio.kernels.gpu.biclique_vertices import PreparedVerticesGpu, prepare_vertices, run_vertices
-from papilio.kernels.gpu.constants import (
-    BIT_PLANES,
-    LEAF_WORDS,
-    PIVOT_FRAME_WORDS,
-    SIDE_BITS,
-    STOPPABLE_ROWS,
-    SUBSET_FRAME_WORDS,
-)
-from papilio.kernels.gpu.device import Device, check_fits
-from papilio.kernels.gpu.tree_launch import Arguments, TreeLauncher
-from papilio.kernels.gpu.tree_layout import TreeClass, explain_layout, make_classes
-from papilio.kernels.signed_cover import COVER_CHOICE, make_cover
+from papilio.kernels.tree.launch import Arguments, TreeLauncher
+from papilio.kernels.tree.layout import TreeClass, explain_layout, make_classes
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part, RootPart
@@ -142,7 +142,7 @@ class BicliqueGpu:
     device : Device
         Where to run.
     algorithm : {"auto", "enumerate", "pivot"}
-        See :func:`~papilio.kernels.cpu.biclique.choose_algorithm`.
+        See :func:`~papilio.kernels.biclique.cpu.choose_algorithm`.
     anchor : {"auto", "u", "v"}
         The layer whose vertices are searched one after the other.
     tuning : TreeTuning, optional
@@ -182,7 +182,7 @@ class BicliqueGpu:
     def prepare(
         self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedBicliqueGpu | PreparedVerticesGpu:
-        """Build the index on the device; see :func:`~papilio.kernels.gpu.biclique_index.build_device_index`.
+        """Build the index on the device; see :func:`~papilio.kernels.biclique.gpu_index.build_device_index`.
 
         Raises
         ------

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_choices import Choice
-from papilio.kernels.biclique_forms import Cells, RootStars, closed_cells, find_root_stars, needs_stars
-from papilio.kernels.biclique_items import BicliqueItems, SizeRange, number_roots, place_roots
-from papilio.kernels.cpu.biclique_index import (
+from papilio.kernels.biclique.decisions import Choice
+from papilio.kernels.biclique.forms import Cells, RootStars, closed_cells, find_root_stars, needs_stars
+from papilio.kernels.biclique.gpu_pairs import PairRows, Pairs, count_pairs, find_pairs
+from papilio.kernels.biclique.index import (
     ITEMS_PER_JOB,
     LEAST_ITEM_COST,
     add_pairs,
@@ -24,11 +24,11 @@ from papilio.kernels.cpu.biclique_index import (
     choose_sizes,
     make_star_item,
 )
-from papilio.kernels.gpu.biclique_pairs import PairRows, Pairs, count_pairs, find_pairs
-from papilio.kernels.gpu.device import Device, Module
-from papilio.kernels.gpu.wedge_graph import check_rows, choose_grid, link_rows, make_offsets
-from papilio.kernels.signed_cover import choose_half, halve_cells
+from papilio.kernels.biclique.items import BicliqueItems, SizeRange, number_roots, place_roots
+from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
+from papilio.kernels.device.protocol import Device, Module
 from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
+from papilio.kernels.wedge.gpu_graph import check_rows, choose_grid, link_rows, make_offsets
 from papilio.motifs import Biclique
 
 __all__ = ["BicliqueDeviceIndex", "build_device_index", "halve_device_index"]
@@ -51,7 +51,7 @@ class BicliqueDeviceIndex(BicliqueItems):
     Attributes
     ----------
     arrays : dict of str to device array
-        The arrays of :class:`~papilio.kernels.cpu.biclique_index.BicliqueIndex` by their names, all but ``costs``.
+        The arrays of :class:`~papilio.kernels.biclique.index.BicliqueIndex` by their names, all but ``costs``.
     item_later : ndarray of int64, shape (n_pieces,), host
         Children of the root from the first one of the piece on.
     item_degree : ndarray of int64, shape (n_pieces,), host
@@ -176,7 +176,7 @@ def build_device_index(
 
 
 def halve_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
-    """Do as :func:`~papilio.kernels.cpu.biclique_index.halve_index`."""
+    """Do as :func:`~papilio.kernels.biclique.index.halve_index`."""
     half = choose_half(index.item_root, device.to_host(index.arrays["left_ids"]))
     pieces = {name: getattr(index, name)[half] for name in ("item_root", "item_first", "item_last")}
     return replace(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from papilio.errors import CapacityError
-from papilio.kernels.biclique_choices import Choice
-from papilio.kernels.gpu.constants import PAIR_BINS
-from papilio.kernels.gpu.device import Device, check_fits
-from papilio.kernels.gpu.wedge_graph import choose_grid, make_offsets
+from papilio.kernels.biclique.decisions import Choice
+from papilio.kernels.device.constants import PAIR_BINS
+from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.tuning import PairTuning, TableClass
+from papilio.kernels.wedge.gpu_graph import choose_grid, make_offsets
 
 __all__ = ["PairRows", "Pairs", "count_pairs", "find_pairs"]
 

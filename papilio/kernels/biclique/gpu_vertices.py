@@ -1,7 +1,7 @@
 """(p,q)-bicliques of every vertex on the GPU, for one p and one q: ``biclique_vertices.cu``, by enumeration.
 
 Sums of vertices are kept modulo 2^64 and are exact beside the total, which is worked out on the host from the number of
-sets of left vertices by the right ones that they share; see :mod:`papilio.kernels.cpu.biclique_vertices`.
+sets of left vertices by the right ones that they share; see :mod:`papilio.kernels.biclique.vertices`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_choices import Choice
-from papilio.kernels.biclique_forms import choose_modulo, expand_sizes, find_root_stars, star_vectors
+from papilio.kernels.biclique.decisions import Choice
+from papilio.kernels.biclique.forms import choose_modulo, expand_sizes, find_root_stars, star_vectors
+from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
+from papilio.kernels.biclique.signed_cover import fold_vectors
+from papilio.kernels.device.constants import LEAF_WORDS, SUM_WORDS, VERTEX_FRAME_WORDS
+from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Cut, Partial
-from papilio.kernels.gpu.biclique_index import BicliqueDeviceIndex
-from papilio.kernels.gpu.constants import LEAF_WORDS, SUM_WORDS, VERTEX_FRAME_WORDS
-from papilio.kernels.gpu.device import Device
-from papilio.kernels.gpu.tree_launch import Arguments, TreeLauncher
-from papilio.kernels.gpu.tree_layout import TreeClass, explain_layout, make_classes
-from papilio.kernels.signed_cover import fold_vectors
+from papilio.kernels.tree.launch import Arguments, TreeLauncher
+from papilio.kernels.tree.layout import TreeClass, explain_layout, make_classes
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique
 from papilio.parts import RootPart

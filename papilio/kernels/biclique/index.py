@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 
 from papilio.errors import InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_forms import (
+from papilio.kernels.biclique.core import Core, Ids32, Rows, order_rows, reduce_to_core
+from papilio.kernels.biclique.forms import (
     Cells,
     Layers,
     RootStars,
@@ -40,9 +41,8 @@ from papilio.kernels.biclique_forms import (
     needs_stars,
     turn,
 )
-from papilio.kernels.biclique_items import BicliqueItems, SizeRange, number_roots, place_roots
-from papilio.kernels.cpu.biclique_core import Core, Ids32, Rows, order_rows, reduce_to_core
-from papilio.kernels.cpu.biclique_pairs import (
+from papilio.kernels.biclique.items import BicliqueItems, SizeRange, number_roots, place_roots
+from papilio.kernels.biclique.pairs import (
     Pairs,
     available_bytes,
     count_pairs,
@@ -50,8 +50,8 @@ from papilio.kernels.cpu.biclique_pairs import (
     find_pairs,
     lay_pairs,
 )
-from papilio.kernels.cpu.jit import Ints, compiled
-from papilio.kernels.signed_cover import choose_half, halve_cells
+from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
+from papilio.kernels.jit import Ints, compiled
 from papilio.motifs import Biclique
 from papilio.parts import RootPart
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.biclique_forms import Cells
+from papilio.kernels.biclique.forms import Cells
 
 __all__ = ["BicliqueItems", "SizeRange", "number_roots", "place_roots"]
 

@@ -13,13 +13,10 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_choices import Choice, explain_choices
-from papilio.kernels.cpu.biclique_core import Ids32, Rows, reduce_to_core, transpose_rows
-from papilio.kernels.cpu.biclique_index import ITEMS_PER_JOB, LEAST_ITEM_COST, build_biclique_index, cut_items
-from papilio.kernels.cpu.biclique_local import Around, LeftGraph, make_around
-from papilio.kernels.cpu.biclique_pairs import places_after
-from papilio.kernels.cpu.biclique_restrict import Restricted, restrict_graph
-from papilio.kernels.cpu.biclique_rows import (
+from papilio.kernels.biclique.core import Ids32, Rows, reduce_to_core, transpose_rows
+from papilio.kernels.biclique.decisions import Choice, explain_choices
+from papilio.kernels.biclique.index import ITEMS_PER_JOB, LEAST_ITEM_COST, build_biclique_index, cut_items
+from papilio.kernels.biclique.list_loops import (
     Block,
     Cursor,
     Positions,
@@ -29,11 +26,14 @@ from papilio.kernels.cpu.biclique_rows import (
     make_cursor,
     start_items,
 )
-from papilio.kernels.cpu.biclique_search import Items, measure_rooms
-from papilio.kernels.cpu.chunks import ChunkRunner, choose_threads, cut_by_cost
-from papilio.kernels.cpu.jit import Ints, compiled
-from papilio.kernels.cpu.subset_tree import Levels, make_levels
+from papilio.kernels.biclique.local import Around, LeftGraph, make_around
+from papilio.kernels.biclique.pairs import places_after
+from papilio.kernels.biclique.restrict import Restricted, restrict_graph
+from papilio.kernels.biclique.search import Items, measure_rooms
 from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
+from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
+from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Motif
 
 __all__ = ["BicliqueLister", "PreparedListing", "RowSink", "drop_rows"]
@@ -200,7 +200,7 @@ class BicliqueLister:
     threads : int, optional
         Threads of one run; by default the processors that this process may use.
     anchor : {"auto", "u", "v"}
-        See :func:`~papilio.kernels.cpu.biclique_index.build_biclique_index`; where p or q is 1 it changes nothing.
+        See :func:`~papilio.kernels.biclique.index.build_biclique_index`; where p or q is 1 it changes nothing.
     with_u, with_v : collection of int
         Ids of vertices that each biclique must hold.
     limit : int, optional

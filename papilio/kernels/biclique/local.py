@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.cpu.biclique_core import Ids32, Rows
-from papilio.kernels.cpu.bit_rows import ONE, Words, popcount, words_of
-from papilio.kernels.cpu.jit import Ints, compiled
+from papilio.kernels.biclique.core import Ids32, Rows
+from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.tree.bits import ONE, Words, popcount, words_of
 
 DENSE_GAIN = 2
 """Entries walked that take as long as intersecting one word more: a root is dense where its bit rows save as many."""
@@ -26,7 +26,7 @@ __all__ = ["Around", "LeftGraph", "make_around", "open_root", "seek_candidates",
 
 
 class LeftGraph(NamedTuple):
-    """The arrays of :class:`~papilio.kernels.cpu.biclique_index.BicliqueIndex` that a search reads.
+    """The arrays of :class:`~papilio.kernels.biclique.index.BicliqueIndex` that a search reads.
 
     ``rights`` are the rows of the other layer; ``after`` says, per entry of ``lefts``, where the later left
     vertices begin in the right row.

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.cpu.biclique_core import Ids32, Rows, transpose_rows
-from papilio.kernels.cpu.chunks import ChunkRunner, cut_by_cost
-from papilio.kernels.cpu.jit import Ints, compiled
+from papilio.kernels.biclique.core import Ids32, Rows, transpose_rows
+from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.threads import ChunkRunner, cut_by_cost
 
 __all__ = [
     "Pairs",

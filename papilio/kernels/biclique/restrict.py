@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.biclique_core import Ids32
+from papilio.kernels.biclique.core import Ids32
 
 __all__ = ["Restricted", "restrict_graph"]
 

@@ -1,28 +1,28 @@
 """The loops of the CPU (p,q)-biclique engine: one call per chunk of work items, without the interpreter lock.
 
-Input: the arrays of :class:`~papilio.kernels.cpu.biclique_index.BicliqueIndex` and what is said in
-:mod:`papilio.kernels.cpu.biclique_local`. Every biclique is counted once: its first two left vertices in the order
+Input: the arrays of :class:`~papilio.kernels.biclique.index.BicliqueIndex` and what is said in
+:mod:`papilio.kernels.biclique.local`. Every biclique is counted once: its first two left vertices in the order
 are the root and the child, the others are candidates of that child.
 
 Left sides have three vertices or more, except where pivoting counts several sizes at once; pairs alone are counted as
-the index is made. ``enumerate`` takes left vertices one after the other (:mod:`papilio.kernels.cpu.subset_tree`) and
-counts a histogram of shared columns. ``pivot`` counts leaves by key (:mod:`papilio.kernels.cpu.pivot_matrix`). ``race``
-tries each in turn, child by child, under a work budget that grows until one of them ends within it; what the loser
-counted is dropped. Both are exact, so that the choice never shows in the answer.
+the index is made. ``enumerate`` takes left vertices one after the other (:mod:`papilio.kernels.tree.subset`) and
+counts a histogram of shared columns. ``pivot`` counts leaves by key (:mod:`papilio.kernels.tree.pivot_matrix`).
+``race`` tries each in turn, child by child, under a work budget that grows until one of them ends within it; what
+the loser counted is dropped. Both are exact, so that the choice never shows in the answer.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from papilio.kernels.cpu.biclique_core import Ids32
-from papilio.kernels.cpu.biclique_local import Around, LeftGraph, open_root, seek_candidates, set_bits
-from papilio.kernels.cpu.bit_rows import words_of
-from papilio.kernels.cpu.jit import Ints, compiled
-from papilio.kernels.cpu.leaf_table import LeafTable, clear_leaves, merge_leaves
-from papilio.kernels.cpu.pivot_matrix import MatrixStack, frame_words, pivot_matrix
-from papilio.kernels.cpu.pivot_tree import OVER_BUDGET, TABLE_FULL, Limits
-from papilio.kernels.cpu.subset_tree import NO_BUDGET, Levels, count_subsets
+from papilio.kernels.biclique.core import Ids32
+from papilio.kernels.biclique.local import Around, LeftGraph, open_root, seek_candidates, set_bits
+from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.tree.bits import words_of
+from papilio.kernels.tree.leaves import LeafTable, clear_leaves, merge_leaves
+from papilio.kernels.tree.pivot import OVER_BUDGET, TABLE_FULL, Limits
+from papilio.kernels.tree.pivot_matrix import MatrixStack, frame_words, pivot_matrix
+from papilio.kernels.tree.subset import NO_BUDGET, Levels, count_subsets
 
 __all__ = [
     "CHILD_TABLE_FULL",

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.graph import MAX_VERTICES, BipartiteGraph
-from papilio.kernels.biclique_choices import Choice
-from papilio.kernels.biclique_forms import Cells
+from papilio.kernels.biclique.decisions import Choice
+from papilio.kernels.biclique.forms import Cells
 
 __all__ = ["COVER_CHOICE", "choose_half", "fold_vectors", "halve_cells", "make_cover"]
 

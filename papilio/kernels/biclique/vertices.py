@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.cpu.biclique_core import Ids32
-from papilio.kernels.cpu.biclique_local import Around, LeftGraph, open_root, seek_candidates, set_bits
-from papilio.kernels.cpu.biclique_search import Items
-from papilio.kernels.cpu.bit_rows import ONE, Words, lowest_bit, popcount, words_of
-from papilio.kernels.cpu.jit import Ints, compiled
-from papilio.kernels.cpu.subset_tree import Levels
+from papilio.kernels.biclique.core import Ids32
+from papilio.kernels.biclique.local import Around, LeftGraph, open_root, seek_candidates, set_bits
+from papilio.kernels.biclique.search import Items
+from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, words_of
+from papilio.kernels.tree.subset import Levels
 
 __all__ = ["VertexCounts", "make_vertex_counts", "search_item_vertices", "take_row"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from papilio.kernels.peeling import BIN_BITS
+from papilio.kernels.peel.phases import BIN_BITS
 
 __all__ = [
     "BIN_BITS",

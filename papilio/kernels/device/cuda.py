@@ -11,10 +11,11 @@ import cupy
 from numpy.typing import NDArray
 
 from papilio.errors import DeviceLostError, EngineUnavailableError, InputError
-from papilio.kernels.gpu.constants import with_constants
-from papilio.kernels.gpu.device import N_STREAMS, Kernel, Module, read_source
-from papilio.kernels.gpu.discovery import list_gpus
-from papilio.kernels.gpu.staging import copy_to_device
+from papilio.kernels.device.constants import with_constants
+from papilio.kernels.device.discovery import list_gpus
+from papilio.kernels.device.protocol import N_STREAMS, Kernel, Module
+from papilio.kernels.device.sources import read_source
+from papilio.kernels.device.staging import copy_to_device
 
 __all__ = ["CudaDevice", "shared_device"]
 

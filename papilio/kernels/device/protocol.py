@@ -1,30 +1,23 @@
 """A CUDA device as the launchers see it: arrays, kernels from the ``.cu`` sources, limits.
 
-The launchers use nothing but this small interface; :mod:`papilio.kernels.gpu.cuda_device` implements it with
+The launchers use nothing but this small interface; :mod:`papilio.kernels.device.cuda` implements it with
 CuPy, and the tests with NumPy on an emulator of the CUDA sources.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 
-__all__ = ["N_STREAMS", "SOURCES", "Device", "Kernel", "Module", "check_fits", "read_source"]
+__all__ = ["N_STREAMS", "Device", "Kernel", "Module", "check_fits"]
 
 N_STREAMS = 4
 """Streams of a device: enough that a launch fills the processors that the one before leaves idle."""
-
-SOURCES = Path(__file__).resolve().parent.parent / "cuda"
-"""Folder of the ``.cu`` and ``.cuh`` files."""
-
-_INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 
 Kernel = Callable[..., None]
 """``kernel(grid, block, args, shared_mem=0, together=False)``, as CuPy's.
@@ -108,24 +101,6 @@ class Device(Protocol):
     def free_bytes(self) -> int:
         """Device memory that can still be allocated within the limit of the device, if it has one, in bytes."""
         ...
-
-
-def read_source(name: str, included: set[str] | None = None) -> str:
-    """Return the text of a source file with its includes expanded, each once.
-
-    One self-contained text makes the compiler's cache key cover the headers too.
-    """
-    seen = included if included is not None else set()
-
-    def expand(match: re.Match[str]) -> str:
-        header = match.group(1)
-        if header in seen:
-            return ""
-        seen.add(header)
-        return read_source(header, seen)
-
-    text = (SOURCES / name).read_text(encoding="utf-8").replace("#pragma once\n", "")
-    return _INCLUDE.sub(expand, text)
 
 
 def check_fits(name: str, size: int, limit: int, unit: str) -> None:

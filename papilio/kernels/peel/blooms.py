@@ -1,6 +1,6 @@
 """Blooms: the butterflies of a graph by pairs of vertices, linked to their edges. What wings are peeled from.
 
-A *bloom* is a pair of ends (u, w) of the wedge engine (:mod:`papilio.kernels.cpu.wedges`) with at least two counted
+A *bloom* is a pair of ends (u, w) of the wedge engine (:mod:`papilio.kernels.wedge.graph`) with at least two counted
 wedges. Any two wedges of a bloom are a butterfly, and every butterfly of the graph is in exactly one bloom: that of the
 layer of its first vertex. A wedge has two edges, each the *twin* of the other. An edge in a bloom of k wedges is in
 k - 1 of its butterflies. When it goes, its twin loses those k - 1, and every other edge of the bloom loses one. This is
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.cpu.atomics import fetch_add
-from papilio.kernels.cpu.chunks import ChunkRunner, cut_by_cost
-from papilio.kernels.cpu.jit import EdgeIds, Ids, Ints, Place, compiled
-from papilio.kernels.cpu.wedges import WedgeIndex, WedgeRows
+from papilio.kernels.atomics import fetch_add
+from papilio.kernels.jit import EdgeIds, Ids, Ints, Place, compiled
+from papilio.kernels.threads import ChunkRunner, cut_by_cost
+from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
 
 __all__ = ["MAX_EDGES", "BloomIndex", "bloom_bytes", "index_blooms"]
 

@@ -8,12 +8,12 @@ from time import perf_counter
 
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.hierarchy import build_tip_forest, build_wing_forest
-from papilio.kernels.cpu.tip import index_tip, peel_tip
-from papilio.kernels.cpu.wing import index_wing, peel_wing
-from papilio.kernels.decomposers import Decomposed
-from papilio.kernels.hierarchy import Forest
-from papilio.kernels.peeling import Layer, Peeled, PeelingKind, Report
+from papilio.kernels.peel.components import Forest
+from papilio.kernels.peel.decomposers import Decomposed
+from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
+from papilio.kernels.peel.phases import Layer, Peeled, PeelingKind, Report
+from papilio.kernels.peel.tip import index_tip, peel_tip
+from papilio.kernels.peel.wing import index_wing, peel_wing
 
 __all__ = ["decompose_on_cpu", "finish_forest"]
 
@@ -28,9 +28,9 @@ def decompose_on_cpu(
     report: Report,
     n_ranges: int | None = None,
 ) -> Decomposed:
-    """Decompose a graph; the parameters are those of :func:`papilio.kernels.decomposers.decompose_graph`.
+    """Decompose a graph; the parameters are those of :func:`papilio.kernels.peel.decomposers.decompose_graph`.
 
-    ``n_ranges`` is that of :func:`~papilio.kernels.cpu.wing.peel_wing`.
+    ``n_ranges`` is that of :func:`~papilio.kernels.peel.wing.peel_wing`.
     """
     if threads is not None and threads < 1:
         raise InputError(f"threads is {threads}; at least 1 is needed")

@@ -1,4 +1,4 @@
-"""The two phases of peeling on CPU threads, whatever is peeled; see :mod:`papilio.kernels.peeling`."""
+"""The two phases of peeling on CPU threads, whatever is peeled; see :mod:`papilio.kernels.peel.phases`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.chunks import ChunkRunner
-from papilio.kernels.cpu.jit import Place
-from papilio.kernels.cpu.peeling import NO_BOUND, choose_bound, collect_below, keep_alive
-from papilio.kernels.peeling import Report
+from papilio.kernels.jit import Place
+from papilio.kernels.peel.phases import Report
+from papilio.kernels.peel.ranges import NO_BOUND, choose_bound, collect_below, keep_alive
+from papilio.kernels.threads import ChunkRunner
 
 __all__ = ["Ranges", "choose_ranges", "cut_ranges", "peel_ranges"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from papilio.errors import EngineUnavailableError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName
-from papilio.kernels.hierarchy import Forest
-from papilio.kernels.peeling import Layer, Peeled, PeelingKind, Report
+from papilio.kernels.peel.components import Forest
+from papilio.kernels.peel.phases import Layer, Peeled, PeelingKind, Report
 
 __all__ = ["Decomposed", "decompose_graph"]
 
@@ -64,12 +64,12 @@ def decompose_graph(
         When the graph does not fit.
     """
     if engine == "cpu":
-        from papilio.kernels.cpu.decomposition import decompose_on_cpu
+        from papilio.kernels.peel.cpu import decompose_on_cpu
 
         return decompose_on_cpu(graph, kind, layer, threads, memory_bytes, with_forest, report)
     try:
-        from papilio.kernels.gpu.cuda_device import shared_device
-        from papilio.kernels.gpu.decomposition import decompose_on_gpu
+        from papilio.kernels.device.cuda import shared_device
+        from papilio.kernels.peel.gpu import decompose_on_gpu
     except ImportError as error:
         raise EngineUnavailableError(
             f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.jit import Ints, Place, compiled
-from papilio.kernels.hierarchy import Forest
+from papilio.kernels.jit import Ints, Place, compiled
+from papilio.kernels.peel.components import Forest
 
 __all__ = ["build_tip_forest", "build_wing_forest", "find_root"]
 
@@ -234,7 +234,7 @@ def build_wing_forest(
     numbers : ndarray of uint64, shape (n_edges,)
         Wing numbers.
     link_offsets, link_bloom, link_twin : ndarray
-        As in :class:`~papilio.kernels.cpu.bloom_index.BloomIndex`.
+        As in :class:`~papilio.kernels.peel.blooms.BloomIndex`.
     n_blooms : int
     """
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
@@ -253,7 +253,7 @@ def build_tip_forest(numbers: Numbers, offsets: NDArray[np.int64], others: Items
     numbers : ndarray of uint64, shape (n,)
         Tip numbers.
     offsets, others : ndarray
-        As in :class:`~papilio.kernels.cpu.pair_graph.PairGraph`.
+        As in :class:`~papilio.kernels.peel.pair_graph.PairGraph`.
     """
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
     _grow_tip(forest, _falling(numbers), numbers, offsets, others, nodes)

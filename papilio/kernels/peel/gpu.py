@@ -5,15 +5,15 @@ from __future__ import annotations
 from time import perf_counter
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.decomposition import finish_forest
-from papilio.kernels.cpu.hierarchy import build_tip_forest, build_wing_forest
-from papilio.kernels.decomposers import Decomposed
-from papilio.kernels.gpu.device import Device
-from papilio.kernels.gpu.peeling import PeelTuning
-from papilio.kernels.gpu.tip import index_tip_gpu, peel_tip_gpu
-from papilio.kernels.gpu.wing import index_wing_gpu, peel_wing_gpu
-from papilio.kernels.hierarchy import Forest
-from papilio.kernels.peeling import Layer, PeelingKind, Report
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.peel.components import Forest
+from papilio.kernels.peel.cpu import finish_forest
+from papilio.kernels.peel.decomposers import Decomposed
+from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
+from papilio.kernels.peel.gpu_rounds import PeelTuning
+from papilio.kernels.peel.gpu_tip import index_tip_gpu, peel_tip_gpu
+from papilio.kernels.peel.gpu_wing import index_wing_gpu, peel_wing_gpu
+from papilio.kernels.peel.phases import Layer, PeelingKind, Report
 
 __all__ = ["decompose_on_gpu"]
 
@@ -30,8 +30,8 @@ def decompose_on_gpu(
 ) -> Decomposed:
     """Decompose a graph on a device.
 
-    The parameters are those of :func:`papilio.kernels.decomposers.decompose_graph`; ``n_ranges`` and ``tuning`` as in
-    :func:`~papilio.kernels.gpu.wing.peel_wing_gpu`.
+    The parameters are those of :func:`papilio.kernels.peel.decomposers.decompose_graph`; ``n_ranges`` and ``tuning``
+    as in :func:`~papilio.kernels.peel.gpu_wing.peel_wing_gpu`.
     """
     began = perf_counter()
     report("index", 0, 1)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.gpu.constants import (
+from papilio.kernels.device.constants import (
     COUNTER_LEAST,
     COUNTER_ROUND,
     COUNTER_UPDATES,
@@ -17,9 +17,9 @@ from papilio.kernels.gpu.constants import (
     NO_SUPPORT,
     PEEL_GROUP,
 )
-from papilio.kernels.gpu.device import Device, Kernel
-from papilio.kernels.gpu.wedge_graph import choose_grid
-from papilio.kernels.peeling import N_BINS, Report, bin_end, bin_start, next_limit
+from papilio.kernels.device.protocol import Device, Kernel
+from papilio.kernels.peel.phases import N_BINS, Report, bin_end, bin_start, next_limit
+from papilio.kernels.wedge.gpu_graph import choose_grid
 
 __all__ = [
     "THREADS",

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
-from papilio.kernels.gpu.device import Device, Module
-from papilio.kernels.gpu.peeling import (
+from papilio.kernels.device.protocol import Device, Module
+from papilio.kernels.peel.gpu_rounds import (
     THREADS,
     Cut,
     PeelTuning,
@@ -22,9 +22,9 @@ from papilio.kernels.gpu.peeling import (
     read_counters,
     starts_of,
 )
-from papilio.kernels.gpu.wedge_graph import WedgeGraph, build_wedge_graph, choose_grid
-from papilio.kernels.peeling import Layer, Peeled, Report, ignore_report
+from papilio.kernels.peel.phases import Layer, Peeled, Report, ignore_report
 from papilio.kernels.tuning import wedge_tuning
+from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph, choose_grid
 
 __all__ = ["PairsGpu", "index_tip_gpu", "peel_tip_gpu"]
 
@@ -169,7 +169,7 @@ def _sum_pairs(device: Device, module: Module, pairs: PairsGpu, ranges: Any) -> 
 
 
 class _Coarse:
-    """The pairs in the coarse phase; see :class:`papilio.kernels.gpu.peeling.Coarse`."""
+    """The pairs in the coarse phase; see :class:`papilio.kernels.peel.gpu_rounds.Coarse`."""
 
     def __init__(self, device: Device, module: Module, pairs: PairsGpu) -> None:
         xp = device.xp

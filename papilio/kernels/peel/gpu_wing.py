@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.gpu.constants import PEEL_GROUP
-from papilio.kernels.gpu.device import Device, Module, check_fits
-from papilio.kernels.gpu.peeling import (
+from papilio.kernels.device.constants import PEEL_GROUP
+from papilio.kernels.device.protocol import Device, Module, check_fits
+from papilio.kernels.peel.gpu_rounds import (
     THREADS,
     Cut,
     PeelTuning,
@@ -28,9 +28,9 @@ from papilio.kernels.gpu.peeling import (
     read_counters,
     starts_of,
 )
-from papilio.kernels.gpu.wedge_graph import build_wedge_graph, choose_grid
-from papilio.kernels.peeling import Peeled, Report, ignore_report
+from papilio.kernels.peel.phases import Peeled, Report, ignore_report
 from papilio.kernels.tuning import wedge_tuning
+from papilio.kernels.wedge.gpu_graph import build_wedge_graph, choose_grid
 
 __all__ = ["BloomsGpu", "LinkedWedges", "index_wing_gpu", "peel_wing_gpu"]
 
@@ -252,7 +252,7 @@ class _Changing:
 
 
 class _Coarse:
-    """The blooms in the coarse phase; see :class:`papilio.kernels.gpu.peeling.Coarse`."""
+    """The blooms in the coarse phase; see :class:`papilio.kernels.peel.gpu_rounds.Coarse`."""
 
     def __init__(self, device: Device, module: Module, index: BloomsGpu) -> None:
         self._kernel, self._wedges = module.get_function("wing_coarse"), index.wedges

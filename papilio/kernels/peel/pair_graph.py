@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.cpu.atomics import fetch_add
-from papilio.kernels.cpu.chunks import ChunkRunner, cut_by_cost
-from papilio.kernels.cpu.jit import Ids, Ints, Place, compiled
-from papilio.kernels.cpu.wedges import WedgeIndex, WedgeRows
-from papilio.kernels.peeling import Layer
+from papilio.kernels.atomics import fetch_add
+from papilio.kernels.jit import Ids, Ints, Place, compiled
+from papilio.kernels.peel.phases import Layer
+from papilio.kernels.threads import ChunkRunner, cut_by_cost
+from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
 
 __all__ = ["PairGraph", "index_pairs", "pair_bytes"]
 

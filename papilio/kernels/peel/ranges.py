@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.atomics import fetch_add
-from papilio.kernels.cpu.jit import Ints, Place, compiled
-from papilio.kernels.peeling import BIN_BITS, N_BINS, bin_end, next_limit
+from papilio.kernels.atomics import fetch_add
+from papilio.kernels.jit import Ints, Place, compiled
+from papilio.kernels.peel.phases import BIN_BITS, N_BINS, bin_end, next_limit
 
 __all__ = [
     "ALIVE",

@@ -1,6 +1,6 @@
 """Tip numbers on the CPU: the two phases of peeling the vertices of one layer, over threads.
 
-See :mod:`papilio.kernels.peeling` for the phases and :mod:`papilio.kernels.cpu.tip_kernels` for the loops.
+See :mod:`papilio.kernels.peel.phases` for the phases and :mod:`papilio.kernels.peel.tip_loops` for the loops.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
-from papilio.kernels.cpu import phases
-from papilio.kernels.cpu import tip_kernels as kernels
-from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
-from papilio.kernels.cpu.pair_graph import PairGraph, index_pairs
-from papilio.kernels.cpu.peeling import ALIVE, GOING, GONE, make_window, set_states
-from papilio.kernels.cpu.phases import choose_ranges, cut_ranges, peel_ranges
-from papilio.kernels.cpu.wedges import index_wedges
-from papilio.kernels.peeling import Layer, Peeled, Report, ignore_report
+from papilio.kernels.peel import cpu_phases as phases
+from papilio.kernels.peel import tip_loops as kernels
+from papilio.kernels.peel.cpu_phases import choose_ranges, cut_ranges, peel_ranges
+from papilio.kernels.peel.pair_graph import PairGraph, index_pairs
+from papilio.kernels.peel.phases import Layer, Peeled, Report, ignore_report
+from papilio.kernels.peel.ranges import ALIVE, GOING, GONE, make_window, set_states
+from papilio.kernels.threads import ChunkRunner, available_threads, cut_by_cost
+from papilio.kernels.wedge.graph import index_wedges
 
 __all__ = ["index_tip", "peel_tip"]
 
@@ -36,7 +36,7 @@ def index_tip(
     Raises
     ------
     CapacityError
-        As :func:`~papilio.kernels.cpu.pair_graph.index_pairs`, and when a count could pass 2^63 - 1.
+        As :func:`~papilio.kernels.peel.pair_graph.index_pairs`, and when a count could pass 2^63 - 1.
     """
     chosen = available_threads() if threads is None else threads
     index = index_wedges(graph)

@@ -1,6 +1,6 @@
 """The loops that peel tips: rounds of the coarse phase, and the exact peeling of one range.
 
-Input: a :class:`~papilio.kernels.cpu.pair_graph.PairGraph`. A pair with c common neighbours is in C(c, 2) butterflies,
+Input: a :class:`~papilio.kernels.peel.pair_graph.PairGraph`. A pair with c common neighbours is in C(c, 2) butterflies,
 which are lost to one of its vertices when the other goes. Of two that go in one round neither matters to the other.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.jit import Ids, Ints, Place, compiled
-from papilio.kernels.cpu.peeling import (
+from papilio.kernels.jit import Ids, Ints, Place, compiled
+from papilio.kernels.peel.ranges import (
     ALIVE,
     GOING,
     GONE,

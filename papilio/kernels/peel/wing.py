@@ -1,8 +1,8 @@
 """Wing numbers on the CPU: the two phases of peeling edges, over threads.
 
 The coarse phase runs each round over all threads, with atomic additions where they meet. The wedges of the blooms are
-then dealt out to the ranges, and each range is peeled exactly by one thread. See :mod:`papilio.kernels.peeling` for the
-phases and :mod:`papilio.kernels.cpu.wing_kernels` for the loops.
+then dealt out to the ranges, and each range is peeled exactly by one thread. See :mod:`papilio.kernels.peel.phases` for
+the phases and :mod:`papilio.kernels.peel.wing_loops` for the loops.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu import phases
-from papilio.kernels.cpu import wing_kernels as kernels
-from papilio.kernels.cpu.bloom_index import BloomIndex, index_blooms
-from papilio.kernels.cpu.chunks import ChunkRunner, available_threads, cut_by_cost
-from papilio.kernels.cpu.peeling import GOING, GONE, make_window, set_states
-from papilio.kernels.cpu.phases import Ranges, choose_ranges, cut_ranges, peel_ranges
-from papilio.kernels.cpu.wedges import index_wedges
-from papilio.kernels.peeling import Peeled, Report, ignore_report
+from papilio.kernels.peel import cpu_phases as phases
+from papilio.kernels.peel import wing_loops as kernels
+from papilio.kernels.peel.blooms import BloomIndex, index_blooms
+from papilio.kernels.peel.cpu_phases import Ranges, choose_ranges, cut_ranges, peel_ranges
+from papilio.kernels.peel.phases import Peeled, Report, ignore_report
+from papilio.kernels.peel.ranges import GOING, GONE, make_window, set_states
+from papilio.kernels.threads import ChunkRunner, available_threads, cut_by_cost
+from papilio.kernels.wedge.graph import index_wedges
 
 __all__ = ["index_wing", "peel_wing"]
 
@@ -37,7 +37,7 @@ def index_wing(
     Raises
     ------
     CapacityError
-        As :func:`~papilio.kernels.cpu.bloom_index.index_blooms`.
+        As :func:`~papilio.kernels.peel.blooms.index_blooms`.
     """
     chosen = available_threads() if threads is None else threads
     return index_blooms(index_wedges(graph, with_edge_ids=True), chosen, memory_bytes)

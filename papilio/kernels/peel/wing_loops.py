@@ -1,6 +1,6 @@
 """The loops that peel wings: rounds of the coarse phase, and the exact peeling of one range.
 
-Input: a :class:`~papilio.kernels.cpu.bloom_index.BloomIndex`. The wedges of a bloom whose edges are both left stand
+Input: a :class:`~papilio.kernels.peel.blooms.BloomIndex`. The wedges of a bloom whose edges are both left stand
 before those that have lost one; ``ends`` is the place where the latter begin, so that ``ends - offsets`` is the number
 k of the wedges left. In a round all edges that go do so at once. A bloom that loses r of k wedges in it takes r
 butterflies from each edge of the wedges that stay, and k - 1 from an edge whose twin goes.
@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.atomics import fetch_add
-from papilio.kernels.cpu.jit import Bools, Ints, Place, compiled
-from papilio.kernels.cpu.peeling import (
+from papilio.kernels.atomics import fetch_add
+from papilio.kernels.jit import Bools, Ints, Place, compiled
+from papilio.kernels.peel.ranges import (
     GOING,
     GONE,
     Items,

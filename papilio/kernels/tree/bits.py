@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.jit import Ints, compiled
+from papilio.kernels.jit import Ints, compiled
 
 __all__ = ["ONE", "Words", "add_sizes", "lowest_bit", "popcount", "span_mask", "words_of"]
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
+from papilio.kernels.device.protocol import Device, Kernel
 from papilio.kernels.engine import Cut
-from papilio.kernels.gpu.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
-from papilio.kernels.gpu.device import Device, Kernel
-from papilio.kernels.gpu.tree_layout import TreeClass, lay_out
+from papilio.kernels.tree.layout import TreeClass, lay_out
 from papilio.kernels.tuning import TreeTuning
 
 __all__ = ["Arguments", "TreeLauncher"]

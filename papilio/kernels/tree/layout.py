@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
-from papilio.kernels.biclique_choices import Choice
-from papilio.kernels.gpu.device import N_STREAMS, Device
+from papilio.kernels.biclique.decisions import Choice
+from papilio.kernels.device.protocol import N_STREAMS, Device
 from papilio.kernels.tuning import TreeTuning
 
 __all__ = ["TreeClass", "TreeLayout", "explain_layout", "lay_out", "make_classes"]

@@ -7,7 +7,7 @@ pivot has, and the pivot is free in it; then one branch for each of its gaps, wh
 gaps before it. Every complete sub-matrix is in exactly one branch; where nothing is left to take is a leaf, counted
 by (held rows, free rows) and (held columns, free columns): the scheme of EPivoter (SIGMOD 2023).
 
-Here a matrix has at most 64 rows and 64 columns, one word each; :mod:`papilio.kernels.cpu.pivot_matrix` brings larger
+Here a matrix has at most 64 rows and 64 columns, one word each; :mod:`papilio.kernels.tree.pivot_matrix` brings larger
 ones down to that.
 """
 
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from papilio.kernels.cpu.bit_rows import ONE, Words, lowest_bit, popcount
-from papilio.kernels.cpu.jit import Ints, compiled
-from papilio.kernels.cpu.leaf_table import LeafTable, add_leaves
+from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount
+from papilio.kernels.tree.leaves import LeafTable, add_leaves
 
 __all__ = [
     "OVER_BUDGET",

@@ -1,4 +1,4 @@
-"""The search of :mod:`papilio.kernels.cpu.pivot_tree` on matrices of any size; knows of no motif.
+"""The search of :mod:`papilio.kernels.tree.pivot` on matrices of any size; knows of no motif.
 
 Rows and columns are rows of words. A node is branched as there, until at most 64 rows and 64 columns may be taken:
 these are numbered anew and searched in single words.
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.cpu.bit_rows import ONE, Words, lowest_bit, popcount, span_mask, words_of
-from papilio.kernels.cpu.jit import Ints, compiled
-from papilio.kernels.cpu.leaf_table import LeafTable
-from papilio.kernels.cpu.pivot_tree import (
+from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, span_mask, words_of
+from papilio.kernels.tree.leaves import LeafTable
+from papilio.kernels.tree.pivot import (
     OVER_BUDGET,
     TABLE_FULL,
     Limits,
@@ -252,7 +252,7 @@ def pivot_matrix(
     rows : ndarray of uint64
         Row i begins at word ``i * words_of(n_columns)``.
     taken, limits, table, budget
-        As in :func:`~papilio.kernels.cpu.pivot_tree.pivot_word`.
+        As in :func:`~papilio.kernels.tree.pivot.pivot_word`.
 
     Returns
     -------

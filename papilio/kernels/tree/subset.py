@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.cpu.bit_rows import Words, popcount
-from papilio.kernels.cpu.jit import Ints, compiled
+from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.tree.bits import Words, popcount
 
 __all__ = ["NO_BUDGET", "Levels", "count_subsets", "make_levels"]
 

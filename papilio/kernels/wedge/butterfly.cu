@@ -3,7 +3,7 @@
 // Requires: the graph of wedges.cuh; work items are start rows w with at least two neighbours.
 // Counted once: a butterfly {u, w} x {v, x} has one vertex that precedes the other three; its opposite vertex w
 // is the start, and the butterfly is one of the C(c, 2) pairs of middles of the pair (u, w).
-// Schedules, chosen per item by its wedges, degree and range of ranks (policy: kernels/gpu/wedge_schedule.py):
+// Schedules, chosen per item by its wedges, degree and range of ranks (policy: kernels/wedge/gpu_schedule.py):
 //   hubs    ends among the hub columns, bit-sliced (total only): a warp, or a block merging its warps' planes
 //   match   at most 32 wedges: one warp, equal ends found by __match_any_sync, no memory
 //   hash    a block with an open-addressing table in shared memory: 8 bytes per slot, load at most 5/8

@@ -1,7 +1,7 @@
-"""Butterflies on the CPU: the policy around :mod:`papilio.kernels.cpu.butterfly_kernels`.
+"""Butterflies on the CPU: the policy around :mod:`papilio.kernels.wedge.loops`.
 
 A work item is a start vertex, of either layer, with its counted wedges (see
-:mod:`papilio.kernels.cpu.wedges`); items come heaviest first and are the same on every engine. For the pair
+:mod:`papilio.kernels.wedge.graph`); items come heaviest first and are the same on every engine. For the pair
 of ends (u, w) with c counted wedges there are C(c, 2) butterflies whose vertex that is first in the total
 order is u (then both middles come after u) and whose other vertex of that layer is w: each butterfly belongs
 to one item. The items of a part are all its starts, in the order of their wedges in the whole graph.
@@ -17,11 +17,6 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_part_vertices, check_vertices
-from papilio.kernels.cpu import butterfly_kernels as kernels
-from papilio.kernels.cpu.butterfly_kernels import KeptStarts, Tables
-from papilio.kernels.cpu.chunks import ChunkRunner, choose_threads, cut_by_cost, items_in
-from papilio.kernels.cpu.wedge_part import WedgePartIndex, count_part_edges, index_wedge_part
-from papilio.kernels.cpu.wedges import WedgeIndex, index_wedges
 from papilio.kernels.engine import (
     Cut,
     EngineName,
@@ -31,6 +26,11 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
+from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
+from papilio.kernels.wedge import loops as kernels
+from papilio.kernels.wedge.graph import WedgeIndex, index_wedges
+from papilio.kernels.wedge.loops import KeptStarts, Tables
+from papilio.kernels.wedge.part import WedgePartIndex, count_part_edges, index_wedge_part
 from papilio.motifs import Butterfly, Granularity, Motif
 from papilio.parts import Part, WedgePart
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique_choices import Choice
+from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.bounds import check_part_vertices, check_run_wedges, check_vertices
+from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import (
     Cut,
     EngineName,
@@ -22,10 +23,10 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
-from papilio.kernels.gpu.device import Device
-from papilio.kernels.gpu.wedge_graph import WedgeGraph, build_wedge_graph, fill_hub_rows, gather_edges
-from papilio.kernels.gpu.wedge_part import WedgePartGraph, build_wedge_part, stage_wedges
-from papilio.kernels.gpu.wedge_schedule import (
+from papilio.kernels.tuning import WedgeTuning, wedge_tuning
+from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph, fill_hub_rows, gather_edges
+from papilio.kernels.wedge.gpu_part import WedgePartGraph, build_wedge_part, stage_wedges
+from papilio.kernels.wedge.gpu_schedule import (
     LOW_MASK,
     SCHEDULE_SHIFT,
     Launch,
@@ -36,7 +37,6 @@ from papilio.kernels.gpu.wedge_schedule import (
     order_items,
     schedule_items,
 )
-from papilio.kernels.tuning import WedgeTuning, wedge_tuning
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
 from papilio.parts import Part, RootPart, WedgePart
 

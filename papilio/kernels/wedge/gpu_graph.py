@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.gpu.device import Device, Module, check_fits
+from papilio.kernels.device.protocol import Device, Module, check_fits
 from papilio.kernels.tuning import WedgeTuning
 from papilio.motifs import Granularity
 from papilio.parts import Layer

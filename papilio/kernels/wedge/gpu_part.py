@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.bounds import MAX_RUN_ENTRIES
+from papilio.kernels.device.protocol import Device, Module, check_fits
 from papilio.kernels.engine import Loadable
-from papilio.kernels.gpu.device import Device, Module, check_fits
-from papilio.kernels.gpu.wedge_graph import MAX_ROWS, UNSIGNED, Counting, choose_grid
 from papilio.kernels.tuning import WedgeTuning
+from papilio.kernels.wedge.gpu_graph import MAX_ROWS, UNSIGNED, Counting, choose_grid
 from papilio.motifs import Granularity
 from papilio.parts import EndBlock, RootPart, StartBlock, WedgePart
 

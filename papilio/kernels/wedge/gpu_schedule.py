@@ -14,7 +14,7 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.kernels.bounds import MAX_START_COUNT
-from papilio.kernels.gpu.constants import (
+from papilio.kernels.device.constants import (
     BLOCK_PLANES,
     CENSUS_SLOT_WORDS,
     CENSUS_THREADS,
@@ -22,9 +22,9 @@ from papilio.kernels.gpu.constants import (
     DENSE_16_BELOW,
     LARGE_PLANES,
 )
-from papilio.kernels.gpu.wedge_graph import Counting, WedgeGraph
-from papilio.kernels.gpu.wedge_part import WedgePartGraph
 from papilio.kernels.tuning import TableClass, WedgeTuning
+from papilio.kernels.wedge.gpu_graph import Counting, WedgeGraph
+from papilio.kernels.wedge.gpu_part import WedgePartGraph
 
 __all__ = [
     "LOW_MASK",

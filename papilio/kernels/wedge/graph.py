@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.jit import EdgeIds, Ids, Ints, compiled
+from papilio.kernels.jit import EdgeIds, Ids, Ints, compiled
 from papilio.parts import Layer
 
 __all__ = ["WedgeIndex", "WedgeRows", "index_wedges", "order_falling"]

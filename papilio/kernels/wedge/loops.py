@@ -1,6 +1,6 @@
 """The loops of the CPU butterfly engine: serial, without the interpreter lock, one call per chunk of items.
 
-Input: the arrays of :class:`~papilio.kernels.cpu.wedges.WedgeIndex`. A start w counts into ``counters[rank
+Input: the arrays of :class:`~papilio.kernels.wedge.graph.WedgeIndex`. A start w counts into ``counters[rank
 of u]`` the wedges that end in u; the old values 0 + 1 + ... + (c - 1) that the increments meet sum to C(c,
 2), the butterflies of the pair, so the total needs no second sweep. A second scan of the same prefixes reads
 the final c: each wedge lies in c - 1 butterflies.
@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.jit import Bools, Counters, EdgeIds, Ids, Ints, Place, Sums, compiled
-from papilio.kernels.cpu.wedges import WedgeRows
+from papilio.kernels.jit import Bools, Counters, EdgeIds, Ids, Ints, Place, Sums, compiled
+from papilio.kernels.wedge.graph import WedgeRows
 
 __all__ = [
     "CLEAR_BYTES_PER_WEDGE",

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.cpu.atomics import fetch_add
-from papilio.kernels.cpu.butterfly_kernels import NARROW_LIMIT, Tables, add_to_sums, clear_start, scan_start
-from papilio.kernels.cpu.chunks import ChunkRunner
-from papilio.kernels.cpu.jit import Counters, Ids, Ints, Place, Sums, compiled
-from papilio.kernels.cpu.wedges import WedgeRows, order_falling
+from papilio.kernels.atomics import fetch_add
+from papilio.kernels.jit import Counters, Ids, Ints, Place, Sums, compiled
+from papilio.kernels.threads import ChunkRunner
+from papilio.kernels.wedge.graph import WedgeRows, order_falling
+from papilio.kernels.wedge.loops import NARROW_LIMIT, Tables, add_to_sums, clear_start, scan_start
 from papilio.parts import WedgePart
 
 __all__ = ["WedgePartIndex", "count_part_edges", "index_wedge_part"]

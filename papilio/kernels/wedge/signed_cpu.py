@@ -1,7 +1,7 @@
-"""Signed motifs on the CPU: the policy around :mod:`papilio.kernels.cpu.balanced_kernels`.
+"""Signed motifs on the CPU: the policy around :mod:`papilio.kernels.wedge.signed_loops`.
 
 Work items are those of butterflies, starts with their counted wedges. Balanced butterflies and the census count every
-butterfly from the pair with its vertex that is first in the total order, as :mod:`papilio.kernels.cpu.butterfly` does.
+butterfly from the pair with its vertex that is first in the total order, as :mod:`papilio.kernels.wedge.cpu` does.
 Balanced (2,k)-bicliques need all common neighbours of every pair of one layer: there that layer comes first in the
 total order.
 """
@@ -17,10 +17,6 @@ from numpy.typing import NDArray
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
-from papilio.kernels.cpu import balanced_kernels as kernels
-from papilio.kernels.cpu.butterfly_kernels import Tables, join_sums, make_tables
-from papilio.kernels.cpu.chunks import ChunkRunner, choose_threads, cut_by_cost, items_in
-from papilio.kernels.cpu.wedges import WedgeIndex
 from papilio.kernels.engine import (
     Cut,
     EngineName,
@@ -30,7 +26,11 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
-from papilio.kernels.signed_forms import census_cells, needs_all_neighbours, size_cells
+from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
+from papilio.kernels.wedge import signed_loops as kernels
+from papilio.kernels.wedge.graph import WedgeIndex
+from papilio.kernels.wedge.loops import Tables, join_sums, make_tables
+from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Granularity, Motif
 from papilio.parts import Part
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from papilio.kernels.biclique_forms import Cells, expand_sizes, turn
+from papilio.kernels.biclique.forms import Cells, expand_sizes, turn
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census
 
 __all__ = ["census_cells", "needs_all_neighbours", "size_cells"]

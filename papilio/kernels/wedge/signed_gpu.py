@@ -14,10 +14,10 @@ from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
 from papilio.kernels.engine import Loadable, Partial, require_request
-from papilio.kernels.gpu.butterfly import ButterflyGpu, PreparedButterflyGpu
-from papilio.kernels.gpu.wedge_graph import Counting, build_wedge_graph
-from papilio.kernels.gpu.wedge_schedule import order_items
-from papilio.kernels.signed_forms import census_cells, needs_all_neighbours, size_cells
+from papilio.kernels.wedge.gpu import ButterflyGpu, PreparedButterflyGpu
+from papilio.kernels.wedge.gpu_graph import Counting, build_wedge_graph
+from papilio.kernels.wedge.gpu_schedule import order_items
+from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Granularity, Motif
 from papilio.parts import Part
 
@@ -42,7 +42,7 @@ class PreparedSignedGpu(PreparedButterflyGpu):
 class BalancedButterflyGpu(ButterflyGpu):
     """The GPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census` on one device.
 
-    Parameters are those of :class:`~papilio.kernels.gpu.butterfly.ButterflyGpu`.
+    Parameters are those of :class:`~papilio.kernels.wedge.gpu.ButterflyGpu`.
     """
 
     def stage(self, block: Loadable) -> Loadable:

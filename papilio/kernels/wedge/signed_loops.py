@@ -8,7 +8,7 @@ a count without signs over more ends would:
   2 * rank + 1;
 * four kinds: ``2 * entry of the end + sign of the start's edge`` tells both signs.
 
-State of a thread: the tables of :mod:`papilio.kernels.cpu.butterfly_kernels`, with as many counters for a rank, zero
+State of a thread: the tables of :mod:`papilio.kernels.wedge.loops`, with as many counters for a rank, zero
 between starts. Counters and sums are exact by what is said there: all counters of a pair together are at most the
 degree of the start.
 """
@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.cpu.butterfly_kernels import CLEAR_BYTES_PER_WEDGE, NARROW_LIMIT, Tables, add_to_sums
-from papilio.kernels.cpu.jit import Counters, Ids, Ints, Place, Sums, compiled
-from papilio.kernels.cpu.wedges import WedgeIndex, WedgeRows, index_wedges
+from papilio.kernels.jit import Counters, Ids, Ints, Place, Sums, compiled
+from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows, index_wedges
+from papilio.kernels.wedge.loops import CLEAR_BYTES_PER_WEDGE, NARROW_LIMIT, Tables, add_to_sums
 from papilio.parts import Layer
 
 __all__ = [
@@ -242,7 +242,7 @@ def _classify_end(counters: Counters, place: Place, own_side: bool, classes: Sum
     """Add the butterflies of one pair to the sums of their classes, and zero its four counters.
 
     ``own_side`` says whether the pair is of the layer whose pairs make the class; see
-    :mod:`papilio.kernels.signed_forms`.
+    :mod:`papilio.kernels.wedge.signed_forms`.
     """
     a, y = np.uint64(counters[place]), np.uint64(counters[place + 1])
     x, b = np.uint64(counters[place + 2]), np.uint64(counters[place + 3])

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 from papilio.errors import TilingError
-from papilio.partitioning.root_ranges import Interval
+from papilio.kernels.costs import Interval
 
 __all__ = ["LeaseBook"]
 

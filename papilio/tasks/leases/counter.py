@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from papilio.errors import CapacityError, FailedItemsError, LeaseTooLargeError, TilingError
-from papilio.partitioning.affinity import PartAffinity
-from papilio.partitioning.lease_policy import choose_lengths
-from papilio.partitioning.work_pool import Piece, WorkPool
-from papilio.tasks.answers import LeaseResult
 from papilio.tasks.job import LeaseTask
+from papilio.tasks.leases.affinity import PartAffinity
+from papilio.tasks.leases.lengths import choose_lengths
+from papilio.tasks.leases.pool import Piece, WorkPool
 from papilio.tasks.plan import CountPlan
+from papilio.tasks.reports import LeaseResult
 
 __all__ = ["MAX_ATTEMPTS", "FailedItem", "RootCounter"]
 

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from papilio.partitioning.root_ranges import CostTable
+from papilio.kernels.costs import CostTable
 
 __all__ = ["GUIDED_SHARE", "Piece", "WorkPool", "split_guided"]
 

@@ -18,10 +18,10 @@ from typing import Any
 
 from papilio.errors import PapilioError
 from papilio.kernels.engine import Engine
+from papilio.partitioning.store import PartInfo, Partition
 from papilio.parts import Part, PartBytes, PartSizes, RootPart, WedgePart
-from papilio.storage.partitions import PartInfo, Partition
-from papilio.tasks.answers import Movement
-from papilio.tasks.part_memory import PartMemory
+from papilio.tasks.parts.memory import PartMemory
+from papilio.tasks.reports import Movement
 
 __all__ = ["PartLoader"]
 

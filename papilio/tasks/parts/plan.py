@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from papilio.kernels.costs import LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES, CostTable
 from papilio.kernels.engine import EngineName
-from papilio.partitioning.root_ranges import LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES, CostTable
-from papilio.storage.partition_manifest import PartInfo, PartitionManifest
+from papilio.partitioning.manifest import PartInfo, PartitionManifest
 from papilio.tasks.forecast import MemoryForecast, gib
 from papilio.tasks.job import JobSpec
-from papilio.tasks.part_memory import PartMemory, part_memory
+from papilio.tasks.parts.memory import PartMemory, part_memory
 
 __all__ = ["explain_parts", "mean_vector_entries", "thin_tables"]
 

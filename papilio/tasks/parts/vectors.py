@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, StoreError
+from papilio.partitioning.block_ids import read_vector_ids
 from papilio.storage.file_vectors import SLICE_ENTRIES, file_vector, release_pages
 from papilio.storage.memory import release_memory
-from papilio.storage.partition_ids import read_vector_ids
+from papilio.tasks.graphs import open_job_partition
 from papilio.tasks.job import JobSpec
-from papilio.tasks.part_memory import fold_bytes
-from papilio.tasks.sources import open_job_partition
+from papilio.tasks.parts.memory import fold_bytes
 
 __all__ = ["PartVectors", "zero_vectors"]
 
@@ -68,7 +68,7 @@ class PartVectors:
         limit = job.budget.host_bytes
         self._in_files = limit is not None and fold_bytes(job, limit) < 8 * job.vector_entries
         self._kept: OrderedDict[int, dict[str, _Places]] = OrderedDict()
-        self._kernels: Any = import_module("papilio.kernels.cpu.scatter")
+        self._kernels: Any = import_module("papilio.partitioning.scatter")
         if self._in_files:
             place = directory or Path(tempfile.gettempdir())
             sizes = _sizes(job)

@@ -1,7 +1,7 @@
 """Memory of a job that counts part by part: what fits a worker, how large a part may be, and whether parts are needed.
 
 A worker holds at most the part that it runs, in the form of the engine and as it was read, and the part that it
-reads ahead. What these take follows from their sizes (:mod:`papilio.kernels.part_bytes`); the budget pays, beside
+reads ahead. What these take follows from their sizes (:mod:`papilio.kernels.wedge.part_bytes`); the budget pays, beside
 them, for the process itself and for the context of a device.
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from papilio.errors import CapacityError, UnsupportedError
-from papilio.kernels import part_bytes
 from papilio.kernels.engine import EngineName
+from papilio.kernels.wedge import part_bytes
 from papilio.motifs import Biclique, Butterfly
+from papilio.partitioning.manifest import PartInfo, PartitionManifest
 from papilio.parts import Layer, PartBytes, PartSizes
-from papilio.storage.partition_manifest import PartInfo, PartitionManifest
 from papilio.tasks.budget import Budget
 from papilio.tasks.forecast import CONTEXT_BYTES, PROCESS_BYTES, MemoryForecast, gib
 from papilio.tasks.job import JobSpec
