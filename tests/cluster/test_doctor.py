@@ -138,7 +138,7 @@ def test_a_hidden_gpu_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_driver_library_is_asked(tmp_path: Path) -> None:
     build_driver(tmp_path)
     code = (
-        "import json; from dataclasses import astuple; from papilio.kernels.gpu import discovery as d;"
+        "import json; from dataclasses import astuple; from papilio.kernels.device import discovery as d;"
         "print(json.dumps([d.driver_cuda_version(), [astuple(gpu) for gpu in d.list_gpus()]]))"
     )
     output = subprocess.run(

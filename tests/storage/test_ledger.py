@@ -148,7 +148,8 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int) -> Non
         for _ in range(source.randrange(200)):
             process.stdout.readline()
         process.send_signal(signal.SIGKILL)
-        numbers = [int(line) for line in process.communicate()[0].split()]
+        with process:
+            numbers = [int(line) for line in process.stdout.read().split()]
         content = read_ledger(path)
         assert [record["n"] for record in content.records] == list(range(len(content.records)))
         assert not numbers or numbers[-1] < len(content.records) <= numbers[-1] + 2
@@ -158,7 +159,11 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int) -> Non
 @pytest.mark.parametrize("room", [1, 100, 4096])
 def test_a_full_disk_keeps_what_was_there(path: Path, room: int) -> None:
     limit = path.stat().st_size + room
-    out, error = start_filling(path, limit).communicate(timeout=600)
+    with start_filling(path, limit) as process:
+        # communicate() would pass by what readline() has buffered.
+        assert process.stdout is not None
+        assert process.stderr is not None
+        out, error = process.stdout.read(), process.stderr.read()
     assert "cannot append a record of" in error
     assert "(File too large)" in error
     assert str(path) in error
