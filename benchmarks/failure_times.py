@@ -43,7 +43,7 @@ class FailureTest:
 
 
 FAILURES, BAD = "tests/cluster/test_failures.py", "tests/cluster/test_bad_leases.py"
-JOBS, SUBMIT = "tests/test_jobs_cli.py", "tests/cluster/test_submit.py"
+JOBS, SUBMIT = "tests/cli/test_jobs.py", "tests/cluster/test_submit.py"
 LEDGER, DEVICES = "tests/storage/test_ledger.py", "tests/cluster/test_devices.py"
 SOAK, SLURM, REQUEUE = (
     "tests/cluster/test_soak.py",

@@ -33,9 +33,9 @@ EMULATOR_SEED = 20_261_121
 """Of the thread schedule in the emulator; the emulator's own tests run many schedules."""
 
 FIRST = (
-    "tests/slurm", "cluster/test_submit.py", "cluster/test_soak.py", "kernels/test_biclique.py",
-    "kernels/test_compile.py", "cluster/test_failures.py", "kernels/test_reference_values.py",
-    "kernels/test_gpu_biclique", "test_jobs_cli.py", "tests/reports", "tests/cluster",
+    "tests/slurm", "cluster/test_submit.py", "biclique/test_biclique.py", "cli/test_jobs.py", "device/test_compile.py",
+    "cluster/test_failures.py", "kernels/test_reference_values.py", "biclique/test_gpu_biclique", "tests/reports",
+    "tests/cluster", "wedge/test_butterfly.py", "wedge/test_wedge_part.py",
 )  # fmt: skip
 """What takes longest or waits most of its time begins first, and the rest overlaps with it."""
 

@@ -33,8 +33,8 @@ from papilio.cluster.local import LocalExecutor
 from papilio.graph import BipartiteGraph
 from papilio.storage.ledger import read_ledger
 from papilio.storage.store import GraphStore, write_store
+from tests.cli.test_jobs import SHORT_LEASES
 from tests.cluster.conftest import dask_processes
-from tests.test_jobs_cli import SHORT_LEASES
 from tests.tools.oracle import SparseCounts, sparse_counts
 
 N_WORKERS = 3

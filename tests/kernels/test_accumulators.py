@@ -17,7 +17,7 @@ from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.kernels.wedge.gpu_graph import MAX_EDGES, check_rows
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
-from tests.kernels.test_gpu_butterfly import SCHEDULES
+from tests.kernels.wedge.test_gpu_butterfly import SCHEDULES
 from tests.tools.devices import emulator
 from tests.tools.strategies import complete_graph, skewed_graph
 

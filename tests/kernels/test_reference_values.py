@@ -12,7 +12,7 @@ import pytest
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique
 from tests.conftest import EngineCase, make_engine_case, read_edges
-from tests.kernels.biclique_cases import ALGORITHMS, BicliqueCase, make_biclique_case
+from tests.kernels.biclique.cases import ALGORITHMS, BicliqueCase, make_biclique_case
 
 BUTTERFLIES = {
     "southern-women": 341,

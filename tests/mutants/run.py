@@ -2,7 +2,7 @@
 
 A fault is a patch in ``python`` or ``cuda`` beside this file. The lines before the first ``diff`` say what is known::
 
-    # killed by: tests/kernels/test_butterfly.py::test_equals_the_oracle   (one or several; each must fail)
+    # killed by: tests/kernels/wedge/test_butterfly.py::test_equals_the_oracle   (one or several; each must fail)
     # equivalent: why no test can tell it from the sound code
 
 ``python -m tests.mutants.run [-j PROCESSES] [PART OF A NAME ...]`` (``make mutants``) applies each patch to a copy of

@@ -21,7 +21,7 @@ from papilio.partitioning.store import (
     open_partition,
 )
 from papilio.parts import PartSizes, RootPart, WedgePart
-from tests.storage.partition_helpers import (
+from tests.partitioning.helpers import (
     GRAPH_HASH,
     end_block,
     manifest_of,

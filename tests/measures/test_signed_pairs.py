@@ -15,7 +15,7 @@ from papilio.kernels import bounds
 from papilio.kernels import threads as chunks
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.motifs import CENSUS_CLASSES, PairSide
-from tests.kernels.test_balanced_butterfly import random_signs, signed_graphs, signs_of
+from tests.kernels.wedge.test_balanced_butterfly import random_signs, signed_graphs, signs_of
 from tests.tools import oracle_signed as oracle
 from tests.tools.strategies import complete_graph, skewed_graph
 

@@ -12,7 +12,7 @@ from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.engine import decisions_of
 from papilio.kernels.tree.layout import explain_layout, lay_out, make_classes
 from papilio.motifs import Biclique, Granularity
-from tests.kernels.test_gpu_biclique import EAGER, GRAPHS
+from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS
 from tests.tools.devices import emulator
 
 HEAVY = make_classes(np.array([40, 10_000, 3_000, 9_998]), EAGER)

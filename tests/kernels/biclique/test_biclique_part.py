@@ -16,7 +16,7 @@ from papilio.kernels.engine import Partial, decisions_of, fold_partials, load_en
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import RootPart
 from tests.conftest import ENGINES
-from tests.kernels.biclique_cases import ALGORITHMS, BicliqueCase, make_biclique_case
+from tests.kernels.biclique.cases import ALGORITHMS, BicliqueCase, make_biclique_case
 from tests.tools.oracle_biclique import count_all, count_bicliques, count_vertices
 from tests.tools.root_parts import count_parts, cut_by_definition, group_at_random
 from tests.tools.strategies import bipartite_graphs, complete_graph, edge_list, planted_graph, skewed_graph

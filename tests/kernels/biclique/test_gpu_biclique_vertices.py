@@ -19,7 +19,7 @@ from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, fold_partials, load_engine
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique
-from tests.kernels.test_gpu_biclique import EAGER, GRAPHS
+from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.strategies import complete_graph, planted_graph
 

@@ -17,7 +17,7 @@ from papilio.kernels.engine import Cut, Partial, fold_partials
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.parts import EndBlock, RootPart, StartBlock, WedgePart
 from tests.conftest import EngineCase, read_edges
-from tests.kernels.test_butterfly import assert_same
+from tests.kernels.wedge.test_butterfly import assert_same
 from tests.tools import oracle
 from tests.tools.parts import add_vectors, cut_closures, cut_grid, whole_parts
 from tests.tools.strategies import (

@@ -16,7 +16,7 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Biclique, Butterfly, Granularity
 from tests.conftest import ENGINES
-from tests.kernels.biclique_cases import (
+from tests.kernels.biclique.cases import (
     ALGORITHMS,
     ANCHORS,
     BicliqueCase,

@@ -22,6 +22,7 @@ from papilio.kernels.wedge.part_bytes import (
 )
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import Layer, PartBytes, PartSizes, RootPart
+from tests.conftest import ROOT
 from tests.tools.devices import cuda_device
 from tests.tools.strategies import planted_graph, skewed_graph
 
@@ -90,7 +91,7 @@ def test_cpu_parts_stay_below_what_is_predicted(name: str, p: int, q: int, per: 
         [sys.executable, "-c", command],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).resolve().parents[2],
+        cwd=ROOT,
         env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"},
         check=True,
     )

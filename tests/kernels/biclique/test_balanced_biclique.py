@@ -19,8 +19,8 @@ from papilio.kernels.wedge.signed_cpu import BalancedButterflyCpu
 from papilio.motifs import BalancedBiclique, BalancedButterfly, Biclique, Granularity
 from papilio.parts import RootPart
 from tests.conftest import ENGINES
-from tests.kernels.biclique_cases import ALGORITHMS, ANCHORS, BicliqueCase, make_biclique_case
-from tests.kernels.test_balanced_butterfly import (
+from tests.kernels.biclique.cases import ALGORITHMS, ANCHORS, BicliqueCase, make_biclique_case
+from tests.kernels.wedge.test_balanced_butterfly import (
     REFERENCE,
     SIDES,
     flip_layers,

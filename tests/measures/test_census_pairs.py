@@ -17,7 +17,7 @@ from papilio.errors import CapacityError, ExecutionError, InputError, StoreError
 from papilio.measures import census_pairs as signed_pairs
 from papilio.storage.interop import LabelledGraph
 from papilio.storage.store import GraphStore
-from tests.kernels.test_balanced_butterfly import REFERENCE
+from tests.kernels.wedge.test_balanced_butterfly import REFERENCE
 from tests.tools.commands import Run
 from tests.tools.strategies import complete_graph
 

@@ -16,7 +16,7 @@ from papilio.kernels.wedge import gpu_graph as wedge_graph
 from papilio.kernels.wedge.signed_cpu import BalancedButterflyCpu
 from papilio.kernels.wedge.signed_gpu import BalancedButterflyGpu
 from papilio.motifs import BalancedButterfly, Census, Granularity, Motif
-from tests.kernels.test_gpu_butterfly import SCHEDULES
+from tests.kernels.wedge.test_gpu_butterfly import SCHEDULES
 from tests.tools.devices import cuda_device
 from tests.tools.strategies import complete_graph, planted_graph, skewed_graph
 

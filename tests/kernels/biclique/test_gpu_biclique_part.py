@@ -22,8 +22,8 @@ from papilio.kernels.tuning import PairTuning, TableClass
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import RootPart
 from tests.conftest import EMULATOR_SEED
-from tests.kernels.biclique_indices import assert_equal
-from tests.kernels.test_gpu_biclique import EAGER
+from tests.kernels.biclique.indices import assert_equal
+from tests.kernels.biclique.test_gpu_biclique import EAGER
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.root_parts import cut_by_definition, group_at_random
 from tests.tools.strategies import bipartite_graphs, complete_graph, planted_graph, skewed_graph

@@ -20,7 +20,7 @@ from papilio.kernels.tree import leaves as leaf_table
 from papilio.motifs import Biclique, Butterfly
 from papilio.tasks import prepared as ready
 from papilio.tasks import run
-from tests.kernels.test_gpu_biclique import EAGER, GRAPHS, expected
+from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS, expected
 from tests.tools.devices import emulator
 from tests.tools.strategies import planted_graph
 

@@ -13,6 +13,7 @@ from papilio.kernels.wedge.part import index_wedge_part
 from papilio.kernels.wedge.part_bytes import predict_wedge_part, raw_wedge_part, staged_wedge_part
 from papilio.motifs import GRANULARITIES, Granularity
 from papilio.parts import PartBytes
+from tests.conftest import ROOT
 from tests.tools.wedge_parts import drawn_part
 
 SIZES = (250_000, 200_000, 150_000, 10)
@@ -50,7 +51,7 @@ print(figure("VmHWM") - before)
 )
 def test_cpu_parts_stay_below_what_is_predicted(per: Granularity, threads: int) -> None:
     arguments = [per, str(threads), *map(str, SIZES)]
-    root = Path(__file__).resolve().parents[2]
+    root = ROOT
     # What an array took goes back to the system at once, so that nothing hides in what was freed before.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
     command = [sys.executable, "-c", _MEASURE, *arguments]

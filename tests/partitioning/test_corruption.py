@@ -15,7 +15,7 @@ from papilio.errors import StoreError
 from papilio.partitioning.block_ids import read_vector_ids
 from papilio.partitioning.manifest import FORMAT_VERSION, PartitionManifest
 from papilio.partitioning.store import open_partition
-from tests.storage.partition_helpers import write_wedges
+from tests.partitioning.helpers import write_wedges
 
 ENTRIES = "blocks/s0/entries.parquet"
 

@@ -18,8 +18,8 @@ from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.kernels.wedge.part_bytes import predict_wedge_part, staged_wedge_part
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.parts import RootPart, WedgePart
-from tests.kernels.test_butterfly import assert_same
-from tests.kernels.test_gpu_butterfly import SCHEDULES
+from tests.kernels.wedge.test_butterfly import assert_same
+from tests.kernels.wedge.test_gpu_butterfly import SCHEDULES
 from tests.tools.devices import cuda_device
 from tests.tools.parts import cut_closures, cut_grid, whole_parts
 from tests.tools.strategies import complete_graph, planted_graph, skewed_graph

@@ -18,8 +18,8 @@ from papilio.kernels.device.protocol import Device
 from papilio.kernels.tuning import PairTuning, TableClass, pair_tuning
 from papilio.motifs import Biclique
 from tests.conftest import EMULATOR_SEED
-from tests.kernels.biclique_cases import ANCHORS, crown_graph, disjoint_union, nested_graph
-from tests.kernels.biclique_indices import assert_equal
+from tests.kernels.biclique.cases import ANCHORS, crown_graph, disjoint_union, nested_graph
+from tests.kernels.biclique.indices import assert_equal
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.strategies import bipartite_graphs, complete_graph, graph_of, planted_graph, skewed_graph
 
