@@ -214,7 +214,7 @@ def check(entry: str, architectures: list[int], loose: bool) -> None:
 
 @pytest.mark.parametrize("entry", [entry for entry in _entries() if not _variant(entry)[1]])
 def test_kernels_stay_within_their_budgets(entry: str) -> None:
-    check(entry, [_OLDEST, _TUNED], loose=True)
+    check(entry, [_OLDEST, _TUNED], loose=False)
 
 
 @pytest.mark.slow
