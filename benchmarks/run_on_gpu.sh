@@ -3,13 +3,13 @@
 #
 #   benchmarks/run_on_gpu.sh DATA OUT [STEP ...]
 #
-# DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Steps: tests, memcheck, synccheck, racecheck,
+# DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Steps: tests, budgets, memcheck, synccheck, racecheck,
 # benchmarks, biclique, decomposition, signed, cluster; without names all run. The steps go on after a failure; the exit status is that of the first step that failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 data=$1 out=$2
 shift 2
-steps=${*:-tests memcheck synccheck racecheck benchmarks biclique decomposition signed cluster}
+steps=${*:-tests budgets memcheck synccheck racecheck benchmarks biclique decomposition signed cluster}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 status=0
@@ -25,7 +25,9 @@ step() {
     [ "$status" -ne 0 ] || status=$code
 }
 
-step tests python3 -m pytest -q -p no:cacheprovider -m "gpu or multi_gpu" tests/kernels tests/cluster
+# Processes share the device; what measures its memory is alone on it.
+step tests python3 -m pytest -q -p no:cacheprovider -n 8 -m "gpu or multi_gpu" tests --ignore tests/test_memory_budget.py
+step budgets python3 -m pytest -q -p no:cacheprovider -m "gpu and not slow" tests/test_memory_budget.py
 # CuPy's own kernels are not ours to check; the widest counters take minutes under the tools, racecheck most of all.
 check() {
     step "$1" timeout 240 compute-sanitizer --tool "$1" --error-exitcode 9 "${@:3}" \

@@ -60,6 +60,21 @@ settings.register_profile("papilio", deadline=None, suppress_health_check=[Healt
 settings.load_profile("papilio")
 
 
+thorough = True
+"""Whether slow tests run; laws are then tried on all their examples, else on half of them."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Note which run this is."""
+    global thorough
+    thorough = "not slow" not in config.option.markexpr
+
+
+def share_of_examples(number: int) -> int:
+    """Return how many of the examples of a law this run tries."""
+    return number if thorough else (number + 1) // 2
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Two processes for each processor, as the tests of clusters mostly wait; not more than memory is sure to hold."""
@@ -211,7 +226,7 @@ class EngineCase:
         """Run a law over drawn examples."""
 
         @settings(
-            max_examples=self.max_examples,
+            max_examples=share_of_examples(self.max_examples),
             deadline=None,
             derandomize=True,
             database=None,

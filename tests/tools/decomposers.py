@@ -17,7 +17,7 @@ from papilio.kernels.peel.decomposers import Decomposed
 from papilio.kernels.peel.gpu import decompose_on_gpu
 from papilio.kernels.peel.gpu_rounds import PeelTuning
 from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
-from tests.conftest import EMULATOR_SEED
+from tests.conftest import EMULATOR_SEED, share_of_examples
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.oracle_peeling import components_of
 
@@ -49,7 +49,7 @@ class Decomposer:
         """Run a law over drawn examples."""
 
         @settings(
-            max_examples=self.max_examples,
+            max_examples=share_of_examples(self.max_examples),
             deadline=None,
             derandomize=True,
             database=None,
