@@ -11,6 +11,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from papilio.version import __version__
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -60,8 +62,6 @@ if TYPE_CHECKING:
 if sys.get_int_max_str_digits() == sys.int_info.default_max_str_digits:
     # Counts may have more digits; a limit that somebody chose stays.
     sys.set_int_max_str_digits(0)
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BalancedBiclique",

@@ -7,7 +7,6 @@ from typing import NoReturn
 
 import click
 
-import papilio
 from papilio.cli.census import census
 from papilio.cli.count import count, plan
 from papilio.cli.decompose import decompose
@@ -34,6 +33,7 @@ from papilio.errors import (
     UnsupportedError,
 )
 from papilio.interrupts import check
+from papilio.version import __version__
 
 __all__ = ["EXIT_CODES", "INTERRUPTED", "TERMINATED", "cli", "exit_code_of", "run"]
 
@@ -65,7 +65,7 @@ _EPILOG = "\b\nExit codes:\n" + "\n".join(
 @click.group(
     epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
-@click.version_option(papilio.__version__, prog_name="papilio")
+@click.version_option(__version__, prog_name="papilio")
 def cli() -> None:
     """Count dense motifs exactly in large graphs, on one machine, its GPUs, or a Dask cluster."""
 

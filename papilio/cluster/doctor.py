@@ -20,13 +20,13 @@ from typing import Literal
 
 import psutil
 
-import papilio
 from papilio.cluster.machine import CgroupLimits, Mount, is_writable, mount_of, read_cgroup_limits
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.kernels import __file__ as kernels_file
 from papilio.kernels.device.discovery import GpuInfo, driver_cuda_version, list_gpus
 from papilio.kernels.device.toolchain import Toolchain, inspect_toolchain, kernel_cache_directory
 from papilio.storage.store import GraphStore, open_store
+from papilio.version import __version__
 
 __all__ = ["Check", "Status", "check_machine", "check_store", "failure_of"]
 
@@ -94,7 +94,7 @@ def check_packages(
     requirements: Iterable[str] | None = None, version_of: Callable[[str], str | None] = installed_version
 ) -> list[Check]:
     """Compare Python and the required packages with the minima in Papilio's metadata."""
-    checks = [Check("python", "ok", f"{platform.python_version()}, papilio {papilio.__version__}")]
+    checks = [Check("python", "ok", f"{platform.python_version()}, papilio {__version__}")]
     listed = list(_requirements() if requirements is None else requirements)
     if not listed:
         advice = "install it with pip, so that the versions of its packages can be checked"

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import papilio
 from papilio.cluster.devices import ONE_WORKER_PER_GPU, find_shared_gpu
 from papilio.cluster.doctor import Check, installed_version
 from papilio.cluster.executor import Executor
@@ -16,6 +15,7 @@ from papilio.cluster.selection import make_executor
 from papilio.errors import PapilioError
 from papilio.kernels.device.discovery import GpuInfo, list_gpus
 from papilio.storage.store import GraphStore
+from papilio.version import __version__
 
 __all__ = [
     "WorkerFacts",
@@ -54,7 +54,7 @@ class WorkerFacts:
 
 def describe_process() -> dict[str, Any]:
     """Describe the process that this runs in, as JSON; creates no CUDA context."""
-    versions = {"python": platform.python_version(), "papilio": papilio.__version__}
+    versions = {"python": platform.python_version(), "papilio": __version__}
     versions |= {name: version for name in _COMPARED if (version := installed_version(name)) is not None}
     return {"host": platform.node(), "versions": versions, "gpus": [asdict(gpu) for gpu in list_gpus()]}
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self, TypeVar
 
-import papilio
 from papilio.cluster.devices import check_devices
 from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import CapacityError, ClusterError, EngineUnavailableError, UnsupportedError, WorkerError
 from papilio.kernels.engine import EngineName
 from papilio.tasks.job import ENGINE_CHOICES, EngineChoice, JobSpec
 from papilio.tasks.worker import Seat, WorkerInfo
+from papilio.version import __version__
 
 __all__ = ["Executor", "TaskFunction", "check_versions", "choose_engine", "machine_errors_named"]
 
@@ -122,10 +122,10 @@ def check_versions(workers: Sequence[WorkerInfo]) -> None:
         Naming the first such worker.
     """
     for worker in workers:
-        if worker.version != papilio.__version__:
+        if worker.version != __version__:
             raise ClusterError(
                 f"worker {worker.name} on {worker.host} has papilio {worker.version}; this process has "
-                f"{papilio.__version__}: install the same version on both"
+                f"{__version__}: install the same version on both"
             )
 
 

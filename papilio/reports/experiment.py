@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import papilio
 from papilio.cluster.trust import require_trusted
 from papilio.errors import InputError, StoreError
 from papilio.motifs import EngineOptions, Granularity, Motif, motif_to_json
@@ -28,6 +27,7 @@ from papilio.storage.ledger import read_ledger, write_durably
 from papilio.storage.location import local_path
 from papilio.storage.records import read_json, read_record, require_format
 from papilio.tasks.job import EngineChoice
+from papilio.version import __version__
 
 __all__ = [
     "EXPERIMENT_FILE",
@@ -353,7 +353,7 @@ def begin_experiment(path: str | os.PathLike[str], asked: Experiment) -> Experim
     content = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "version": papilio.__version__,
+        "version": __version__,
         "created_at": created_at,
         "experiment": experiment.to_json(),
     }

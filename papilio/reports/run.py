@@ -12,7 +12,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import papilio
 from papilio.api import count as api
 from papilio.cluster.events import Listener, ignore_events
 from papilio.cluster.executor import Executor
@@ -23,6 +22,7 @@ from papilio.storage.ledger import Ledger, find_holder
 from papilio.storage.store import open_store
 from papilio.tasks.result import CountResult
 from papilio.tasks.worker import WorkerInfo
+from papilio.version import __version__
 
 __all__ = ["installed_versions", "run_experiment"]
 
@@ -36,7 +36,7 @@ Told = Callable[[int, int, CountResult | PapilioError | None], None]
 
 def installed_versions() -> dict[str, str]:
     """Return the versions of Papilio, Python and the libraries that counting uses; imports none of them."""
-    found = {"papilio": papilio.__version__, "python": platform.python_version()}
+    found = {"papilio": __version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
             found[name] = version(name)

@@ -15,7 +15,6 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-import papilio
 from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
@@ -28,6 +27,7 @@ from papilio.storage.generators.randomness import edge_signs
 from papilio.storage.generators.rmat import RmatSource
 from papilio.storage.location import check_replaceable, local_path
 from papilio.storage.store import GraphStore, StoreWriter
+from papilio.version import __version__
 
 __all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat", "generate", "generate_graph"]
 
@@ -94,7 +94,7 @@ def generate(
         **model.to_json(),
         "seed": seed,
         "signs": signs,
-        "papilio": papilio.__version__,
+        "papilio": __version__,
     }
     with StoreWriter(
         path,

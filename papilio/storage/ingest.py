@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from papilio import __version__
 from papilio.errors import DuplicateEdgeError, InputError
 from papilio.storage.arrays import NpySource, ParquetSource
 from papilio.storage.batches import EdgeSource, raw_schema
@@ -30,6 +29,7 @@ from papilio.storage.ordering import Deduplicator, Duck
 from papilio.storage.relabel import BYTES_PER_LABEL, IdMap, LabelTracker, declared_maps, dense_map
 from papilio.storage.store import GraphStore, StoreWriter
 from papilio.storage.textlines import TextSource
+from papilio.version import __version__
 
 __all__ = ["ConvertJob", "ConvertProgress", "Duplicates", "InputPath", "ingest"]
 

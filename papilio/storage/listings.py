@@ -29,12 +29,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-import papilio
 from papilio.errors import StoreError
 from papilio.motifs import Listing, Motif
 from papilio.storage.location import atomic_directory, atomic_file
 from papilio.storage.names import LayerNames
 from papilio.storage.records import read_json, read_record, require_format
+from papilio.version import __version__
 
 __all__ = [
     "LISTING_NAME",
@@ -368,7 +368,7 @@ def write_listing(
             listing = {
                 "format": FORMAT,
                 "format_version": FORMAT_VERSION,
-                "version": papilio.__version__,
+                "version": __version__,
                 **question,
                 "rows": rows,
                 "limit_reached": limit_reached,

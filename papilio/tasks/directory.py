@@ -23,7 +23,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import papilio
 from papilio.arguments import checked
 from papilio.errors import InputError, PapilioError, StoreError, TilingError
 from papilio.interrupts import set_advice
@@ -40,6 +39,7 @@ from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
 from papilio.tasks.result_file import ADVICE, JobAnswer, LedgerEnd, check_answer
 from papilio.tasks.status import JobStatus, find_state
+from papilio.version import __version__
 
 __all__ = [
     "JobDirectory",
@@ -176,10 +176,10 @@ class JobDirectory:
                 f"job directory {self.root} was begun on {_parts(held)}; asked is {_parts(job)}, whose work items are "
                 "others: finish it with the former, or give another directory"
             )
-        if self.described["version"] != papilio.__version__ and not self.finished:
+        if self.described["version"] != __version__ and not self.finished:
             raise InputError(
                 f"job directory {self.root} was begun by papilio {self.described['version']}; this is "
-                f"{papilio.__version__}, whose work items may differ: finish it with the former"
+                f"{__version__}, whose work items may differ: finish it with the former"
             )
 
     def plan(self) -> CountPlan:

@@ -17,7 +17,6 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-import papilio
 from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError, fault_of
 from papilio.interrupts import Stopped, set_advice
 from papilio.storage.ledger import Ledger, sync_path, write_durably
@@ -34,6 +33,7 @@ from papilio.tasks.reports import LeaseResult
 from papilio.tasks.result import CountResult, ListingResult
 from papilio.tasks.result_file import ADVICE
 from papilio.tasks.status import CANCELLED
+from papilio.version import __version__
 
 __all__ = ["JobSession", "settings_of"]
 
@@ -172,7 +172,7 @@ class JobSession:
         described = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            "version": papilio.__version__,
+            "version": __version__,
             "created_at": time.time(),
             "source": self._source,
             "job": self._job.to_json(),

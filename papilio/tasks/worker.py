@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 
-import papilio
 from papilio.kernels.device.discovery import list_gpus, missing_for_gpu
+from papilio.version import __version__
 
 __all__ = ["Seat", "WorkerInfo", "describe_worker"]
 
@@ -101,7 +101,7 @@ def describe_worker(name: str, threads: int | None = None, memory_bytes: int | N
         name=name,
         host=socket.gethostname(),
         pid=os.getpid(),
-        version=papilio.__version__,
+        version=__version__,
         threads=threads or available,
         memory_bytes=min(memory_bytes or machine_bytes, machine_bytes),
         gpu=gpus[0].name if gpus else None,

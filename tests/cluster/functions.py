@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from distributed import Worker
 
-import papilio
+import papilio.tasks.worker
 from papilio.errors import DeviceLostError, ExecutionError, LeaseTooLargeError, StoreError
 from papilio.tasks.cutting import is_cut
 from papilio.tasks.job import LeaseTask
@@ -152,4 +152,4 @@ def wait_long(task: LeaseTask, seat: Seat) -> None:
 
 def set_version(version: str, dask_worker: Worker) -> None:
     """Make a worker process say that it has another version of Papilio."""
-    papilio.__version__ = version
+    vars(papilio.tasks.worker)["__version__"] = version
