@@ -221,7 +221,7 @@ def _make_request(
 def _cut(
     store: GraphStore, output: Path, job: JobSpec, request: CutRequest, progress: Progress | None
 ) -> Partition:
-    from papilio.kernels.biclique.index import settle_anchor
+    from papilio.kernels.biclique.question import settle_anchor
     from papilio.partitioning.root_parts import cut_roots
     from papilio.partitioning.wedge_parts import cut_wedges
 

@@ -12,32 +12,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import InputError, UnsupportedError
+from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import search
 from papilio.kernels.biclique.core import Rows, transpose_rows
-from papilio.kernels.biclique.decisions import Choice, explain_choices
+from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import (
     Cells,
     add_cells,
     choose_modulo,
     expand_leaves,
     expand_sizes,
-    find_root_stars,
-    star_vectors,
     turn,
 )
 from papilio.kernels.biclique.index import (
     BicliqueIndex,
-    anchor_part,
     build_biclique_index,
     halve_index,
-    settle_anchor,
 )
-from papilio.kernels.biclique.items import BicliqueItems
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around
 from papilio.kernels.biclique.pairs import places_after
-from papilio.kernels.biclique.signed_cover import COVER_CHOICE, fold_vectors, make_cover
+from papilio.kernels.biclique.question import ask_bicliques
+from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.biclique.vertices import VertexCounts, make_vertex_counts, search_item_vertices
 from papilio.kernels.engine import (
     Cut,
@@ -46,16 +42,15 @@ from papilio.kernels.engine import (
     Partial,
     never_cut,
     require_interval,
-    require_request,
 )
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.tree.leaves import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.tree.pivot_matrix import MatrixStack, make_matrix_stack
 from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Motif
-from papilio.parts import Part, RootPart
+from papilio.parts import Part
 
-__all__ = ["BicliqueCpu", "PreparedBicliqueCpu", "choose_algorithm"]
+__all__ = ["BicliqueCpu", "PreparedBicliqueCpu"]
 
 JOB_SLOTS = 1 << 14
 """Slots of a thread's leaf table at first."""
@@ -112,40 +107,6 @@ class PreparedBicliqueCpu:
         return self.index.nbytes + sum(array.nbytes for array in extra)
 
 
-def choose_algorithm(index: BicliqueItems, asked: str, per: Granularity = "total") -> str:
-    """Return ``enumerate``, ``pivot`` or ``auto`` (both race): what counts the children of this index.
-
-    0. For every vertex: ``enumerate``, which knows the vertices of its leaves.
-    1. Where left sides of several sizes are counted: ``pivot``.
-    2. Where one level lies below a child: ``enumerate``; its work is that of finding the candidates.
-    3. Else both race.
-
-    Raises
-    ------
-    UnsupportedError
-        When ``enumerate`` is asked for and the anchored layer has no given size, or ``pivot`` for every vertex.
-    """
-    if per == "vertex":
-        if asked == "pivot":
-            raise UnsupportedError(
-                "algorithm 'pivot' counts totals; for every vertex use 'enumerate' or 'auto'"
-            )
-        return "enumerate"
-    sizes = index.sizes
-    fixed = sizes.least_left == sizes.most_left or sizes.is_empty
-    if asked == "enumerate" and not fixed:
-        raise UnsupportedError(
-            "algorithm 'enumerate' needs one given size of the anchored layer "
-            f"({'q, as V is anchored' if index.swapped else 'p, as U is anchored'}); "
-            "use 'pivot', give that size or anchor the other layer"
-        )
-    if asked != "auto":
-        return asked
-    if not fixed:
-        return "pivot"
-    return "enumerate" if sizes.most_left <= 3 else "auto"
-
-
 @dataclass(eq=False)
 class _Worker:
     """What one thread has of its own."""
@@ -167,7 +128,7 @@ class BicliqueCpu:
     threads : int, optional
         Threads of one run; by default the processors that this process may use.
     algorithm : {"auto", "enumerate", "pivot"}
-        See :func:`choose_algorithm`.
+        See :meth:`~papilio.kernels.biclique.question.BicliqueQuestion.choose_algorithm`.
     anchor : {"auto", "u", "v"}
         See :func:`~papilio.kernels.biclique.index.build_biclique_index`.
 
@@ -200,34 +161,31 @@ class BicliqueCpu:
         CapacityError
             When the pairs of left vertices do not fit the memory.
         """
-        require_request("biclique", Biclique, graph, motif, per, None if motif.needs_signs else RootPart)
-        assert isinstance(motif, Biclique)
-        assert isinstance(graph, BipartiteGraph | RootPart)
-        part = graph if isinstance(graph, RootPart) else None
-        source = graph.graph if isinstance(graph, RootPart) else graph
-        asked = self.anchor, self.algorithm
-        if part is None:
-            anchor, roots = settle_anchor(motif, *asked), None
-        else:
-            asked, anchor, roots = ("part", self.algorithm), anchor_part(part, self.anchor), part.roots
-        keeps = per == "vertex" or self.algorithm == "pivot"
-        searched = make_cover(source) if motif.needs_signs else source
-        index = build_biclique_index(searched, motif, self.threads, anchor, keep_pairs=keeps, roots=roots)
+        question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
+        motif, searched = question.motif, question.searched
+        index = build_biclique_index(
+            searched,
+            motif,
+            self.threads,
+            question.anchor,
+            keep_pairs=question.keep_pairs,
+            roots=question.roots,
+        )
         if motif.needs_signs:
             index = halve_index(index)
-        algorithm = choose_algorithm(index, self.algorithm, per)
-        left_graph = _lay_graph(index)
+        algorithm = question.choose_algorithm(index)
         levels = 1 if algorithm == "pivot" else index.sizes.most_left - (1 if per == "vertex" else 2)
-        rooms = search.measure_rooms(index.hop_indptr, index.hop_common, levels)
-        stars = {}
-        if per == "vertex" and index.closed_cells:
-            of_roots = None if part is None else find_root_stars(source, part.layer, part.roots)
-            stars = star_vectors(source, motif, of_roots)
-        layers = searched.n_u, searched.n_v
-        decisions = explain_choices(motif, per, index.sizes, index.swapped, asked, algorithm)
-        if motif.needs_signs:
-            decisions = (COVER_CHOICE, *decisions)
-        return PreparedBicliqueCpu(index, left_graph, motif, per, algorithm, rooms, layers, stars, decisions)
+        return PreparedBicliqueCpu(
+            index=index,
+            graph=_lay_graph(index),
+            motif=motif,
+            per=per,
+            algorithm=algorithm,
+            rooms=search.measure_rooms(index.hop_indptr, index.hop_common, levels),
+            layers=(searched.n_u, searched.n_v),
+            stars=question.star_vectors(question.source) if per == "vertex" and index.closed_cells else {},
+            decisions=question.explain(index, algorithm),
+        )
 
     def work(self, prepared: PreparedBicliqueCpu) -> NDArray[np.int64]:
         """Return the estimated set operations of each item, shape (n_items,); heaviest first, but for a part."""

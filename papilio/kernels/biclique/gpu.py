@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.cpu import choose_algorithm
-from papilio.kernels.biclique.decisions import Choice, explain_choices
+from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import Cells, add_cells, expand_leaves, expand_sizes, turn
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_device_index, halve_device_index
 from papilio.kernels.biclique.gpu_vertices import PreparedVerticesGpu, prepare_vertices, run_vertices
-from papilio.kernels.biclique.index import anchor_part, settle_anchor
-from papilio.kernels.biclique.signed_cover import COVER_CHOICE, make_cover
+from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.device.constants import (
     BIT_PLANES,
     LEAF_WORDS,
@@ -41,7 +39,6 @@ from papilio.kernels.engine import (
     Partial,
     never_cut,
     require_interval,
-    require_request,
 )
 from papilio.kernels.tree.launch import Arguments, TreeLauncher
 from papilio.kernels.tree.layout import TreeClass, explain_layout, make_classes
@@ -142,7 +139,7 @@ class BicliqueGpu:
     device : Device
         Where to run.
     algorithm : {"auto", "enumerate", "pivot"}
-        See :func:`~papilio.kernels.biclique.cpu.choose_algorithm`.
+        See :meth:`~papilio.kernels.biclique.question.BicliqueQuestion.choose_algorithm`.
     anchor : {"auto", "u", "v"}
         The layer whose vertices are searched one after the other.
     tuning : TreeTuning, optional
@@ -192,33 +189,27 @@ class BicliqueGpu:
         CapacityError
             When the pairs of left vertices do not fit the device memory, or a side of the search has 2^16 vertices.
         """
-        require_request("biclique", Biclique, graph, motif, per, None if motif.needs_signs else RootPart)
-        assert isinstance(motif, Biclique)
-        assert isinstance(graph, BipartiteGraph | RootPart)
-        part = graph if isinstance(graph, RootPart) else None
-        source = graph.graph if isinstance(graph, RootPart) else graph
-        asked = self.anchor, self.algorithm
-        if part is None:
-            anchor, roots = settle_anchor(motif, *asked), None
-        else:
-            asked, anchor, roots = ("part", self.algorithm), anchor_part(part, self.anchor), part.roots
-        keeps = per == "vertex" or self.algorithm == "pivot"
-        searched = make_cover(source) if motif.needs_signs else source
+        question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
+        motif = question.motif
         with self.device.guard():
-            index = build_device_index(self.device, searched, motif, anchor, keep_pairs=keeps, roots=roots)
+            index = build_device_index(
+                self.device,
+                question.searched,
+                motif,
+                question.anchor,
+                keep_pairs=question.keep_pairs,
+                roots=question.roots,
+            )
             if motif.needs_signs:
                 index = halve_device_index(self.device, index)
             rights = _turn_rows(self.device.xp, index)
-            algorithm = choose_algorithm(index, self.algorithm, per)
+            algorithm = question.choose_algorithm(index)
             most_common = _check_sizes(index)
             if algorithm == "auto" and index.sizes.most_left < _LEAST_RACE:
                 algorithm = "enumerate"
-            decisions = explain_choices(motif, per, index.sizes, index.swapped, asked, algorithm)
-            if motif.needs_signs:
-                decisions = (COVER_CHOICE, *decisions)
-            decisions = (*decisions, *index.choices)
+            decisions = (*question.explain(index, algorithm), *index.choices)
             if per == "vertex":
-                return prepare_vertices(self.device, graph, motif, index, rights, self.tuning, decisions)
+                return prepare_vertices(self.device, question, index, rights, self.tuning, decisions)
             classes = make_classes(_estimate_need(index), self.tuning) if index.n_pairs else ()
             if classes:
                 shape = self._block_shape(algorithm)

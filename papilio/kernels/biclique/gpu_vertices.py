@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.decisions import Choice
-from papilio.kernels.biclique.forms import choose_modulo, expand_sizes, find_root_stars, star_vectors
+from papilio.kernels.biclique.forms import choose_modulo, expand_sizes
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
+from papilio.kernels.biclique.question import BicliqueQuestion
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.device.constants import LEAF_WORDS, SUM_WORDS, VERTEX_FRAME_WORDS
 from papilio.kernels.device.protocol import Device
@@ -25,7 +26,6 @@ from papilio.kernels.tree.launch import Arguments, TreeLauncher
 from papilio.kernels.tree.layout import TreeClass, explain_layout, make_classes
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique
-from papilio.parts import RootPart
 
 __all__ = ["PreparedVerticesGpu", "prepare_vertices", "run_vertices"]
 
@@ -83,8 +83,7 @@ class PreparedVerticesGpu:
 
 def prepare_vertices(
     device: Device,
-    graph: BipartiteGraph | RootPart,
-    motif: Biclique,
+    question: BicliqueQuestion,
     index: BicliqueDeviceIndex,
     rights: tuple[Any, Any],
     tuning: TreeTuning,
@@ -95,10 +94,8 @@ def prepare_vertices(
     Parameters
     ----------
     device : Device
-    graph : BipartiteGraph or RootPart
-        The graph of the index, or the part, with its edges on the host or the device.
-    motif : Biclique
-        With p and q.
+    question : BicliqueQuestion
+        With p and q; its source has its edges on the host or the device.
     index : BicliqueDeviceIndex
         With its pairs.
     rights : tuple of device arrays
@@ -111,26 +108,23 @@ def prepare_vertices(
     sets = choose_modulo(most, least_right)
     members = np.zeros_like(sets)
     members[1:] = choose_modulo(most, least_right - 1)[:-1]
-    source = graph.graph if isinstance(graph, RootPart) else graph
+    source, searched = question.source, question.searched
     stars = {}
     if index.closed_cells:
         ids = device.to_host(source.u), device.to_host(source.v)
-        on_host, of_roots = BipartiteGraph(source.n_u, source.n_v, *ids), None
-        if isinstance(graph, RootPart):
-            of_roots = find_root_stars(on_host, graph.layer, graph.roots)
-        stars = star_vectors(on_host, motif, of_roots)
+        stars = question.star_vectors(BipartiteGraph(source.n_u, source.n_v, *ids))
     classes = make_classes(_estimate_need(index), tuning) if index.n_pairs else ()
     if classes:
         decisions = (*decisions, *explain_layout(device, _alone(tuning), classes, *_block_shape(tuning)))
     return PreparedVerticesGpu(
-        motif=motif,
+        motif=question.motif,
         index=index,
         right_indptr=rights[0],
         right_rows=rights[1],
         sets=device.to_device(sets),
         members=device.to_device(members),
         classes=classes,
-        layers=(2 * source.n_u, 2 * source.n_v) if motif.needs_signs else (source.n_u, source.n_v),
+        layers=(searched.n_u, searched.n_v),
         stars=stars,
         decisions=decisions,
     )

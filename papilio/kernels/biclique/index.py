@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import InputError, UnsupportedError
+from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.core import Core, Ids32, Rows, order_rows, reduce_to_core
 from papilio.kernels.biclique.forms import (
@@ -53,21 +53,19 @@ from papilio.kernels.biclique.pairs import (
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.jit import Ints, compiled
 from papilio.motifs import Biclique
-from papilio.parts import RootPart
 
 __all__ = [
     "ITEMS_PER_JOB",
     "LEAST_ITEM_COST",
     "BicliqueIndex",
     "add_pairs",
-    "anchor_part",
     "build_biclique_index",
+    "check_anchor",
     "choose_anchor",
     "choose_sizes",
     "cut_items",
     "halve_index",
     "make_star_item",
-    "settle_anchor",
 ]
 
 ANCHORS = ("auto", "u", "v")
@@ -128,33 +126,8 @@ def _wedges(degrees: NDArray[np.int64]) -> int:
     return int((degrees * (degrees - 1) // 2).sum())
 
 
-def settle_anchor(motif: Biclique, anchor: str, algorithm: str) -> str:
-    """Return the anchor asked for; for ``auto``, the only layer that can be enumerated, if that is asked for."""
-    if anchor == "auto" and algorithm == "enumerate" and (motif.p is None) != (motif.q is None):
-        return "v" if motif.p is None else "u"
-    return anchor
-
-
-def anchor_part(part: RootPart, anchor: str) -> str:
-    """Return the anchored layer of a part.
-
-    Raises
-    ------
-    InputError
-        For an unknown anchor.
-    UnsupportedError
-        When the other layer is asked for.
-    """
-    _check_anchor(anchor)
-    if anchor not in ("auto", part.layer):
-        raise UnsupportedError(
-            f"anchor {anchor!r} is asked for, but the partition has roots in layer {part.layer.upper()}; use anchor "
-            f"'auto' or {part.layer!r}, or partition the graph with the anchor that is wanted"
-        )
-    return part.layer
-
-
-def _check_anchor(anchor: str) -> None:
+def check_anchor(anchor: str) -> None:
+    """Refuse an unknown anchor."""
     if anchor not in ANCHORS:
         raise InputError(f"anchor is {anchor!r}; known: {', '.join(ANCHORS)}")
 
@@ -171,7 +144,7 @@ def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
     InputError
         For an unknown anchor.
     """
-    _check_anchor(anchor)
+    check_anchor(anchor)
     if anchor != "auto":
         return anchor == "v"
     two_u, two_v = (choose_sizes(graph, motif, swapped).most_left == 2 for swapped in (False, True))
