@@ -43,6 +43,8 @@ HOMES = {
     "pandas": ("papilio/storage",),
     "scipy": ("papilio/storage",),
     "matplotlib": ("papilio/reports/figures.py",),
+    "packaging": ("papilio/cluster/doctor.py",),
+    "jinja2": ("papilio/reports/page.py",),
     "click": ("papilio/cli",),
     "rich": ("papilio/cli", "papilio/cluster/progress.py"),
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,8 +18,15 @@ from pathlib import Path
 from typing import Literal
 
 import psutil
+from packaging.requirements import Requirement
 
-from papilio.cluster.machine import CgroupLimits, Mount, is_writable, mount_of, read_cgroup_limits
+from papilio.cluster.machine import (
+    SHARED_FILESYSTEMS,
+    CgroupLimits,
+    find_filesystem,
+    is_writable,
+    read_cgroup_limits,
+)
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.kernels import __file__ as kernels_file
 from papilio.kernels.device.discovery import GpuInfo, driver_cuda_version, list_gpus
@@ -38,7 +44,6 @@ MIN_FREE_BYTES = 2 << 30
 MIN_CAPABILITY = (7, 5)
 """The oldest architecture that the CUDA sources are compiled for."""
 
-_MINIMUM = re.compile(r"\s*([A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*>=\s*([0-9][0-9.]*)\s*(;.*)?")
 _SLURM_COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
 
 
@@ -46,15 +51,8 @@ _SLURM_COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
 class Check:
     """One line of the report.
 
-    Attributes
-    ----------
-    name : str
-    status : {"ok", "warn", "fail", "skip"}
-        ``warn``: works, but not as well as it could. ``fail``: something that is installed or was asked for
-        does not work. ``skip``: absent, and nothing here needs it.
-    found : str
-    advice : str
-        What to do; empty when nothing is.
+    ``warn``: works, but not as well as it could. ``fail``: something that is installed or was asked for does not
+    work. ``skip``: absent, and nothing here needs it. ``advice`` says what to do, and is empty when nothing is.
     """
 
     name: str
@@ -71,10 +69,6 @@ def _gib(n_bytes: int) -> str:
     return f"{n_bytes / 2**30:.1f} GiB"
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
-
-
 def installed_version(name: str) -> str | None:
     """Return the version of an installed distribution, or None."""
     try:
@@ -83,33 +77,27 @@ def installed_version(name: str) -> str | None:
         return None
 
 
-def _requirements() -> list[str]:
-    try:
-        return metadata.requires("papilio") or []
-    except metadata.PackageNotFoundError:
-        return []
-
-
 def check_packages(
     requirements: Iterable[str] | None = None, version_of: Callable[[str], str | None] = installed_version
 ) -> list[Check]:
     """Compare Python and the required packages with the minima in Papilio's metadata."""
     checks = [Check("python", "ok", f"{platform.python_version()}, papilio {__version__}")]
-    listed = list(_requirements() if requirements is None else requirements)
+    if requirements is None:
+        requirements = metadata.requires("papilio") if installed_version("papilio") is not None else None
+    listed = list(requirements or [])
     if not listed:
         advice = "install it with pip, so that the versions of its packages can be checked"
         return [*checks, Check("packages", "warn", "papilio is not installed as a package", advice)]
     found = []
-    for requirement in listed:
-        match = _MINIMUM.fullmatch(requirement)
-        if match is None or match[3]:
+    for requirement in map(Requirement, listed):
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
-        name, least = match[1], match[2]
+        name, specifier = requirement.name, requirement.specifier
         version = version_of(name)
         found.append(f"{name} {version or 'missing'}")
-        if version is None or _numbers(version) < _numbers(least):
-            what = f"{name} is {version or 'not installed'}; at least {least} is needed"
-            checks.append(Check("packages", "fail", what, f'pip install "{name}>={least}"'))
+        if version is None or not specifier.contains(version, prereleases=True):
+            what = f"{name} is {version or 'not installed'}; {specifier} is needed"
+            checks.append(Check("packages", "fail", what, f'pip install "{name}{specifier}"'))
     if len(checks) == 1:
         checks.append(Check("packages", "ok", ", ".join(found)))
     return checks
@@ -236,14 +224,14 @@ def _import_dask_cuda() -> str | None:
 
 
 def check_cache(
-    name: str, path: Path, variable: str, mount: Callable[[Path], Mount | None] = mount_of
+    name: str, path: Path, variable: str, find_kind: Callable[[Path], str | None] = find_filesystem
 ) -> Check:
     """Check that a cache of compiled code can be written to and is not shared between machines."""
     if not is_writable(path):
         return Check(name, "fail", f"{path} cannot be written to", f"set {variable} to a writable directory")
-    on = mount(path)
-    found = f"{path} ({on.kind if on else 'file system unknown'})"
-    if on is not None and on.shared:
+    kind = find_kind(path)
+    found = f"{path} ({kind or 'file system unknown'})"
+    if kind in SHARED_FILESYSTEMS:
         advice = (
             f"machines that compile at the same time may spoil it: set {variable} to a node-local directory"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -11,10 +12,9 @@ import psutil
 __all__ = [
     "SHARED_FILESYSTEMS",
     "CgroupLimits",
-    "Mount",
+    "find_filesystem",
     "free_memory_bytes",
     "is_writable",
-    "mount_of",
     "read_cgroup_limits",
 ]
 
@@ -30,44 +30,19 @@ _UNLIMITED_BYTES = 2**60
 
 @dataclass(frozen=True)
 class CgroupLimits:
-    """The tightest limits of the control groups that this process is in.
+    """The tightest limits of the control groups that this process is in; None without a limit."""
 
-    Attributes
-    ----------
-    processors : float or None
-        Processor seconds per second; None without a limit.
-    memory_bytes : int or None
-    """
-
+    # Processor seconds per second.
     processors: float | None
     memory_bytes: int | None
-
-
-@dataclass(frozen=True)
-class Mount:
-    """A mounted file system.
-
-    Attributes
-    ----------
-    point : str
-        Directory where it is mounted.
-    kind : str
-        Its type, such as ``ext4`` or ``nfs4``.
-    """
-
-    point: str
-    kind: str
-
-    @property
-    def shared(self) -> bool:
-        """Whether other machines may see it too."""
-        return self.kind in SHARED_FILESYSTEMS
 
 
 def read_cgroup_limits(
     membership: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
 ) -> CgroupLimits:
     """Read the limits of control groups, version 1 or 2; a group is also bound by those above it.
+
+    ``dask.system`` and ``distributed.system`` look at one group only, and round the processors up.
 
     Parameters
     ----------
@@ -135,19 +110,24 @@ def _limit(lines: list[str]) -> list[int]:
     return [int(lines[0])]
 
 
-def mount_of(path: Path, table: Path = Path("/proc/mounts")) -> Mount | None:
-    """Return the file system that a path lies on, whether or not the path exists; None when unknown."""
+def find_filesystem(path: Path, mounts: Iterable[tuple[str, str]] | None = None) -> str | None:
+    """Return the type of the file system of a path, whether or not the path exists; None when unknown.
+
+    Parameters
+    ----------
+    mounts : iterable of (str, str)
+        Directory and type, such as ``ext4`` or ``nfs4``, of every mounted file system; by default of this machine.
+    """
     resolved = path.resolve()
-    best: Mount | None = None
-    for line in _lines(table):
-        fields = line.split(" ")
-        if len(fields) < 3:
-            continue
-        point = fields[1].encode().decode("unicode_escape")
-        # Of several file systems at one place the last covers the others.
-        if resolved.is_relative_to(point) and (best is None or len(point) >= len(best.point)):
-            best = Mount(point, fields[2])
-    return best
+    if mounts is None:
+        mounts = ((each.mountpoint, each.fstype) for each in psutil.disk_partitions(all=True))
+    # Of several file systems at one place the last covers the others.
+    found = [
+        (len(point), number, kind)
+        for number, (point, kind) in enumerate(mounts)
+        if resolved.is_relative_to(point)
+    ]
+    return max(found)[2] if found else None
 
 
 def is_writable(path: Path) -> bool:

@@ -20,14 +20,7 @@ __all__ = ["JobFacts", "SessionTimeline", "read_job", "read_run", "read_spans", 
 
 @dataclass(frozen=True)
 class SessionTimeline:
-    """The leases of one session.
-
-    Attributes
-    ----------
-    session : SessionInfo
-    spans : tuple of LeaseSpan
-    measures : TimelineMeasures
-    """
+    """The leases of one session."""
 
     session: SessionInfo
     spans: tuple[LeaseSpan, ...]
@@ -36,26 +29,22 @@ class SessionTimeline:
 
 @dataclass(frozen=True)
 class JobFacts:
-    """What is known of a job.
-
-    Attributes
-    ----------
-    status : JobStatus
-    plan : CountPlan or None
-        None until the job was planned.
-    result : CountResult or None
-        Without its vectors; None until the job is finished.
-    timelines : tuple of SessionTimeline
-        Of the sessions, in order.
-    version : str
-        Of Papilio, which began it.
-    """
+    """What is known of a job."""
 
     status: JobStatus
+    # None until the job was planned.
     plan: CountPlan | None
+    # Without its vectors; None until the job is finished.
     result: CountResult | None
     timelines: tuple[SessionTimeline, ...]
+    # Of Papilio, which began the job.
     version: str
+
+    @property
+    def failures(self) -> list[SessionInfo]:
+        """The sessions that ended without finishing the job."""
+        ended = self.timelines[:-1] if self.status.state == "running" else self.timelines
+        return [each.session for each in ended if each.session.outcome != "finished"]
 
 
 def read_job(path: str | os.PathLike[str]) -> JobFacts:
@@ -67,7 +56,8 @@ def read_job(path: str | os.PathLike[str]) -> JobFacts:
         When it is none, or damaged.
     """
     directory = JobDirectory(path)
-    result = _result_of(directory)
+    # Vectors may be large, and no report shows them.
+    result = directory.result(with_vectors=False) if directory.finished else None
     history = directory.history()
     timelines, at = [], 0
     for session in history.sessions:
@@ -86,13 +76,6 @@ def read_job(path: str | os.PathLike[str]) -> JobFacts:
     )
 
 
-def _result_of(directory: JobDirectory) -> CountResult | None:
-    """Return the answer without its vectors, which may be large and no report shows."""
-    if not directory.finished:
-        return None
-    return directory.result(with_vectors=False)
-
-
 def _wall(result: CountResult) -> float:
     """Return the wall time of the phase that runs leases; partials are folded while others run."""
     return result.seconds["run"] + result.seconds["fold"]
@@ -107,12 +90,12 @@ def read_run(directory: ExperimentDirectory, record: RunRecord) -> Run:
         When its job directory is missing, unfinished or damaged.
     """
     job = JobDirectory(directory.job_path(record.workers, record.repeat))
-    result = _result_of(job)
-    if result is None:
+    if not job.finished:
         raise StoreError(
             f"{job.root} is not finished, though {directory.point_path(record.workers)} says so; "
             "it was changed: run the experiment in another directory"
         )
+    result = job.result(with_vectors=False)
     spans = spans_of(job.history().leases)
     seconds = {**result.seconds, "start": record.start_s}
     seconds["total"] = result.seconds["total"] + record.start_s - result.seconds["start"]

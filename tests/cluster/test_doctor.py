@@ -35,7 +35,7 @@ from papilio.cluster.doctor_workers import (
     check_worker_versions,
     describe_process,
 )
-from papilio.cluster.machine import CgroupLimits, Mount, is_writable, mount_of, read_cgroup_limits
+from papilio.cluster.machine import CgroupLimits, find_filesystem, is_writable, read_cgroup_limits
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, StoreError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.discovery import GpuInfo
@@ -73,6 +73,10 @@ def test_packages_are_compared_with_the_metadata() -> None:
     assert absent.status == "fail"
     assert "dask is not installed" in absent.found
     assert check_packages([])[1].status == "warn"
+    assert check_packages(["numpy>=2.0"], {"numpy": "2.1.0rc1+cu12"}.get)[1].status == "ok"
+    assert check_packages(["numpy>=2.10"], {"numpy": "2.9"}.get)[1].status == "fail"
+    assert check_packages(["numpy<3,>=2"], {"numpy": "3.0"}.get)[1].advice == 'pip install "numpy<3,>=2"'
+    assert check_packages(["tomli>=2; python_version < '3'"], {}.get)[1].found == ""
 
 
 def test_processors_beyond_the_quota_are_warned_of() -> None:
@@ -192,24 +196,25 @@ def test_dask_cuda_is_wanted_only_with_gpus() -> None:
     assert check_dask_cuda(0, broken).status == "warn"
 
 
-def test_mounts_are_found_by_the_longest_point(tmp_path: Path) -> None:
-    table = tmp_path / "mounts"
-    table.write_text(
-        "/dev/a / ext4 rw 0 0\nserver:/h /home nfs4 rw 0 0\nx /home/my\\040dir lustre rw 0 0\nt /tmp tmpfs rw 0 0\n"
-        "bad\n"
-    )
-    assert mount_of(Path("/usr/lib"), table) == Mount("/", "ext4")
-    assert mount_of(Path("/home/someone/.cupy"), table) == Mount("/home", "nfs4")
-    assert mount_of(Path("/home/my dir/x"), table) == Mount("/home/my dir", "lustre")
-    assert mount_of(Path("/homes"), table) == Mount("/", "ext4")
-    assert mount_of(Path("/x"), tmp_path / "absent") is None
+def test_file_systems_are_found_by_the_longest_mount_point() -> None:
+    mounts = [
+        ("/", "rootfs"),
+        ("/", "ext4"),
+        ("/home", "nfs4"),
+        ("/home/my dir", "lustre"),
+        ("/tmp", "tmpfs"),
+    ]
+    assert find_filesystem(Path("/usr/lib"), mounts) == "ext4"
+    assert find_filesystem(Path("/home/someone/.cupy"), mounts) == "nfs4"
+    assert find_filesystem(Path("/home/my dir/x"), mounts) == "lustre"
+    assert find_filesystem(Path("/homes"), mounts) == "ext4"
+    assert find_filesystem(Path("/x"), []) is None
+    assert find_filesystem(Path("/proc/self")) == "proc"
 
 
 def test_caches_belong_on_the_node(tmp_path: Path) -> None:
     def on(kind: str) -> Check:
-        return check_cache(
-            "kernel cache", tmp_path / "a" / "b", "CUPY_CACHE_DIR", lambda path: Mount("/", kind)
-        )
+        return check_cache("kernel cache", tmp_path / "a" / "b", "CUPY_CACHE_DIR", lambda path: kind)
 
     assert on("ext4").status == "ok"
     assert {on(kind).status for kind in ("nfs", "nfs4", "lustre", "gpfs", "beegfs")} == {"warn"}

@@ -14,7 +14,7 @@ import pytest
 import papilio
 from papilio.errors import StoreError
 from papilio.reports.build import write_report
-from papilio.reports.page import Html, definitions, render_page, table
+from papilio.reports.page import render_page
 from papilio.storage.rows import read_rows
 from papilio.storage.store import GraphStore
 from tests.reports.conftest import SENATE, call, parse_page, text_of
@@ -139,13 +139,18 @@ def test_a_resumed_job_shows_every_session(votes: GraphStore, tmp_path: Path) ->
     assert papilio.open_job(job).status().count == SENATE
 
 
-def test_pieces_of_a_page() -> None:
-    assert table(("a", "b"), [("<x>", 1)]).count("&lt;x&gt;") == 1
-    assert definitions([("a", Html("<b>x</b>"))]).count("<b>x</b>") == 1
-    page = render_page("T & $x", "running", "$title", [])
-    assert "<title>T &amp; $x</title>" in page
+def test_whatever_is_put_into_a_page_is_escaped() -> None:
+    named = "{{ <x> & $x"
+    experiment = {"mode": "strong", "motif": {"name": named}, "per": "total", "cluster": named, "engine": "cpu",
+                  "workers": (1,), "repeat": 1, "threads": None, "model": None, "command": named,
+                  "graphs": [{"path": named, "n_u": 1, "n_v": 1, "n_edges": 1, "hash": named}]}  # fmt: skip
+    failed = [{"workers": 1, "repeat": 1, "host": named, "began_at": 0.0, "outcome": named}]
+    facts = {"experiment": experiment, "points": (), "largest": None, "failed": failed, "figures": []}
+    page = render_page("scaling.html", title=named, state=named, subtitle=named, **facts)
+    assert "<title>{{ &lt;x&gt; &amp; $x</title>" in page
+    assert page.count("{{ &lt;x&gt; &amp; $x") == 12
+    assert "<x>" not in page
     assert "unfinished" in page
-    assert "<p>$title</p>" in page
 
 
 def test_scaling_works_without_what_a_bare_gpu_machine_lacks(votes: GraphStore, tmp_path: Path) -> None:
@@ -160,7 +165,7 @@ print(write_report(directory.root))
 import sys
 print(sorted({{"matplotlib.pyplot", "tkinter", "dask"}} & set(sys.modules)))
 """
-    output = run_blocked(code, "duckdb", "jinja2", "bokeh", "playwright").splitlines()
+    output = run_blocked(code, "duckdb", "bokeh", "playwright").splitlines()
     assert output == [str(tmp_path / "x" / "report" / "report.html"), "[]"]
 
 
