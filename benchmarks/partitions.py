@@ -32,9 +32,10 @@ from benchmarks.harness import describe_machine
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.core import Rows
+from papilio.kernels.biclique.memory import part_arrays as root_arrays
 from papilio.kernels.biclique.pairs import PAIR_BYTES, find_pairs
 from papilio.kernels.engine import load_engine
-from papilio.kernels.wedge.part_bytes import raw_root_part, raw_wedge_part
+from papilio.kernels.wedge.memory import part_arrays as wedge_arrays
 from papilio.motifs import Biclique, Butterfly, Motif
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import (
@@ -260,10 +261,10 @@ def cut_for(store: GraphStore, motif: Motif, host_bytes: int) -> Cut:
         name, _, closure = strategy.partition(", ")
         request: Any = partial(CutRequest, "total", limit_bytes=limit, host_bytes=host_bytes, threads=1)
         if isinstance(motif, Biclique):
-            price = raw_root_part()
+            price = root_arrays("total")
             asked = request(part_bytes=price, strategy=name, closure="paper" if closure else "columns")
             return cut_roots(store, output, motif, "auto", asked)
-        return cut_wedges(store, output, request(part_bytes=raw_wedge_part("total"), strategy=name))
+        return cut_wedges(store, output, request(part_bytes=wedge_arrays("total"), strategy=name))
 
     return cut
 

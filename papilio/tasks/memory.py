@@ -1,4 +1,8 @@
-"""Whether a job fits its workers: with the whole graph on each of them, or part by part within a budget."""
+"""Whether a job fits its workers: with the whole graph on each of them, or part by part within a budget.
+
+A worker that counts parts holds at most the part that it runs, in the form of the engine and as it was read, and the
+part that it reads ahead; the budget pays, beside them, for the process itself and for the context of a device.
+"""
 
 from __future__ import annotations
 
@@ -9,36 +13,62 @@ from typing import Literal
 
 from papilio.errors import CapacityError
 from papilio.kernels.engine import EngineName
+from papilio.partitioning.manifest import PartInfo, PartitionManifest
 from papilio.partitioning.store import open_partition
 from papilio.parts import PartBytes, PartSizes
 from papilio.tasks.budget import Budget
-from papilio.tasks.forecast import MemoryForecast, gib, predict_memory
+from papilio.tasks.forecast import (
+    CONTEXT_BYTES,
+    PROCESS_BYTES,
+    MemoryForecast,
+    fold_part,
+    gib,
+    part_memory,
+    predict_memory,
+)
 from papilio.tasks.job import JobSpec
-from papilio.tasks.parts.memory import device_room, host_room, part_memory, require_parts_fit
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["MemoryChoice", "choose_memory", "part_limit", "require_memory"]
+__all__ = [
+    "MemoryChoice",
+    "choose_memory",
+    "device_room",
+    "fold_bytes",
+    "host_room",
+    "part_limit",
+    "require_memory",
+]
+
+FOLD_SHARE = 8
+"""Vectors of a whole graph stay in memory as long as they take at most this part of the host memory."""
 
 _TERMS = ("root", "root_entry", "vertex", "entry")
 """Those of :class:`papilio.parts.PartBytes` that grow with a part."""
 
 
+def fold_bytes(job: JobSpec, host_bytes: int) -> int:
+    """Return the memory for the vectors of the whole graph in a process that may use ``host_bytes``."""
+    return min(8 * job.vector_entries, host_bytes // FOLD_SHARE)
+
+
+def host_room(job: JobSpec, engine: EngineName, memory_bytes: int) -> int:
+    """Return the host memory that parts may take on a worker that has ``memory_bytes``; may be below 0."""
+    limit = job.budget.of_host(memory_bytes)
+    return limit - PROCESS_BYTES[engine] - fold_bytes(job, limit)
+
+
+def device_room(budget: Budget, memory_bytes: int) -> int:
+    """Return the device memory that arrays may take on a device of ``memory_bytes``; may be below 0."""
+    return budget.of_device(memory_bytes) - CONTEXT_BYTES
+
+
 @dataclass(frozen=True)
 class MemoryChoice:
-    """Whether a job runs on the whole graph or on parts of it.
-
-    Attributes
-    ----------
-    strategy : {"replicate", "partition"}
-    reason : str
-        With what the whole graph needs, and what a worker may use.
-    forecast : MemoryForecast
-        Of the whole graph on the worker that needs most.
-    """
+    """Whether a job runs on the whole graph or on parts of it."""
 
     strategy: Literal["replicate", "partition"]
-    reason: str
-    forecast: MemoryForecast
+    reason: str  # with what the whole graph needs, and what a worker may use
+    forecast: MemoryForecast  # of the whole graph on the worker that needs most
 
 
 def require_memory(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> MemoryForecast:
@@ -52,7 +82,7 @@ def require_memory(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInf
         When the partition of the job cannot be opened.
     """
     if job.partition is not None:
-        return require_parts_fit(job, engine, workers, open_partition(job.partition.path).manifest)
+        return _require_parts_fit(job, engine, workers, open_partition(job.partition.path).manifest)
     worst, problem = _forecast_whole(job, engine, workers)
     if problem is not None:
         raise CapacityError(
@@ -172,3 +202,67 @@ def _forecast_whole(
                 )
         worst = max(worst, forecast, key=lambda each: (each.device_bytes, each.host_bytes))
     return worst, problem
+
+
+def _require_parts_fit(
+    job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], manifest: PartitionManifest
+) -> MemoryForecast:
+    """Refuse a job on parts that cannot fit, before anything is read; return the largest forecast of the workers.
+
+    The forecast holds the part that is read ahead, where there is room for it.
+
+    Raises
+    ------
+    CapacityError
+        Naming the part, what it needs and what the worker may use.
+    """
+    worst = MemoryForecast(0, 0, 0)
+    for worker in workers:
+        memory = part_memory(job, engine, worker.threads, manifest.layer)
+        host = _Kind(
+            "host", memory.raw + memory.host, memory.raw, host_room(job, engine, worker.memory_bytes)
+        )
+        kinds = [host]
+        if engine == "gpu":
+            room = device_room(job.budget, worker.gpu_memory_bytes)
+            kinds.append(_Kind("device", memory.staged + memory.device, memory.staged, room))
+        peaks = [kind.peak(job, worker, manifest) for kind in kinds]
+        limit = job.budget.of_host(worker.memory_bytes)
+        base = PROCESS_BYTES[engine] + fold_bytes(job, limit)
+        forecast = MemoryForecast(
+            base + peaks[0],
+            CONTEXT_BYTES + peaks[1] if engine == "gpu" else 0,
+            PROCESS_BYTES["cpu"] + fold_bytes(job, limit) + _largest(manifest, fold_part(job.per))[0],
+        )
+        worst = max(worst, forecast, key=lambda each: (each.device_bytes, each.host_bytes))
+    return worst
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One kind of memory of a worker: what a part needs of it, its arrays alone, and what there is."""
+
+    name: str
+    needed: PartBytes
+    raw: PartBytes
+    room: int
+
+    def peak(self, job: JobSpec, worker: WorkerInfo, manifest: PartitionManifest) -> int:
+        """Return the largest predicted use, reading ahead included; refuse what does not fit."""
+        needed, part = _largest(manifest, self.needed)
+        if needed > self.room:
+            number = "" if part is None else f" {part.index}"
+            raise CapacityError(
+                f"part{number} of {job.partition.path if job.partition else job.source} needs about {gib(needed)} of "
+                f"{self.name} memory on worker {worker.name} on {worker.host}, where {gib(max(self.room, 0))} are "
+                "left for parts beside the process: raise the budget, or make a partition with a smaller one"
+            )
+        return min(needed + _largest(manifest, self.raw)[0], self.room)
+
+
+def _largest(manifest: PartitionManifest, bytes_of: PartBytes) -> tuple[int, PartInfo | None]:
+    """Return the largest need of a part, and the part; the fixed part of the sum where there is none."""
+    if not manifest.parts:
+        return bytes_of.fixed, None
+    worst = max(manifest.parts, key=lambda part: bytes_of.of(part.sizes))
+    return bytes_of.of(worst.sizes), worst

@@ -24,12 +24,12 @@ from papilio.storage.memory import release_memory
 from papilio.storage.names import LayerNames, read_names
 from papilio.storage.store import open_store
 from papilio.tasks.cache import PreparedCache
-from papilio.tasks.forecast import PROCESS_BYTES, predict_memory
+from papilio.tasks.forecast import PROCESS_BYTES, part_memory, predict_memory
 from papilio.tasks.graphs import open_job_partition, read_job_graph
 from papilio.tasks.job import JobSpec, LeaseTask
 from papilio.tasks.leases.rates import predict_speed
+from papilio.tasks.memory import device_room, host_room
 from papilio.tasks.parts.loading import PartLoader
-from papilio.tasks.parts.memory import device_room, host_room, part_memory
 from papilio.tasks.worker import Seat
 
 __all__ = [

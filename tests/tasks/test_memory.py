@@ -12,9 +12,8 @@ from papilio.kernels.engine import load_engine
 from papilio.motifs import Biclique, Listing
 from papilio.parts import PartBytes, PartSizes
 from papilio.tasks.budget import NO_BUDGET, Budget
-from papilio.tasks.forecast import predict_memory
-from papilio.tasks.memory import choose_memory, part_limit, require_memory
-from papilio.tasks.parts.memory import device_room, host_room, part_memory
+from papilio.tasks.forecast import part_memory, predict_memory
+from papilio.tasks.memory import choose_memory, device_room, host_room, part_limit, require_memory
 from tests.tasks.fakes import make_job, make_worker
 from tests.tools.strategies import planted_graph
 

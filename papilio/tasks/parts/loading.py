@@ -20,7 +20,7 @@ from papilio.errors import PapilioError
 from papilio.kernels.engine import Engine
 from papilio.partitioning.store import PartInfo, Partition
 from papilio.parts import Part, PartBytes, PartSizes, RootPart, WedgePart
-from papilio.tasks.parts.memory import PartMemory
+from papilio.tasks.forecast import PartMemory
 from papilio.tasks.reports import Movement
 
 __all__ = ["PartLoader"]

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from papilio.kernels.costs import LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES, CostTable
 from papilio.kernels.engine import EngineName
 from papilio.partitioning.manifest import PartInfo, PartitionManifest
-from papilio.tasks.forecast import MemoryForecast, gib
+from papilio.tasks.forecast import MemoryForecast, PartMemory, gib, part_memory
 from papilio.tasks.job import JobSpec
-from papilio.tasks.parts.memory import PartMemory, part_memory
 
 __all__ = ["explain_parts", "mean_vector_entries", "thin_tables"]
 

@@ -19,7 +19,7 @@ from papilio.storage.file_vectors import SLICE_ENTRIES, file_vector, release_pag
 from papilio.storage.memory import release_memory
 from papilio.tasks.graphs import open_job_partition
 from papilio.tasks.job import JobSpec
-from papilio.tasks.parts.memory import fold_bytes
+from papilio.tasks.memory import fold_bytes
 
 __all__ = ["PartVectors", "zero_vectors"]
 

@@ -15,7 +15,7 @@ from papilio.kernels.wedge import gpu as butterfly
 from papilio.kernels.wedge import gpu_schedule as wedge_schedule
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
-from papilio.kernels.wedge.part_bytes import predict_wedge_part, staged_wedge_part
+from papilio.kernels.wedge.memory import predict_part, staged_part
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.parts import RootPart, WedgePart
 from tests.kernels.wedge.test_butterfly import assert_same
@@ -149,8 +149,8 @@ def test_a_part_runs_within_the_memory_that_was_predicted(per: Granularity) -> N
     cuda_device()
     pool = cupy.get_default_memory_pool()
     part = drawn_part(2, 1_500_000, 1_000_000, 1_000_000, 16, per)
-    _, device_bytes = predict_wedge_part("gpu", per, 1)
-    limit = device_bytes.of(part.sizes) + staged_wedge_part().of(part.sizes)
+    _, device_bytes = predict_part(Butterfly(), "gpu", per, 1)
+    limit = device_bytes.of(part.sizes) + staged_part().of(part.sizes)
     pool.free_all_blocks()
     from papilio.kernels.device.cuda import CudaDevice
 
@@ -162,7 +162,7 @@ def test_a_part_runs_within_the_memory_that_was_predicted(per: Granularity) -> N
         assert_same(count(ButterflyGpu(device), part, per), wanted)
         assert pool.total_bytes() <= limit
         pool.free_all_blocks()
-        device = CudaDevice(max(1, staged_wedge_part().of(part.sizes) // 2))
+        device = CudaDevice(max(1, staged_part().of(part.sizes) // 2))
         with pytest.raises(cupy.cuda.memory.OutOfMemoryError):
             count(ButterflyGpu(device), part, per)
     finally:

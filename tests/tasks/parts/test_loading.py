@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from papilio.errors import StoreError
 from papilio.partitioning.store import PartInfo
 from papilio.parts import EndBlock, PartBytes, PartSizes, StartBlock, WedgePart
+from papilio.tasks.forecast import PartMemory
 from papilio.tasks.parts.loading import PartLoader
-from papilio.tasks.parts.memory import PartMemory
 
 ENTRY = PartBytes(0, 0, 4, 0, 4)
 """Bytes of the blocks below, by the sizes of a part: entries alone."""

@@ -1,0 +1,48 @@
+"""What the ``memory`` module of a motif family is asked: it predicts peaks from the sizes of a graph or of a part.
+
+Each family's folder has one, with ``predict_graph`` for whole graphs, and ``part_arrays``, ``staged_part`` and
+``predict_part`` for parts. Formulas for graphs are sums over the arrays that are alive at the peak, with the widths
+that the engines use; they are meant to be above the measured peak, by less than a factor of two on graphs that matter.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from papilio.motifs import Granularity, Listing, Motif
+
+__all__ = ["COUNT", "DEVICE_PART_BYTES", "ID", "OFFSET", "CountedGraph"]
+
+ID, OFFSET, COUNT = 4, 8, 8
+"""Bytes of a vertex or edge id, of an offset and of a count."""
+
+DEVICE_PART_BYTES = 48 << 20
+"""Of any part on a device: tables of one slice of the schedule, and what the pool rounds up."""
+
+
+class CountedGraph(Protocol):
+    """A job, as far as its memory depends on it."""
+
+    @property
+    def n_u(self) -> int: ...
+
+    @property
+    def n_v(self) -> int: ...
+
+    @property
+    def n_edges(self) -> int: ...
+
+    @property
+    def signed(self) -> bool: ...
+
+    @property
+    def motif(self) -> Motif: ...
+
+    @property
+    def per(self) -> Granularity: ...
+
+    @property
+    def listing(self) -> Listing | None: ...
+
+    @property
+    def vector_entries(self) -> int: ...
