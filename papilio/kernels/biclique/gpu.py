@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,14 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import Cells, add_cells, expand_leaves, expand_sizes, turn
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_device_index, halve_device_index
-from papilio.kernels.biclique.gpu_vertices import PreparedVerticesGpu, prepare_vertices, run_vertices
+from papilio.kernels.biclique.gpu_vertices import (
+    VertexSums,
+    VertexTables,
+    estimate_vertex_need,
+    make_tables,
+)
 from papilio.kernels.biclique.question import ask_bicliques
+from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.device.constants import (
     BIT_PLANES,
     LEAF_WORDS,
@@ -40,7 +45,7 @@ from papilio.kernels.engine import (
     never_cut,
     require_interval,
 )
-from papilio.kernels.tree.launch import Arguments, TreeLauncher
+from papilio.kernels.tree.launch import TreeLauncher
 from papilio.kernels.tree.layout import TreeClass, explain_layout, make_classes
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
@@ -77,32 +82,16 @@ _SIDE_MASK = np.uint64(0xFFFF)
 
 @dataclass(frozen=True, eq=False)
 class PreparedBicliqueGpu:
-    """A graph ready for :meth:`BicliqueGpu.run`.
-
-    Attributes
-    ----------
-    motif : Biclique
-    index : BicliqueDeviceIndex
-    right_indptr : device array of int64, shape (n_right + 1,)
-        Row offsets of the right vertices.
-    right_rows : device array of int32, shape (n_edges of the core,)
-        Left vertices of each right one, ascending.
-    algorithm : {"enumerate", "pivot", "auto"}
-        How it is counted; ``auto`` here is enumeration until pivots take over, child by child.
-    classes : tuple of TreeClass
-        Size classes of the work items.
-    most_common : int
-        Most right vertices that two left ones share.
-    decisions : tuple of (str, str)
-        What was decided, and why.
-    """
+    """A graph ready for :meth:`BicliqueGpu.run`."""
 
     motif: Biclique
+    # With the rows of its right layer: "right_indptr", int64, shape (n_right + 1,); "right_rows", int32, ascending.
     index: BicliqueDeviceIndex
-    right_indptr: Any
-    right_rows: Any
+    # "enumerate", "pivot" or "auto", which here is enumeration until pivots take over, child by child.
     algorithm: str
+    vertices: VertexTables | None
     classes: tuple[TreeClass, ...]
+    # Most right vertices that two left ones share.
     most_common: int
     decisions: tuple[Choice, ...]
 
@@ -114,21 +103,18 @@ class PreparedBicliqueGpu:
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
-        return self.index.device_bytes + int(self.right_indptr.nbytes) + int(self.right_rows.nbytes)
+        tables = self.vertices
+        extra = 0 if tables is None else int(tables.sets.nbytes) + int(tables.members.nbytes)
+        return self.index.device_bytes + extra
 
 
-@dataclass(frozen=True, eq=False)
-class _Counts:
-    """What the kernels count into, on the device.
+class _Counts(NamedTuple):
+    """What the kernels count into, on the device."""
 
-    ``sums`` are sets of left vertices by the right ones that they share; ``keys`` and ``leaves`` a hash table of
-    leaves; ``full`` is not 0 when that was too small.
-    """
-
-    sums: Any
-    keys: Any
+    sums: Any  # sets of left vertices by the right ones that they share
+    keys: Any  # a hash table of leaves
     leaves: Any
-    full: Any
+    full: Any  # not 0 when the table was too small
 
 
 class BicliqueGpu:
@@ -144,11 +130,6 @@ class BicliqueGpu:
         The layer whose vertices are searched one after the other.
     tuning : TreeTuning, optional
         Launch constants; by default those of the device.
-
-    Attributes
-    ----------
-    block_words : ndarray of uint64, host
-        Words of 32 bits that each block of threads intersected in the last run: the balance of its work.
     """
 
     name: EngineName = "gpu"
@@ -163,22 +144,20 @@ class BicliqueGpu:
         self.device, self.algorithm, self.anchor = device, algorithm, anchor
         self.tuning = tuning if tuning is not None else tree_tuning(device.max_shared_bytes)
         self.block_words = np.zeros(0, dtype=np.uint64)
+        """Words of 32 bits that each block of threads intersected in the last run: the balance of its work."""
 
     def stage(self, block: Loadable) -> Loadable:
         """Return a part with its edges on the device; other blocks are not this engine's and stay as they are."""
-        staged = self._stage_part(block) if isinstance(block, RootPart) else block
-        assert isinstance(staged, type(block))
-        return staged
+        part: Part | Loadable = block
+        if isinstance(part, RootPart):
+            graph = part.graph
+            with self.device.guard(), self.device.staging():
+                edges = self.device.to_device(graph.u), self.device.to_device(graph.v)
+            part = replace(part, graph=BipartiteGraph(graph.n_u, graph.n_v, *edges))
+        assert isinstance(part, type(block))
+        return part
 
-    def _stage_part(self, part: RootPart) -> RootPart:
-        graph = part.graph
-        with self.device.guard(), self.device.staging():
-            edges = self.device.to_device(graph.u), self.device.to_device(graph.v)
-        return replace(part, graph=BipartiteGraph(graph.n_u, graph.n_v, *edges))
-
-    def prepare(
-        self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity
-    ) -> PreparedBicliqueGpu | PreparedVerticesGpu:
+    def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
         """Build the index on the device; see :func:`~papilio.kernels.biclique.gpu_index.build_device_index`.
 
         Raises
@@ -202,35 +181,39 @@ class BicliqueGpu:
             )
             if motif.needs_signs:
                 index = halve_device_index(self.device, index)
-            rights = _turn_rows(self.device.xp, index)
+            index = _add_right_rows(self.device.xp, index)
             algorithm = question.choose_algorithm(index)
             most_common = _check_sizes(index)
             if algorithm == "auto" and index.sizes.most_left < _LEAST_RACE:
                 algorithm = "enumerate"
             decisions = (*question.explain(index, algorithm), *index.choices)
-            if per == "vertex":
-                return prepare_vertices(self.device, question, index, rights, self.tuning, decisions)
-            classes = make_classes(_estimate_need(index), self.tuning) if index.n_pairs else ()
-            if classes:
-                shape = self._block_shape(algorithm)
-                decisions = (*decisions, *explain_layout(self.device, self.tuning, classes, *shape))
-        return PreparedBicliqueGpu(motif, index, *rights, algorithm, classes, most_common, decisions)
+            vertices = make_tables(self.device, question, index) if per == "vertex" else None
+            classes: tuple[TreeClass, ...] = ()
+            if index.n_pairs:
+                need = _estimate_need(index) if vertices is None else estimate_vertex_need(index)
+                classes = make_classes(need, self.tuning)
+                tuning, *shape = self._launch_options(algorithm, vertices)
+                decisions = (*decisions, *explain_layout(self.device, tuning, classes, *shape))
+        return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, most_common, decisions)
 
-    def _block_shape(self, algorithm: str) -> tuple[int, int]:
-        """Return the words of shared memory that each warp has for counters, and blocks by registers."""
-        return LEAF_WORDS if algorithm != "pivot" else 0, self.tuning.blocks_per_sm[_CODES[algorithm]]
+    def _launch_options(self, algorithm: str, vertices: VertexTables | None) -> tuple[TreeTuning, int, int]:
+        """Return the tuning, the words of shared memory of each warp's counters, and the blocks by registers."""
+        if vertices is not None:  # warps leave nothing to others
+            return replace(self.tuning, slots=0), LEAF_WORDS, self.tuning.blocks_per_sm[2]
+        words = 0 if algorithm == "pivot" else LEAF_WORDS
+        return self.tuning, words, self.tuning.blocks_per_sm[_CODES[algorithm]]
 
-    def work(self, prepared: PreparedBicliqueGpu | PreparedVerticesGpu) -> NDArray[np.int64]:
+    def work(self, prepared: PreparedBicliqueGpu) -> NDArray[np.int64]:
         """Estimated set operations of each work item, int64 of shape (n_items,), host; falling, but for a part."""
         return prepared.index.work
 
-    def slice_work(self, prepared: PreparedBicliqueGpu | PreparedVerticesGpu) -> int:
+    def slice_work(self, prepared: PreparedBicliqueGpu) -> int:
         """A slice costs its launches alone, which run while the slice before still does."""
         return 1
 
     def run(
         self,
-        prepared: PreparedBicliqueGpu | PreparedVerticesGpu,
+        prepared: PreparedBicliqueGpu,
         start: int,
         stop: int,
         bounds: Sequence[int] = (),
@@ -250,30 +233,70 @@ class BicliqueGpu:
             When a kernel failed and the device is lost to this process.
         """
         require_interval(start, stop, prepared.n_items)
-        if isinstance(prepared, PreparedVerticesGpu):
-            with self.device.guard():
-                counted, self.block_words = run_vertices(
-                    self.device, prepared, self.tuning, [start, *bounds, stop], cut
-                )
-            return counted
-        index, end, cells = prepared.index, stop, Cells()
         self.block_words = np.zeros(0, dtype=np.uint64)
-        if start < stop and prepared.classes:
-            with self.device.guard():
-                end, cells = self._search(prepared, [start, *bounds, stop], cut)
+        every = [start, *bounds, stop]
+        with self.device.guard():
+            if prepared.vertices is not None:
+                return self._run_vertices(prepared, prepared.vertices, every, cut)
+            end, cells = stop, Cells()
+            if start < stop and prepared.classes:
+                end, cells = self._search(prepared, every, cut)
         if start == 0 and end > 0:
-            cells = add_cells(cells, index.closed_cells)
-        work = (int(self.block_words.sum()) + 1) // 2
-        return Partial(end - start, sum(cells.values()), work, {}, cells if prepared.motif.is_table else {})
+            cells = add_cells(cells, prepared.index.closed_cells)
+        table = cells if prepared.motif.is_table else {}
+        return Partial(end - start, sum(cells.values()), self._work_done(), {}, table)
+
+    def _run_vertices(
+        self, prepared: PreparedBicliqueGpu, tables: VertexTables, bounds: Sequence[int], cut: Cut
+    ) -> Partial:
+        start, end, total = bounds[0], bounds[-1], 0
+        if start == 0 < end and tables.stars and not prepared.classes:
+            stars = {layer: vector.copy() for layer, vector in tables.stars.items()}
+            return Partial(end - start, prepared.index.closed_total, 0, stars)
+        vectors = {layer: np.zeros(n, np.uint64) for layer, n in zip("uv", tables.layers, strict=True)}
+        if start < end and prepared.classes:
+            sums = VertexSums(self.device, prepared.index, tables)
+            end = self._launch(prepared, bounds, cut, sums.arguments)[-1]
+            total = sums.add_to(vectors)
+        if prepared.motif.needs_signs:
+            vectors = fold_vectors(vectors)
+        return Partial(end - start, total, self._work_done(), vectors)
+
+    def _work_done(self) -> int:
+        return (int(self.block_words.sum()) + 1) // 2
+
+    def _launch(
+        self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut, own: tuple[Any, ...]
+    ) -> Sequence[int]:
+        """Launch the slices, with the kernel's ``own`` arguments; return the bounds of those that ran."""
+        index = prepared.index
+        tuning, fixed_words, blocks_per_sm = self._launch_options(prepared.algorithm, prepared.vertices)
+        defines, stem, name = {"MIN_BLOCKS": blocks_per_sm}, "biclique_vertices", "biclique_vertices"
+        if prepared.vertices is None:
+            defines["ALGORITHM"], stem, name = _CODES[prepared.algorithm], "biclique", "biclique_search"
+        launcher = TreeLauncher(
+            self.device,
+            tuning,
+            self.device.load(stem, defines).get_function(name),
+            prepared.classes,
+            index.pieces_at(bounds),
+            index.costs,
+            fixed_words,
+            blocks_per_sm,
+        )
+        n_slices = launcher.run(cut, index.searched, own)
+        self.block_words = self.device.to_host(launcher.block_words)
+        return bounds[: n_slices + 1]
 
     def _search(self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut) -> tuple[int, Cells]:
         """Run the slices, again with a larger table when one was full; return where the run ended, and the cells."""
         wanted, full = self.tuning.leaf_slots if prepared.algorithm != "enumerate" else 1, 0
         while True:
             n_keys = self._fit_table(wanted, full, bounds)
-            bounds, cells = self._search_once(prepared, bounds, cut, n_keys)
-            if cells is not None:
-                return bounds[-1], cells
+            counts = self._make_counts(prepared, n_keys)
+            bounds = self._launch(prepared, bounds, cut, self._arguments(prepared, counts))
+            if not int(self.device.to_host(counts.full)[0]):
+                return bounds[-1], self._expand(prepared.index, counts)
             wanted, full, cut = 4 * n_keys, n_keys, never_cut
 
     def _fit_table(self, wanted: int, full: int, bounds: Sequence[int]) -> int:
@@ -296,69 +319,21 @@ class BicliqueGpu:
             )
         return wanted
 
-    def _search_once(
-        self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut, n_keys: int
-    ) -> tuple[Sequence[int], Cells | None]:
-        """Return the bounds of the slices that ran, and the cells; None when a table of ``n_keys`` was full."""
-        code, index = _CODES[prepared.algorithm], prepared.index
-        fixed_words, blocks_per_sm = self._block_shape(prepared.algorithm)
-        module = self.device.load("biclique", {"ALGORITHM": code, "MIN_BLOCKS": blocks_per_sm})
-        counts = self._make_counts(prepared, n_keys)
-        launcher = TreeLauncher(
-            self.device,
-            self.tuning,
-            module.get_function("biclique_search"),
-            prepared.classes,
-            index.pieces_at(bounds),
-            index.costs,
-            fixed_words,
-            blocks_per_sm,
-        )
-        n_slices = launcher.run(cut, partial(self._arguments, prepared, counts))
-        bounds = bounds[: n_slices + 1]
-        if int(self.device.to_host(counts.full)[0]):
-            return bounds, None
-        self.block_words = self.device.to_host(launcher.block_words)
-        return bounds, self._expand(index, counts)
-
     def _make_counts(self, prepared: PreparedBicliqueGpu, n_keys: int) -> _Counts:
         xp = self.device.xp
-        return _Counts(
-            sums=xp.zeros(prepared.most_common + 1, dtype=np.uint64),
-            keys=xp.zeros(n_keys, dtype=np.uint64),
-            leaves=xp.zeros(n_keys, dtype=np.uint64),
-            full=xp.zeros(1, dtype=np.int32),
+        sums, keys, leaves = (
+            xp.zeros(n, dtype=np.uint64) for n in (prepared.most_common + 1, n_keys, n_keys)
         )
+        return _Counts(sums, keys, leaves, xp.zeros(1, dtype=np.int32))
 
-    def _arguments(
-        self,
-        prepared: PreparedBicliqueGpu,
-        counts: _Counts,
-        items: Any,
-        n_items: np.int32,
-        schedule: Arguments,
-        block_words: Any,
-    ) -> Arguments:
-        sizes = prepared.index.sizes
+    def _arguments(self, prepared: PreparedBicliqueGpu, counts: _Counts) -> tuple[Any, ...]:
+        sizes, tuning = prepared.index.sizes, self.tuning
         limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
         return (
-            *(prepared.index.arrays[name] for name in ("indptr", "columns", "hop_indptr", "hop")),
-            prepared.right_indptr,
-            prepared.right_rows,
-            *(prepared.index.arrays[name] for name in ("item_root", "item_first", "item_last")),
-            items,
-            n_items,
             *(np.int32(min(limit, _MAX_SIDE + 2)) for limit in limits),
-            *schedule,
-            np.float32(self.tuning.race_factor),
-            np.int64(self.tuning.race_words),
-            counts.sums,
-            counts.keys,
-            counts.leaves,
-            np.uint32(counts.keys.size),
-            counts.full,
-            block_words,
-        )
+            np.float32(tuning.race_factor), np.int64(tuning.race_words),
+            counts.sums, counts.keys, counts.leaves, np.uint32(counts.keys.size), counts.full,
+        )  # fmt: skip
 
     def _expand(self, index: BicliqueDeviceIndex, counts: _Counts) -> Cells:
         """Turn the counts of leaves into bicliques by (p, q); keys are those of pivot_tree.cuh."""
@@ -375,14 +350,16 @@ class BicliqueGpu:
         return turn(cells, index.swapped)
 
 
-def _turn_rows(xp: Any, index: BicliqueDeviceIndex) -> tuple[Any, Any]:
-    """Return offsets and rows of the right layer, from those of the left one."""
+def _add_right_rows(xp: Any, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
+    """Return the index with the rows of its right layer."""
     indptr, columns = index.arrays["indptr"], index.arrays["columns"]
     lefts = xp.searchsorted(indptr, xp.arange(columns.size), side="right") - 1
     keys = columns.astype(np.uint64) << _HIGH | lefts.astype(np.uint64)
     keys.sort()
     starts = xp.arange(index.n_right + 1, dtype=np.uint64) << _HIGH
-    return xp.searchsorted(keys, starts).astype(np.int64), (keys & _LOW_MASK).astype(np.int32)
+    right_indptr = xp.searchsorted(keys, starts).astype(np.int64)
+    rows = {"right_indptr": right_indptr, "right_rows": (keys & _LOW_MASK).astype(np.int32)}
+    return replace(index, arrays=index.arrays | rows)
 
 
 def _check_sizes(index: BicliqueDeviceIndex) -> int:

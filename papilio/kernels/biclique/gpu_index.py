@@ -74,6 +74,12 @@ class BicliqueDeviceIndex(BicliqueItems):
         return int(self.arrays["hop"].size)
 
     @property
+    def searched(self) -> tuple[Any, ...]:
+        """What every kernel that searches it takes first: rows, children, rows of the right layer, work items."""
+        names = ("indptr", "columns", "hop_indptr", "hop", "right_indptr", "right_rows")
+        return tuple(self.arrays[name] for name in (*names, "item_root", "item_first", "item_last"))
+
+    @property
     def device_bytes(self) -> int:
         """Bytes of device memory held by the arrays."""
         return sum(int(array.nbytes) for array in self.arrays.values())

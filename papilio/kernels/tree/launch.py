@@ -8,7 +8,7 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +21,7 @@ from papilio.kernels.engine import Cut
 from papilio.kernels.tree.layout import TreeClass, lay_out
 from papilio.kernels.tuning import TreeTuning
 
-__all__ = ["Arguments", "TreeLauncher"]
-
-Arguments = tuple[Any, ...]
-MakeArguments = Callable[[Any, np.int32, Arguments, Any], Arguments]
-"""(items, their number, arguments of the schedule, words by block) to all arguments of the kernel."""
+__all__ = ["TreeLauncher"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,21 +37,10 @@ class _Memory:
 class TreeLauncher:
     """All launches of one kernel in one run.
 
-    Parameters
-    ----------
-    device : Device
-    tuning : TreeTuning
-    kernel : callable
-    classes : sequence of TreeClass
-        Of all work items; memory is shared among those of the run alone.
-    bounds : sequence of int
-        Where slices of work items begin and end, rising.
-    costs : ndarray of int64, shape (n_items,)
-        Estimated cost of each work item.
-    fixed_words : int
-        Words of shared memory that each warp has beside ``near_words``.
-    blocks_per_sm : int
-        Blocks that a multiprocessor has registers for.
+    ``classes`` are those of all work items; memory is shared among the items of the run alone, whose slices begin and
+    end at ``bounds``. ``costs`` is the estimated cost of each work item, int64 on the host. Each warp has
+    ``fixed_words`` of shared memory beside ``tuning.near_words``; a multiprocessor has registers for ``blocks_per_sm``
+    blocks.
 
     Raises
     ------
@@ -83,15 +68,11 @@ class TreeLauncher:
         self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)
         """Words that the blocks of each number intersected, in all launches, device."""
 
-    def run(self, cut: Cut, arguments: MakeArguments) -> int:
+    def run(self, cut: Cut, first: tuple[Any, ...], last: tuple[Any, ...]) -> int:
         """Launch slice after slice, one ahead of the one that runs; return how many slices were launched.
 
-        Parameters
-        ----------
-        cut : callable
-            Once it is true no further slice begins.
-        arguments : callable
-            See :data:`MakeArguments`.
+        ``first`` and ``last`` are the arguments of the kernel before and behind those that every search has, which are
+        SEARCH_PARAMETERS of ``search.cuh`` from ``items`` on. Once ``cut`` is true no further slice begins.
         """
         n_slices, n_classes = len(self._bounds) - 1, len(self.classes)
         found = [np.searchsorted(one.items, np.asarray(self._bounds)) for one in self.classes]
@@ -105,12 +86,12 @@ class TreeLauncher:
         for at in range(n_slices):
             marks.append([])
             for number in reversed(range(n_classes)):
-                first, last = (int(end) for end in found[number][at : at + 2])
-                if first == last:
+                begin, end = (int(place) for place in found[number][at : at + 2])
+                if begin == end:
                     continue
                 memory = self._memory_of(stream % self.layout.n_streams)
                 with self.device.stream(stream % self.layout.n_streams):
-                    self._launch(number, first, last, states[at, number], memory, arguments)
+                    self._launch(number, begin, end, states[at, number], memory, first, last)
                     marks[at].append(self.device.mark())
                 stream += 1
             if at + 1 == n_slices:
@@ -122,30 +103,29 @@ class TreeLauncher:
         return n_slices
 
     def _launch(
-        self, number: int, first: int, last: int, state: Any, memory: _Memory, arguments: MakeArguments
+        self,
+        number: int,
+        begin: int,
+        end: int,
+        state: Any,
+        memory: _Memory,
+        first: tuple[Any, ...],
+        last: tuple[Any, ...],
     ) -> None:
         one, tuning, layout = self.classes[number], self.tuning, self.layout
-        cost = int(self.costs[one.items[first:last]].sum()) if layout.n_slots else 0
-        wanted = max(-(-(last - first) // layout.n_warps), cost // (tuning.share_cost * layout.n_warps))
-        schedule = (
-            np.int32(tuning.near_words),
-            memory.slab,
-            np.int64(one.far_words),
-            state,
-            memory.ends,
-            memory.tickets,
-            memory.slots,
-            np.uint32(layout.n_slots),
-            np.int32(tuning.slot_words),
-            np.int32(tuning.check_steps),
-        )
-        items, n_items = self._items[number][first:last], np.int32(last - first)
+        cost = int(self.costs[one.items[begin:end]].sum()) if layout.n_slots else 0
+        wanted = max(-(-(end - begin) // layout.n_warps), cost // (tuning.share_cost * layout.n_warps))
         self.kernel(
             (min(wanted, layout.blocks[number]),),
             (32 * layout.n_warps,),
-            arguments(items, n_items, schedule, self.block_words),
+            (
+                *first, self._items[number][begin:end], np.int32(end - begin), np.int32(tuning.near_words),
+                memory.slab, np.int64(one.far_words), state, memory.ends, memory.tickets, memory.slots,
+                np.uint32(layout.n_slots), np.int32(tuning.slot_words), np.int32(tuning.check_steps),
+                self.block_words, *last,
+            ),
             shared_mem=layout.shared_bytes,
-        )
+        )  # fmt: skip
 
     def _order_items(self, found: Sequence[NDArray[np.int64]]) -> list[Any]:
         """Return the items of each class on the device, those of a slice heaviest first; ``found`` are the slices."""

@@ -1,0 +1,146 @@
+// The round of a warp that searches: take an item, open it, go through its children, leave some of them to others, wait
+// for what others leave, finish. What is searched for is the motif's business.
+//
+// A work item is a root and a range of its children. A *unit* is an item, a part of its children that another warp left,
+// or a sub-tree that another warp left; slots of the queue (tree_queue.cuh) begin with what they hold. A motif has
+//   kCounterWords                       words of shared memory that each warp has for counters, beside `near_words`
+//   kShares                             whether units are left to others; if not, the queue is never looked at
+//   int open(const Children&)           prepares the root of a unit; returns how many of its children are searched
+//   bool open_child(int child)          prepares a child, by its place in the unit; false: it is done already
+//   void read(const unsigned* slot)     prepares a sub-tree that another warp left; only with kShares
+//   void search()                       searches what open_child or read has prepared, and offers sub-trees of it
+//   void close()                        a unit is done
+//   unsigned long long flush()          brings all counts to device memory; returns the words of 32 bits intersected
+// The warp calls them together. What a unit takes of the arena is released behind it, and what a child takes before the
+// next one.
+//
+// Memory of a warp: kCounterWords + `near_words` words of the block's dynamic shared memory, and `far_words` words of the
+// slab for what does not fit there. block_words: words intersected, by block.
+#pragma once
+
+#include "arena.cuh"
+#include "schedule.cuh"
+#include "tree_queue.cuh"
+
+/// What a slot of the queue begins with that holds children of a root; other values are those of the trees.
+constexpr unsigned kChildrenSlot = 2;
+
+/// Children from which half of them is left to others: each part of a root's children is opened anew.
+constexpr int kSharedChildren = 4;
+
+#define SEARCH_PARAMETERS                                                                                               \
+    const int *__restrict__ item_root, const long long *__restrict__ item_first, const long long *__restrict__ item_last, \
+        const int *__restrict__ items, const int n_items, const int near_words, unsigned *slab, const long long far_words, \
+        int *state, unsigned *ends, unsigned *tickets, unsigned *slots, const unsigned n_slots, const int slot_words,      \
+        const int check_steps, unsigned long long *block_words
+/// The same as a SearchItems, and as an Arena and a TreeQueue of the calling warp.
+#define SEARCH_ITEMS {item_root, item_first, item_last, items, n_items}
+#define SEARCH_ARENA(counter_words) \
+    {warp_memory(counter_words + near_words) + counter_words, slab + warp_number() * far_words, near_words, 0, far_words, 0}
+#define SEARCH_QUEUE {state, ends, tickets, slots, n_slots, slot_words, check_steps, 0, 0}
+
+/// The children [first, last) of a root, as places in the list of all children.
+struct Children {
+    int root;
+    long long first;
+    long long last;
+};
+
+/// The work items of a launch.
+struct SearchItems {
+    const int* root;
+    const long long* first;
+    const long long* last;
+    const int* items;
+    int n;
+
+    __device__ __forceinline__ Children at(int place) const {
+        const int item = items[place];
+        return Children{root[item], first[item], last[item]};
+    }
+};
+
+__device__ __forceinline__ long long warp_number() {
+    return (long long)blockIdx.x * (blockDim.x / kWarpSize) + threadIdx.x / kWarpSize;
+}
+
+/// The calling warp's words of dynamic shared memory, of which each warp has `n_words`.
+__device__ __forceinline__ unsigned* warp_memory(int n_words) {
+    extern __shared__ uint4 shared_quads[];
+    return reinterpret_cast<unsigned*>(shared_quads) + threadIdx.x / kWarpSize * n_words;
+}
+
+/// Leave children to others; false: the queue is full.
+__device__ __forceinline__ bool offer_children(const TreeQueue& queue, const Children& children) {
+    return queue.offer([&](unsigned* slot) {
+        if (lane_id() != 0) return;
+        slot[0] = kChildrenSlot;
+        slot[1] = (unsigned)children.root;
+        slot[2] = (unsigned)children.first;
+        slot[3] = (unsigned)((unsigned long long)children.first >> 32);
+        slot[4] = (unsigned)(children.last - children.first);
+    });
+}
+
+/// The children in a slot of the queue.
+__device__ __forceinline__ Children read_children(const unsigned* slot) {
+    const long long first = (long long)((unsigned long long)slot[3] << 32 | slot[2]);
+    return Children{(int)slot[1], first, first + (int)slot[4]};
+}
+
+/// Search units until nothing is left of any warp's items.
+template <class Motif>
+__device__ __forceinline__ void run_search(Arena& arena, TreeQueue& queue, const SearchItems& items, Motif& motif,
+                                           unsigned long long* block_words) {
+    const Arena::Mark empty = arena.mark();
+    Arena::Mark opened = empty;
+    Children unit{0, 0, 0};
+    int child = 0, n_children = 0;
+    bool works = false;
+    for (;;) {
+        if (child < n_children) {
+            arena.release(opened);
+            if (Motif::kShares && n_children - child >= kSharedChildren && queue.is_wanted()) {
+                const int from = child + (n_children - child) / 2;
+                if (offer_children(queue, Children{unit.root, unit.first + from, unit.last})) {
+                    n_children = from;
+                    unit.last = unit.first + from;
+                }
+            }
+            if (!motif.open_child(child++)) {
+                __syncwarp();
+                continue;
+            }
+        } else {
+            if (works) motif.close();
+            if (Motif::kShares && works && queue.n_slots != 0) queue.finish();
+            __syncwarp();
+            arena.release(empty);
+            const int at = next_for_warp(&queue.state[kQueueNextItem], 1);
+            bool has_children = true;
+            works = at < items.n;
+            if (works) {
+                unit = items.at(at);
+            } else if constexpr (Motif::kShares) {
+                works = queue.wait([&](const unsigned* slot) {
+                    has_children = slot[0] == kChildrenSlot;
+                    if (has_children)
+                        unit = read_children(slot);
+                    else
+                        motif.read(slot);
+                });
+            }
+            if (!works) break;
+            if (has_children) {
+                child = 0;
+                n_children = motif.open(unit);
+                opened = arena.mark();
+                continue;
+            }
+        }
+        motif.search();
+        __syncwarp();
+    }
+    const unsigned long long words = motif.flush();
+    if (lane_id() == 0) atomicAdd(&block_words[blockIdx.x], words);
+}
