@@ -51,6 +51,8 @@ class Motif:
     ``unipartite``) that it is defined on. ``choices`` are the options of its engines, which are no part of the
     question: what each may be, the default first. ``same_work`` says whether every engine does the same units of
     work for the same items, so that they can be compared. ``needs_signs`` says whether every edge must have a sign.
+
+    The command line has a flag for each field and each choice, with the text of the docstring as its help.
     """
 
     name: ClassVar[str]
@@ -107,11 +109,22 @@ class Biclique(Motif):
 
     Attributes
     ----------
-    p, q : int or None
-        Sizes of its sides. Without one of them, every size of that side is counted, from 1 up to the largest that
-        the graph has; without both, every (p, q).
-    max_p, max_q : int or None
-        Largest size counted of a side that is not given.
+    p : int or None
+        Vertices of U. None counts every number of them, from 1 up to the largest that the graph has.
+    q : int or None
+        Vertices of V. None counts every number of them, from 1 up to the largest that the graph has.
+    max_p : int or None
+        Largest p counted. It is given only where p is None.
+    max_q : int or None
+        Largest q counted. It is given only where q is None.
+
+    Other Parameters
+    ----------------
+    algorithm : {"auto", "enumerate", "pivot"}
+        ``enumerate`` grows one side vertex by vertex, ``pivot`` covers many sizes at once; ``auto``, the default,
+        takes pivot for tables over both sizes and decides by cost otherwise.
+    anchor : {"auto", "u", "v"}
+        The layer whose vertices the search takes one after the other; ``auto`` by estimate.
 
     Raises
     ------
@@ -206,10 +219,10 @@ class BalancedButterfly(Motif):
     Attributes
     ----------
     k : int or None
-        Vertices of the other side, at least 2: 2 is the balanced butterfly. None counts every k, from 2 up to the
-        largest that the graph has.
+        Vertices of the side that is no pair: 2, the balanced butterfly, or more. None counts every k, from 2 up to
+        the largest that the graph has.
     max_k : int or None
-        Largest k counted where none is given.
+        Largest k counted. It is given only where k is None.
     pair_side : {"u", "v"}
         Layer of the two vertices. For butterflies, k = 2, both say the same, and this is ``u``.
 

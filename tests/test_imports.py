@@ -156,6 +156,22 @@ print(sorted(heavy & {name.split(".")[0] for name in sys.modules}))
     assert run_blocked(code) == "[]\n"
 
 
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_the_command_line_loads_no_heavy_library_before_a_command_is_called(flag: str) -> None:
+    code = f"""
+from papilio.cli import main
+try:
+    main([{flag!r}])
+except SystemExit as ended:
+    assert not ended.code
+heavy = {{"numpy", "numba", "cupy", "dask", "distributed", "pyarrow", "duckdb", "rich"}}
+print(sorted(heavy & {{name.split(".")[0] for name in sys.modules}}))
+print(sorted(name for name in sys.modules if name.startswith("papilio.cli.")))
+"""
+    *_, libraries, modules = run_blocked(code).splitlines()
+    assert (libraries, modules) == ("[]", "['papilio.cli.app', 'papilio.cli.report']")
+
+
 def test_inline_counting_loads_neither_dask_nor_cupy() -> None:
     code = """
 import papilio

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import NoReturn
 
 import click
 
-from papilio.cli.census import census
-from papilio.cli.count import count, plan
-from papilio.cli.decompose import decompose
-from papilio.cli.doctor import doctor
-from papilio.cli.enumerate import enumerate_
-from papilio.cli.jobs import jobs, resume, status, verify
-from papilio.cli.measure import measure
-from papilio.cli.partition import partition
 from papilio.cli.report import say
-from papilio.cli.scaling import report, scale
-from papilio.cli.slurm import slurm
-from papilio.cli.stores import convert, generate, info
-from papilio.cli.submit import cancel, logs, submit, wait
 from papilio.errors import (
     CapacityError,
     ClusterError,
@@ -62,35 +51,62 @@ _EPILOG = "\b\nExit codes:\n" + "\n".join(
 )
 
 
+_COMMANDS = {
+    "convert": ("stores:convert", "Convert an edge list into a graph store."),
+    "info": ("stores:info", "Describe a graph: sizes, degrees, signs, provenance."),
+    "generate": ("stores:generate", "Generate a synthetic graph into a new store."),
+    "partition": ("partition:partition", "Cut a graph into parts that fit a worker's memory."),
+    "plan": ("count:plan", "Show how a motif would be counted: work, memory, decisions."),
+    "count": ("count:count", "Count a motif in a graph."),
+    "census": ("census:census", "Count the butterflies of a signed graph by class."),
+    "enumerate": ("enumerate:enumerate_", "List a motif one by one, as rows of Parquet files."),
+    "decompose": ("decompose:decompose", "Peel a graph into dense parts: wing or tip numbers."),
+    "measure": ("measure:measure", "Measure a graph: clustering, cohesion, top vertices and edges."),
+    "jobs": ("jobs:jobs", "List the job directories at and below a directory."),
+    "status": ("jobs:status", "Show state and progress of a job."),
+    "resume": ("jobs:resume", "Go on with a job."),
+    "verify": ("jobs:verify", "Check a finished job, and count a sample of it again."),
+    "submit": ("submit:submit", "Give a job to a cluster and leave."),
+    "wait": ("submit:wait", "Wait for a job, and print the count."),
+    "cancel": ("submit:cancel", "Stop a job; what is counted is kept."),
+    "logs": ("submit:logs", "Print the log of a submitted job."),
+    "scale": ("scaling:scale", "Measure how a count scales with the workers."),
+    "report": ("scaling:report", "Write the report of a job or of a scaling experiment."),
+    "slurm": ("slurm:slurm", "Run on a cluster that Slurm manages."),
+    "doctor": ("doctor:doctor", "Check what this machine, a cluster and a graph offer."),
+}
+"""Where each command is, in ``papilio.cli``, and what it does."""
+
+
+class _LazyGroup(click.Group):
+    """Commands whose modules are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the order of the table."""
+        return [*_COMMANDS]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return a command, or None where there is none of that name."""
+        if name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[name][0].partition(":")
+        command: click.Command = getattr(import_module(f"papilio.cli.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the names with what the commands do; none is imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
 @click.group(
-    epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=_LazyGroup,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, prog_name="papilio")
 def cli() -> None:
     """Count dense motifs exactly in large graphs, on one machine, its GPUs, or a Dask cluster."""
-
-
-_COMMANDS = (
-    *(
-        convert,
-        info,
-        generate,
-        partition,
-        plan,
-        count,
-        census,
-        enumerate_,
-        decompose,
-        measure,
-        jobs,
-        status,
-        resume,
-        verify,
-    ),
-    *(submit, wait, cancel, logs, scale, report, slurm, doctor),
-)
-for _command in _COMMANDS:
-    cli.add_command(_command)
 
 
 def exit_code_of(error: PapilioError) -> int:

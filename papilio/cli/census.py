@@ -3,46 +3,56 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import papilio
-from papilio.cli.census_pairs import check_asked, pair_lines, pair_options
-from papilio.cli.jobs import report_job_count
-from papilio.cli.motifs import PAIR_SIDE
-from papilio.cli.options import JOB_OPTION, output_options, run_options
-from papilio.cli.report import print_json, say
+from papilio.api.census import CensusResult
+from papilio.cli.options import CLUSTER_OPTIONS, JOB_FLAG, RUN_OPTIONS, STORE, with_output
+from papilio.cli.report import print_json, report_result, say
+from papilio.cluster.progress import ProgressBar
 from papilio.errors import InputError, StoreError
+from papilio.measures.census_pairs import CensusPairs, CensusVertices, PairOrder
 from papilio.motifs import PairSide
-
-if TYPE_CHECKING:
-    from papilio.api.census import CensusResult
-    from papilio.measures.census_pairs import CensusPairs, CensusVertices, PairOrder
+from papilio.reports.figures import draw_census, require_matplotlib
+from papilio.storage.location import atomic_file, check_file
 
 __all__ = ["census"]
 
 _FORMATS = (".svg", ".png")
 
+_ORDERS = ("coherent", "incoherent", "conflicting")
+
 
 @click.command()
-@run_options
-@click.argument("store", type=click.Path())
+@CLUSTER_OPTIONS
+@RUN_OPTIONS
+@STORE
 @click.option(
-    "--pair-side",
-    type=PAIR_SIDE,
-    required=True,
+    "--pair-side", type=click.Choice(["u", "v"]), required=True,
     help="The layer of the pair whose signs make the class; ++/-- and +-/+- depend on it.",
-)
-@pair_options
-@output_options("the classes; with --top for the pairs, with --per vertex for the vertices")
+)  # fmt: skip
+@click.option(
+    "--top", type=click.IntRange(1, 2**63 - 1), metavar="N",
+    help="Also list the N pairs with the most butterflies of the group that --by names.",
+)  # fmt: skip
+@click.option(
+    "--by", type=click.Choice(_ORDERS),
+    help="With --top: the butterflies that order the pairs; conflicting are the mixed ones.",
+)  # fmt: skip
+@click.option(
+    "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
+    help="Classes in all, or also of each vertex of the pair side, into the --output file.",
+)  # fmt: skip
+@with_output("the classes; with --top for the pairs, with --per vertex for the vertices")
 @click.option(
     "--figure",
     type=click.Path(),
     metavar="FILE",
     help="Bar chart of the shares, .svg or .png; needs matplotlib.",
 )
-@JOB_OPTION
+@JOB_FLAG
 def census(
     store: str,
     pair_side: PairSide,
@@ -64,9 +74,7 @@ def census(
     papilio census STORE --pair-side u --top 100 --by conflicting
     papilio census STORE --pair-side u --per vertex --output drugs.parquet
     """
-    from papilio.cluster.progress import ProgressBar
-
-    check_asked(top, by, per, options["output"])
+    _check_asked(top, by, per, options["output"])
     drawn = None if figure is None else _check_figure(figure, options["overwrite"])
     lines: list[str] = []
     with ProgressBar() as bar:
@@ -74,7 +82,7 @@ def census(
         asked: CensusResult | CensusPairs | CensusVertices
         if top is not None and by is not None:
             asked = papilio.census_pairs(store, pair_side, by=by, k=top, **options)
-            result, lines = asked.census, pair_lines(asked)
+            result, lines = asked.census, _pair_lines(asked)
         elif per == "vertex":
             asked = papilio.census_vertices(store, pair_side, **options)
             result = asked.census
@@ -85,7 +93,7 @@ def census(
     if as_json:
         print_json(asked.to_json())
         return
-    report_job_count(result.counted, as_json)
+    report_result(result.counted)
     for line in lines:
         click.echo(line)
     say(f"balanced: {result.balanced:,} of {result.butterflies:,} butterflies")
@@ -95,11 +103,27 @@ def census(
         say(f"figure: {drawn}")
 
 
+def _check_asked(top: int | None, by: str | None, per: str, output: str | None) -> None:
+    """Refuse flags that do not go together, before anything is counted."""
+    if (top is None) != (by is None):
+        raise InputError(f"--top and --by go together; give --by {', '.join(_ORDERS)} and --top N")
+    if per == "vertex" and top is not None:
+        raise InputError("--top lists pairs and --per vertex writes vertices; ask for one of them at a time")
+    if per == "vertex" and output is None:
+        raise InputError("--per vertex needs --output FILE for the classes of the vertices")
+
+
+def _pair_lines(found: CensusPairs) -> list[str]:
+    """Return the pairs, one on each line, under the names of their columns; separated by tabs."""
+    if not found.pairs:
+        return []
+    rows: list[list[str | int]] = [["first", "second", *found.pairs[0].columns]]
+    rows += [[*pair.labels, *pair.columns.values()] for pair in found.pairs]
+    return ["\t".join(str(cell) for cell in row) for row in rows]
+
+
 def _check_figure(figure: str, overwrite: bool) -> Path:
     """Refuse, before anything is counted, a figure that cannot be made."""
-    from papilio.reports.figures import require_matplotlib
-    from papilio.storage.location import check_file
-
     path = Path(figure)
     if path.suffix not in _FORMATS:
         raise InputError(f"figure is {figure!r}; expected a file name that ends in {' or '.join(_FORMATS)}")
@@ -108,9 +132,6 @@ def _check_figure(figure: str, overwrite: bool) -> Path:
 
 
 def _draw(result: CensusResult, path: Path, overwrite: bool) -> None:
-    from papilio.reports.figures import draw_census
-    from papilio.storage.location import atomic_file
-
     figure = draw_census(result.rows, "Butterflies by class.")
     try:
         with atomic_file(path, overwrite) as scratch:

@@ -7,23 +7,26 @@ from typing import Any
 import click
 
 import papilio
-from papilio.cli.jobs import report_job_count
-from papilio.cli.options import JOB_OPTION, job_options, output_options
-from papilio.cli.report import plan_lines, print_json
+from papilio.cli.motifs import MotifGroup
+from papilio.cli.options import CLUSTER_OPTIONS, COUNT_OPTIONS, JOB_FLAG, RUN_OPTIONS, with_output
+from papilio.cli.report import answer, report_plan, report_result
+from papilio.cluster.progress import ProgressBar
 from papilio.motifs import Motif
 
 __all__ = ["count", "plan"]
 
 
-@click.command()
-@job_options
-@output_options("the counts per vertex or edge, or the table")
-@JOB_OPTION
+@click.command(cls=MotifGroup)
+@COUNT_OPTIONS
+@CLUSTER_OPTIONS
+@RUN_OPTIONS
+@with_output("the counts per vertex or edge, or the table")
+@JOB_FLAG
 def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
-    """Count MOTIF (butterfly, biclique, balanced-butterfly, balanced-biclique or census) in the graph STORE.
+    """Count MOTIF in the graph STORE.
 
     The count goes to standard output, and with --per but no --output the largest counts after it; of several
-    sizes of bicliques a table. Everything else goes to standard error.
+    sizes a table. Everything else goes to standard error.
 
     \b
     papilio count butterfly STORE
@@ -34,19 +37,15 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
     papilio count balanced-butterfly STORE --all-k --max-k 9 --pair-side u
     papilio count balanced-biclique STORE -p 3 -q 3
     """
-    from papilio.cluster.progress import ProgressBar
-
     with ProgressBar() as bar:
         result = papilio.count(store, motif, progress=bar, options=engine_options, **options)
-    report_job_count(result, as_json)
+    answer(result, as_json, report_result)
 
 
-@click.command()
-@job_options
+@click.command(cls=MotifGroup)
+@COUNT_OPTIONS
+@CLUSTER_OPTIONS
+@RUN_OPTIONS
 def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
-    """Show how MOTIF would be counted in STORE: tasks, predicted work, memory, decisions."""
-    made = papilio.plan(store, motif, options=engine_options, **options)
-    if as_json:
-        print_json(made.to_json())
-    else:
-        click.echo("\n".join(plan_lines(made)))
+    """Show how MOTIF would be counted in the graph STORE: tasks, predicted work, memory, decisions."""
+    answer(papilio.plan(store, motif, options=engine_options, **options), as_json, report_plan)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import papilio
-from papilio.cli.options import INTEGER, JSON_FLAG
-from papilio.cli.report import print_json, say
-
-if TYPE_CHECKING:
-    from papilio.api.decompose import DecompositionResult
-    from papilio.kernels.peel.phases import Layer, PeelingKind
+from papilio.api.decompose import DecompositionResult
+from papilio.cli.options import INTEGER, JSON_FLAG, STORE
+from papilio.cli.report import answer, say, say_seconds
+from papilio.cluster.progress import ProgressBar
 
 __all__ = ["decompose"]
 
@@ -30,18 +28,15 @@ _SHOWN_LEVELS = 5
 
 @click.command()
 @click.argument("kind", type=click.Choice(["wing", "tip"]))
-@click.argument("store", type=click.Path())
+@STORE
 @click.option(
-    "--layer",
-    type=click.Choice(["u", "v"]),
+    "--layer", type=click.Choice(["u", "v"]),
     help="Tip: the layer whose vertices are peeled; the other stays whole.",
-)
+)  # fmt: skip
 @click.option(
-    "--output",
-    type=click.Path(),
-    metavar="DIR",
+    "--output", type=click.Path(), metavar="DIR",
     help="Directory to make: numbers and components as Parquet files.",
-)
+)  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace a decomposition that is at --output.")
 @click.option("--no-hierarchy", is_flag=True, help="Numbers alone, without the components of every level.")
 @click.option(
@@ -52,16 +47,7 @@ _SHOWN_LEVELS = 5
     "--threads", type=INTEGER, metavar="N", help="Threads of the cpu engine; all processors by default."
 )
 @JSON_FLAG
-def decompose(
-    kind: PeelingKind,
-    store: str,
-    layer: Layer | None,
-    output: str | None,
-    overwrite: bool,
-    no_hierarchy: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> None:
     """Peel the bipartite graph STORE: the wing number of every edge (bitruss), or the tip number of every vertex of a
     layer, and the dense parts at every level.
 
@@ -72,27 +58,13 @@ def decompose(
     papilio decompose wing STORE --output wings
     papilio decompose tip STORE --layer u --output tips
     """
-    from papilio.cluster.progress import ProgressBar
-
     with ProgressBar() as bar:
 
         def show(phase: str, done: int, total: int) -> None:
             bar.advance_phase(_PHASES[phase], done, total)
 
-        result = papilio.decompose(
-            store,
-            kind,
-            layer=layer,
-            output=output,
-            overwrite=overwrite,
-            hierarchy=not no_hierarchy,
-            progress=show,
-            **options,
-        )
-    if as_json:
-        print_json(result.to_json())
-    else:
-        _report(result)
+        result = papilio.decompose(store, hierarchy=not no_hierarchy, progress=show, **options)
+    answer(result, as_json, _report)
 
 
 def _report(result: DecompositionResult) -> None:
@@ -115,6 +87,6 @@ def _report(result: DecompositionResult) -> None:
         f"engine {result.engine}: ranges {result.ranges:,}, rounds {result.coarse_rounds:,} coarse and "
         f"{result.fine_rounds:,} fine, supports changed {result.updates:,}"
     )
-    say("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in result.seconds.items()))
+    say_seconds(result.seconds)
     if result.output is not None:
         say(f"numbers and components: {result.output}")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from papilio.cli.options import JSON_FLAG, WORKERS
 from papilio.cli.report import print_json
-
-if TYPE_CHECKING:
-    from papilio.cluster.doctor import Check
+from papilio.cluster.doctor import Check, check_machine, check_store, failure_of
 
 __all__ = ["doctor"]
 
@@ -18,10 +14,9 @@ __all__ = ["doctor"]
 @click.command()
 @click.argument("store", type=click.Path(), required=False)
 @click.option(
-    "--cluster",
-    metavar="CLUSTER",
+    "--cluster", metavar="CLUSTER",
     help="Check this cluster too: inline, local, cuda, auto, an address, or a scheduler file.",
-)
+)  # fmt: skip
 @click.option("--workers", type=WORKERS, help="Workers to start or to wait for.")
 @JSON_FLAG
 def doctor(store: str | None, cluster: str | None, workers: int | None, as_json: bool) -> None:
@@ -30,8 +25,6 @@ def doctor(store: str | None, cluster: str | None, workers: int | None, as_json:
     One line per check: ok, or warn or FAIL with what to do, or - for what is absent and not needed. Warnings
     leave the exit code at 0.
     """
-    from papilio.cluster.doctor import check_machine, check_store, failure_of
-
     checks, opened = check_machine(), None
     if store is not None:
         check, opened = check_store(store)

@@ -7,22 +7,20 @@ from typing import Any
 import click
 
 import papilio
-from papilio.cli.jobs import report_job_count
-from papilio.cli.motifs import listed_motif_options
-from papilio.cli.options import INTEGER, JOB_OPTION, run_options
-from papilio.cli.report import plan_lines, print_json
+from papilio.cli.motifs import MotifGroup
+from papilio.cli.options import CLUSTER_OPTIONS, INTEGER, JOB_FLAG, RUN_OPTIONS, STORE
+from papilio.cli.report import answer, report_plan, report_result
+from papilio.cluster.progress import ProgressBar
 from papilio.errors import InputError
 from papilio.motifs import Motif
 
 __all__ = ["enumerate_"]
 
 
-@click.command("enumerate")
-@click.argument("motif")
-@click.argument("store", type=click.Path())
-@listed_motif_options
+@click.command("enumerate", cls=MotifGroup, listed=True)
+@STORE
 @click.option("--output", type=click.Path(), metavar="DIR", help="Directory to make, of Parquet files.")
-@click.option("--limit", type=INTEGER, metavar="N", help="Most bicliques that are listed.")
+@click.option("--limit", type=INTEGER, metavar="N", help="Most that are listed.")
 @click.option("--no-limit", is_flag=True, help="List all of them, however many they are.")
 @click.option(
     "--with-u", multiple=True, metavar="LABEL", help="Only those that hold this vertex of U; may be repeated."
@@ -30,9 +28,10 @@ __all__ = ["enumerate_"]
 @click.option(
     "--with-v", multiple=True, metavar="LABEL", help="Only those that hold this vertex of V; may be repeated."
 )
-@JOB_OPTION
+@JOB_FLAG
 @click.option("--dry-run", is_flag=True, help="Show how they would be listed; list nothing.")
-@run_options
+@CLUSTER_OPTIONS
+@RUN_OPTIONS
 def enumerate_(
     motif: Motif,
     store: str,
@@ -45,7 +44,7 @@ def enumerate_(
     dry_run: bool,
     **options: Any,
 ) -> None:
-    """List the bicliques of one size in the graph STORE: each is a row of Parquet files.
+    """List MOTIF, of one size, in the graph STORE: each is a row of Parquet files.
 
     The rows have the columns u and v, lists of the labels of its vertices. The path of the directory goes to standard
     output, everything else to standard error. papilio count says how many there are, without listing them.
@@ -58,10 +57,7 @@ def enumerate_(
         raise InputError(f"--limit {limit} and --no-limit contradict each other; give one of them")
     if dry_run:
         made = papilio.plan_listing(store, motif, limit=limit, options=engine_options, **options)
-        if as_json:
-            print_json(made.to_json())
-        else:
-            click.echo("\n".join(plan_lines(made)))
+        answer(made, as_json, report_plan)
         return
     if limit is None and not no_limit:
         raise InputError(
@@ -70,10 +66,8 @@ def enumerate_(
         )
     if output is None:
         raise InputError("where to? give --output DIR, a directory to make")
-    from papilio.cluster.progress import ProgressBar
-
     with ProgressBar() as bar:
         result = papilio.enumerate_motifs(
             store, motif, output=output, limit=limit, job=job, progress=bar, options=engine_options, **options
         )
-    report_job_count(result, as_json)
+    answer(result, as_json, report_result)

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import papilio
-from papilio.cli.options import ENGINE_OPTION, JSON_FLAG, SEED, TRUST_FLAG, WORKERS
-from papilio.cli.report import print_json, report_count, report_listing, say
+from papilio.cli.options import DIRECTORY, JSON_FLAG, SAME_ENGINE_FLAG, SEED, TRUST_FLAG, WORKERS
+from papilio.cli.report import answer, print_json, report_result, say
+from papilio.cluster.progress import ProgressBar
 
 if TYPE_CHECKING:
     from papilio.tasks.directory import JobStatus, SessionInfo
-    from papilio.tasks.result import CountResult
 
-__all__ = ["jobs", "report_job_count", "resume", "status", "verify"]
-
-
-def report_job_count(result: CountResult, as_json: bool) -> None:
-    """Write a count, and how much of it the job directory held already."""
-    if as_json:
-        print_json(result.to_json())
-        return
-    from papilio.tasks.result import ListingResult
-
-    done = "counted"
-    if isinstance(result, ListingResult):
-        report_listing(result)
-        done = "listed"
-    else:
-        report_count(result)
-    if result.reused:
-        say(f"job {result.job_directory}: finished before; nothing was {done} now")
-    elif result.leases_before:
-        say(f"job {result.job_directory}: resumed, {result.leases_before} leases were {done} before")
-    elif result.job_directory is not None:
-        say(f"job {result.job_directory}: finished")
+__all__ = ["jobs", "resume", "status", "verify"]
 
 
 @click.command()
@@ -60,43 +40,35 @@ def jobs(root: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("directory", type=click.Path())
+@DIRECTORY
 @JSON_FLAG
 def status(directory: str, as_json: bool) -> None:
     """Show state and progress of the job of DIRECTORY, from any machine that sees it."""
     found = papilio.open_job(directory).status()
-    if as_json:
-        print_json(found.to_json())
-    else:
-        click.echo("\n".join(_status_lines(found)))
+    answer(found, as_json, lambda found: click.echo("\n".join(_status_lines(found))))
 
 
 @click.command()
-@click.argument("directory", type=click.Path())
+@DIRECTORY
 @click.option("--cluster", metavar="CLUSTER", help="As for count; by default as the job was begun.")
-@ENGINE_OPTION
+@SAME_ENGINE_FLAG
 @click.option("--workers", type=WORKERS, help="As for count; by default as the job was begun.")
 @TRUST_FLAG
 @JSON_FLAG
 def resume(directory: str, as_json: bool, **options: Any) -> None:
     """Go on with the job of DIRECTORY: what its ledger holds is kept, only the rest is counted."""
-    from papilio.cluster.progress import ProgressBar
-
     with ProgressBar() as bar:
         result = papilio.resume_job(directory, progress=bar, **options)
-    report_job_count(result, as_json)
+    answer(result, as_json, report_result)
 
 
 @click.command()
-@click.argument("directory", type=click.Path())
+@DIRECTORY
 @click.option(
-    "--sample",
-    type=click.IntRange(0, 2**63 - 1),
-    default=0,
-    show_default=True,
+    "--sample", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
     help="Leases, chosen at random, to count again in this process and compare exactly.",
-)
-@ENGINE_OPTION
+)  # fmt: skip
+@SAME_ENGINE_FLAG
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the choice of leases.")
 @JSON_FLAG
 def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: bool) -> None:
@@ -104,8 +76,6 @@ def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: 
     engine_choice: Any = engine or "auto"
     checked, again = papilio.verify_job(directory, sample=sample, engine=engine_choice, seed=seed)
     if as_json:
-        from dataclasses import asdict
-
         print_json({**checked.to_json(), "recount": None if again is None else asdict(again)})
         return
     click.echo(checked.count)

@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import papilio
-from papilio.cli.options import BUDGET_OPTIONS, INTEGER, JOB_OPTION, JSON_FLAG, output_options, run_options
-from papilio.cli.report import align, print_json, say
-
-if TYPE_CHECKING:
-    from papilio.measures.values import Summary
-    from papilio.tasks.result import CountResult
+from papilio.cli.options import (
+    BUDGET_OPTIONS,
+    CLUSTER_OPTIONS,
+    INTEGER,
+    JOB_FLAG,
+    JSON_FLAG,
+    RUN_OPTIONS,
+    STORE,
+    with_options,
+    with_output,
+)
+from papilio.cli.report import align, answer, say, say_seconds
+from papilio.cluster.progress import ProgressBar
+from papilio.measures.values import CohesionProfile, LatapyClustering, LocalClustering, RobinsAlexander
+from papilio.tasks.result import CountResult
 
 __all__ = ["measure"]
 
-_STORE = click.argument("store", type=click.Path())
+_COUNT_OPTIONS = with_options(STORE, BUDGET_OPTIONS, JOB_FLAG, CLUSTER_OPTIONS, RUN_OPTIONS)
 
-_UNDEFINED = "undefined"
+_PER_FLAG = click.option(
+    "--per", type=click.Choice(["vertex", "edge"]), default="vertex", show_default=True,
+    help="Measure every vertex of both layers, or every edge.",
+)  # fmt: skip
 
-
-def _count_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the store, and the flags of how its butterflies are counted."""
-    command = run_options(command)
-    for option in (JOB_OPTION, *reversed(BUDGET_OPTIONS), _STORE):
-        command = option(command)
-    return command
-
-
-def _per_option(default: str) -> Callable[..., Any]:
-    return click.option(
-        "--per", type=click.Choice(["vertex", "edge"]), default=default, show_default=True,
-        help="Measure every vertex of both layers, or every edge.",
-    )  # fmt: skip
-
-
-_OUTPUT = output_options("all values")
+_OUTPUT = with_output("all values")
 
 
 @click.group()
@@ -49,30 +45,28 @@ def measure() -> None:
     """
 
 
-@measure.command("robins-alexander")
-@_count_options
-def robins_alexander(store: str, as_json: bool, **options: Any) -> None:
-    """Clustering of the whole graph: 4 * butterflies / paths of three edges (Robins and Alexander 2004)."""
-    from papilio.cluster.progress import ProgressBar
-
+def _answer(
+    measured: Callable[..., Any], write: Callable[[Any], None], store: str, as_json: bool, **options: Any
+) -> None:
     with ProgressBar() as bar:
-        result = papilio.robins_alexander(store, progress=bar, **options)
-    if as_json:
-        print_json(result.to_json())
-        return
-    click.echo(_number(result.value))
-    exact = "" if result.fraction is None else f" = {result.fraction}"
-    say(f"4 * {result.butterflies} butterflies / {result.three_paths} paths of three edges{exact}")
-    _say_count(result.counted, result.seconds)
+        result = measured(store, progress=bar, **options)
+    answer(result, as_json, write)
+
+
+@measure.command("robins-alexander")
+@_COUNT_OPTIONS
+def robins_alexander(**options: Any) -> None:
+    """Clustering of the whole graph: 4 * butterflies / paths of three edges (Robins and Alexander 2004)."""
+    _answer(papilio.robins_alexander, _report_clustering, **options)
 
 
 @measure.command()
-@_STORE
+@STORE
 @click.option("--layer", type=click.Choice(["u", "v"]), help="Whose vertices; by default those of both.")
 @_OUTPUT
 @click.option("--threads", type=INTEGER, metavar="N", help="All processors by default.")
 @JSON_FLAG
-def latapy(store: str, as_json: bool, **options: Any) -> None:
+def latapy(**options: Any) -> None:
     """Clustering of every vertex: mean overlap with the vertices of its layer that it shares a neighbour with.
 
     The overlap of two vertices is the number of their common neighbours divided by the number of neighbours of either
@@ -80,63 +74,37 @@ def latapy(store: str, as_json: bool, **options: Any) -> None:
     output gets the means of each layer, of the vertices for which it is defined and of all (as 0 where it is not). It
     runs in this process.
     """
-    from papilio.cluster.progress import ProgressBar
-
-    with ProgressBar() as bar:
-        result = papilio.latapy_clustering(store, progress=bar, **options)
-    if as_json:
-        print_json(result.to_json())
-        return
-    _report_summaries(result.summaries())
-    _say_end(result.seconds, result.output)
+    _answer(papilio.latapy_clustering, _report_means, **options)
 
 
 @measure.command()
-@_count_options
-@_per_option("vertex")
+@_COUNT_OPTIONS
+@_PER_FLAG
 @_OUTPUT
-def local(store: str, as_json: bool, **options: Any) -> None:
+def local(**options: Any) -> None:
     """Clustering of every vertex or edge: butterflies over those that are possible.
 
     closed: the share of the paths of three edges with this edge, or an edge of this vertex, in the middle that lie on a
     butterfly. square: the share of a vertex of the squares that its neighbours could make. Standard output gets the
     means of each layer, or of the edges, of those for which it is defined and of all (as 0 where it is not).
     """
-    from papilio.cluster.progress import ProgressBar
-
-    with ProgressBar() as bar:
-        result = papilio.local_clustering(store, progress=bar, **options)
-    if as_json:
-        print_json(result.to_json())
-        return
-    _report_summaries(result.summaries())
-    _say_count(result.counted, result.seconds, result.output)
+    _answer(papilio.local_clustering, _report_means, **options)
 
 
 @measure.command()
-@_count_options
-def cohesion(store: str, as_json: bool, **options: Any) -> None:
+@_COUNT_OPTIONS
+def cohesion(**options: Any) -> None:
     """How the vertices in 0, 1, 2, 4, 8, ... butterflies or more hang together.
 
     For each of these the subgraph that they induce: vertices, edges, connected components, vertices of the largest one,
     least degree, and the number of edges whose removal surely disconnects it (0 if it is in pieces).
     """
-    from papilio.cluster.progress import ProgressBar
-
-    with ProgressBar() as bar:
-        result = papilio.cohesion_profile(store, progress=bar, **options)
-    if as_json:
-        print_json(result.to_json())
-        return
-    head = ["at least", "u", "v", "edges", "components", "largest", "least degree", "cut at most"]
-    rows = [[str(value) for value in level.to_json().values()] for level in result.levels]
-    click.echo("\n".join(align([head, *rows])))
-    _say_count(result.counted, result.seconds)
+    _answer(papilio.cohesion_profile, _report_levels, **options)
 
 
 @measure.command()
-@_count_options
-@_per_option("vertex")
+@_COUNT_OPTIONS
+@_PER_FLAG
 @click.option(
     "-k",
     type=INTEGER,
@@ -145,35 +113,53 @@ def cohesion(store: str, as_json: bool, **options: Any) -> None:
     metavar="N",
     help="How many of each layer, or of the edges.",
 )
-def top(store: str, as_json: bool, **options: Any) -> None:
+def top(**options: Any) -> None:
     """The vertices or edges in the most butterflies, by their labels; those in none are left out."""
-    from papilio.cluster.progress import ProgressBar
-
-    with ProgressBar() as bar:
-        result = papilio.top_butterflies(store, progress=bar, **options)
-    if as_json:
-        print_json(result.to_json())
-        return
-    for entry in result.top:
-        click.echo("\t".join(map(str, (entry.place, *entry.labels, entry.count))))
-    _say_count(result, result.seconds)
+    _answer(papilio.top_butterflies, _report_top, **options)
 
 
 def _number(value: float | None) -> str:
-    return _UNDEFINED if value is None else repr(value)
+    return "undefined" if value is None else repr(value)
 
 
-def _report_summaries(summaries: Mapping[str, Summary]) -> None:
+def _report_clustering(result: RobinsAlexander) -> None:
+    click.echo(_number(result.value))
+    exact = "" if result.fraction is None else f" = {result.fraction}"
+    say(f"4 * {result.butterflies} butterflies / {result.three_paths} paths of three edges{exact}")
+    _say_count(result.counted, result.seconds)
+
+
+def _report_means(result: LatapyClustering | LocalClustering) -> None:
     """Write the means of each layer, or of the edges: of those that have a value, then of all."""
+    summaries = result.summaries()
     rows = [["of", "size", "defined", "mean", *next(iter(summaries.values())).mean]]
     for place, summary in summaries.items():
         for mean, values in (("defined", summary.mean), ("all", summary.mean_of_all)):
             numbers = map(_number, values.values())
             rows.append([place, str(summary.size), str(summary.defined), mean, *numbers])
     click.echo("\n".join(align(rows)))
+    if isinstance(result, LocalClustering):
+        _say_count(result.counted, result.seconds)
+    else:
+        say_seconds(result.seconds)
+    if result.output is not None:
+        say(f"values: {result.output}")
 
 
-def _say_count(counted: CountResult, seconds: Mapping[str, float], output: str | None = None) -> None:
+def _report_levels(result: CohesionProfile) -> None:
+    head = ["at least", "u", "v", "edges", "components", "largest", "least degree", "cut at most"]
+    rows = [[str(value) for value in level.to_json().values()] for level in result.levels]
+    click.echo("\n".join(align([head, *rows])))
+    _say_count(result.counted, result.seconds)
+
+
+def _report_top(result: CountResult) -> None:
+    for entry in result.top:
+        click.echo("\t".join(map(str, (entry.place, *entry.labels, entry.count))))
+    _say_count(result, result.seconds)
+
+
+def _say_count(counted: CountResult, seconds: Mapping[str, float]) -> None:
     """Say how the butterflies were counted, and how long everything took."""
     graph = counted.graph
     how = (
@@ -187,10 +173,4 @@ def _say_count(counted: CountResult, seconds: Mapping[str, float], output: str |
         say(
             f"job {counted.job_directory}: {counted.leases_before:,} of {counted.leases:,} leases counted before"
         )
-    _say_end(seconds, output)
-
-
-def _say_end(seconds: Mapping[str, float], output: str | None) -> None:
-    say("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in seconds.items()))
-    if output is not None:
-        say(f"values: {output}")
+    say_seconds(seconds)

@@ -1,209 +1,271 @@
-"""The flags that say which motif is counted, and how its engines compute it: one set for every command."""
+"""Flags made from the fields of dataclasses, and commands with a subcommand for each motif.
+
+A field ``pair_side`` is the flag ``--pair-side``, a field ``p`` the flag ``-p``. Its annotation says the type and the
+limits, and the docstring of its class what it means. Beside a field ``max_p`` the field ``p`` may be left open, which
+is ``--all-p``; where several may be, ``--all`` leaves all of them open. What an engine may choose
+(:attr:`papilio.motifs.Motif.choices`) are flags, too.
+"""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any
+import inspect
+import re
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 
+from papilio.arguments import Between
+from papilio.cli.options import INTEGER
 from papilio.errors import InputError, UnsupportedError
-from papilio.motifs import (
-    MAX_SIDE,
-    BalancedBiclique,
-    BalancedButterfly,
-    Biclique,
-    Census,
-    Motif,
-    PairSide,
-    motif_from_json,
-)
+from papilio.motifs import MOTIFS, Motif
 
-__all__ = ["PAIR_SIDE", "listed_motif_options", "motif_options", "read_motif"]
-
-_SIZE = click.IntRange(1, MAX_SIDE)
-
-PAIR_SIDE = click.Choice(["u", "v"])
-
-_FLAGS: dict[str, Callable[..., Any]] = {
-    "p": click.option("-p", type=_SIZE, metavar="P", help="Bicliques: vertices of U."),
-    "q": click.option("-q", type=_SIZE, metavar="Q", help="Bicliques: vertices of V."),
-    "all_p": click.option(
-        "--all-p", is_flag=True, help="Bicliques: every p, in one run; the answer is a table."
-    ),
-    "all_q": click.option(
-        "--all-q", is_flag=True, help="Bicliques: every q, in one run; the answer is a table."
-    ),
-    "all_sizes": click.option(
-        "--all", "all_sizes", is_flag=True, help="Bicliques: every (p, q), in one run."
-    ),
-    "max_p": click.option(
-        "--max-p", type=_SIZE, metavar="P", help="With --all-p or --all: the largest p counted."
-    ),
-    "max_q": click.option(
-        "--max-q", type=_SIZE, metavar="Q", help="With --all-q or --all: the largest q counted."
-    ),
-    "algorithm": click.option(
-        "--algorithm", type=click.Choice(Biclique.choices["algorithm"]),
-        help="Bicliques: enumerate grows one side vertex by vertex, pivot covers many sizes at once; auto, the "
-        "default, takes pivot for tables over both sizes and decides by cost otherwise.",
-    ),
-    "anchor": click.option(
-        "--anchor", type=click.Choice(Biclique.choices["anchor"]),
-        help="Bicliques: the layer whose vertices the search takes one after the other; auto by estimate.",
-    ),
-    "k": click.option(
-        "-k", type=click.IntRange(2, MAX_SIDE), metavar="K",
-        help="Balanced-butterfly: vertices of the side that is no pair; 2, the butterfly, by default.",
-    ),
-    "all_k": click.option(
-        "--all-k", is_flag=True, help="Balanced-butterfly: every k, in one run; the answer is a table."
-    ),
-    "max_k": click.option(
-        "--max-k", type=click.IntRange(2, MAX_SIDE), metavar="K", help="With --all-k: the largest k counted."
-    ),
-    "pair_side": click.option(
-        "--pair-side", type=PAIR_SIDE,
-        help="Balanced-butterfly with another k than 2, census: the layer of which pairs of vertices are taken.",
-    ),
-}  # fmt: skip
-
-_OWN = {
-    Biclique.name: ("p", "q", "all_p", "all_q", "all_sizes", "max_p", "max_q"),
-    BalancedBiclique.name: ("p", "q", "all_p", "all_q", "all_sizes", "max_p", "max_q"),
-    BalancedButterfly.name: ("k", "all_k", "max_k", "pair_side"),
-    Census.name: ("pair_side",),
-}
-"""The flags of each motif that has any; in the order in which a motif is named that a wrong flag belongs to."""
-
-_BICLIQUES: dict[str, type[Biclique]] = {each.name: each for each in (Biclique, BalancedBiclique)}
-"""Motifs with two sizes, and with options of their engines."""
-
-_LISTED = ("p", "q", "anchor")
-"""The flags of what can be listed: one p and one q."""
+__all__ = ["MotifGroup", "attribute_help", "field_option", "first_paragraph"]
 
 
-def _add_flags(
-    command: Callable[..., None], names: tuple[str, ...], read: Callable[..., tuple[Motif, dict[str, str]]]
-) -> Callable[..., None]:
-    @functools.wraps(command)
-    def call(*args: Any, motif: str, **given: Any) -> None:
-        flags = {name: given.pop(name) for name in names}
-        asked, options = read(motif, **flags)
-        command(*args, motif=asked, engine_options=options, **given)
-
-    for name in reversed(names):
-        call = _FLAGS[name](call)
-    return call
+def attribute_help(kind: type) -> dict[str, str]:
+    """Return what the docstrings of a class and of its bases say of each attribute."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        text = inspect.cleandoc(base.__doc__ or "").replace("``", "")
+        for names, body in re.findall(r"^(\w[\w, ]*) : [^\n]*\n((?:    [^\n]*\n?)+)", text, re.MULTILINE):
+            found |= dict.fromkeys(names.split(", "), " ".join(body.split()))
+    return found
 
 
-def motif_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags of motifs; the command gets ``motif`` as a Motif, and ``options`` for its engines.
-
-    The command has an argument MOTIF, the name.
-    """
-    return _add_flags(command, tuple(_FLAGS), read_motif)
+def first_paragraph(text: str | None) -> str:
+    """Return the first paragraph of a docstring as one line."""
+    return " ".join(inspect.cleandoc(text or "").split("\n\n")[0].replace("``", "").split())
 
 
-def listed_motif_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags of motifs that are listed, as :func:`motif_options` does."""
-    return _add_flags(command, _LISTED, _read_listed)
-
-
-def _read_listed(name: str, p: int | None, q: int | None, anchor: str | None) -> tuple[Motif, dict[str, str]]:
-    """Return the motif and the options of its engine.
-
-    Raises
-    ------
-    UnsupportedError
-        For a motif that cannot be listed.
-    InputError
-        When a size is missing.
-    """
-    if name != Biclique.name:
-        motif = motif_from_json({"name": name})
-        raise UnsupportedError(f"{motif.title} cannot be listed; biclique with -p and -q can")
-    if p is None or q is None:
-        missing = " and ".join(f"-{side}" for side, size in (("p", p), ("q", q)) if size is None)
-        raise InputError(f"a listing needs {missing} with a number: it has bicliques of one size")
-    return Biclique(p, q), {} if anchor is None else {"anchor": anchor}
-
-
-def read_motif(
-    name: str, *, algorithm: str | None, anchor: str | None, **sizes: Any
-) -> tuple[Motif, dict[str, str]]:
-    """Return the motif and the options of its engines that a command line asks for.
-
-    Raises
-    ------
-    UnsupportedError
-        For an unknown motif.
-    InputError
-        For flags that the motif does not take, and for sizes that are missing or contradict each other.
-    """
-    given = {"algorithm": algorithm, "anchor": anchor}
-    options = {option: value for option, value in given.items() if value is not None}
-    own = _OWN.get(name, ())
-    wrong = [size for size, value in sizes.items() if value and size not in own]
-    wrong += [] if name in _BICLIQUES else list(options)
-    asked = {size: sizes[size] for size in own}
-    if name not in _OWN:
-        motif_from_json({"name": name})
-    if wrong:
-        owner = next((each for each, flags in _OWN.items() if wrong[0] in flags), Biclique.name)
-        raise InputError(f"{name} does not take {_flag(wrong[0])}, which belongs to {owner}")
-    if name in _BICLIQUES:
-        return _read_biclique(_BICLIQUES[name], **asked), options
-    if name == BalancedButterfly.name:
-        return _read_balanced(**asked), options
-    if name == Census.name:
-        return Census(_require_pair_side(f"a {name}", **asked)), options
-    return motif_from_json({"name": name}), options
-
-
-def _read_balanced(
-    k: int | None, all_k: bool, max_k: int | None, pair_side: PairSide | None
-) -> BalancedButterfly:
-    if all_k and k is not None:
-        raise InputError(f"-k {k} and --all-k contradict each other; give one of them")
-    if max_k is not None and not all_k:
-        raise InputError(f"--max-k {max_k} bounds the sizes of --all-k, which is not given")
-    size = None if all_k else k or 2
-    if size == 2:
-        return BalancedButterfly()
-    return BalancedButterfly(size, max_k, _require_pair_side("another k than 2", pair_side))
-
-
-def _require_pair_side(what: str, pair_side: PairSide | None) -> PairSide:
-    if pair_side is None:
-        raise InputError(f"{what} needs --pair-side u or v: the answer depends on it")
-    return pair_side
-
-
-def _read_biclique(
-    motif: type[Biclique],
-    p: int | None,
-    q: int | None,
-    all_p: bool,
-    all_q: bool,
-    all_sizes: bool,
-    max_p: int | None,
-    max_q: int | None,
-) -> Biclique:
-    for side, size, every, largest in (("p", p, all_p, max_p), ("q", q, all_q, max_q)):
-        wanted = f"--all-{side}" if every else "--all"
-        if size is not None and (every or all_sizes):
-            raise InputError(f"-{side} {size} and {wanted} contradict each other; give one of them")
-        if size is None and not (every or all_sizes):
-            hint = f", not --max-{side} alone" if largest is not None else ""
-            raise InputError(
-                f"a biclique needs -{side} with a number, or --all-{side}{hint}; --all counts every (p, q)"
-            )
-    return motif(p, q, max_p, max_q)
+def field_option(name: str, hint: Any, **settings: Any) -> click.Option:
+    """Return the flag of a field, by its name and its annotation."""
+    flag = _flag(name)
+    if get_origin(hint) in (Union, types.UnionType):
+        hint = next(each for each in get_args(hint) if each is not type(None))
+    if get_origin(hint) is Literal:
+        return click.Option([flag, name], type=click.Choice(get_args(hint)), **settings)
+    if get_origin(hint) is Annotated:
+        limits = next(each for each in get_args(hint) if isinstance(each, Between))
+        number = click.IntRange(int(limits.low), int(limits.high))
+        return click.Option([flag, name], type=number, metavar=name.rpartition("_")[2].upper(), **settings)
+    if hint is bool:
+        return click.Option([flag, name], is_flag=True, **settings)
+    return click.Option([flag, name], type=INTEGER if hint is int else hint, **settings)
 
 
 def _flag(name: str) -> str:
-    if name == "all_sizes":
-        return "--all"
     return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
+
+
+class _MotifFlags:
+    """The flags of a motif; of a listing, which has motifs of one size, without those for tables."""
+
+    def __init__(self, kind: type[Motif], *, listed: bool) -> None:
+        self._kind, self._listed = kind, listed
+        self._hints = get_type_hints(kind, include_extras=True)
+        self._defaults = {field.name: field.default for field in fields(kind)}
+        self._sizes = [name for name in self._defaults if f"max_{name}" in self._defaults]
+        self.options = [*self._field_options(), *self._engine_options()]
+
+    def _field_options(self) -> list[click.Option]:
+        helps, several = attribute_help(self._kind), len(self._sizes) > 1
+        bounded = {f"max_{name}": name for name in self._sizes}
+        options = []
+        for name, default in self._defaults.items():
+            text = helps.get(name, "").partition(". ")[0].rstrip(".")
+            if name in bounded:
+                text += f", with --all-{bounded[name]}" + (" or --all" if several else "")
+            elif name in self._sizes and default is not None:
+                text += f"; {default} by default"
+            if name not in bounded or not self._listed:
+                options.append(field_option(name, self._hints[name], help=f"{text}.", default=None))
+        if self._listed:
+            return options
+        tables = {f"--all-{name}": name for name in self._sizes}
+        if several:
+            tables["--all"] = f"({', '.join(self._sizes)})"
+        for flag, what in tables.items():
+            text = f"Every {what}, in one run; the answer is a table."
+            options.append(click.Option([flag], is_flag=True, help=text))
+        return options
+
+    def _engine_options(self) -> list[click.Option]:
+        helps = attribute_help(self._kind)
+        return [
+            click.Option([_flag(name)], type=click.Choice(values), help=helps.get(name))
+            for name, values in self._kind.choices.items()
+        ]
+
+    def read(self, given: dict[str, Any]) -> tuple[Motif, dict[str, str]]:
+        """Return the motif that is asked for, and what its engine is to choose.
+
+        Raises
+        ------
+        InputError
+            For sizes and sides that are missing or contradict each other.
+        """
+        chosen = {name: given[name] for name in self._defaults if given.get(name) is not None}
+        if self._listed:
+            self._require_sizes(chosen)
+        else:
+            chosen |= {name: None for name in self._sizes if self._is_open(name, given)}
+        for name in self._defaults:
+            if name not in chosen and get_origin(self._hints[name]) is Literal:
+                self._require_choice(name, chosen)
+        options = {name: given[name] for name in self._kind.choices if given[name] is not None}
+        return self._kind(**chosen), options
+
+    def _require_sizes(self, chosen: dict[str, Any]) -> None:
+        missing = [name for name in self._sizes if name not in chosen and self._defaults[name] is None]
+        if missing:
+            raise InputError(
+                f"a listing needs {' and '.join(map(_flag, missing))} with a number: it has motifs of one size"
+            )
+
+    def _is_open(self, name: str, given: dict[str, Any]) -> bool:
+        """Return whether every size is counted."""
+        flag, size, largest = _flag(name), given[name], given[f"max_{name}"]
+        every = next((each for each in (f"all_{name}", "all") if given.get(each)), None)
+        if every is not None and size is not None:
+            raise InputError(f"{flag} {size} and {_flag(every)} contradict each other; give one of them")
+        if every is not None or size is not None:
+            return size is None
+        if largest is not None:
+            raise InputError(f"--max-{name} {largest} bounds the sizes of --all-{name}, which is not given")
+        if self._defaults[name] is None:
+            more = f"; --all counts every ({', '.join(self._sizes)})" if len(self._sizes) > 1 else ""
+            raise InputError(f"{self._kind.name} needs {flag} with a number, or --all-{name}{more}")
+        return False
+
+    def _require_choice(self, name: str, chosen: dict[str, Any]) -> None:
+        """Refuse to choose where the question depends on it."""
+        values = get_args(self._hints[name])
+        is_needed = self._defaults[name] is MISSING
+        if is_needed or len({self._kind(**chosen, **{name: value}) for value in values}) > 1:
+            asked = [
+                f"--all-{each}" if size is None else f"{_flag(each)} {size}" for each, size in chosen.items()
+            ]
+            raise InputError(
+                f"{' '.join([self._kind.name, *asked])} needs {_flag(name)} {' or '.join(values)}: "
+                "the answer depends on it"
+            )
+
+
+class MotifGroup(click.Group):
+    """A command with a subcommand for each motif: all have its flags, and each those of its motif.
+
+    The name of the motif is the first word that is no flag, wherever that stands, or the value of ``--motif``. The
+    function gets ``motif``, a Motif, ``engine_options``, and the values of its own flags.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        callback: Callable[..., None],
+        params: Sequence[click.Parameter],
+        listed: bool = False,
+        motif_flag: bool = False,
+        **settings: Any,
+    ) -> None:
+        words = [each.human_readable_name for each in params if isinstance(each, click.Argument)]
+        metavar = " ".join(words if motif_flag else ["MOTIF", *words])
+        super().__init__(name, no_args_is_help=False, subcommand_metavar=metavar, **settings)
+        self._run, self._shared = callback, [*params]
+        self._listed, self._motif_flag = listed, motif_flag
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the motifs."""
+        return sorted(MOTIFS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command:
+        """Return the command of one motif.
+
+        Raises
+        ------
+        UnsupportedError
+            When there is none of that name.
+        """
+        if name not in MOTIFS:
+            raise UnsupportedError(f"unknown motif {name!r}; known: {', '.join(sorted(MOTIFS))}")
+        kind = MOTIFS[name]
+        flags = _MotifFlags(kind, listed=self._listed)
+
+        def run(**given: Any) -> None:
+            own = {option.name: given.pop(option.name) for option in flags.options if option.name}
+            given.pop("motif", None)
+            motif, options = flags.read(own)
+            self._run(motif=motif, engine_options=options, **given)
+
+        what = first_paragraph(kind.__doc__)
+        paragraphs = [
+            each for each in inspect.cleandoc(self.help or "").split("\n\n") if not each.startswith("\b")
+        ]
+        return click.Command(
+            name,
+            callback=run,
+            params=[*flags.options, *self._shared],
+            help="\n\n".join([*paragraphs, f"{name}: {what}"]),
+            short_help=what,
+        )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command of a motif, under the name that asks for it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return f"--motif {name}" if self._motif_flag else name, command, rest
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the name of the motif first."""
+        names: dict[str, click.Option] = {}
+        for name in self.list_commands(ctx):
+            for option in self.get_command(ctx, name).get_params(ctx):
+                if isinstance(option, click.Option):
+                    names.setdefault(option.name or "", option)
+        parser = click.Command(None, params=[*names.values()], add_help_option=False).make_parser(ctx)
+        parser.allow_interspersed_args = self._motif_flag
+        given, words, _ = parser.parse_args([*args])
+        if self._motif_flag and "motif" in given:
+            args = [given["motif"], *args]
+        elif words and not self._motif_flag:
+            args = [words[0], *args[: len(args) - len(words)], *words[1:]]
+        elif any(word in ctx.help_option_names for word in args):
+            args = ["--help"]
+        elif not ctx.resilient_parsing:
+            what = "option '--motif'" if self._motif_flag else "argument 'MOTIF'"
+            raise click.UsageError(f"Missing {what}; known: {', '.join(self.list_commands(ctx))}", ctx)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command of the motif; a flag of another motif is refused with the name of that one."""
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            flag = error.option_name
+            owners = [kind for kind in MOTIFS.values() if self._has(kind, flag)]
+            if not owners:
+                raise
+            owner = min(owners, key=lambda kind: len(kind.__mro__))
+            asked = error.ctx.command.name if error.ctx is not None else ""
+            message = f"{asked} does not take {flag}, which belongs to {owner.name}"
+            raise InputError(message) from None
+
+    def _has(self, kind: type[Motif], flag: str) -> bool:
+        return any(flag in option.opts for option in _MotifFlags(kind, listed=self._listed).options)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the flags that all motifs have, and the motifs."""
+        options = [each for each in (*self._shared, *self.get_params(ctx)) if isinstance(each, click.Option)]
+        with formatter.section("Options of all motifs"):
+            records = [option.get_help_record(ctx) for option in options]
+            formatter.write_dl([record for record in records if record is not None])
+        with formatter.section("Motifs"):
+            commands = [self.get_command(ctx, name) for name in self.list_commands(ctx)]
+            formatter.write_dl([(each.name or "", each.get_short_help_str(70)) for each in commands])
+        formatter.write_paragraph()
+        before = "--motif " if self._motif_flag else ""
+        formatter.write_text(f"{ctx.command_path} {before}MOTIF --help shows the flags of a motif.")

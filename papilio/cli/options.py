@@ -8,28 +8,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from papilio.arguments import MAX_THREADS, MAX_WORKERS, read_bytes
-from papilio.cli.motifs import motif_options
 from papilio.errors import InputError
 from papilio.motifs import GRANULARITIES
 
 __all__ = [
-    "BUDGET_OPTIONS",
-    "COLUMN",
-    "ENGINE_OPTION",
-    "INSECURE",
-    "INTEGER",
-    "JOB_OPTION",
-    "JSON_FLAG",
-    "SEED",
-    "SIZE",
-    "THREADS",
-    "TRUST_FLAG",
-    "WORKERS",
-    "job_options",
-    "output_options",
-    "parse_numbers",
-    "run_options",
-]
+    "BUDGET_OPTIONS", "CLUSTER_OPTIONS", "COLUMN", "COUNT_OPTIONS", "DIRECTORY", "ENGINE_FLAG", "INSECURE", "INTEGER",
+    "JOB_FLAG", "JSON_FLAG", "PER_FLAG", "RUN_OPTIONS", "SAME_ENGINE_FLAG", "SEED", "SIZE", "STORE", "THREADS",
+    "TRUST_FLAG", "WORKERS", "Decorator", "parse_numbers", "with_options", "with_output",
+]  # fmt: skip
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def with_options(*options: Decorator) -> Decorator:
+    """Return a decorator that adds flags and arguments to a command, in this order."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def parse_numbers(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
@@ -67,17 +66,10 @@ class _Column(click.ParamType):  # type: ignore[type-arg]
     name = "column"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Return digits as a number, anything else as a name."""
         return int(value) if str(value).isdecimal() else str(value)
 
 
-COLUMN = _Column()
-"""A column of a table: its number, from 1 on, or its name."""
-
-
 class _Integer(IntegerParam):
-    """An integer that may be written as 3e7."""
-
     name = "integer"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -94,23 +86,58 @@ class _Integer(IntegerParam):
         return number
 
 
-SIZE, INTEGER = _Size(), _Integer()
+COLUMN = _Column()
+"""A column of a table: its number, from 1 on, or its name."""
+
+INTEGER = _Integer()
+"""An integer, which may be written as 3e7."""
+
+SIZE = _Size()
+"""Bytes, which may be written as 8GiB."""
 
 WORKERS, THREADS = click.IntRange(1, MAX_WORKERS), click.IntRange(1, MAX_THREADS)
 
 SEED = click.IntRange(0, 2**63 - 1)
 
+STORE = click.argument("store", type=click.Path())
+
+DIRECTORY = click.argument("directory", type=click.Path())
 
 JSON_FLAG = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 
-ENGINE_OPTION = click.option(
-    "--engine", type=click.Choice(["auto", "cpu", "gpu"]), help="As for count; gpu is never replaced by cpu."
-)
+_ENGINES = click.Choice(["auto", "cpu", "gpu"])
 
+ENGINE_FLAG = click.option(
+    "--engine", type=_ENGINES, default="auto", show_default=True,
+    help="auto takes GPUs where the workers have them; gpu is never replaced by cpu.",
+)  # fmt: skip
+
+SAME_ENGINE_FLAG = click.option("--engine", type=_ENGINES, help="As for count; gpu is never replaced by cpu.")
 
 TRUST_FLAG = click.option(
     "--trust", is_flag=True,
     help="Connect to the scheduler that DIRECTORY names although others can write there: they may run code as you.",
+)  # fmt: skip
+
+PER_FLAG = click.option(
+    "--per", type=click.Choice(GRANULARITIES), default="total", show_default=True,
+    help="Count in all, for every vertex of both layers, or for every edge.",
+)  # fmt: skip
+
+JOB_FLAG = click.option(
+    "--job", type=click.Path(), metavar="DIR",
+    help="Job directory that keeps every finished lease; the same command again goes on where it ended.",
+)  # fmt: skip
+
+BUDGET_OPTIONS = with_options(
+    click.option(
+        "--device-memory", type=SIZE, metavar="SIZE",
+        help="What a worker may use of its GPU, such as 8GiB; a graph that needs more is counted in parts.",
+    ),
+    click.option(
+        "--host-memory", type=SIZE, metavar="SIZE",
+        help="What a worker may use of its host, such as 16GiB; a graph that needs more is counted in parts.",
+    ),
 )  # fmt: skip
 
 
@@ -132,7 +159,7 @@ def _read_cluster(context: click.Context, parameter: click.Parameter, cluster: s
     return with_insecure(cluster)
 
 
-_CLUSTER_OPTIONS = (
+CLUSTER_OPTIONS = with_options(
     click.option(
         "--cluster", metavar="CLUSTER", default="auto", show_default=True, callback=_read_cluster,
         help="auto (cuda where GPUs are seen, else local), inline, local, cuda, slurm, an address such as "
@@ -144,90 +171,37 @@ _CLUSTER_OPTIONS = (
     ),
 )  # fmt: skip
 
-
-def output_options(holds: str) -> Callable[..., Any]:
-    """Return what adds the flags of a file of values: ``--output`` and ``--overwrite``."""
-
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        command = click.option(
-            "--overwrite", is_flag=True, help="Replace a file that is there already; else it is refused."
-        )(command)
-        return click.option(
-            "--output", type=click.Path(), metavar="FILE",
-            help=f"File for {holds}: Parquet, CSV or JSON, by its suffix (.parquet, .csv, .json).",
-        )(command)  # fmt: skip
-
-    return add
-
-
-def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--cluster`` and ``--insecure``; the command gets ``cluster``."""
-    for option in reversed(_CLUSTER_OPTIONS):
-        command = option(command)
-    return command
-
-
-JOB_OPTION = click.option(
-    "--job",
-    type=click.Path(),
-    metavar="DIR",
-    help="Job directory that keeps every finished lease; the same command again goes on where it ended.",
-)
-
-
-BUDGET_OPTIONS = (
+RUN_OPTIONS = with_options(
+    ENGINE_FLAG,
     click.option(
-        "--device-memory", type=SIZE, metavar="SIZE",
-        help="What a worker may use of its GPU, such as 8GiB; a graph that needs more is counted in parts.",
+        "--workers", type=WORKERS,
+        help="Worker processes (local), GPUs (cuda), or workers to wait for (an existing cluster).",
     ),
+    JSON_FLAG,
+)  # fmt: skip
+"""How a job runs, beside its cluster."""
+
+COUNT_OPTIONS = with_options(
+    STORE,
+    PER_FLAG,
+    BUDGET_OPTIONS,
     click.option(
-        "--host-memory", type=SIZE, metavar="SIZE",
-        help="What a worker may use of its host, such as 16GiB; a graph that needs more is counted in parts.",
+        "--parts", type=click.Path(), metavar="DIR",
+        help="Count the parts that papilio partition made in DIR; if there are none and the graph does not fit, "
+        "they are cut there and kept.",
     ),
 )  # fmt: skip
+"""What ``plan``, ``count`` and ``submit count`` share, beside how they run."""
 
 
-def run_options(
-    command: Callable[..., None], cluster_option: Callable[..., Any] = cluster_options
-) -> Callable[..., None]:
-    """Add the flags that say where a job runs, and ``--json``."""
-    options: list[Callable[..., Any]] = [
-        cluster_option,
+def with_output(holds: str) -> Decorator:
+    """Return what adds the flags of a file of values: ``--output`` and ``--overwrite``."""
+    return with_options(
         click.option(
-            "--engine", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
-            help="auto takes GPUs where the workers have them; gpu is never replaced by cpu.",
+            "--output", type=click.Path(), metavar="FILE",
+            help=f"File for {holds}: Parquet, CSV or JSON, by its suffix (.parquet, .csv, .json).",
         ),
         click.option(
-            "--workers", type=WORKERS,
-            help="Worker processes (local), GPUs (cuda), or workers to wait for (an existing cluster).",
+            "--overwrite", is_flag=True, help="Replace a file that is there already; else it is refused."
         ),
-        JSON_FLAG,
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def job_options(
-    command: Callable[..., None], cluster_option: Callable[..., Any] = cluster_options
-) -> Callable[..., None]:
-    """Add the flags that ``plan``, ``count`` and ``submit count`` share."""
-    command = run_options(command, cluster_option)
-    options: list[Callable[..., Any]] = [
-        click.argument("motif"),
-        click.argument("store", type=click.Path()),
-        motif_options,
-        click.option(
-            "--per", type=click.Choice(GRANULARITIES), default="total", show_default=True,
-            help="Count in all, for every vertex of both layers, or for every edge.",
-        ),
-        *BUDGET_OPTIONS,
-        click.option(
-            "--parts", type=click.Path(), metavar="DIR",
-            help="Count the parts that papilio partition made in DIR; if there are none and the graph does not fit, "
-            "they are cut there and kept.",
-        ),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+    )  # fmt: skip

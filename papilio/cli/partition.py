@@ -8,26 +8,20 @@ from typing import Any
 import click
 
 import papilio
-from papilio.cli.motifs import motif_options
-from papilio.cli.options import BUDGET_OPTIONS, JSON_FLAG, THREADS
+from papilio.cli.motifs import MotifGroup
+from papilio.cli.options import BUDGET_OPTIONS, JSON_FLAG, STORE, THREADS
 from papilio.cli.report import partition_lines, print_json, say
+from papilio.cluster.progress import ProgressBar
 from papilio.motifs import GRANULARITIES, Motif
 from papilio.partitioning.cut_request import STRATEGIES
 
 __all__ = ["partition"]
 
 
-def _budget(command: Any) -> Any:
-    for option in reversed(BUDGET_OPTIONS):
-        command = option(command)
-    return command
-
-
-@click.command()
-@click.argument("store", type=click.Path())
+@click.command(cls=MotifGroup, motif_flag=True)
+@STORE
 @click.argument("output", type=click.Path())
 @click.option("--motif", required=True, metavar="MOTIF", help="What will be counted: butterfly or biclique.")
-@motif_options
 @click.option(
     "--per",
     type=click.Choice(GRANULARITIES),
@@ -35,7 +29,7 @@ def _budget(command: Any) -> Any:
     show_default=True,
     help="The finest counts that the parts are to serve.",
 )
-@_budget
+@BUDGET_OPTIONS
 @click.option(
     "--strategy",
     type=click.Choice(STRATEGIES),
@@ -58,12 +52,7 @@ def _budget(command: Any) -> Any:
 @click.option("--temp-dir", type=click.Path(), help="Directory for scratch files; by default that of OUTPUT.")
 @JSON_FLAG
 def partition(
-    store: str,
-    output: str,
-    motif: Motif,
-    as_json: bool,
-    engine_options: dict[str, str],
-    **options: Any,
+    store: str, output: str, motif: Motif, as_json: bool, engine_options: dict[str, str], **options: Any
 ) -> None:
     """Cut the graph STORE into parts that fit a worker's memory, once, into the directory OUTPUT.
 
@@ -74,8 +63,6 @@ def partition(
     papilio partition STORE PARTS --motif butterfly --device-memory 8GiB --host-memory 16GiB
     papilio count butterfly STORE --parts PARTS --device-memory 8GiB
     """
-    from papilio.cluster.progress import ProgressBar
-
     with ProgressBar() as bar:
         bar.describe("cutting into parts")
         made = papilio.partition(

@@ -10,7 +10,7 @@ import click
 from papilio.motifs import Census
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from papilio.partitioning.manifest import PartitionManifest
     from papilio.storage.store import GraphStore
@@ -18,19 +18,9 @@ if TYPE_CHECKING:
     from papilio.tasks.result import CountResult, ListingResult
 
 __all__ = [
-    "align",
-    "census_lines",
-    "info_lines",
-    "partition_lines",
-    "plan_lines",
-    "print_json",
-    "report_count",
-    "report_listing",
-    "report_store",
-    "say",
-    "table_lines",
-]
-
+    "align", "answer", "census_lines", "info_lines", "partition_lines", "plan_lines", "print_json", "report_plan",
+    "report_result", "report_store", "say", "say_seconds", "table_lines",
+]  # fmt: skip
 
 MATRIX_WIDTH = 120
 """Columns of text up to which a table of counts is written as a matrix."""
@@ -46,6 +36,19 @@ def print_json(data: dict[str, Any]) -> None:
     click.echo(json.dumps(data, ensure_ascii=False))
 
 
+def answer(result: Any, as_json: bool, write: Callable[[Any], None]) -> None:
+    """Write a result: as one JSON object, or as ``write`` does it for people."""
+    if as_json:
+        print_json(result.to_json())
+    else:
+        write(result)
+
+
+def say_seconds(seconds: Mapping[str, float]) -> None:
+    """Say how long each phase took."""
+    say("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in seconds.items()))
+
+
 def _n(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -54,7 +57,25 @@ def _gib(n_bytes: int) -> str:
     return f"{n_bytes / 2**30:.2f} GiB"
 
 
-def report_count(result: CountResult) -> None:
+def report_result(result: CountResult) -> None:
+    """Write a count or a listing, and how much of it the job directory held already."""
+    from papilio.tasks.result import ListingResult
+
+    done = "counted"
+    if isinstance(result, ListingResult):
+        _report_listing(result)
+        done = "listed"
+    else:
+        _report_count(result)
+    if result.reused:
+        say(f"job {result.job_directory}: finished before; nothing was {done} now")
+    elif result.leases_before:
+        say(f"job {result.job_directory}: resumed, {result.leases_before} leases were {done} before")
+    elif result.job_directory is not None:
+        say(f"job {result.job_directory}: finished")
+
+
+def _report_count(result: CountResult) -> None:
     """Write the count, or the table, and the largest counts where no file took them; then the proof of work."""
     if not result.motif.is_table:
         click.echo(result.count)
@@ -77,7 +98,7 @@ def report_count(result: CountResult) -> None:
         say(f"{what}: {result.output}")
 
 
-def report_listing(result: ListingResult) -> None:
+def _report_listing(result: ListingResult) -> None:
     """Write the directory of a listing; then how many rows it has, and the proof of work."""
     click.echo(result.output)
     checked = ", as many as there are by a count" if result.checked else ""
@@ -97,7 +118,7 @@ def _say_run(result: CountResult, done: str) -> None:
         f"{_n(result.items, 'work item')} in {_n(result.leases, 'lease')}, each {done} once"
     )
     say(f"{result.work:,} {result.work_unit}, {result.work_per_second:,.0f} per second")
-    say("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in result.seconds.items()))
+    say_seconds(result.seconds)
 
 
 def table_lines(table: Mapping[tuple[int, int], int]) -> list[str]:
@@ -133,6 +154,11 @@ def align(rows: list[list[str]]) -> list[str]:
     """Return rows of cells as lines, with each column set flush right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
+
+
+def report_plan(made: CountPlan) -> None:
+    """Write what a plan says."""
+    click.echo("\n".join(plan_lines(made)))
 
 
 def plan_lines(made: CountPlan) -> list[str]:

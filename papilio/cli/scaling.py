@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import copy
+import json
 import shlex
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from papilio.cli.count import plan
-from papilio.cli.motifs import motif_options
-from papilio.cli.options import INSECURE, JSON_FLAG, SEED, THREADS, TRUST_FLAG, parse_numbers
+from papilio.cli.motifs import MotifGroup
+from papilio.cli.options import (
+    CLUSTER_OPTIONS,
+    DIRECTORY,
+    ENGINE_FLAG,
+    INSECURE,
+    JSON_FLAG,
+    PER_FLAG,
+    SEED,
+    THREADS,
+    TRUST_FLAG,
+    parse_numbers,
+)
 from papilio.cli.report import print_json, say
-from papilio.cli.slurm import count as render_command
+from papilio.cli.slurm import ALLOCATION, allocation_options
+from papilio.cluster.progress import ProgressBar
+from papilio.cluster.sbatch import SbatchSpec
 from papilio.errors import ExecutionError, InputError, PapilioError
 from papilio.motifs import Motif
-
-if TYPE_CHECKING:
-    from papilio.reports.experiment import ExperimentDirectory
-    from papilio.tasks.result import CountResult
+from papilio.reports.batch import submit_points, unfinished_points
+from papilio.reports.build import write_report
+from papilio.reports.experiment import ExperimentDirectory
+from papilio.reports.figures import require_matplotlib
+from papilio.reports.run import run_experiment
+from papilio.reports.setup import begin_scaling
+from papilio.tasks.result import CountResult
 
 __all__ = ["report", "scale"]
-
-_SHARED = ("per", "cluster", "insecure", "engine")
-"""Flags that ``scale count`` has from ``plan`` and ``count``."""
-
-_ALLOCATION = (
-    "time", "memory_bytes", "nodes", "workers_per_node", "gpus_per_node", "cpus_per_worker", "partition",
-    "account", "name", "interface", "setup", "grace_s",
-)  # fmt: skip
-"""Flags that ``scale count --slurm`` has from ``slurm render count``."""
 
 _WARM_UP_FLAG = click.option(
     "--warm-up/--no-warm-up", default=True, show_default=True,
@@ -50,49 +56,43 @@ def scale() -> None:
     """Measure how a count scales with the workers."""
 
 
-@scale.command()
-@click.argument("motif")
+@scale.command(cls=MotifGroup)
 @click.argument("stores", nargs=-1, type=click.Path())
 @click.option(
-    "--workers",
-    required=True,
-    callback=parse_numbers,
-    metavar="N,N,...",
+    "--workers", required=True, callback=parse_numbers, metavar="N,N,...",
     help="The points: numbers of workers, such as 1,2,4.",
-)
+)  # fmt: skip
 @click.option(
     "--repeat", type=click.IntRange(1, 10**6), default=3, show_default=True, help="Repetitions of each point."
 )
 @click.option(
-    "--output",
-    required=True,
-    type=click.Path(),
-    metavar="DIR",
+    "--output", required=True, type=click.Path(), metavar="DIR",
     help="Directory of the experiment; the same command again goes on where it ended.",
-)
+)  # fmt: skip
 @click.option(
     "--weak", is_flag=True, help="The graph grows with the workers: give one store for each, or --model."
 )
 @click.option(
-    "--model",
-    metavar="MODEL:NAME=VALUE,...",
+    "--model", metavar="MODEL:NAME=VALUE,...",
     help="With --weak: generate the graphs, for the smallest number of workers from this model, "
     "such as power-law:n_u=100000,n_v=20000, for the others as many times as large.",
-)
+)  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the generated graphs.")
 @click.option(
-    "--threads",
-    type=THREADS,
+    "--threads", type=THREADS,
     help="Threads of each local worker; by default the processors over the largest number of workers.",
-)
+)  # fmt: skip
 @click.option(
     "--slurm", is_flag=True, help="Submit one Slurm job for each point, with the flags of slurm render."
 )
 @_WARM_UP_FLAG
 @_FIGURES_FLAG
 @JSON_FLAG
+@PER_FLAG
+@CLUSTER_OPTIONS
+@ENGINE_FLAG
+@allocation_options(required=False)
 @click.pass_context
-@motif_options
 def count(
     context: click.Context, /, motif: Motif, stores: tuple[str, ...], output: str, slurm: bool, warm_up: bool,
     figures: bool, as_json: bool, engine_options: dict[str, str], **options: Any,
@@ -102,11 +102,9 @@ def count(
     One store is counted by all numbers of workers (strong scaling); with --weak there is one for each. Every run
     is a job directory in DIR/jobs, on workers of its own. The report is DIR/report/report.html.
     """
-    from papilio.reports.setup import begin_scaling
-
     _require_figures(figures)
-    allocation = {name: options.pop(name) for name in _ALLOCATION}
-    given = [name for name in _ALLOCATION if _is_given(context, name)]
+    allocation = {name: options.pop(name) for name in ALLOCATION}
+    given = [name for name in ALLOCATION if _is_given(context, name)]
     if slurm:
         missing = [flag for flag, name in (("--time", "time"), ("--memory", "memory_bytes"))
                    if allocation[name] is None]  # fmt: skip
@@ -134,17 +132,8 @@ def count(
     _report(directory.root, None, figures, as_json)
 
 
-count.params += [option for option in plan.params if option.name in _SHARED]
-for _option in render_command.params:
-    if _option.name in _ALLOCATION:
-        # Needed by slurm render, here only beside --slurm.
-        _optional = copy.copy(_option)
-        _optional.required = False
-        count.params.append(_optional)
-
-
 @scale.command()
-@click.argument("directory", type=click.Path())
+@DIRECTORY
 @click.option("--workers", callback=parse_numbers, metavar="N,N,...", help="Points to run; by default all.")
 @click.option("--cluster", metavar="CLUSTER", help="As for count; by default as the experiment was begun.")
 @TRUST_FLAG
@@ -159,8 +148,6 @@ def run(
 
     The jobs of --slurm call this. Several may run at the same time, each on points of its own.
     """
-    from papilio.reports.experiment import ExperimentDirectory
-
     _require_figures(figures)
     opened = ExperimentDirectory(directory)
     if cluster is None and opened.experiment.cluster == "sbatch":
@@ -172,7 +159,7 @@ def run(
 
 
 @click.command()
-@click.argument("directory", type=click.Path())
+@DIRECTORY
 @click.option(
     "--output",
     type=click.Path(),
@@ -198,8 +185,6 @@ def report(directory: str, output: str | None, overwrite: bool, figures: bool, a
 def _require_figures(figures: bool) -> None:
     """Refuse before anything runs when the figures could not be drawn at its end."""
     if figures:
-        from papilio.reports.figures import require_matplotlib
-
         require_matplotlib()
 
 
@@ -235,9 +220,6 @@ def _run(
     figures: bool,
 ) -> None:
     """Run what is missing; where that ends with an error the report of what there is is written first."""
-    from papilio.cluster.progress import ProgressBar
-    from papilio.reports.build import write_report
-    from papilio.reports.run import run_experiment
 
     def tell(number: int, repeat: int, outcome: CountResult | PapilioError | None) -> None:
         name = f"{number} worker{'' if number == 1 else 's'}, run {repeat} of {directory.experiment.repeat}"
@@ -260,9 +242,6 @@ def _run(
 
 
 def _submit(directory: ExperimentDirectory, motif: Motif, allocation: dict[str, Any], figures: bool) -> None:
-    from papilio.cluster.sbatch import SbatchSpec
-    from papilio.reports.batch import submit_points, unfinished_points
-
     points = unfinished_points(directory)
     if not points:
         say("all runs are finished; nothing was submitted")
@@ -288,10 +267,6 @@ def _submit(directory: ExperimentDirectory, motif: Motif, allocation: dict[str, 
 
 
 def _report(root: Path, output: str | None, figures: bool, as_json: bool, overwrite: bool = False) -> None:
-    import json
-
-    from papilio.reports.build import write_report
-
     page = write_report(root, output, overwrite=overwrite, figures=figures)
     results = json.loads((page.parent / "results.json").read_text(encoding="utf-8"))
     if as_json:

@@ -7,13 +7,24 @@ from typing import Any
 
 import click
 
-from papilio.cli.motifs import motif_options
-from papilio.cli.options import BUDGET_OPTIONS, SIZE, WORKERS, parse_numbers
+from papilio.cli.motifs import MotifGroup
+from papilio.cli.options import (
+    BUDGET_OPTIONS,
+    PER_FLAG,
+    SIZE,
+    WORKERS,
+    Decorator,
+    parse_numbers,
+    with_options,
+)
 from papilio.cli.report import say
+from papilio.cluster.credentials import write_credentials
+from papilio.cluster.sbatch import SbatchSpec, render_count
 from papilio.errors import StoreError
-from papilio.motifs import GRANULARITIES, Motif
+from papilio.motifs import Motif
+from papilio.storage.location import atomic_file, check_file
 
-__all__ = ["slurm"]
+__all__ = ["ALLOCATION", "allocation_options", "slurm"]
 
 
 @click.group()
@@ -25,8 +36,6 @@ def slurm() -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 def credentials(directory: Path) -> None:
     """Make credentials for one run in DIRECTORY, which only its owner can enter; rendered scripts call this."""
-    from papilio.cluster.credentials import write_credentials
-
     write_credentials(directory)
 
 
@@ -35,79 +44,77 @@ def render() -> None:
     """Write a batch script for sbatch: scheduler, workers and count inside one allocation."""
 
 
-_OPTIONS = [
-    click.argument("motif"),
-    click.argument("store"),
-    click.option(
-        "--per", type=click.Choice(GRANULARITIES), default="total", show_default=True,
-        help="Count in all, for every vertex of both layers, or for every edge.",
-    ),
-    click.option(
-        "--engine", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
-        help="With --gpus-per-node, auto means gpu.",
-    ),
-    click.option("--json", "as_json", is_flag=True, help="The answer is one JSON object."),
-    click.option(
-        "--counts", metavar="FILE", help="File for the counts per vertex or edge: .parquet, .csv or .json."
-    ),
-    click.option("--job", metavar="DIR", help="Keep the job in DIR; submitting the script again resumes it."),
-    click.option(
-        "--requeue", "max_requeues", type=click.IntRange(0, 10**6), default=0, metavar="N",
-        help="With --job: queue and resume a run that the time limit ended, up to N times.",
-    ),
-    click.option("--time", required=True, help="Time limit: minutes, HH:MM:SS or D-HH:MM:SS."),
-    click.option(
-        "--memory", "memory_bytes", type=SIZE, required=True,
-        help="Memory of each node, such as 64GiB; its workers share nine tenths of it.",
-    ),
-    click.option("--nodes", type=WORKERS, default=1, show_default=True, help="Nodes of the allocation."),
-    click.option(
-        "--workers-per-node", type=WORKERS, default=1, show_default=True, help="CPU workers on each node."
-    ),
-    click.option(
-        "--gpus-per-node", metavar="[TYPE:]N", help="GPUs on each node, one worker each: 4, or a100:4."
-    ),
-    click.option(
-        "--cpus-per-worker", type=WORKERS, default=1, show_default=True,
-        help="Processors of each worker; a CPU worker uses as many threads.",
-    ),
-    *BUDGET_OPTIONS,
-    click.option("--parts", metavar="DIR", help="As for count: the parts of the graph, or where to cut them."),
-    click.option("--partition", help="Partition of Slurm; by default the site's."),
-    click.option("--account", help="Account to charge; by default the user's."),
-    click.option("--name", help="Name of the job; by default papilio- and the motif."),
-    click.option("--interface", help="Network interface of scheduler and workers, such as ib0."),
-    click.option(
-        "--setup", multiple=True, metavar="LINE",
-        help="Shell line that activates the environment, such as 'source .venv/bin/activate'; repeatable.",
-    ),
-    click.option(
-        "--array", callback=parse_numbers, metavar="N,N,...",
-        help="A scaling experiment: an array of jobs of the same allocation, each with so many workers.",
-    ),
-    click.option(
-        "--grace", "grace_s", type=click.IntRange(1, 10**9), default=120, show_default=True,
-        help="Seconds before the time limit at which the count is ended.",
-    ),
-    click.option(
-        "--insecure", is_flag=True,
-        help="Scheduler and workers take connections without credentials: whoever can connect to the nodes may run "
-        "code as you.",
-    ),
-    click.option("--output", type=click.Path(), help="File for the script; by default standard output."),
-    click.option("--overwrite", is_flag=True, help="Replace a file that is at --output; else it is refused."),
-]  # fmt: skip
+ALLOCATION = (
+    "time", "memory_bytes", "nodes", "workers_per_node", "gpus_per_node", "cpus_per_worker", "partition",
+    "account", "name", "interface", "setup", "grace_s",
+)  # fmt: skip
+"""What the flags of :func:`allocation_options` are called."""
 
 
-def _options(command: Any) -> Any:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+def allocation_options(*, required: bool) -> Decorator:
+    """Return what adds the flags of an allocation, whose time and memory Slurm has to know."""
+    return with_options(
+        click.option("--time", required=required, help="Time limit: minutes, HH:MM:SS or D-HH:MM:SS."),
+        click.option(
+            "--memory", "memory_bytes", type=SIZE, required=required,
+            help="Memory of each node, such as 64GiB; its workers share nine tenths of it.",
+        ),
+        click.option("--nodes", type=WORKERS, default=1, show_default=True, help="Nodes of the allocation."),
+        click.option(
+            "--workers-per-node", type=WORKERS, default=1, show_default=True, help="CPU workers on each node."
+        ),
+        click.option(
+            "--gpus-per-node", metavar="[TYPE:]N", help="GPUs on each node, one worker each: 4, or a100:4."
+        ),
+        click.option(
+            "--cpus-per-worker", type=WORKERS, default=1, show_default=True,
+            help="Processors of each worker; a CPU worker uses as many threads.",
+        ),
+        click.option("--partition", help="Partition of Slurm; by default the site's."),
+        click.option("--account", help="Account to charge; by default the user's."),
+        click.option("--name", help="Name of the job; by default papilio- and the motif."),
+        click.option("--interface", help="Network interface of scheduler and workers, such as ib0."),
+        click.option(
+            "--setup", multiple=True, metavar="LINE",
+            help="Shell line that activates the environment, such as 'source .venv/bin/activate'; repeatable.",
+        ),
+        click.option(
+            "--grace", "grace_s", type=click.IntRange(1, 10**9), default=120, show_default=True,
+            help="Seconds before the time limit at which the count is ended.",
+        ),
+    )  # fmt: skip
 
 
-@render.command()
-@_options
-@motif_options
+@render.command(cls=MotifGroup)
+@click.argument("store")
+@PER_FLAG
+@click.option(
+    "--engine", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
+    help="With --gpus-per-node, auto means gpu.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="The answer is one JSON object.")
+@click.option(
+    "--counts", metavar="FILE", help="File for the counts per vertex or edge: .parquet, .csv or .json."
+)
+@click.option("--job", metavar="DIR", help="Keep the job in DIR; submitting the script again resumes it.")
+@click.option(
+    "--requeue", "max_requeues", type=click.IntRange(0, 10**6), default=0, metavar="N",
+    help="With --job: queue and resume a run that the time limit ended, up to N times.",
+)  # fmt: skip
+@allocation_options(required=True)
+@BUDGET_OPTIONS
+@click.option("--parts", metavar="DIR", help="As for count: the parts of the graph, or where to cut them.")
+@click.option(
+    "--array", callback=parse_numbers, metavar="N,N,...",
+    help="A scaling experiment: an array of jobs of the same allocation, each with so many workers.",
+)  # fmt: skip
+@click.option(
+    "--insecure", is_flag=True,
+    help="Scheduler and workers take connections without credentials: whoever can connect to the nodes may run code "
+    "as you.",
+)  # fmt: skip
+@click.option("--output", type=click.Path(), help="File for the script; by default standard output.")
+@click.option("--overwrite", is_flag=True, help="Replace a file that is at --output; else it is refused.")
 def count(
     output: str | None,
     overwrite: bool,
@@ -122,9 +129,6 @@ def count(
 
     STORE and --counts are paths as the nodes see them; relative ones start at the directory of sbatch.
     """
-    from papilio.cluster.sbatch import SbatchSpec, render_count
-    from papilio.storage.location import atomic_file, check_file
-
     name, *flags = motif.words
     memory = {"device-memory": device_memory, "host-memory": host_memory, "parts": parts}
     chosen = {**engine_options, **{option: value for option, value in memory.items() if value is not None}}

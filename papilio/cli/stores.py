@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import click
 
 import papilio
-from papilio.cli.options import COLUMN, INTEGER, JSON_FLAG, SEED, SIZE
+from papilio.cli.motifs import attribute_help, field_option
+from papilio.cli.options import COLUMN, JSON_FLAG, SEED, SIZE, STORE, with_options
 from papilio.cli.report import info_lines, print_json, report_store, say
+from papilio.cluster.progress import ProgressBar
 from papilio.storage.formats import FORMATS
 from papilio.storage.generators.models import Complete, Model, Planted, PowerLaw, Rmat
+from papilio.storage.statistics import describe
 
 __all__ = ["convert", "generate", "info"]
 
@@ -22,32 +24,25 @@ __all__ = ["convert", "generate", "info"]
 @click.argument("output", type=click.Path())
 @click.option("--format", type=click.Choice(FORMATS), help="Format of the input; detected by default.")
 @click.option(
-    "--bipartite/--unipartite",
-    default=True,
-    show_default=True,
+    "--bipartite/--unipartite", default=True, show_default=True,
     help="Two layers with their own ids, or one set of vertices.",
-)
+)  # fmt: skip
 @click.option("--u", type=COLUMN, help="Column of the endpoints in U: a name, or a number from 1 on.")
 @click.option(
     "--v", type=COLUMN, help="Column of the endpoints in V; both are found by usual names, else by place."
 )
 @click.option("--sign-column", type=COLUMN, help="Column whose values above 0 are positive.")
 @click.option(
-    "--positive-from",
-    type=float,
-    metavar="VALUE",
+    "--positive-from", type=float, metavar="VALUE",
     help="Smallest positive value of the sign column (by default a usual name such as rating, else 3).",
-)
+)  # fmt: skip
 @click.option(
     "--sign-values", metavar="POSITIVE:NEGATIVE", help="Words of the sign column, such as yea,aye:nay,no."
 )
 @click.option(
-    "--duplicates",
-    type=click.Choice(["first", "last", "error"]),
-    default="first",
-    show_default=True,
+    "--duplicates", type=click.Choice(["first", "last", "error"]), default="first", show_default=True,
     help="Which of several equal edges is kept: by time where there is a time column, else by place.",
-)
+)  # fmt: skip
 @click.option(
     "--labels", type=click.Choice(["integer", "text"]), help="Type of the labels; detected by default."
 )
@@ -71,8 +66,6 @@ def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) 
     Formats: KONECT, SNAP, MovieLens, Matrix Market, DIMACS, CSV, TSV, plain edge lists, lists with a line of sizes,
     NumPy and Parquet; plain or compressed with gzip, bzip2 or zstd.
     """
-    from papilio.cluster.progress import ProgressBar
-
     with ProgressBar() as bar:
         store = papilio.convert(
             input[0] if len(input) == 1 else input, output, progress=bar.advance_phase, **options
@@ -81,13 +74,11 @@ def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) 
 
 
 @click.command()
-@click.argument("store", type=click.Path())
+@STORE
 @click.option("--verify", is_flag=True, help="Read all edges and compare their hash with the manifest.")
 @JSON_FLAG
 def info(store: str, verify: bool, as_json: bool) -> None:
     """Describe the graph STORE: sizes, degrees, density, signs, provenance, what ingest dropped."""
-    from papilio.storage.statistics import describe
-
     opened = papilio.open_graph(store)
     if verify:
         opened.verify()
@@ -105,70 +96,41 @@ def generate() -> None:
     """Generate a synthetic graph into a new store; the same from the same seed."""
 
 
-_SHARED_MODEL_OPTIONS = (
-    click.argument("output", type=click.Path()),
+_MODEL_OPTIONS = with_options(
     click.option(
         "--seed", type=SEED, default=0, show_default=True, help="The same seed gives the same graph."
     ),
     click.option(
         "--signs", type=float, help="Make a signed graph: each edge is positive with this probability."
     ),
-    click.option("--memory", type=SIZE, help="Host memory to stay within, for example 2GiB."),
+    click.option("--memory", "memory_bytes", type=SIZE, help="Host memory to stay within, for example 2GiB."),
     click.option("--overwrite", is_flag=True, help="Replace an existing store."),
     JSON_FLAG,
 )
 
 
-def _attribute_help(model: type[Model]) -> dict[str, str]:
-    """Return what the docstring of a model says of each of its attributes."""
-    text = (model.__doc__ or "").split("----------", 1)[-1].split("References", 1)[0]
-    found = re.findall(r"^    (\w[\w, ]*) : [^\n]*\n((?:        [^\n]*\n?)+)", text, re.MULTILINE)
-    return {name.strip(): " ".join(body.split()) for names, body in found for name in names.split(",")}
-
-
 def _add_model(model: type[Model]) -> None:
     """Add ``papilio generate <model>`` with one flag per field of the model."""
-    types: dict[str, Any] = {"int": INTEGER, "float": float}
+    helps, hints = attribute_help(model), get_type_hints(model)
+    flags = []
+    for field in fields(model):
+        settings: dict[str, Any] = {"help": helps.get(field.name)}
+        if field.default not in (MISSING, None):
+            settings |= {"default": field.default, "show_default": hints[field.name] is not bool}
+        settings["required"] = field.default is MISSING and type(None) not in get_args(hints[field.name])
+        flags.append(field_option(field.name, hints[field.name], **settings))
 
-    def run(
-        output: str,
-        seed: int,
-        signs: float | None,
-        memory: int | None,
-        overwrite: bool,
-        as_json: bool,
-        **own: Any,
-    ) -> None:
-        from papilio.cluster.progress import ProgressBar
-
+    @_MODEL_OPTIONS
+    def run(output: str, as_json: bool, **given: Any) -> None:
+        made = model(**{flag.name: given.pop(flag.name) for flag in flags if flag.name})
         with ProgressBar() as bar:
             bar.describe(f"generating {model.name}")
-            store = papilio.generate(
-                model(**own), output, seed=seed, signs=signs, memory_bytes=memory, overwrite=overwrite,
-                progress=bar.advance,
-            )  # fmt: skip
+            store = papilio.generate(made, output, progress=bar.advance, **given)
         report_store(store, as_json)
 
-    command: Any = run
-    for option in reversed(_SHARED_MODEL_OPTIONS):
-        command = option(command)
-    helps = _attribute_help(model)
-    for item in reversed(fields(model)):
-        kind = str(item.type).removesuffix(" | None")
-        optional = str(item.type).endswith("| None")
-        flag = f"--{item.name.replace('_', '-')}"
-        settings: dict[str, Any] = {"help": helps[item.name]}
-        if kind == "bool":
-            settings["is_flag"] = True
-        else:
-            settings["type"] = types[kind]
-            if item.default is not MISSING and item.default is not None:
-                settings |= {"default": item.default, "show_default": True}
-            elif not optional:
-                settings["required"] = True
-        command = click.option(flag, item.name, **settings)(command)
     summary = (model.__doc__ or "").split("Attributes\n", 1)[0].strip()
-    generate.command(model.name, help=summary)(command)
+    command = generate.command(model.name, help=summary)(run)
+    command.params[:0] = [click.Argument(["output"], type=click.Path()), *flags]
 
 
 for _model in (Rmat, PowerLaw, Planted, Complete):

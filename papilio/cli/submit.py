@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import papilio
-from papilio.cli.jobs import report_job_count
-from papilio.cli.options import JSON_FLAG, job_options, output_options
-from papilio.cli.report import print_json, say
+from papilio.cli.motifs import MotifGroup
+from papilio.cli.options import COUNT_OPTIONS, DIRECTORY, JSON_FLAG, RUN_OPTIONS, with_output
+from papilio.cli.report import answer, report_result, say
+from papilio.cluster.progress import ProgressBar
 from papilio.motifs import Motif
 
 if TYPE_CHECKING:
@@ -27,18 +27,16 @@ def submit() -> None:
     """Give a job to a cluster and leave: the cluster brings it to its end."""
 
 
-_SUBMIT_OPTIONS = partial(
-    job_options,
-    cluster_option=click.option(
-        "--cluster", metavar="CLUSTER", required=True,
-        help="The address of a scheduler that stays, such as tcp://host:8786, or its scheduler file.",
-    ),
-)  # fmt: skip
-
-
-@submit.command()
-@_SUBMIT_OPTIONS
-@output_options("the counts per vertex or edge, or the table")
+@submit.command(cls=MotifGroup)
+@COUNT_OPTIONS
+@click.option(
+    "--cluster",
+    metavar="CLUSTER",
+    required=True,
+    help="The address of a scheduler that stays, such as tcp://host:8786, or its scheduler file.",
+)
+@RUN_OPTIONS
+@with_output("the counts per vertex or edge, or the table")
 @click.option(
     "--job",
     type=click.Path(),
@@ -54,24 +52,20 @@ _SUBMIT_OPTIONS = partial(
     help="Among the jobs that share the cluster; a low one waits at most ten minutes for each lease.",
 )
 def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
-    """Count MOTIF (butterfly, biclique, balanced-butterfly, balanced-biclique or census) in the graph STORE on a
-    cluster, without waiting for the answer.
-    """
-    from papilio.cluster.progress import ProgressBar
-
+    """Count MOTIF in the graph STORE on a cluster, without waiting for the answer."""
     with ProgressBar() as bar:
         job = papilio.submit(store, motif, options=engine_options, progress=bar, **options)
-    found = job.status()
-    if as_json:
-        print_json(found.to_json())
-        return
+    answer(job.status(), as_json, lambda found: _report_submitted(found, options["cluster"]))
+
+
+def _report_submitted(found: JobStatus, cluster: str) -> None:
     click.echo(found.path)
     if found.state == "finished":
         say(
             f"job {found.path}: finished before; nothing was submitted. papilio wait {found.path} shows the count"
         )
         return
-    say(f"job {found.path}: the cluster {options['cluster']} has it; this machine may leave")
+    say(f"job {found.path}: the cluster {cluster} has it; this machine may leave")
     for command, does in (
         ("wait", "waits for the count"),
         ("status", "shows state and progress"),
@@ -82,7 +76,7 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
 
 
 @click.command()
-@click.argument("directory", type=click.Path())
+@DIRECTORY
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
@@ -96,12 +90,9 @@ def wait(directory: str, timeout: float | None, as_json: bool) -> None:
     The exit code is 0 when it finished, 1 when it failed or was interrupted, 7 when it was cancelled, and 8 when
     the time is over.
     """
-    from papilio.cluster.progress import ProgressBar
-
     with ProgressBar() as bar:
-        progress = _Progress(bar)
-        result = papilio.wait_job(directory, timeout_s=timeout, report=progress)
-    report_job_count(result, as_json)
+        result = papilio.wait_job(directory, timeout_s=timeout, report=_Progress(bar))
+    answer(result, as_json, report_result)
 
 
 class _Progress:
@@ -129,7 +120,7 @@ class _Progress:
 
 
 @click.command()
-@click.argument("directory", type=click.Path())
+@DIRECTORY
 def cancel(directory: str) -> None:
     """Stop the job of DIRECTORY, from any machine that sees it; what is counted is kept, resume goes on with it."""
     if papilio.cancel_job(directory) == "requested":
@@ -139,7 +130,7 @@ def cancel(directory: str) -> None:
 
 
 @click.command()
-@click.argument("directory", type=click.Path())
+@DIRECTORY
 @click.option("--follow", is_flag=True, help="Go on until the job has ended.")
 def logs(directory: str, follow: bool) -> None:
     """Print the log of the submitted job of DIRECTORY: its plan, workers that came and went, errors."""

@@ -141,8 +141,8 @@ def test_census_in_python_is_resumed_and_verified(votes: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
-        (("count", "balanced-butterfly", "STORE", "-k", 3), 2, "another k than 2 needs --pair-side u or v"),
-        (("count", "census", "STORE"), 2, "a census needs --pair-side u or v"),
+        (("count", "balanced-butterfly", "STORE", "-k", 3), 2, "balanced-butterfly -k 3 needs --pair-side u or v"),
+        (("count", "census", "STORE"), 2, "census needs --pair-side u or v: the answer depends on it"),
         (("census", "STORE"), 2, "Missing option '--pair-side'"),
         (("count", "balanced-butterfly", "STORE", "-k", 3, "--all-k"), 2, "-k 3 and --all-k contradict"),
         (("count", "balanced-butterfly", "STORE", "--max-k", 3), 2, "--max-k 3 bounds the sizes of --all-k"),

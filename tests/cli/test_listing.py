@@ -88,7 +88,8 @@ def test_the_command_says_what_is_missing(
     found, out, err = run("enumerate", "biclique", women, *flags, *HERE)
     assert (found, out) == (code, ""), err
     assert message in err
-    assert "butterfly cannot be listed" in run("enumerate", "butterfly", women, "--limit", 3)[2]
+    refused = run("enumerate", "butterfly", women, "--limit", 3, "--output", "x", *HERE)
+    assert (refused.exit_code, "butterfly cannot be listed" in refused.stderr) == (4, True)
 
 
 SLOW_LEASES = """

@@ -6,12 +6,16 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from papilio.cli.count import count
+from papilio.cli.app import cli
 from papilio.cluster.sbatch import SbatchSpec, render_count
+from papilio.errors import InputError
+from papilio.motifs import Butterfly
 
 NOTE = """#!/bin/bash
 printf '%s\\0' "$@" >"$NOTES/${0##*/}-$1"
@@ -61,10 +65,19 @@ def test_a_script_keeps_every_argument(store: str, job: str, parts: str, counts:
     called = run_script(render_count(spec))
     words = called["papilio-count"]
     assert words[-3:] == ["--", "butterfly", store]
-    read = count.make_context("count", words[1:]).params
-    assert (read["motif"], read["store"], read["job"], read["parts"], read["output"], read["workers"]) == (
-        "butterfly", store, job, parts, f"{counts}.parquet", 1,
-    )  # fmt: skip
+    with (
+        patch("papilio.count", side_effect=InputError("asked")) as asked,
+        pytest.raises(InputError, match="asked"),
+    ):
+        cli.main(words, standalone_mode=False)
+    read = asked.call_args.kwargs
+    assert asked.call_args.args == (store, Butterfly())
+    assert (read["job"], read["parts"], read["output"], read["workers"]) == (
+        job,
+        parts,
+        f"{counts}.parquet",
+        1,
+    )
     assert f"--interface={interface}" in called["dask-scheduler"]
     step = next(words for program, words in called.items() if program.startswith("srun-"))
     assert f"--interface={interface}" in step

@@ -295,9 +295,9 @@ def test_one_size_counts_per_vertex_into_a_file(store: Path, tmp_path: Path, run
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        ([], 2, "a biclique needs -p with a number, or --all-p; --all counts every (p, q)"),
-        (["-p", "3"], 2, "a biclique needs -q with a number, or --all-q"),
-        (["-p", "3", "--max-q", "4"], 2, "or --all-q, not --max-q alone"),
+        ([], 2, "biclique needs -p with a number, or --all-p; --all counts every (p, q)"),
+        (["-p", "3"], 2, "biclique needs -q with a number, or --all-q"),
+        (["-p", "3", "--max-q", "4"], 2, "--max-q 4 bounds the sizes of --all-q, which is not given"),
         (["-p", "3", "--all"], 2, "-p 3 and --all contradict each other"),
         (["-p", "3", "--all-p", "-q", "2"], 2, "-p 3 and --all-p contradict each other"),
         (["-p", "3", "-q", "4", "--max-q", "5"], 2, "q 4 and max_q 5; give max_q only"),
