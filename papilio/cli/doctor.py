@@ -35,7 +35,7 @@ def doctor(store: str | None, cluster: str | None, workers: int | None, as_json:
         checks += check_cluster(cluster, opened, workers)
     failure = failure_of(checks)
     if as_json:
-        print_json({"ok": failure is None, "checks": [check.to_json() for check in checks]})
+        print_json({"ok": failure is None, "checks": [vars(check) for check in checks]})
     else:
         click.echo("\n".join(_lines(checks)))
     if failure is not None:

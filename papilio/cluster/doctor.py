@@ -11,7 +11,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -59,10 +59,6 @@ class Check:
     status: Status
     found: str
     advice: str = ""
-
-    def to_json(self) -> dict[str, str]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
 
 
 def _gib(n_bytes: int) -> str:

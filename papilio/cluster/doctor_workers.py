@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from papilio.cluster.devices import ONE_WORKER_PER_GPU, find_shared_gpu
@@ -14,6 +14,7 @@ from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
 from papilio.errors import PapilioError
 from papilio.kernels.device.discovery import GpuInfo, list_gpus
+from papilio.storage.records import read_record, write_record
 from papilio.storage.store import GraphStore
 from papilio.version import __version__
 
@@ -45,18 +46,17 @@ class WorkerFacts:
     versions: Mapping[str, str]
     gpus: tuple[GpuInfo, ...]
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> WorkerFacts:
-        """Rebuild from the form of :func:`describe_process`."""
-        gpus = tuple(GpuInfo(**{**gpu, "capability": tuple(gpu["capability"])}) for gpu in data["gpus"])
-        return cls(data["host"], data["versions"], gpus)
 
-
-def describe_process() -> dict[str, Any]:
-    """Describe the process that this runs in, as JSON; creates no CUDA context."""
+def describe_process() -> WorkerFacts:
+    """Describe the process that this runs in; creates no CUDA context."""
     versions = {"python": platform.python_version(), "papilio": __version__}
     versions |= {name: version for name in _COMPARED if (version := installed_version(name)) is not None}
-    return {"host": platform.node(), "versions": versions, "gpus": [asdict(gpu) for gpu in list_gpus()]}
+    return WorkerFacts(platform.node(), versions, list_gpus())
+
+
+def describe_as_json() -> dict[str, Any]:
+    """Describe the worker process that this runs in, as JSON, so that versions may differ."""
+    return write_record(describe_process())
 
 
 def check_worker_versions(own: WorkerFacts, workers: Mapping[str, WorkerFacts]) -> Check:
@@ -137,8 +137,8 @@ def _check_started(executor: Executor, store: GraphStore | None) -> list[Check]:
     )
     checks = [Check("cluster", "ok", summary)]
     if not isinstance(executor, DaskPool):
-        return [*checks, check_worker_gpus({workers[0].name: WorkerFacts.from_json(own)})]
-    answers: dict[str, Any] = executor.client.run(describe_process, on_error="return")
+        return [*checks, check_worker_gpus({workers[0].name: own})]
+    answers: dict[str, Any] = executor.client.run(describe_as_json, on_error="return")
     facts = {}
     for address, answer in answers.items():
         if isinstance(answer, BaseException):
@@ -147,8 +147,8 @@ def _check_started(executor: Executor, store: GraphStore | None) -> list[Check]:
                 Check("worker", "fail", what, "see that worker's log; install the same papilio there")
             )
         else:
-            facts[address] = WorkerFacts.from_json(answer)
-    checks.append(check_worker_versions(WorkerFacts.from_json(own), facts))
+            facts[address] = read_record(WorkerFacts, answer, address, "install the same papilio there")
+    checks.append(check_worker_versions(own, facts))
     if executor.gpu_refusal is None:
         checks.append(check_worker_gpus(facts))
     if store is not None:

@@ -15,7 +15,7 @@ from papilio.cluster.remote import describe_dask_worker, find_store_problem
 from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import ClusterError, PapilioError, StoreError
 from papilio.tasks.job import JobSpec
-from papilio.tasks.worker import WorkerInfo
+from papilio.tasks.worker import WorkerInfo, read_worker
 
 __all__ = ["DaskPool", "find_workers", "start_errors_named"]
 
@@ -183,7 +183,7 @@ class DaskPool(ABC):
         answers = (
             self.ask(describe_dask_worker, address=address, patience_s=ANSWER_S) for address in addresses
         )
-        return tuple(WorkerInfo.from_json(answer) for answer in answers if answer is not None)
+        return tuple(read_worker(answer) for answer in answers if answer is not None)
 
     def _describe_all(self) -> tuple[WorkerInfo, ...]:
         answers = self._client.run(describe_dask_worker, on_error="return")
@@ -193,7 +193,7 @@ class DaskPool(ABC):
                     f"worker {address} cannot run Papilio ({type(answer).__name__}: {answer}); "
                     "install the same version of papilio there"
                 )
-        infos = (WorkerInfo.from_json(answer) for answer in answers.values())
+        infos = (read_worker(answer) for answer in answers.values())
         return tuple(sorted(infos, key=lambda info: (info.host, info.name)))
 
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:

@@ -12,6 +12,7 @@ from distributed import Worker, get_worker
 from papilio.cluster.executor import Result, TaskFunction, machine_errors_named
 from papilio.cluster.task_source import AnyTask
 from papilio.errors import DeviceLostError, ExecutionError, PapilioError
+from papilio.storage.records import write_record
 from papilio.storage.store import open_store
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
@@ -26,8 +27,12 @@ DEVICE_LOST_EXIT = 75
 
 def describe_dask_worker(dask_worker: Worker) -> dict[str, Any]:
     """Describe the worker that this runs in, as JSON, so that versions may differ."""
+    return write_record(_describe(dask_worker))
+
+
+def _describe(dask_worker: Worker) -> WorkerInfo:
     limit = dask_worker.memory_manager.memory_limit or None
-    return describe_worker(dask_worker.address, dask_worker.state.nthreads, limit).to_json()
+    return describe_worker(dask_worker.address, dask_worker.state.nthreads, limit)
 
 
 def find_store_problem(source: str, graph_hash: str) -> str | None:
@@ -54,7 +59,7 @@ def call_task(function: TaskFunction[AnyTask, Result], task: AnyTask) -> Result:
     -----
     A process that lost its GPU ends once its error is on the way: its nanny, if it has one, starts another.
     """
-    seat = WorkerInfo.from_json(describe_dask_worker(get_worker())).seat
+    seat = _describe(get_worker()).seat
     where = f"worker {seat.worker}, {task}"
     with machine_errors_named(where):
         try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,10 +83,6 @@ class CostTable:
         first = bisect_right(self.items, start)
         index = bisect_left(self.work, self._work_before(start) + work, lo=first)
         return self.items[min(index, len(self.items) - 1)]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return ``{"items": [...], "work": [...]}``."""
-        return {"items": list(self.items), "work": list(self.work)}
 
 
 def find_breakpoints(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from papilio.errors import StoreError
@@ -12,7 +12,7 @@ from papilio.motifs import Granularity
 from papilio.partitioning.blocks import BlockInfo, BlockKind
 from papilio.parts import Layer, PartSizes
 from papilio.storage.manifest import parse_manifest
-from papilio.storage.records import read_record
+from papilio.storage.records import read_record, write_record
 
 __all__ = ["PARTITION_NAME", "Family", "PartInfo", "PartitionManifest"]
 
@@ -133,7 +133,7 @@ class PartitionManifest:
 
     def to_json(self) -> str:
         """Return the text of ``partition.json``, with the hash of what it says; the inverse of :meth:`from_json`."""
-        data = {"format": FORMAT, **asdict(self)}
+        data = {"format": FORMAT, **write_record(self)}
         return json.dumps(data | {"hash": _hash_of(data)}, sort_keys=True) + "\n"
 
     @classmethod

@@ -54,6 +54,7 @@ from papilio.partitioning.root_subgraphs import (
 from papilio.partitioning.store import Partition, PartitionWriter
 from papilio.storage.location import local_path
 from papilio.storage.memory import release_memory
+from papilio.storage.records import write_record
 from papilio.storage.store import GraphStore
 
 __all__ = ["cut_roots"]
@@ -296,7 +297,7 @@ def _write_parts(
                 raise AssertionError(f"part {group} of {sizes} passes {request.limit_bytes} bytes")
             name = f"roots-{group:06d}"
             writer.write_root_part(name, part)
-            table = CostTable.from_costs(part.work, entries).to_json()
+            table = write_record(CostTable.from_costs(part.work, entries))
             found[group] = {
                 "blocks": (name,),
                 "layer": rows.layer,

@@ -61,6 +61,7 @@ from papilio.partitioning.wedge_plan import (
 from papilio.parts import EndBlock, PartSizes, StartBlock
 from papilio.storage.location import local_path
 from papilio.storage.memory import release_memory
+from papilio.storage.records import write_record
 from papilio.storage.store import GraphStore
 
 __all__ = ["cut_wedges"]
@@ -245,7 +246,7 @@ def _write_parts(
                     sizes=sizes,
                     n_items=starts.n_starts,
                     work=table.total,
-                    table=table.to_json(),
+                    table=write_record(table),
                     nbytes=starts.nbytes + ends.nbytes,
                 )
             )

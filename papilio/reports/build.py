@@ -18,6 +18,7 @@ from papilio.reports.scalepage import ScalingFacts, draw_scaling, show_scaling
 from papilio.reports.scaling import gather_points, rows_of
 from papilio.storage.ledger import write_durably
 from papilio.storage.location import atomic_file, check_replaceable, local_path
+from papilio.storage.records import write_record
 from papilio.storage.rows import ColumnType, write_rows
 
 __all__ = ["write_report"]
@@ -126,7 +127,7 @@ def _write_scaling_once(
     )
     write_rows(target / "leases.parquet", {"workers": "int", "repeat": "int", **_SPAN_COLUMNS}, spans)
     results = {
-        "experiment": directory.experiment.to_json(),
+        "experiment": write_record(directory.experiment),
         "state": facts.state,
         "points": [point.to_json() for point in points],
         "runs": rows,

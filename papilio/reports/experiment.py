@@ -15,17 +15,17 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from papilio.cluster.trust import require_trusted
 from papilio.errors import InputError, StoreError
-from papilio.motifs import EngineOptions, Granularity, Motif, motif_to_json
+from papilio.motifs import EngineOptions, Granularity, Motif
 from papilio.reports.scaling import Mode
 from papilio.storage.ledger import read_ledger, write_durably
 from papilio.storage.location import local_path
-from papilio.storage.records import read_json, read_record, require_format
+from papilio.storage.records import read_json, read_record, require_format, write_record
 from papilio.tasks.job import EngineChoice
 from papilio.version import __version__
 
@@ -131,10 +131,6 @@ class Experiment:
         raise InputError(
             f"workers is {workers}; the experiment has points with {', '.join(map(str, self.workers))} workers"
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {**asdict(self), "motif": motif_to_json(self.motif)}
 
     def extended_by(self, asked: Experiment) -> Experiment:
         """Return the union of this experiment and one that may have more points or repetitions.
@@ -355,7 +351,7 @@ def begin_experiment(path: str | os.PathLike[str], asked: Experiment) -> Experim
         "format_version": FORMAT_VERSION,
         "version": __version__,
         "created_at": created_at,
-        "experiment": experiment.to_json(),
+        "experiment": write_record(experiment),
     }
     try:
         root.mkdir(exist_ok=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 from papilio.errors import StoreError
 from papilio.graph import MAX_VERTICES
-from papilio.storage.records import parse_json, read_record, require_format
+from papilio.storage.records import parse_json, read_record, require_format, write_record
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "EdgeFile", "GraphKind", "Manifest", "parse_manifest"]
 
@@ -89,7 +89,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the text of ``graph.json``; the inverse of :meth:`from_json`."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=2, sort_keys=True) + "\n"
+        return json.dumps({"format": FORMAT, **write_record(self)}, indent=2, sort_keys=True) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> Manifest:

@@ -1,8 +1,8 @@
-"""Reading back the JSON that Papilio writes: the annotations of a frozen dataclass are the schema of its file.
+"""The JSON that Papilio keeps: the annotations of a frozen dataclass are the schema of its file, both ways.
 
-Files are written by :func:`dataclasses.asdict`. What is read back is checked as a whole before anything is made of
-it: keys that are missing, unknown or given twice, values of another type (a boolean is no integer, a float is none
-either), numbers that are no numbers. The message names the file, the field, what was found and what is expected.
+What is read back is checked as a whole before anything is made of it: keys that are missing, unknown or given twice,
+values of another type (a boolean is no integer, a float is none either), numbers that are no numbers. The message
+names the file, the field, what was found and what is expected.
 
 | annotation | JSON |
 |---|---|
@@ -32,9 +32,19 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from papilio.errors import PapilioError, StoreError
-from papilio.motifs import MOTIFS, Motif
+from papilio.motifs import MOTIFS, Motif, motif_to_json
 
-__all__ = ["Digits", "SignedInt", "parse_json", "read_json", "read_record", "read_regular", "require_format"]
+__all__ = [
+    "Digits",
+    "SignedInt",
+    "parse_json",
+    "read_json",
+    "read_record",
+    "read_regular",
+    "require_format",
+    "table_rows",
+    "write_record",
+]
 
 SignedInt = Annotated[int, "signed"]
 """An integer that may be below 0; every other one is a size, a number or an identity from 0 on."""
@@ -171,6 +181,36 @@ def read_record(kind: type[Record], value: Any, name: str, advice: str) -> Recor
         what = f": {misfit.path}" if misfit.path else ""
         raise StoreError(f"{name}{what}{misfit.problem}; {advice}") from misfit
     return found
+
+
+def write_record(record: Any) -> dict[str, Any]:
+    """Return the JSON form of a dataclass, which :func:`read_record` reads back."""
+    kind: Any = type(record)
+    hints = _hints(kind)
+    return {each.name: _write(getattr(record, each.name), hints[each.name]) for each in fields(kind)}
+
+
+def table_rows(table: Mapping[tuple[Any, ...], int]) -> list[list[Any]]:
+    """Return the rows ``[*key, "count"]`` of a table, by rising key."""
+    return [[*key, str(count)] for key, count in sorted(table.items())]
+
+
+def _write(value: Any, kind: Any = Any) -> Any:
+    if kind == Digits:
+        return str(value)
+    if isinstance(value, Motif):
+        return motif_to_json(value)
+    if is_dataclass(value):
+        return write_record(value)
+    if isinstance(value, Mapping):
+        is_table = get_origin(kind) is dict and get_origin(get_args(kind)[0]) is tuple
+        return table_rows(value) if is_table else {key: _write(each) for key, each in value.items()}
+    return [_write(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 def _make_reader(kind: Any) -> _Read:
@@ -344,7 +384,7 @@ def _motif(value: Any) -> Motif:
 
 
 def _record(kind: Any) -> _Read:
-    hints = get_type_hints(kind, include_extras=True)
+    hints = _hints(kind)
     readers = {each.name: _reader(hints[each.name]) for each in fields(kind)}
     may_grow = getattr(kind, "may_grow", False)
     needed = {each.name for each in fields(kind) if each.default is each.default_factory is MISSING}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from papilio.arguments import Bytes, read_bytes
 from papilio.errors import InputError
@@ -53,10 +53,6 @@ class Budget:
     def of_device(self, memory_bytes: int) -> int:
         """Return the device memory that the job may use on a device of ``memory_bytes``."""
         return memory_bytes if self.device_bytes is None else min(self.device_bytes, memory_bytes)
-
-    def to_json(self) -> dict[str, int | None]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
 
 
 NO_BUDGET = Budget()

@@ -6,7 +6,7 @@ on top.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from papilio.errors import UnsupportedError
@@ -46,10 +46,6 @@ class MemoryForecast:
     host_bytes: int
     device_bytes: int  # 0 for the cpu engine
     client_bytes: int  # host memory of the process that folds
-
-    def to_json(self) -> dict[str, int]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
 
 
 def _formulas(motif: Motif) -> Any:

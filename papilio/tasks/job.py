@@ -176,10 +176,6 @@ class JobSpec:
         """Whether its leases answer with files."""
         return self.vector_entries > 0 or self.listing is not None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {**asdict(self), "motif": motif_to_json(self.motif)}
-
 
 @dataclass(frozen=True)
 class PrepareTask:
@@ -212,10 +208,6 @@ class PrepareTask:
 
     def __str__(self) -> str:
         return f"prepare {self.job.source}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {**asdict(self), "job": self.job.to_json()}
 
 
 @dataclass(frozen=True)
@@ -274,7 +266,3 @@ class LeaseTask:
 
     def __str__(self) -> str:
         return f"items [{self.start}, {self.stop}) of partition {self.partition}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {**asdict(self), "job": self.job.to_json()}

@@ -7,14 +7,14 @@ small, frozen, survives JSON, and can be looked at without running anything.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from papilio.errors import TilingError
 from papilio.kernels.costs import CostTable
 from papilio.kernels.engine import EngineName
 from papilio.partitioning.manifest import PartitionManifest
-from papilio.storage.records import read_record
+from papilio.storage.records import read_record, write_record
 from papilio.tasks.forecast import MemoryForecast, gib
 from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.leases.book import LeaseBook
@@ -206,12 +206,10 @@ class CountPlan:
     def to_json(self) -> dict[str, Any]:
         """Return the plan as a JSON object; the inverse of :meth:`from_json`."""
         return {
-            **asdict(self),
+            **write_record(self),
             "key": self.key,
             "n_items": self.n_items,
             "total_work": self.total_work,
-            "job": self.job.to_json(),
-            "partitions": [{**asdict(p), "table": p.table.to_json()} for p in self.partitions],
         }
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from papilio.kernels.costs import CostTable
 from papilio.kernels.engine import EngineName
 from papilio.storage.listings import ListingShard
-from papilio.tasks.table import cells_to_json
+from papilio.storage.records import write_record
 
 __all__ = ["LeaseResult", "Movement", "PrepareReport", "ShardRef"]
 
@@ -40,10 +40,6 @@ class Movement:
 
     def __add__(self, other: Movement) -> Movement:
         return Movement(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Movement)))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -172,6 +168,6 @@ class LeaseResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the vectors as a JSON object."""
-        fields = asdict(replace(self, vectors={}, cells={}))
-        del fields["vectors"]
-        return {**fields, "cells": cells_to_json(self.cells)}
+        written = write_record(replace(self, vectors={}))
+        del written["vectors"]
+        return written

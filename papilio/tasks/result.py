@@ -14,11 +14,11 @@ from papilio.motifs import Granularity, Listing, Motif
 from papilio.storage.file_vectors import slices_of
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.origins import plain_labels
+from papilio.storage.records import table_rows
 from papilio.storage.store import GraphStore
 from papilio.storage.vectors import Vectors
 from papilio.tasks.plan import Decision
 from papilio.tasks.reports import Movement
-from papilio.tasks.table import cells_to_json
 from papilio.tasks.worker import WorkerInfo
 
 __all__ = ["CountResult", "ListingResult", "TopEntry", "find_largest", "find_top", "json_labels"]
@@ -168,12 +168,12 @@ class CountResult:
             "parameters": asdict(self.motif),
             "per": self.per,
             "count": self.count,
-            "table": cells_to_json(self.table) if self.motif.is_table else None,
+            "table": table_rows(self.table) if self.motif.is_table else None,
             "engine": self.engine,
             "cluster": self.cluster,
             "workers": len(self.workers),
             "worker_details": [
-                {**worker.to_json(), "leases": self.leases_by_worker.get(worker.name, 0)}
+                {**asdict(worker), "leases": self.leases_by_worker.get(worker.name, 0)}
                 for worker in self.workers
             ],
             "items": self.items,
@@ -187,7 +187,7 @@ class CountResult:
             "used_device_bytes": self.used_device_bytes,
             "strategy": self.strategy,
             "replication": self.replication,
-            "moved": self.moved.to_json(),
+            "moved": asdict(self.moved),
             "decisions": [asdict(decision) for decision in self.decisions],
             "output": self.output,
             "top": [entry.to_json() for entry in self.top],

@@ -22,6 +22,7 @@ from papilio.interrupts import Stopped, set_advice
 from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.listings import ListingShard
 from papilio.storage.location import local_path, os_errors_named
+from papilio.storage.records import write_record
 from papilio.storage.results import write_partial_shard
 from papilio.tasks.control import JobControl
 from papilio.tasks.directory import FORMAT, FORMAT_VERSION, JobDirectory, advise_resume, resume_command
@@ -175,7 +176,7 @@ class JobSession:
             "version": __version__,
             "created_at": time.time(),
             "source": self._source,
-            "job": self._job.to_json(),
+            "job": write_record(self._job),
             "plan_key": None,
             "settings": self._settings,
         }

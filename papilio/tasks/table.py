@@ -1,24 +1,15 @@
-"""Tables of counts by (p, q): their JSON form, and the checks that every partial passes.
-
-Counts are strings in JSON: they may have more digits than readers of JSON numbers keep.
-"""
+"""Tables of counts by (p, q), and the checks that every partial passes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from papilio.motifs import Motif
 
-__all__ = ["Cells", "cells_to_json", "find_wrong_cell"]
+__all__ = ["Cells", "find_wrong_cell"]
 
 Cells = Mapping[tuple[int, int], int]
 """Counts by (p, q), without those that are 0."""
-
-
-def cells_to_json(cells: Cells) -> list[list[Any]]:
-    """Return ``[p, q, "count"]`` for each cell, by p, then q, as :mod:`papilio.storage.records` reads them."""
-    return [[p, q, str(count)] for (p, q), count in sorted(cells.items())]
 
 
 def find_wrong_cell(motif: Motif, cells: Cells, total: int) -> str | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import psutil
 
 from papilio.kernels.device.discovery import list_gpus, missing_for_gpu
+from papilio.storage.records import read_record
 from papilio.version import __version__
 
-__all__ = ["Seat", "WorkerInfo", "describe_worker"]
+__all__ = ["Seat", "WorkerInfo", "describe_worker", "read_worker"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class WorkerInfo:
         Identity of that GPU, or of its slice; empty without one, or where the driver gives none.
     """
 
+    may_grow: ClassVar[bool] = True
+
     name: str
     host: str
     pid: int
@@ -82,14 +84,10 @@ class WorkerInfo:
         """Whether the gpu engine can run on this worker."""
         return self.gpu_missing is None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object; the inverse of :meth:`from_json`."""
-        return asdict(self)
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> WorkerInfo:
-        """Rebuild from :meth:`to_json`'s form; what another version added is passed over."""
-        return cls(**{field.name: data[field.name] for field in fields(cls) if field.name in data})
+def read_worker(described: dict[str, Any]) -> WorkerInfo:
+    """Rebuild the description of a worker that may have another version; errors as :func:`read_record`."""
+    return read_record(WorkerInfo, described, "a worker", "install the same version of papilio there")
 
 
 def describe_worker(name: str, threads: int | None = None, memory_bytes: int | None = None) -> WorkerInfo:

@@ -19,7 +19,7 @@ from papilio.cluster.events import Event, LeaseFinished
 from papilio.errors import ExecutionError, InputError, StoreError, TilingError, UnsupportedError
 from papilio.motifs import Listing
 from papilio.storage.listings import ListingShard
-from papilio.storage.records import read_record
+from papilio.storage.records import read_record, write_record
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.job import JobSpec, LeaseTask
 from papilio.tasks.leases import lengths as lease_policy
@@ -324,12 +324,12 @@ def test_what_cannot_be_listed_is_refused(
 
 def test_jobs_and_leases_that_list_survive_json() -> None:
     job = make_job(motif=papilio.Biclique(3, 4), listing=Listing(5, (1, 2), (), "abc"))
-    assert read_record(JobSpec, json.loads(json.dumps(job.to_json())), "a job", "") == job
+    assert read_record(JobSpec, json.loads(json.dumps(write_record(job))), "a job", "") == job
     assert job.question["listing"] == {"limit": 5, "with_u": (1, 2), "with_v": (), "labels": "abc"}
     assert "listing" not in make_job().question
     assert job.title == "listing of biclique (3, 4), up to 5 with vertices u 1, 2"
     task = LeaseTask(job, "cpu", "plan", "run", 0, 1, 2, 3)
-    assert read_record(LeaseTask, json.loads(json.dumps(task.to_json())), "a task", "") == task
+    assert read_record(LeaseTask, json.loads(json.dumps(write_record(task))), "a task", "") == task
 
 
 def test_the_fold_refuses_what_does_not_fit(tmp_path: Path) -> None:

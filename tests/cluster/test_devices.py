@@ -18,8 +18,9 @@ from papilio.cluster.executor import choose_engine
 from papilio.cluster.existing import ExistingExecutor
 from papilio.errors import ClusterError
 from papilio.kernels.device.discovery import list_gpus, missing_for_gpu
+from papilio.storage.records import write_record
 from papilio.storage.store import GraphStore
-from papilio.tasks.worker import WorkerInfo, describe_worker
+from papilio.tasks.worker import WorkerInfo, describe_worker, read_worker
 from tests.cluster.conftest import dask_processes
 from tests.conftest import ROOT
 from tests.tasks.fakes import make_worker
@@ -84,10 +85,10 @@ def test_who_may_share_a_gpu() -> None:
 
 
 def test_descriptions_of_other_versions_are_read() -> None:
-    described = describe_worker("w").to_json()
-    assert WorkerInfo.from_json({**described, "added_later": 1}) == WorkerInfo.from_json(described)
+    described = write_record(describe_worker("w"))
+    assert read_worker({**described, "added_later": 1}) == read_worker(described)
     del described["gpu_uuid"]
-    assert WorkerInfo.from_json(described).gpu_uuid == ""
+    assert read_worker(described).gpu_uuid == ""
 
 
 def test_visible_devices_are_those_of_the_process(driver: Path) -> None:
@@ -103,6 +104,7 @@ def test_visible_devices_are_those_of_the_process(driver: Path) -> None:
     }
     code = f"""
 import json, os
+from dataclasses import asdict
 from papilio.kernels.device.discovery import list_gpus, list_visible_ids
 from papilio.tasks.worker import describe_worker
 for case in {list(cases)!r}:
@@ -111,7 +113,7 @@ for case in {list(cases)!r}:
         os.environ["CUDA_VISIBLE_DEVICES"] = case
     list_gpus.cache_clear()
     worker = describe_worker("w")
-    print(json.dumps([[gpu.uuid for gpu in list_gpus()], list_visible_ids(), worker.to_json()]))
+    print(json.dumps([[gpu.uuid for gpu in list_gpus()], list_visible_ids(), asdict(worker)]))
 """
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=with_driver(driver), capture_output=True, text=True, timeout=600,

@@ -33,6 +33,7 @@ from papilio.cluster.doctor_workers import (
     check_worker_gpus,
     check_worker_stores,
     check_worker_versions,
+    describe_as_json,
     describe_process,
 )
 from papilio.cluster.machine import CgroupLimits, find_filesystem, is_writable, read_cgroup_limits
@@ -40,6 +41,7 @@ from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError,
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.discovery import GpuInfo
 from papilio.kernels.device.toolchain import Toolchain
+from papilio.storage.records import read_record
 from papilio.storage.store import write_store
 from tests.conftest import ROOT
 from tests.tools.commands import Result, run_command
@@ -291,11 +293,12 @@ def test_workers_reach_the_store() -> None:
 
 
 def test_a_process_describes_itself_as_json() -> None:
-    described = json.loads(json.dumps(describe_process()))
-    own = WorkerFacts.from_json(described)
+    described = json.loads(json.dumps(describe_as_json()))
+    own = read_record(WorkerFacts, described, "", "")
+    assert own == describe_process()
     assert own.versions["python"].startswith("3.")
     data = {"host": "h", "versions": {}, "gpus": [{**vars(H200), "capability": [9, 0]}]}
-    assert WorkerFacts.from_json(data).gpus == (H200,)
+    assert read_record(WorkerFacts, data, "", "").gpus == (H200,)
 
 
 def test_a_failure_has_the_exit_code_of_its_kind() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
 from papilio.kernels.costs import CostTable
-from papilio.storage.records import read_record
+from papilio.storage.records import read_record, write_record
 from papilio.tasks.leases.lengths import (
     FAIR_PARTS,
     KEPT_LEASE_S,
@@ -52,7 +52,7 @@ def test_table_keeps_items_total_and_cumulative_work(costs: list[int], max_entri
     assert table.total == sum(costs)
     assert all(sum(falling[:item]) == work for item, work in zip(table.items, table.work, strict=True))
     assert len(table.items) <= max(max_entries, 1) + 1
-    assert read_record(CostTable, table.to_json(), "a table", "") == table
+    assert read_record(CostTable, write_record(table), "a table", "") == table
 
 
 @settings(max_examples=300)

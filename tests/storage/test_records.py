@@ -12,7 +12,7 @@ import pytest
 
 from papilio.errors import InputError, StoreError
 from papilio.motifs import BalancedButterfly, Biclique, Butterfly, Motif, motif_to_json
-from papilio.storage.records import Digits, SignedInt, parse_json, read_json, read_record
+from papilio.storage.records import Digits, SignedInt, parse_json, read_json, read_record, write_record
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,14 @@ def test_what_fits_comes_back_exactly() -> None:
         {"run": 0.5}, {(1, 2): 3, (2, 2): 2**100}, Biclique(3), [1, {"a": None}],
     )  # fmt: skip
     assert type(found.share) is float
+    written = json.loads(json.dumps(write_record(found)))
+    assert (written["total"], written["cells"], written["motif"]) == (
+        GOOD["total"],
+        GOOD["cells"],
+        motif_to_json(Biclique(3)),
+    )
+    assert read(written) == found
+    assert write_record(Outer(**{**vars(found), "cells": {}}))["cells"] == []
     assert read(asdict(Growing(3)) | {"added": 1}, Growing) == Growing(3)
 
 

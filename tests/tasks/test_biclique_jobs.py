@@ -15,12 +15,11 @@ import pytest
 
 import papilio
 from papilio.errors import CapacityError, ExecutionError, InputError, UnsupportedError
-from papilio.storage.records import read_record
+from papilio.storage.records import read_record, table_rows
 from papilio.storage.store import write_store
 from papilio.tasks import prepared as ready
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.reports import LeaseResult
-from papilio.tasks.table import cells_to_json
 from tests.tasks.fakes import make_job, plan_of
 from tests.tools.commands import Run
 from tests.tools.fake_biclique import FakeBicliqueEngine
@@ -52,7 +51,7 @@ def lease(start: int, stop: int, total: int, **changes: Any) -> LeaseResult:
 
 def test_cells_survive_json_with_all_digits() -> None:
     cells = {(2, 10): 10**60, (2, 9): 1, (1, 1): 2**5000}
-    rows = cells_to_json(cells)
+    rows = table_rows(cells)
     assert [row[:2] for row in rows] == [[1, 1], [2, 9], [2, 10]]
     assert all(isinstance(row[2], str) for row in rows)
     read = read_record(
