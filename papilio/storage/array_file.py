@@ -29,20 +29,7 @@ class ArrayFile:
     """A new file that holds ``size`` values of one type, zero until they are written.
 
     What is read or written is copied, so that only the caller's arrays are resident. Threads may read and write at
-    once; what two of them write to one place is either's.
-
-    Parameters
-    ----------
-    path : Path
-        A file that does not exist.
-    dtype : dtype
-    size : int
-        Number of values.
-
-    Raises
-    ------
-    StoreError
-        When the file cannot be made.
+    once; what two of them write to one place is either's. Every method raises StoreError when the system refuses.
     """
 
     def __init__(self, path: Path, dtype: DTypeLike, size: int) -> None:
@@ -65,13 +52,7 @@ class ArrayFile:
             raise ValueError(f"{self.path}: [{start}, {stop}) is not within [0, {self.size})")
 
     def write(self, start: int, values: NDArray[Any]) -> None:
-        """Write contiguous values of the file's type from place ``start`` on.
-
-        Raises
-        ------
-        StoreError
-            When they cannot be written: a full disk, most often.
-        """
+        """Write contiguous values of the file's type from place ``start`` on."""
         self._check(start, start + values.size)
         if values.dtype != self.dtype:
             raise ValueError(f"{self.path} holds {self.dtype}; got {values.dtype}")
@@ -84,13 +65,7 @@ class ArrayFile:
             raise self._problem("written", error) from error
 
     def read(self, start: int, stop: int, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return the values [start, stop), in the first places of ``out`` if it is given.
-
-        Raises
-        ------
-        StoreError
-            When they cannot be read, or the file was made shorter.
-        """
+        """Return the values [start, stop), in the first places of ``out`` if it is given."""
         self._check(start, stop)
         values = np.empty(stop - start, self.dtype) if out is None else out[: stop - start]
         rest, at = values.view(np.uint8).data, start * self.dtype.itemsize

@@ -68,17 +68,9 @@ class _NpyFile:
 
 
 class NpySource:
-    """The edges of one ``.npy`` array of shape (k, c), c >= 2, or of two of shape (k,).
+    """The edges of one uncompressed ``.npy`` array of shape (k, c), c >= 2, or of two of shape (k,).
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        One or two uncompressed files.
-    names : sequence of str
-        Their names, for messages.
-    options : ReadOptions
-    on_read : callable, optional
-        Called with the fraction read so far, times the size of the files in bytes.
+    ``names`` are for messages; ``on_read`` is told the fraction read so far, times the size of the files in bytes.
     """
 
     def __init__(
@@ -141,18 +133,8 @@ def _integers(name: str, column: NDArray[Any]) -> pa.Array:
 class ParquetSource:
     """The edges of a Parquet file, from the columns that :mod:`papilio.storage.column_choice` finds.
 
-    Integer columns give integer labels; strings (plain or dictionary-encoded) give text. A column with a usual name
-    of times orders duplicates.
-
-    Parameters
-    ----------
-    path : Path
-        An uncompressed file (its pages may be compressed).
-    name : str
-        Its name, for messages.
-    options : ReadOptions
-    on_read : callable, optional
-        Called with the fraction read so far, times the size of the file in bytes.
+    Integer columns give integer labels; strings (plain or dictionary-encoded) give text. A column with a usual name of
+    times orders duplicates. ``name`` and ``on_read`` are as for :class:`NpySource`.
     """
 
     def __init__(
@@ -209,13 +191,7 @@ class ParquetSource:
         return pa.string() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else pa.int64()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the edges in order.
-
-        Raises
-        ------
-        InputError
-            For missing values, values without a sign, or data that cannot be decoded.
-        """
+        """Yield the edges in order; InputError for missing values, values without a sign, and damaged data."""
         schema = raw_schema(self.info, self._options.sign is not None)
         size = self._path.stat().st_size
         done = 0

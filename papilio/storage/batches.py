@@ -19,38 +19,17 @@ _SHOWN_COLUMNS = 6
 
 @dataclass
 class SourceInfo:
-    """What is known of an input; the counters grow while its batches are taken.
-
-    Attributes
-    ----------
-    format : FormatName
-    labels : tuple of two LabelType
-        Types of the two columns of endpoints.
-    time : pyarrow.DataType or None
-        Type of the time column, if edges are ordered by time.
-    declared : Declared or None
-        Sizes from a header.
-    layout : dict
-        Delimiter, columns and so on, for the provenance.
-    notes : list of str
-        What the user should know of the reading.
-    malformed : int
-        Malformed lines skipped so far.
-    comments : int
-        Lines of comments before the data.
-    sign_column : str
-        The column of the values that signs follow from, in words.
-    """
+    """What is known of an input; the counters grow while its batches are taken."""
 
     format: FormatName
-    labels: tuple[LabelType, LabelType] = ("integer", "integer")
-    time: pa.DataType | None = None
-    declared: Declared | None = None
-    layout: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    malformed: int = 0
-    comments: int = 0
-    sign_column: str = ""
+    labels: tuple[LabelType, LabelType] = ("integer", "integer")  # types of the two columns of endpoints
+    time: pa.DataType | None = None  # type of the time column, if edges are ordered by time
+    declared: Declared | None = None  # sizes from a header
+    layout: dict[str, Any] = field(default_factory=dict)  # delimiter, columns and so on, for the provenance
+    notes: list[str] = field(default_factory=list)  # what the user should know of the reading
+    malformed: int = 0  # malformed lines skipped so far
+    comments: int = 0  # lines of comments before the data
+    sign_column: str = ""  # the column of the values that signs follow from, in words
 
 
 class EdgeSource(Protocol):
@@ -77,21 +56,10 @@ def raw_schema(info: SourceInfo, signed: bool) -> pa.Schema:
 def describe_columns(
     info: SourceInfo, names: Sequence[str], count: int, columns: Columns, signed: bool, tagged: bool = False
 ) -> None:
-    """Note which column is read as what, for the provenance, and which are not used.
+    """Note which of ``count`` columns is read as what, for the provenance, and which are not used.
 
-    Parameters
-    ----------
-    info : SourceInfo
-        Its layout and notes are added to.
-    names : sequence of str
-        Of the columns; empty where they have none.
-    count : int
-        Columns in all.
-    columns : Columns
-    signed : bool
-        Whether signs and times are read.
-    tagged : bool
-        Whether the first column says only what kind of line it is.
+    The layout and the notes of ``info`` are added to. ``names`` is empty where columns have none; ``signed`` says
+    whether signs and times are read, ``tagged`` whether the first column says only what kind of line it is.
     """
     read = {"u": columns.u, "v": columns.v}
     if signed and columns.sign is not None:

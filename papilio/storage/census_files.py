@@ -24,25 +24,7 @@ def write_pairs(
 ) -> None:
     """Write a row for each pair: columns first, second (int32), first_label, second_label, then those given (uint64).
 
-    Parameters
-    ----------
-    path : path-like
-        A local file to write: Parquet, CSV or JSON by its suffix.
-    ids : sequence of (int, int)
-        The vertices of each pair, in the order of the rows.
-    labels : sequence of (label, label)
-        Theirs: int64 if all are integers, else as text.
-    columns : mapping of str to sequence of int
-        As many numbers as there are pairs.
-    metadata : mapping of str to str
-        Of the file.
-    overwrite : bool
-        Replace a file that is there.
-
-    Raises
-    ------
-    StoreError
-        When the file cannot be written.
+    Labels are int64 if all are integers, else text. ``overwrite`` and errors as :func:`open_table`.
     """
     flat = [label for pair in labels for label in pair]
     are_integers = all(type(label) is int and -(2**63) <= label < 2**63 for label in flat)

@@ -59,22 +59,12 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that are read, each 0-based.
-
-    Attributes
-    ----------
-    u, v : int
-        Of the endpoints.
-    sign : int or None
-        Of the values that signs follow from.
-    time : int or None
-        Of the times that order equal edges.
-    """
+    """The columns that are read, each 0-based."""
 
     u: int = 0
     v: int = 1
-    sign: int | None = None
-    time: int | None = None
+    sign: int | None = None  # of the values that signs follow from
+    time: int | None = None  # of the times that order equal edges
 
 
 USUAL = Columns(0, 1, 2)
@@ -83,21 +73,13 @@ USUAL = Columns(0, 1, 2)
 
 @dataclass(frozen=True)
 class WantedColumns:
-    """What the user says of the columns; None for what is to be found.
-
-    Attributes
-    ----------
-    u, v, sign, time : int, str or None
-        Numbers count from 1.
-    signed : bool
-        Whether a rule of signs needs a column of values.
-    """
+    """What the user says of the columns, by numbers from 1 on or by names; None for what is to be found."""
 
     u: ColumnRef | None = None
     v: ColumnRef | None = None
     sign: ColumnRef | None = None
     time: ColumnRef | None = None
-    signed: bool = False
+    signed: bool = False  # whether a rule of signs needs a column of values
 
     def __post_init__(self) -> None:
         for role in ("u", "v", "sign", "time"):
@@ -134,14 +116,7 @@ def _is_extra(name: str) -> bool:
 
 
 def pick_ends(names: Sequence[str], excluded: Collection[int] = ()) -> tuple[int, int] | None:
-    """Return which two of named columns are U and V, 0-based, or None where that is not clear.
-
-    Parameters
-    ----------
-    names : sequence of str
-    excluded : collection of int
-        Columns that are no endpoints.
-    """
+    """Return which two of named columns are U and V, 0-based, or None where that is not clear."""
     if {"u", "v"} <= set(names) and not {names.index("u"), names.index("v")} & set(excluded):
         return names.index("u"), names.index("v")
     plain = [plain_name(name) for name in names]
@@ -169,7 +144,7 @@ def choose_columns(
     usual: Columns = USUAL,
     unfit: Collection[int] = (),
 ) -> Columns:
-    """Return which columns are read.
+    """Return which of ``count`` columns are read.
 
     Parameters
     ----------
@@ -177,9 +152,6 @@ def choose_columns(
         Name of the input, for messages.
     names : sequence of str
         Of its columns; empty where they have none.
-    count : int
-        Columns in all.
-    wanted : WantedColumns
     usual : Columns
         By place, in an input without names; its sign is where values are if no name tells, its time None or what the
         format says.

@@ -35,29 +35,10 @@ def write_vertex_columns(
     overwrite: bool = False,
     row_group: int = ROW_GROUP,
 ) -> None:
-    """Write a row for each vertex of some layers, by layer, then id.
+    """Write a row for each vertex of some layers, by layer, then id; ``overwrite`` and errors as :func:`open_table`.
 
-    Columns: layer ('u' or 'v'), id (int32), label (if the store has labels of these layers), then those given.
-
-    Parameters
-    ----------
-    path : path-like
-        A local file to write: Parquet, CSV or JSON by its suffix.
-    store : GraphStore
-        Where the labels come from.
-    layers : mapping of {"u", "v"} to Columns
-        At least one, all with the same names and types.
-    metadata : mapping of str to str
-        Of the file.
-    overwrite : bool
-        Replace a file that is there.
-    row_group : int
-        Rows of a row group.
-
-    Raises
-    ------
-    StoreError
-        When the file cannot be written.
+    Columns: layer ('u' or 'v'), id (int32), label (if the store has labels of these layers), then those given, which
+    have the same names and types for every layer.
     """
     labels = {layer: store.labels(layer) for layer in layers}
     fields = [pa.field("layer", pa.string(), nullable=False), pa.field("id", pa.int32(), nullable=False)]
@@ -96,25 +77,8 @@ def write_edge_columns(
 ) -> None:
     """Write a row for each edge, in the order of the store: columns u, v (int32), then those given.
 
-    In CSV and JSON u_label and v_label stand behind u and v, where the store has labels.
-
-    Parameters
-    ----------
-    path : path-like
-        A local file to write: Parquet, CSV or JSON by its suffix.
-    store : GraphStore
-        Its edges are read again, one row group at a time.
-    columns : Columns
-        Of as many rows as the store has edges.
-    metadata : mapping of str to str
-        Of the file.
-    overwrite : bool
-        Replace a file that is there.
-
-    Raises
-    ------
-    StoreError
-        When the file cannot be written or the store not be read.
+    In CSV and JSON u_label and v_label stand behind u and v, where the store has labels. The edges are read again, one
+    row group at a time. ``overwrite`` and errors as :func:`open_table`; StoreError when the store cannot be read.
     """
     fields = [pa.field("u", pa.int32(), nullable=False), pa.field("v", pa.int32(), nullable=False)]
     labels = (None, None) if is_parquet(path) else (store.label_column("u"), store.label_column("v"))

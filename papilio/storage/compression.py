@@ -36,20 +36,8 @@ _UNSUPPORTED = (
 class InputFile:
     """A file to convert, read once from its beginning, decompressed on the way; a context manager.
 
-    Attributes
-    ----------
-    name : str
-        File name without directories, as messages and provenance give it.
-    path : str
-        As the user gave it.
-    n_bytes : int
-        Size as stored, in bytes.
-    compression : {"none", "gzip", "bzip2", "zstd"}
-
-    Raises
-    ------
-    InputError
-        When the file does not exist, cannot be read, or is of an archive format that is not supported.
+    ``name`` is without directories, for messages and provenance; ``n_bytes`` is the size as stored. InputError when
+    the file does not exist, cannot be read, or is of an archive format that is not supported.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -87,7 +75,6 @@ class InputFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
         self._stack.close()
 
     def peek(self, n_bytes: int) -> bytes:
@@ -99,10 +86,7 @@ class InputFile:
     def read(self, n_bytes: int) -> bytes:
         """Return the next decompressed bytes, at most ``n_bytes``; empty at the end.
 
-        Raises
-        ------
-        InputError
-            When compressed data end too early or are corrupt.
+        InputError when compressed data end too early or are corrupt.
         """
         if self._peeked:
             data, self._peeked = self._peeked[:n_bytes], self._peeked[n_bytes:]

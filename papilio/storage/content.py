@@ -75,13 +75,9 @@ def edge_problem(
     n_v: int,
     previous: tuple[int, int] | None = None,
 ) -> str | None:
-    """Return what is wrong with a batch of a stored edge list, or None; O(batch).
+    """Return what is wrong with a batch of a stored edge list, arrays of shape (k,), or None; O(batch).
 
-    Parameters
-    ----------
-    u, v, sign : ndarray of int32, int32 and int8, shape (k,), host
-    previous : tuple of two ints, optional
-        The last edge of the batch before, which the first edge must come after.
+    The first edge must come after ``previous``, the last one of the batch before.
     """
     if not u.size:
         return None

@@ -32,10 +32,7 @@ _FIXED = ("konect", "sizes", "mtx", "dimacs")
 def detect_layout(head: Head, options: ReadOptions) -> TextLayout:
     """Return how the file is to be read.
 
-    Raises
-    ------
-    InputError
-        When the file holds no data, contradicts the forced format or the options, or cannot be an edge list.
+    InputError when it holds no data, contradicts the forced format or the options, or cannot be an edge list.
     """
     first = next((line for line in head.lines if line.strip()), b"")
     if first.startswith(_UTF_16):

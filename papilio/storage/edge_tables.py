@@ -31,10 +31,7 @@ MARKS = (b",", b";", b"|")
 def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayout:
     """Return the layout of a table of one edge per line.
 
-    Raises
-    ------
-    InputError
-        When the file holds no data, or cannot be an edge list.
+    InputError when the file holds no data, or cannot be an edge list.
     """
     comments = (b"#", b"%") if chosen in ("edges", "snap") else (b"#",)
     data = [line for _, line in head.data_lines(comments)]

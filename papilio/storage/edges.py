@@ -40,7 +40,6 @@ EdgeBatch = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int8] | None]
 
 
 def edge_schema(signed: bool) -> pa.Schema:
-    """Return the schema of an edge file."""
     fields = [pa.field("u", pa.int32(), nullable=False), pa.field("v", pa.int32(), nullable=False)]
     return pa.schema(fields + ([pa.field("sign", pa.int8(), nullable=False)] if signed else []))
 
@@ -118,27 +117,13 @@ class EdgeFilesWriter:
 
 @dataclass(frozen=True)
 class RowGroup:
-    """One row group of a store: position, size and range of u.
+    """One row group of a store: position, size and range of u."""
 
-    Attributes
-    ----------
-    file : str
-        Path within the store.
-    index : int
-        Number of the row group in its file.
-    first_edge : int
-        Edge id of its first row.
-    n_edges : int
-        Rows.
-    u_min, u_max : int
-        Smallest and largest u, from the Parquet statistics.
-    """
-
-    file: str
-    index: int
+    file: str  # path within the store
+    index: int  # number of the row group in its file
     first_edge: int
     n_edges: int
-    u_min: int
+    u_min: int  # from the Parquet statistics
     u_max: int
 
 
@@ -156,10 +141,7 @@ def _open_file(filesystem: arrow_fs.FileSystem, root: str, name: str) -> pq.Parq
 def list_row_groups(filesystem: arrow_fs.FileSystem, root: str, manifest: Manifest) -> tuple[RowGroup, ...]:
     """Read the footers of all edge files of the store at ``root``.
 
-    Raises
-    ------
-    StoreError
-        When a file is missing, unreadable, or disagrees with the manifest in columns or rows.
+    StoreError when a file is missing, unreadable, or disagrees with the manifest in columns or rows.
     """
     groups: list[RowGroup] = []
     first_edge = 0
@@ -193,13 +175,7 @@ def list_row_groups(filesystem: arrow_fs.FileSystem, root: str, manifest: Manife
 def read_row_groups(
     filesystem: arrow_fs.FileSystem, root: str, groups: tuple[RowGroup, ...]
 ) -> Iterator[EdgeBatch]:
-    """Read row groups one after the other.
-
-    Raises
-    ------
-    StoreError
-        When a file is missing or its data cannot be decoded.
-    """
+    """Read row groups one after the other; StoreError when a file is missing or its data cannot be decoded."""
     file: pq.ParquetFile | None = None
     name = ""
     try:

@@ -21,23 +21,9 @@ SLICE_ENTRIES = 1 << 20
 
 
 def file_vector(directory: Path, size: int) -> NDArray[np.uint64]:
-    """Return a vector of zeros in a file of ``directory``, which goes when the vector does.
+    """Return a vector of ``size`` zeros, uint64, in a file of ``directory``, which goes when the vector does.
 
-    Parameters
-    ----------
-    directory : Path
-    size : int
-        Entries.
-
-    Returns
-    -------
-    ndarray of uint64, shape (size,), host
-        Its pages stay in memory once they are touched, until :func:`release_pages`.
-
-    Raises
-    ------
-    StoreError
-        When there is no room.
+    Its pages stay in memory once they are touched, until :func:`release_pages`. StoreError when there is no room.
     """
     if size == 0:
         return np.zeros(0, np.uint64)

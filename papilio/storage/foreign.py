@@ -50,15 +50,8 @@ def _is_json(line: bytes) -> bool:
 def refuse_matrix(name: str, names: Sequence[str], usual_names: bool, rows: Sequence[list[bytes]]) -> None:
     """Raise InputError for a table of zeros and ones, whose rows and columns are vertices.
 
-    Parameters
-    ----------
-    name : str
-    names : sequence of str
-        Of the columns; empty without a line of names.
-    usual_names : bool
-        Whether these are usual names of endpoints.
-    rows : sequence of list of bytes
-        Fields of lines of data.
+    ``usual_names`` says whether the names of the columns are usual ones of endpoints; ``rows`` are the fields of
+    lines.
     """
     width = len(rows[0]) if rows else 0
     if len(rows) < 2 or width < 3 or usual_names or any(len(row) != width for row in rows):
@@ -77,15 +70,7 @@ def refuse_matrix(name: str, names: Sequence[str], usual_names: bool, rows: Sequ
 def refuse_neighbour_lists(name: str, header: list[bytes], lines: Sequence[bytes], complete: bool) -> None:
     """Raise InputError for a METIS graph: a header ``n m``, then line i lists the neighbours of vertex i.
 
-    Parameters
-    ----------
-    name : str
-    header : list of bytes
-        Fields of the first line of data.
-    lines : sequence of bytes
-        All lines after it that are at hand.
-    complete : bool
-        Whether these are all there are.
+    ``header`` holds the fields of the first line of data; ``lines`` are those at hand after it, ``complete`` if all.
     """
     if not 2 <= len(header) <= 4 or not all(part.isdigit() for part in header):
         return

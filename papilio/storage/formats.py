@@ -90,56 +90,29 @@ def time_type(field_text: bytes) -> Literal["integer", "number", "text"]:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What the user asks of the reading of an input.
+    """What the user asks of the reading of an input."""
 
-    Attributes
-    ----------
-    format : FormatName or None
-        None to detect it.
-    bipartite : bool
-        Whether the two columns are two layers, or vertices of one.
-    sign : SignRule or None
-        None for an unsigned graph.
-    columns : WantedColumns
-        Which columns are read, as far as the user says.
-    labels : LabelType or None
-        None to decide by the first line of data.
-    header : bool or None
-        Whether the first line holds names or sizes; None to decide by content.
-    skip_malformed : bool
-        Whether malformed lines are counted instead of ending the conversion.
-    """
-
-    format: FormatName | None = None
-    bipartite: bool = True
+    format: FormatName | None = None  # None to detect it
+    bipartite: bool = True  # whether the two columns are two layers, or vertices of one
     sign: SignRule | None = None
     columns: WantedColumns = field(default_factory=WantedColumns)
-    labels: LabelType | None = None
-    header: bool | None = None
-    skip_malformed: bool = False
+    labels: LabelType | None = None  # None to decide by the first line of data
+    header: bool | None = None  # whether the first line holds names or sizes; None to decide by content
+    skip_malformed: bool = False  # count malformed lines instead of ending the conversion
 
 
 @dataclass(frozen=True)
 class Declared:
     """Sizes that a header declares.
 
-    Attributes
-    ----------
-    n_u, n_v : int
-        Vertices of the layers.
-    n_lines : int or None
-        Lines of data, where the format says.
-    bases : tuple of int
-        What the first vertex may be called, 0 or 1, the usual one first.
-    binding : bool
-        Whether labels outside the sizes, and another number of lines, are an error; otherwise labels are then made
-        dense, and the number of lines is noted.
+    Where they are binding, labels outside the sizes, and another number of lines, are an error; otherwise labels are
+    then made dense, and the number of lines is noted.
     """
 
     n_u: int
     n_v: int
-    n_lines: int | None
-    bases: tuple[int, ...]
+    n_lines: int | None  # lines of data, where the format says
+    bases: tuple[int, ...]  # what the first vertex may be called, 0 or 1, the usual one first
     binding: bool
 
 
@@ -147,82 +120,39 @@ class Declared:
 class HeldLine:
     """A first line of numbers that may be sizes instead of an edge; the whole file decides.
 
-    Attributes
-    ----------
-    number : int
-        0-based, of the line.
-    text : bytes
-    numbers : tuple of one to three ints
-        Its fields.
-    is_edge : bool
-        Whether it has as many fields as the lines of data, so that it may be an edge.
-    skipped : bool
-        Whether it is left out of the lines of data until the decision; else it is an edge, and only a note is in
-        question.
+    Where it is skipped it is left out of the lines of data until the decision; else it is an edge, and only a note is
+    in question.
     """
 
-    number: int
+    number: int  # of the line, 0-based
     text: bytes
-    numbers: tuple[int, ...]
-    is_edge: bool
+    numbers: tuple[int, ...]  # its one to three fields
+    is_edge: bool  # whether it has as many fields as the lines of data, so that it may be an edge
     skipped: bool = True
 
 
 @dataclass(frozen=True)
 class TextLayout:
-    """How the lines of a text file are to be read.
-
-    Attributes
-    ----------
-    format : FormatName
-    delimiter : bytes
-        Between fields; empty for any run of blanks and tabs.
-    comments : tuple of bytes
-        Beginnings of lines that are skipped before the first line of data.
-    n_comments : int
-        Lines skipped so.
-    skip_lines : int
-        Lines before the first line of data.
-    n_columns : int
-        Fields of every line of data.
-    columns : Columns
-        Those that are read.
-    labels : tuple of two LabelType
-        Types of the labels of u and v.
-    decimal : tuple of two bool
-        Whether integers of u and v are written as decimals, such as 7.0.
-    tag : bytes
-        What the first column holds in every line of data; empty where it is a column like others.
-    time : {"integer", "number", "text"}
-        How times are compared.
-    declared : Declared or None
-        Sizes from a header.
-    mirror : {"none", "symmetric", "skew"}
-        Whether an entry (i, j) stands for (j, i) too, with the same or the opposite value.
-    names : tuple of str
-        Names of the columns, if a line of names was found.
-    held : HeldLine or None
-        A first line that may be sizes.
-    notes : tuple of str
-        What the user should know of the reading.
-    """
+    """How the lines of a text file are to be read."""
 
     format: FormatName
-    delimiter: bytes = b""
-    comments: tuple[bytes, ...] = ()
-    n_comments: int = 0
-    skip_lines: int = 0
-    n_columns: int = 2
+    delimiter: bytes = b""  # between fields; empty for any run of blanks and tabs
+    comments: tuple[bytes, ...] = ()  # beginnings of lines that are skipped before the first line of data
+    n_comments: int = 0  # lines skipped so
+    skip_lines: int = 0  # lines before the first line of data
+    n_columns: int = 2  # fields of every line of data
     columns: Columns = USUAL
-    labels: tuple[LabelType, LabelType] = ("integer", "integer")
+    labels: tuple[LabelType, LabelType] = ("integer", "integer")  # of u and v
+    # Whether integers of u and v are written as decimals, such as 7.0.
     decimal: tuple[bool, bool] = (False, False)
-    tag: bytes = b""
-    time: Literal["integer", "number", "text"] = "integer"
+    tag: bytes = b""  # what the first column holds in every line; empty where it is a column like others
+    time: Literal["integer", "number", "text"] = "integer"  # how times are compared
     declared: Declared | None = None
+    # Whether an entry (i, j) stands for (j, i) too, with the same or the opposite value.
     mirror: Literal["none", "symmetric", "skew"] = "none"
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # names of the columns, if a line of names was found
     held: HeldLine | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what the user should know of the reading
 
     def split(self, line: bytes) -> list[bytes]:
         """Return the fields of a line without its end; quotes are left as they are."""
@@ -232,13 +162,7 @@ class TextLayout:
 
 
 def check_declared(name: str, declared: Declared) -> Declared:
-    """Return ``declared`` if its sizes are possible.
-
-    Raises
-    ------
-    CapacityError
-        For a layer of more than 2^31 - 1 vertices.
-    """
+    """Return ``declared`` if its sizes are possible; CapacityError for a layer of more than 2^31 - 1 vertices."""
     if max(declared.n_u, declared.n_v) > MAX_VERTICES:
         raise CapacityError(
             f"{name} declares {declared.n_u} and {declared.n_v} vertices; "
@@ -250,10 +174,7 @@ def check_declared(name: str, declared: Declared) -> Declared:
 def with_columns(name: str, layout: TextLayout, first: list[bytes], options: ReadOptions) -> TextLayout:
     """Complete a layout with what the first line of data shows and the options ask for.
 
-    Raises
-    ------
-    InputError
-        When there are fewer columns than needed.
+    InputError when there are fewer columns than needed.
     """
     count = len(first)
     if count < 2:

@@ -55,7 +55,6 @@ def generate(
     Parameters
     ----------
     model : Rmat, PowerLaw, Planted or Complete
-        What to generate.
     path : path-like
         Directory of the store; its parent must exist.
     seed : int
@@ -122,10 +121,7 @@ def generate_graph(
     signs: Share | None = None,
     workers: Threads | None = None,
 ) -> BipartiteGraph | UnipartiteGraph:
-    """Generate a graph in memory, with exactly the edges and signs that :func:`generate` would store.
-
-    Parameters and errors as :func:`generate`.
-    """
+    """Generate a graph in memory, with exactly the edges and signs that :func:`generate` stores; errors as there."""
     advance = _Advance(None)
     source, threads = _prepare(model, seed, None, workers, advance)
     parts = [keys for keys, _ in _edges(source, threads, advance)]

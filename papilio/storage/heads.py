@@ -21,19 +21,7 @@ def unify_line_ends(data: bytes) -> bytes:
 
 
 class Head:
-    """The first lines of a file.
-
-    Parameters
-    ----------
-    name : str
-        Of the file.
-    data : bytes
-        Its beginning, decompressed.
-    complete : bool
-        Whether ``data`` is the whole file.
-    n_bytes : int
-        Size of the file as stored, in bytes.
-    """
+    """The first lines of a file, from the decompressed beginning of its text; ``n_bytes`` is its size as stored."""
 
     def __init__(self, name: str, data: bytes, complete: bool, n_bytes: int) -> None:
         lines = unify_line_ends(data.removeprefix(b"\xef\xbb\xbf")).split(b"\n")

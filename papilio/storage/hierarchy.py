@@ -43,13 +43,7 @@ _NODE_FIELDS = (
 
 
 def check_decomposition_path(path: str | os.PathLike[str], overwrite: bool) -> Path:
-    """Return the directory to write, before anything is computed.
-
-    Raises
-    ------
-    StoreError
-        When it cannot be made there, or something is there that may not be overwritten.
-    """
+    """Return the directory to write, before anything is computed; StoreError when nothing may be made there."""
     target = local_path(path)
     check_replaceable(target, overwrite, DECOMPOSITION_NAME)
     return target
@@ -66,24 +60,16 @@ def write_decomposition(
     nodes: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]] | None,
     overwrite: bool = False,
 ) -> None:
-    """Write the numbers of all items, and the forest where there is one.
+    """Write the numbers of all items, uint64 of shape (n_items,), and the forest where there is one.
 
     Parameters
     ----------
-    path : path-like
-        The directory to make.
-    store : GraphStore
-        The graph decomposed; its edges are read again, one row group at a time.
-    kind : {"wing", "tip"}
     layer : {"u", "v"} or None
         Of tips.
-    numbers : ndarray of uint64, shape (n_items,), host
     item_nodes : ndarray of int32, shape (n_items,), host, or None
         Node of each item, -1 for none (null in the file); without it there is no such column.
     nodes : tuple of ndarray, host, or None
         Levels, parents (-1 for none), members and sizes, each of shape (n_nodes,).
-    overwrite : bool
-        Replace a decomposition that is there.
 
     Raises
     ------

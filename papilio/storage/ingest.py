@@ -50,23 +50,10 @@ _MAX_BASELINE_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class ConvertJob:
-    """What a conversion has been asked to do.
-
-    Attributes
-    ----------
-    output : Path
-    scratch : Path
-        Directory for intermediate files.
-    options : ReadOptions
-    duplicates : Duplicates
-    memory_bytes : int
-    threads : int
-    overwrite : bool
-    progress : callable
-    """
+    """What a conversion has been asked to do."""
 
     output: Path
-    scratch: Path
+    scratch: Path  # directory for intermediate files
     options: ReadOptions
     duplicates: Duplicates
     memory_bytes: int

@@ -24,12 +24,7 @@ _WINDOW_BYTES = 1 << 16
 def has_odd_zeros(text: bytes, separator: str) -> bool:
     """Tell whether a field may begin with 0 and go on, as 007, -07 and 0x1f do, which Arrow reads as integers.
 
-    Parameters
-    ----------
-    text : bytes
-        Lines of fields. What is told is safe where there are other marks than digits: a date may be one of them.
-    separator : str
-        Character between fields.
+    What is told of lines of fields is safe where there are other marks than digits: a date may be one of them.
     """
     if separator > "0":
         text = text.replace(separator.encode(), b",")

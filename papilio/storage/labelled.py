@@ -27,31 +27,18 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class LabelledGraph:
-    """A graph with the names that its vertices had.
-
-    Attributes
-    ----------
-    graph : BipartiteGraph or UnipartiteGraph
-    labels_u, labels_v : ndarray of shape (n_u,) and (n_v,), or None
-        Original label of each id; None where the ids are the labels. A unipartite graph has ``labels_u`` only.
-    dropped : dict of str to int
-        What was left out, by reason: ``duplicates``, ``self_loops``, ``zeros``.
-    origin : Origin or None
-        What it was read from.
-    row_keys : ndarray of int64, shape (n_rows,), or None
-        ``u << 32 | v`` of every row of that, in its order; None where the rows are the edges in their order.
-    """
+    """A graph with the names that its vertices had."""
 
     graph: BipartiteGraph | UnipartiteGraph
+    # By id, shape (n_u,); None where the ids are the labels; the only ones of a unipartite graph.
     labels_u: NDArray[Any] | None = None
-    labels_v: NDArray[Any] | None = None
-    dropped: dict[str, int] = field(default_factory=dict)
+    labels_v: NDArray[Any] | None = None  # shape (n_v,)
+    dropped: dict[str, int] = field(default_factory=dict)  # what was left out: duplicates, self_loops, zeros
     origin: Origin | None = field(default=None, repr=False)
     row_keys: NDArray[np.int64] | None = field(default=None, repr=False)
 
     @property
     def kind(self) -> GraphKind:
-        """``bipartite`` or ``unipartite``."""
         return "bipartite" if isinstance(self.graph, BipartiteGraph) else "unipartite"
 
     @cached_property
@@ -107,19 +94,9 @@ def label_array(labels: list[Any]) -> NDArray[Any]:
 
 
 def read_signs(values: NDArray[Any], positive_from: float | None) -> NDArray[np.int8]:
-    """Return +1 or -1 per value, shape (k,).
+    """Return +1 or -1 per value, shape (k,): positive from ``positive_from`` on, else by the sign of the value.
 
-    Parameters
-    ----------
-    values : ndarray of shape (k,)
-        Numbers.
-    positive_from : float or None
-        Values of at least this are positive, all others negative. None: the sign of the value itself.
-
-    Raises
-    ------
-    GraphError
-        For values that are no real numbers, are missing, or are 0 where their own sign is asked for.
+    GraphError for values that are no real numbers, are missing, or are 0 where their own sign is asked for.
     """
     try:
         numbers = np.asarray(values).astype(
@@ -190,17 +167,9 @@ def assemble(
     n_u: int,
     n_v: int,
 ) -> LabelledGraph:
-    """Sort and deduplicate dense ids within their layers; of duplicates the first is kept.
+    """Sort and deduplicate dense ids of shape (k,) within their layers; of duplicates the first is kept.
 
-    Parameters
-    ----------
-    u, v : ndarray of int64, shape (k,)
-    sign : ndarray of int8, shape (k,), or None
-
-    Raises
-    ------
-    CapacityError
-        For a layer of more than 2^31 - 1 vertices.
+    CapacityError for a layer of more than 2^31 - 1 vertices.
     """
     for name, size in (("n_u", n_u), ("n_v", n_v)):
         if size > MAX_VERTICES:
@@ -246,12 +215,8 @@ def assemble_columns(
 ) -> LabelledGraph:
     """Assemble a graph from columns of labels or ids, shape (k,) each, and of sign values, of one object.
 
-    Raises
-    ------
-    InputError
-        For options that contradict each other.
-    GraphError, CapacityError
-        For ids out of range, or labels or signs that cannot be read.
+    InputError for options that contradict each other; GraphError or CapacityError for ids out of range, or labels or
+    signs that cannot be read.
     """
     check_kind(kind)
     if relabel and (n_u is not None or n_v is not None):

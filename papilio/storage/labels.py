@@ -27,13 +27,7 @@ def label_file(layer: str) -> str:
 
 
 def label_type(labels: NDArray[Any]) -> pa.DataType:
-    """Return the Arrow type in which labels are kept: int64 or string.
-
-    Raises
-    ------
-    GraphError
-        When labels are neither integers nor strings.
-    """
+    """Return the Arrow type in which labels are kept, int64 or string; GraphError when they are neither."""
     kind = labels.dtype.kind
     if kind in "iu" and not (labels.dtype == np.uint64 and labels.size and int(labels.max()) >= 2**63):
         return pa.int64()
@@ -43,15 +37,7 @@ def label_type(labels: NDArray[Any]) -> pa.DataType:
 
 
 def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: pa.DataType) -> int:
-    """Write labels in id order and return how many there are.
-
-    Parameters
-    ----------
-    batches : iterable of arrays
-        Consecutive labels, each batch of shape (k,).
-    kind : pyarrow.DataType
-        Type of the column ``label``.
-    """
+    """Write consecutive labels, which come in batches of shape (k,), in id order and return how many there are."""
     schema = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("label", kind, nullable=False)])
     encoding = {"id": "DELTA_BINARY_PACKED"}
     if kind == pa.int64():
@@ -82,10 +68,7 @@ def read_label(path: Path, vertex: int) -> Any:
 def read_label_column(filesystem: arrow_fs.FileSystem, root: str, layer: str, size: int) -> pa.ChunkedArray:
     """Read the labels of a layer of ``size`` vertices, in id order: int64 or string.
 
-    Raises
-    ------
-    StoreError
-        When the file is missing, unreadable or of another size.
+    StoreError when the file is missing, unreadable or of another size.
     """
     name = f"{root}/{label_file(layer)}"
     try:

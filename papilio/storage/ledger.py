@@ -43,44 +43,22 @@ _LOCK_PAUSE_S = 0.05
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that writes a ledger.
-
-    Attributes
-    ----------
-    host : str
-    pid : int
-    since : float
-        Time at which it took the lock, seconds since 1970.
-    token : str
-        Its claim, another one each time.
-    """
+    """The process that writes a ledger."""
 
     host: str
     pid: int
-    since: float
-    token: str = ""
+    since: float  # when it took the lock, seconds since 1970
+    token: str = ""  # its claim, another one each time
 
 
 @dataclass(frozen=True)
 class LedgerContent:
-    """What a ledger holds.
-
-    Attributes
-    ----------
-    records : tuple of dict
-        In the order written.
-    tip : str
-        Checksum of the last line, which covers all of them; empty without lines.
-    n_bytes : int
-        Length of the whole lines.
-    torn_bytes : int
-        Length of what a kill left after them.
-    """
+    """What a ledger holds."""
 
     records: tuple[dict[str, Any], ...]
-    tip: str
-    n_bytes: int
-    torn_bytes: int
+    tip: str  # checksum of the last line, which covers all of them; empty without lines
+    n_bytes: int  # of the whole lines
+    torn_bytes: int  # what a kill left after them
 
 
 def _checksum(before: str, record: Mapping[str, Any]) -> str:
@@ -95,10 +73,7 @@ def _encode(record: Mapping[str, Any], checksum: str) -> bytes:
 def read_ledger(path: str | os.PathLike[str]) -> LedgerContent:
     """Read and check all records; works while another process appends. O(bytes).
 
-    Raises
-    ------
-    StoreError
-        Naming file and line, when the file cannot be read or a whole line does not fit the chain.
+    StoreError, naming file and line, when the file cannot be read or a whole line does not fit the chain.
     """
     try:
         content = read_regular(Path(path), "start a new job directory")
@@ -165,19 +140,8 @@ def _read_holder(descriptor: int) -> Holder:
 class Ledger:
     """The one writer of a record file; a context manager. Not safe for several threads at once.
 
-    Entering creates the file if there is none, takes the lock, reads and checks what is there, and cuts off a
-    torn last line.
-
-    Parameters
-    ----------
-    path : path-like
-        Its directory exists.
-
-    Attributes
-    ----------
-    path : str
-    content : LedgerContent
-        What the file held when it was entered, without a torn line.
+    Entering creates the file if there is none (its directory exists), takes the lock, reads and checks what is there,
+    and cuts off a torn last line. ``content`` is what the file held then.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -232,17 +196,14 @@ class Ledger:
 
     @property
     def token(self) -> str:
-        """The claim of this writer, as in :class:`Holder`."""
         return self._token
 
     @property
     def tip(self) -> str:
-        """Checksum of the last line."""
         return self._tip
 
     @property
     def n_records(self) -> int:
-        """Number of records."""
         return self._n_records
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -348,10 +309,7 @@ def sync_path(path: str | os.PathLike[str]) -> None:
 def write_durably(path: str | os.PathLike[str], text: str) -> None:
     """Write a small file under a temporary name, and rename it into place once it is on the disk.
 
-    Raises
-    ------
-    StoreError
-        When it cannot be written; what was there before stays.
+    StoreError when it cannot be written; what was there before stays.
     """
     target = Path(path)
     scratch = target.with_name(f".{target.name}.new-{os.getpid()}-{secrets.token_hex(4)}")

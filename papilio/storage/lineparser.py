@@ -34,16 +34,7 @@ _COMMENT = "a comment after the first line of data, where comments end"
 
 @dataclass(frozen=True)
 class Problem:
-    """The first malformed line of a block.
-
-    Attributes
-    ----------
-    line : int
-        0-based number within the block.
-    text : bytes
-    reason : str
-        What is wrong with it.
-    """
+    """The first malformed line of a block, by its 0-based number there."""
 
     line: int
     text: bytes
@@ -52,29 +43,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class ParsedBlock:
-    """What a block holds.
-
-    Attributes
-    ----------
-    batch : pyarrow.RecordBatch or None
-        Its edges; None when there are none, or when lines are malformed and not to be skipped.
-    n_lines : int
-        Lines of any kind.
-    n_data : int
-        Lines of data that are well formed.
-    malformed : int
-        Malformed lines.
-    marked : int
-        Lines of data that begin as comments do.
-    problem : Problem or None
-        The first of them.
-    """
+    """What a block holds; no batch when it has no edges, or when lines are malformed and not to be skipped."""
 
     batch: pa.RecordBatch | None
-    n_lines: int
-    n_data: int = 0
+    n_lines: int  # lines of any kind
+    n_data: int = 0  # lines of data that are well formed
     malformed: int = 0
-    marked: int = 0
+    marked: int = 0  # lines of data that begin as comments do
     problem: Problem | None = None
 
 
@@ -137,10 +112,7 @@ class LineParser:
     def _parse_fast(self, block: bytes) -> tuple[pa.RecordBatch, int] | None:
         """Parse a block with Arrow; None when some line is not, or may not be, a line of data.
 
-        Returns
-        -------
-        tuple of pyarrow.RecordBatch and int
-            Edges, and how many of their lines begin as comments do.
+        The number tells how many of the lines begin as comments do.
         """
         text = self._normalise(block)
         if not text.strip():

@@ -61,15 +61,7 @@ and 12 million of them a second; with dictionaries and statistics 2.8 bytes and 
 
 @dataclass(frozen=True)
 class ListingShard:
-    """A file of rows.
-
-    Attributes
-    ----------
-    path : str
-    checksum : str
-        Of its bytes, 32 hexadecimal digits.
-    rows : int
-    """
+    """A file of rows; ``checksum`` is of its bytes, 32 hexadecimal digits."""
 
     path: str
     checksum: str
@@ -171,11 +163,6 @@ class ListingWriter:
         Vertices of U and of V in each row.
     question : mapping
         ``graph``, ``motif`` and ``listing``, see ``JobSpec.question``.
-
-    Attributes
-    ----------
-    shards : tuple of ListingShard
-        The files, once the block has ended; none without a row.
     """
 
     def __init__(
@@ -196,17 +183,9 @@ class ListingWriter:
         return self
 
     def write(self, u: NDArray[np.int32], v: NDArray[np.int32]) -> None:
-        """Add rows.
+        """Add rows, places in the names: int32, shapes (k, p) and (k, q).
 
-        Parameters
-        ----------
-        u, v : ndarray of int32, shapes (k, p) and (k, q)
-            Places in the names.
-
-        Raises
-        ------
-        StoreError
-            When they cannot be written, or the directory is gone: whoever wanted the rows has left.
+        StoreError when they cannot be written, or the directory is gone: whoever wanted the rows has left.
         """
         if not self._stem.parent.is_dir():
             raise StoreError(f"{self._stem.parent} is not there; the listing that it belonged to has ended")
@@ -254,10 +233,7 @@ def _cannot_write(stem: Path, error: OSError) -> str:
 def check_listing_shard(shard: ListingShard) -> None:
     """Refuse a file that is not the one that was written, or does not have its rows; reads it once.
 
-    Raises
-    ------
-    StoreError
-        When the file is missing, unreadable, or its checksum or number of rows differ.
+    StoreError when the file is missing, unreadable, or its checksum or number of rows differ.
     """
     path = Path(shard.path)
     try:
@@ -274,13 +250,7 @@ def check_listing_shard(shard: ListingShard) -> None:
 
 
 def count_missing_rows(paths: Sequence[str], others: Sequence[str]) -> int:
-    """Return how many rows of some files others do not have, each as often as it comes; in any order.
-
-    Raises
-    ------
-    StoreError
-        When a file cannot be read.
-    """
+    """Return how many rows of some files others do not have, each as often as it comes; in any order."""
     query = (
         "SELECT count(*) FROM (SELECT u, v FROM read_parquet(?) EXCEPT ALL SELECT u, v FROM read_parquet(?))"
     )
@@ -298,10 +268,7 @@ def count_missing_rows(paths: Sequence[str], others: Sequence[str]) -> int:
 def read_listing(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Return ``_listing.json`` of a listing, or None when there is no listing at ``path``.
 
-    Raises
-    ------
-    StoreError
-        When it cannot be read, or is of a newer version.
+    StoreError when it cannot be read, or is of a newer version.
     """
     name = Path(path) / LISTING_NAME
     try:
@@ -327,18 +294,10 @@ def write_listing(
 ) -> dict[str, Any]:
     """Make a listing of the rows of shards, the first ``limit`` of them; return its ``_listing.json``.
 
-    Parameters
-    ----------
-    path : path-like
-        A local directory that does not exist, or is empty; or a listing, with ``overwrite``.
-    shards : sequence of ListingShard
-        They become the files of the listing, moved, or linked (copied, from another file system) where
-        ``keep_shards``. The file that holds the last row is written anew where the limit cuts it.
-    question, names, sizes
-        As for :class:`ListingWriter`; of ``names`` only the types count.
-    limit : int or None
-    limit_reached : bool
-        Kept in ``_listing.json``.
+    ``path`` does not exist, or is empty; or it is a listing, with ``overwrite``. The shards become the files of the
+    listing, moved, or linked (copied, from another file system) where ``keep_shards``. The file that holds the last
+    row is written anew where the limit cuts it. ``question``, ``names`` and ``sizes`` are as for
+    :class:`ListingWriter`; of ``names`` only the types count.
 
     Raises
     ------

@@ -36,19 +36,7 @@ MANIFEST_NAME = "graph.json"
 def os_errors_named(
     path: str | os.PathLike[str], advice: str = "see that it is there and has room"
 ) -> Iterator[None]:
-    """Say which file or directory the system refused inside the block, and what to do.
-
-    Parameters
-    ----------
-    path : path-like
-        What the block is about, where the system names no file.
-    advice : str
-
-    Raises
-    ------
-    StoreError
-        For an OSError of the block.
-    """
+    """Turn an OSError of the block into a StoreError that names the file that the system refused (else ``path``)."""
     try:
         yield
     except OSError as error:
@@ -65,13 +53,7 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
 
 def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, str]:
-    """Return the pyarrow filesystem of ``path`` and the path within it.
-
-    Raises
-    ------
-    StoreError
-        When ``path`` is a URL that pyarrow has no filesystem for.
-    """
+    """Return the pyarrow filesystem of ``path`` and the path within it; StoreError for a URL that cannot be reached."""
     text = os.fspath(path)
     if not is_url(text):
         return arrow_fs.LocalFileSystem(), os.path.abspath(text)
@@ -83,13 +65,7 @@ def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, st
 
 
 def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:
-    """Return the content of a small file, never waiting for what a pipe or a device has to say.
-
-    Raises
-    ------
-    OSError
-        When there is no such file, or it cannot be read.
-    """
+    """Return the content of a small file, never waiting for what a pipe or a device has to say; OSError without one."""
     if filesystem.get_file_info(path).type == arrow_fs.FileType.Unknown:
         raise OSError("it is no regular file")
     with filesystem.open_input_stream(path) as stream:
@@ -123,12 +99,7 @@ def _sibling(target: Path, role: str) -> Path:
 def check_replaceable(target: Path, overwrite: bool, marker: str = MANIFEST_NAME) -> None:
     """Check that a directory may appear at ``target``: nothing is there, or one that may be overwritten.
 
-    That is a directory of its kind, which holds a file ``marker``: by default a graph store.
-
-    Raises
-    ------
-    StoreError
-        When something else is there.
+    That is a directory of its kind, which holds a file ``marker``. StoreError when something else is there.
     """
     if not os.path.lexists(target):
         return
@@ -147,13 +118,8 @@ def atomic_directory(
 ) -> Iterator[Path]:
     """Give a temporary sibling directory that becomes ``path`` when the block ends well, or is removed.
 
-    What may be overwritten is said by ``marker``, see :func:`check_replaceable`.
-
-    Raises
-    ------
-    StoreError
-        When ``path`` cannot be created, exists already, or is something of another kind while ``overwrite`` is
-        set.
+    What may be overwritten is said by ``marker``, see :func:`check_replaceable`. StoreError when ``path`` cannot be
+    created, or is there and may not be overwritten.
     """
     target = local_path(path)
     check_replaceable(target, overwrite, marker)
@@ -220,13 +186,8 @@ def _occupied(target: Path) -> str:
 def atomic_file(path: str | os.PathLike[str], overwrite: bool = True) -> Iterator[Path]:
     """Give a temporary sibling file that becomes ``path`` when the block ends well, or is removed.
 
-    Where ``path`` is a symbolic link, the file that it leads to is written.
-
-    Parameters
-    ----------
-    path : path-like
-    overwrite : bool
-        Replace a file that is there by then.
+    Where ``path`` is a symbolic link, the file that it leads to is written. With ``overwrite`` a file that is there by
+    then is replaced.
 
     Raises
     ------

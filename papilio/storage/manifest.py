@@ -30,17 +30,7 @@ GraphKind = Literal["bipartite", "unipartite"]
 
 @dataclass(frozen=True)
 class EdgeFile:
-    """One Parquet file of the edge list.
-
-    Attributes
-    ----------
-    name : str
-        Path within the store, ``edges/part-00000.parquet``.
-    n_edges : int
-        Rows.
-    n_bytes : int
-        Size of the file in bytes.
-    """
+    """One Parquet file of the edge list; ``name`` is its path within the store, ``edges/part-00000.parquet``."""
 
     name: str
     n_edges: int
@@ -49,42 +39,24 @@ class EdgeFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is known of a stored graph without reading its edges.
-
-    Attributes
-    ----------
-    kind : {"bipartite", "unipartite"}
-    n_u, n_v : int
-        Layer sizes; both the number of vertices for a unipartite graph.
-    n_edges : int
-    signed : bool
-        Whether the edges carry a sign, +1 or -1.
-    hash : str
-        Content hash, 32 hexadecimal digits; see :mod:`papilio.storage.content`.
-    edge_files : tuple of EdgeFile
-        In the order of their edges.
-    labels : tuple of str
-        Layers (``"u"``, ``"v"``) that have a label file; an absent layer is labelled by its ids.
-    dropped : dict of str to int
-        What ingest left out, by reason: ``duplicates``, ``self_loops``, ``malformed``.
-    provenance : dict
-        Where the graph comes from: name of the source, its format, the options used.
-    format_version : int
-        Version of the layout.
-    """
+    """What is known of a stored graph without reading its edges."""
 
     may_grow: ClassVar[bool] = True
 
     kind: GraphKind
-    n_u: int
+    n_u: int  # layer sizes; of a unipartite graph both are the number of vertices
     n_v: int
     n_edges: int
     signed: bool
-    hash: str
-    edge_files: tuple[EdgeFile, ...]
-    labels: tuple[Literal["u", "v"], ...] = ()
-    dropped: dict[str, int] = field(default_factory=dict)
-    provenance: dict[str, Any] = field(default_factory=dict)
+    hash: str  # content hash, 32 hexadecimal digits, see papilio.storage.content
+    edge_files: tuple[EdgeFile, ...]  # in the order of their edges
+    labels: tuple[
+        Literal["u", "v"], ...
+    ] = ()  # layers that have a label file; those of other layers are the ids
+    dropped: dict[str, int] = field(
+        default_factory=dict
+    )  # what ingest left out: duplicates, self_loops, malformed
+    provenance: dict[str, Any] = field(default_factory=dict)  # name of the source, its format, the options
     format_version: int = FORMAT_VERSION
 
     def to_json(self) -> str:
@@ -136,15 +108,10 @@ def parse_manifest(
 
     Parameters
     ----------
-    text : str or bytes
     name : str
         Its path, for messages.
-    form : str
-        Value of the key ``format``.
-    newest : int
-        Newest version that this code reads.
-    keys : iterable of str
-        Keys that it must have.
+    form, newest, keys
+        Value of the key ``format``, newest version that this code reads, and keys that it must have.
     words : tuple of str
         For messages: what it describes, and what to do when it is damaged.
 

@@ -28,13 +28,7 @@ class LayerNames(NamedTuple):
 
 
 def read_names(store: GraphStore, ids_u: NDArray[np.int32], ids_v: NDArray[np.int32]) -> LayerNames:
-    """Return the names of vertices of a bipartite graph, in the order of the ids given.
-
-    Raises
-    ------
-    StoreError
-        When the labels cannot be read.
-    """
+    """Return the names of vertices of a bipartite graph, in the order of the ids given."""
     columns = store.label_column("u"), store.label_column("v")
     names = (
         pa.array(ids) if column is None else column.take(pa.array(ids)).combine_chunks()
@@ -47,11 +41,7 @@ def find_ids(store: GraphStore, layer: Literal["u", "v"], labels: Iterable[str |
     """Return the ids of the vertices of a layer that have these labels, rising; each once.
 
     Where the labels are integers, or there are none and the ids are meant, an integer may be written as text.
-
-    Raises
-    ------
-    InputError
-        Naming the first label that no vertex has.
+    InputError names the first label that no vertex has.
     """
     given = list(dict.fromkeys(labels))
     if not given:
@@ -88,13 +78,7 @@ def _integer(label: str | int) -> int | None:
 
 
 def hash_labels(store: GraphStore) -> str:
-    """Return 32 hexadecimal digits that identify the labels of both layers; O(bytes).
-
-    Raises
-    ------
-    StoreError
-        When they cannot be read.
-    """
+    """Return 32 hexadecimal digits that identify the labels of both layers; O(bytes)."""
     lengths, values = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     for layer in ("u", "v"):
         column = store.label_column("u" if layer == "u" else "v")

@@ -22,16 +22,7 @@ _BATCH_ROWS = 1 << 19
 
 
 class Duck:
-    """A DuckDB connection that spills into a scratch directory; a context manager.
-
-    Parameters
-    ----------
-    scratch : Path
-        An existing directory for what does not fit in memory.
-    memory_bytes : int
-        Limit of DuckDB's buffers.
-    threads : int
-    """
+    """A DuckDB connection that spills into a scratch directory; a context manager."""
 
     def __init__(self, scratch: Path, memory_bytes: int, threads: int) -> None:
         self._memory_bytes = memory_bytes
@@ -54,13 +45,7 @@ class Duck:
         self._connection.close()
 
     def stream(self, query: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a query in batches, as they come.
-
-        Raises
-        ------
-        CapacityError
-            When the memory limit or the disk does not suffice.
-        """
+        """Yield the rows of a query in batches, as they come; CapacityError when memory or disk does not suffice."""
         try:
             relation = self._connection.sql(query)
             reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
@@ -74,14 +59,8 @@ class Duck:
     def order_edges(self, raw: Path, columns: tuple[str, ...], last: bool) -> Iterator[EdgeBatch]:
         """Yield raw edges with integer labels below 2^31, sorted by (u, v), the edge to keep first.
 
-        Parameters
-        ----------
-        raw : Path
-            Parquet file with ``columns``.
-        columns : tuple of str
-            ``u``, ``v``, then ``sign`` and ``time`` where there are any.
-        last : bool
-            Whether the last of equal edges is to come first.
+        ``raw`` has the columns ``u``, ``v``, then ``sign`` and ``time`` where there are any. With ``last`` the last of
+        equal edges comes first.
         """
         selected = "u::INTEGER AS u, v::INTEGER AS v" + (", sign" if "sign" in columns else "")
         yield from self._edges(
@@ -102,16 +81,9 @@ class Duck:
         label_files: tuple[Path, Path],
         undirected: bool,
     ) -> Iterator[EdgeBatch]:
-        """Yield raw edges with any labels as ids, sorted by (u, v), the edge to keep first.
+        """Yield raw edges with any labels as ids, sorted by (u, v), the edge to keep first; see :meth:`order_edges`.
 
-        Parameters
-        ----------
-        raw, columns, last
-            As in :meth:`order_edges`.
-        label_files : tuple of two Path
-            Parquet files with columns id and label.
-        undirected : bool
-            Whether the smaller id of an edge is to be u.
+        ``label_files`` have columns id and label. With ``undirected`` the smaller id of an edge is u.
         """
         ids = (
             "least(lu.id, lv.id) AS u, greatest(lu.id, lv.id) AS v"
@@ -157,12 +129,7 @@ def _order(columns: tuple[str, ...], last: bool) -> str:
 class Deduplicator:
     """Iterates over sorted batches with only the first of equal edges.
 
-    Attributes
-    ----------
-    duplicates : int
-        Edges left out so far.
-    example : tuple of two ints, or None
-        The first of them.
+    ``duplicates`` counts the edges left out so far; ``example`` is the first of them.
     """
 
     def __init__(self, batches: Iterator[EdgeBatch]) -> None:

@@ -21,15 +21,7 @@ def plain_labels(labels: NDArray[Any]) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """The object that a graph was read from: edges in an order of its own, vertices under their labels.
-
-    Attributes
-    ----------
-    name : str
-        What it is, for people.
-    rows : str
-        What the edges were in it, in the plural.
-    """
+    """The object that a graph was read from: edges in an order of its own, vertices under their labels."""
 
     name: ClassVar[str]
     rows: ClassVar[str] = "rows"
@@ -84,7 +76,6 @@ class ArrowRows(Origin):
     def edges(
         self, graph: BipartiteGraph | UnipartiteGraph, edge_of_row: NDArray[np.int64], values: NDArray[Any]
     ) -> Any:
-        """Return a pyarrow array."""
         import pyarrow
 
         return pyarrow.array(values[edge_of_row])

@@ -90,10 +90,7 @@ def _refuse_constant(text: str) -> Any:
 def parse_json(text: str | bytes, name: str, advice: str) -> Any:
     """Return the value of a JSON text in UTF-8; ``name`` is its file and ``advice`` what to do, for messages.
 
-    Raises
-    ------
-    StoreError
-        When it is none: also with a key given twice, NaN, infinities, or nested too deeply.
+    StoreError when it is none: also with a key given twice, NaN, infinities, or nested too deeply.
     """
     try:
         decoded = text.decode("utf-8") if isinstance(text, bytes) else text
@@ -105,12 +102,8 @@ def parse_json(text: str | bytes, name: str, advice: str) -> Any:
 def read_regular(path: Path, advice: str) -> bytes:
     """Return the content of a file, never waiting for what a pipe or a device has to say.
 
-    Raises
-    ------
-    FileNotFoundError
-        When there is no such file.
-    StoreError
-        When it is a directory, a pipe or a device, or cannot be read.
+    FileNotFoundError when there is no such file; StoreError for a directory, a pipe or a device, or what cannot be
+    read.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -130,22 +123,8 @@ def read_json(path: Path, advice: str) -> Any:
 def require_format(data: Any, name: str, form: str, newest: int, what: str) -> dict[str, Any]:
     """Return the object of a file, once its keys ``format`` and ``format_version`` are what they should be.
 
-    Parameters
-    ----------
-    data : JSON value
-    name : str
-        Its file, for messages.
-    form : str
-        Value of the key ``format``.
-    newest : int
-        Newest version that this code reads.
-    what : str
-        What such a file describes, for messages.
-
-    Raises
-    ------
-    StoreError
-        When it is something else, or of a newer version.
+    ``form`` is the value of ``format``, ``newest`` the newest version that this code reads, ``what`` such a file
+    describes. StoreError when it is something else, or of a newer version.
     """
     if not isinstance(data, dict) or data.get("format") != form:
         raise StoreError(f'{name} does not describe {what}: it has no "format": "{form}"')
@@ -160,20 +139,10 @@ def require_format(data: Any, name: str, form: str, newest: int, what: str) -> d
 
 
 def read_record(kind: type[Record], value: Any, name: str, advice: str) -> Record:
-    """Rebuild a dataclass from its JSON form.
+    """Rebuild a dataclass, whose annotations are of the table above, from its JSON form.
 
-    Parameters
-    ----------
-    kind : type
-        A dataclass whose annotations are of the table above.
-    value : JSON value
-    name, advice : str
-        Its file, and what to do when it is damaged, for messages.
-
-    Raises
-    ------
-    StoreError
-        Naming the field and the value that do not fit.
+    ``name`` is its file and ``advice`` what to do when it is damaged. StoreError names the field and the value that do
+    not fit.
     """
     try:
         found: Record = _reader(kind)(value)

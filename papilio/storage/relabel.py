@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +30,9 @@ _CHUNK_LABELS = 1 << 20
 
 
 class LabelTracker:
-    """Notes which integer labels of a layer occur.
+    """Notes which integer labels of a layer occur; ``max_labels`` is the size of the largest table.
 
-    Parameters
-    ----------
-    max_labels : int
-        Largest table; labels from this on, and negative ones, leave only the range known.
+    Labels from this on, and negative ones, leave only the range known.
     """
 
     def __init__(self, max_labels: int) -> None:
@@ -64,64 +60,16 @@ class LabelTracker:
         self.marks[labels] = True
 
 
-class IdMap(Protocol):
-    """Dense ids of integer labels, in numerical order."""
-
-    @property
-    def size(self) -> int:
-        """Number of vertices."""
-        ...
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes."""
-        ...
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether labels are the ids."""
-        ...
-
-    def ids(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the id of each label; both of shape (k,)."""
-        ...
-
-    def label(self, vertex: int) -> int:
-        """Return the label of an id."""
-        ...
-
-    def labels(self) -> Iterator[NDArray[np.int64]]:
-        """Yield all labels in id order, in parts."""
-        ...
-
-    def describe(self) -> str:
-        """Return how ids follow from labels, for the provenance."""
-        ...
-
-
 @dataclass(frozen=True)
 class OffsetMap:
-    """Labels that start at ``base``: id = label - base.
-
-    Attributes
-    ----------
-    base : int
-        Label of vertex 0.
-    size : int
-        Vertices.
-    """
+    """Labels that start at ``base``, the label of vertex 0: id = label - base."""
 
     base: int
     size: int
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes."""
-        return 0
+    nbytes = 0
 
     @property
     def is_identity(self) -> bool:
-        """Whether labels are the ids."""
         return self.base == 0
 
     def describe(self) -> str:
@@ -129,11 +77,9 @@ class OffsetMap:
         return "labels" if self.base == 0 else f"labels minus {self.base}"
 
     def ids(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the id of each label; both of shape (k,)."""
         return labels if self.base == 0 else labels - np.int32(self.base)
 
     def label(self, vertex: int) -> int:
-        """Return the label of an id."""
         return vertex + self.base
 
     def labels(self) -> Iterator[NDArray[np.int64]]:
@@ -144,51 +90,33 @@ class OffsetMap:
 
 
 class TableMap:
-    """Labels with gaps: the id of a label is its rank among those that occur.
+    """Labels with gaps: the id of a label is its rank among those that occur, which ``marks`` tells of each."""
 
-    Parameters
-    ----------
-    marks : ndarray of bool, shape (largest label + 1,), host
-        Which labels occur.
-    """
+    is_identity = False
 
     def __init__(self, marks: NDArray[np.bool_]) -> None:
         self._marks = marks
         self._rank = np.cumsum(marks, dtype=np.int32)
         self._rank -= 1
-        self._size = int(self._rank[-1]) + 1 if marks.size else 0
-
-    @property
-    def size(self) -> int:
-        """Number of vertices."""
-        return self._size
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes."""
-        return self._rank.nbytes + self._marks.nbytes
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether labels are the ids."""
-        return False
+        self.size = int(self._rank[-1]) + 1 if marks.size else 0
+        self.nbytes = self._rank.nbytes + marks.nbytes
 
     def describe(self) -> str:
-        """Return how ids follow from labels, for the provenance."""
         return "ranks of integer labels"
 
     def ids(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the id of each label; both of shape (k,)."""
         return self._rank[labels]
 
     def label(self, vertex: int) -> int:
-        """Return the label of an id."""
         return int(np.searchsorted(self._rank, vertex))
 
     def labels(self) -> Iterator[NDArray[np.int64]]:
-        """Yield all labels in id order, in parts."""
         for start in range(0, self._marks.size, _CHUNK_LABELS):
             yield np.flatnonzero(self._marks[start : start + _CHUNK_LABELS]) + start
+
+
+IdMap = OffsetMap | TableMap
+"""Dense ids of integer labels, in numerical order; arrays of labels and ids have shape (k,)."""
 
 
 def dense_map(tracker: LabelTracker) -> IdMap | None:
@@ -209,12 +137,8 @@ def declared_maps(
 ) -> tuple[OffsetMap, OffsetMap] | None:
     """Return the maps by which all labels lie within declared sizes, or None when there are none.
 
-    Both layers count from the same base, the first of ``declared.bases`` that fits.
-
-    Raises
-    ------
-    InputError
-        When labels do not fit and the sizes are binding.
+    Both layers count from the same base, the first of ``declared.bases`` that fits. InputError when labels do not fit
+    and the sizes are binding.
     """
     sizes = (declared.n_u, declared.n_v)
     for base in declared.bases:

@@ -67,29 +67,10 @@ def write_vertex_counts(
     motif: Motif,
     overwrite: bool = False,
 ) -> None:
-    """Write counts per vertex, layer U before V, by id.
+    """Write counts per vertex, uint64 of shapes (n_u,) and (n_v,), layer U before V, by id.
 
-    Columns: layer ('u' or 'v'), id (int32), label (if the store has labels), count (uint64).
-
-    Parameters
-    ----------
-    path : path-like
-        A local file to write: Parquet, CSV or JSON by its suffix.
-    store : GraphStore
-        The graph counted.
-    counts_u, counts_v : ndarray of uint64, shapes (n_u,) and (n_v,), host
-        ``counts_v`` is None for a unipartite graph.
-    motif : Motif
-        What was counted; kept in the metadata.
-    overwrite : bool
-        Replace a file that is there.
-
-    Raises
-    ------
-    GraphError
-        For arrays of another shape or dtype.
-    StoreError
-        When the file cannot be written.
+    Columns: layer ('u' or 'v'), id (int32), label (if the store has labels), count (uint64). ``counts_v`` is None for
+    a unipartite graph. GraphError for arrays of another shape or dtype; other errors as :func:`open_table`.
     """
     layers: list[tuple[Literal["u", "v"], NDArray[np.uint64]]] = [("u", counts_u)]
     _check_counts("counts_u", counts_u, store.n_u)
@@ -112,26 +93,9 @@ def write_edge_counts(
     motif: Motif,
     overwrite: bool = False,
 ) -> None:
-    """Write counts per edge: columns u, v (int32) and support (uint64), in the order of the store.
+    """Write counts per edge, uint64 of shape (n_edges,): columns u, v (int32) and support, in the order of the store.
 
-    Parameters
-    ----------
-    path : path-like
-        A local file to write: Parquet, CSV or JSON by its suffix.
-    store : GraphStore
-        The graph counted; its edges are read again, one row group at a time.
-    counts : ndarray of uint64, shape (n_edges,), host
-    motif : Motif
-        What was counted; kept in the metadata.
-    overwrite : bool
-        Replace a file that is there.
-
-    Raises
-    ------
-    GraphError
-        For an array of another shape or dtype.
-    StoreError
-        When the file cannot be written or the store not be read.
+    GraphError for an array of another shape or dtype; other errors as :func:`write_edge_columns`.
     """
     _check_counts("counts", counts, store.n_edges)
     write_edge_columns(path, store, {"support": counts}, _metadata(store, motif), overwrite=overwrite)
@@ -145,27 +109,9 @@ def write_table(
     motif: Motif,
     overwrite: bool = False,
 ) -> None:
-    """Write counts by (p, q): columns p, q (int32), count (string, all digits) and log10 (float64) of the count.
+    """Write counts by (p, q), all above 0, by p, then q; errors as :func:`open_table`.
 
-    In JSON the counts are integers.
-
-    Parameters
-    ----------
-    path : path-like
-        A local file to write: Parquet, CSV or JSON by its suffix.
-    store : GraphStore
-        The graph counted.
-    table : mapping of (int, int) to int
-        The counts, all above 0; rows are written by p, then q.
-    motif : Motif
-        What was counted; kept in the metadata.
-    overwrite : bool
-        Replace a file that is there.
-
-    Raises
-    ------
-    StoreError
-        When the file cannot be written.
+    Columns p, q (int32), count (string, all digits; in JSON an integer) and log10 (float64) of the count.
     """
     schema = pa.schema(
         [
@@ -197,27 +143,9 @@ def write_census(
     motif: Motif,
     overwrite: bool = False,
 ) -> None:
-    """Write a census: columns class and group (string), count (string, all digits) and share (float64).
+    """Write the rows of a census: columns class and group (string), count (string, all digits) and share (float64).
 
-    In JSON the counts are integers.
-
-    Parameters
-    ----------
-    path : path-like
-        A local file to write: Parquet, CSV or JSON by its suffix.
-    store : GraphStore
-        The graph counted.
-    rows : sequence of (CensusClass, int, float)
-        As :meth:`papilio.motifs.Census.rows` gives them.
-    motif : Motif
-        What was counted; kept in the metadata.
-    overwrite : bool
-        Replace a file that is there.
-
-    Raises
-    ------
-    StoreError
-        When the file cannot be written.
+    In JSON the counts are integers. Errors as :func:`open_table`.
     """
     types = {"class": pa.string(), "group": pa.string(), "count": pa.string(), "share": pa.float64()}
     fields = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
@@ -238,19 +166,9 @@ def _shard_checksum(vectors: Mapping[str, NDArray[np.uint64]]) -> str:
 
 
 def write_partial_shard(path: str | os.PathLike[str], vectors: Mapping[str, NDArray[np.uint64]]) -> str:
-    """Write the vectors of one partial and return their checksum, 32 hexadecimal digits.
+    """Write the vectors of one partial, uint64 of shape (k,), and return their checksum, 32 hexadecimal digits.
 
-    Parameters
-    ----------
-    path : path-like
-        A local file to write or replace.
-    vectors : mapping of str to ndarray of uint64, shapes (k,), host
-        As in :class:`papilio.kernels.engine.Partial`.
-
-    Raises
-    ------
-    GraphError
-        For vectors that are not one-dimensional uint64.
+    GraphError for vectors that are not one-dimensional uint64.
     """
     for name, vector in vectors.items():
         _check_counts(name, vector, vector.size)
@@ -276,10 +194,7 @@ def _parts(vectors: Mapping[str, NDArray[np.uint64]]) -> Iterator[NDArray[np.uin
 def read_partial_shard(path: str | os.PathLike[str], checksum: str) -> dict[str, NDArray[np.uint64]]:
     """Read what :func:`write_partial_shard` wrote.
 
-    Raises
-    ------
-    StoreError
-        When the file is missing, unreadable, or its content does not have ``checksum``.
+    StoreError when the file is missing, unreadable, or its content does not have ``checksum``.
     """
     name = os.fspath(path)
     try:

@@ -22,21 +22,10 @@ _TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 def write_rows(
     path: str | os.PathLike[str], columns: Mapping[str, ColumnType], rows: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Write one row per mapping; a missing value or None is null.
+    """Write one row per mapping to a Parquet file, whole or not at all; a missing value or None is null.
 
-    Parameters
-    ----------
-    path : path-like
-        A local file to write or replace, whole or not at all.
-    columns : mapping of str to {"int", "float", "text"}
-        Names and types, in order; integers have 64 bits.
-    rows : iterable of mapping
-        Keys that are no columns are left out.
-
-    Raises
-    ------
-    StoreError
-        When the file cannot be written.
+    ``columns`` gives names and types, in order; integers have 64 bits, and keys that are no columns are left out.
+    StoreError when the file cannot be written.
     """
     held = list(rows)
     arrays = [pa.array([row.get(name) for row in held], _TYPES[kind]) for name, kind in columns.items()]
@@ -48,13 +37,7 @@ def write_rows(
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Return the rows of a table of :func:`write_rows`.
-
-    Raises
-    ------
-    StoreError
-        When the file is missing or damaged.
-    """
+    """Return the rows of a table of :func:`write_rows`; StoreError when the file is missing or damaged."""
     try:
         rows: list[dict[str, Any]] = pq.read_table(os.fspath(path)).to_pylist()
     except (OSError, pa.ArrowException) as error:

@@ -24,17 +24,9 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 
 @dataclass(frozen=True)
 class SignRule:
-    """A rule that turns values into signs.
+    """A rule that turns values into signs: by the words for either sign, or, without them, by a threshold."""
 
-    Attributes
-    ----------
-    threshold : float or None
-        Values of at least this are positive; None for values above zero.
-    positive, negative : tuple of str
-        The words for either sign; both empty when values are numbers.
-    """
-
-    threshold: float | None = None
+    threshold: float | None = None  # values of at least this are positive; None for values above zero
     positive: tuple[str, ...] = ()
     negative: tuple[str, ...] = ()
 
@@ -51,16 +43,7 @@ class SignRule:
         return f"is {text!r}, not a number; {hint}"
 
     def apply(self, values: pa.Array) -> NDArray[np.int8] | None:
-        """Return the signs of a column of strings, or None when some value has no sign.
-
-        Parameters
-        ----------
-        values : pyarrow.Array of string, length k
-
-        Returns
-        -------
-        ndarray of int8, shape (k,)
-        """
+        """Return the signs of a column of strings, int8 of shape (k,), or None when some value has no sign."""
         values = pc.utf8_trim_whitespace(values)
         if self.positive:
             index = pc.index_in(values, pa.array(self.positive + self.negative))
@@ -95,19 +78,9 @@ class SignRule:
 def sign_rule(asked: bool, positive_from: float | None, sign_values: str | None) -> SignRule | None:
     """Make the rule that the options ask for, or None when they ask for an unsigned graph.
 
-    Parameters
-    ----------
-    asked : bool
-        Whether a column of values is named, so that there is a rule without the others: positive above 0.
-    positive_from : float, optional
-        Smallest value that counts as positive.
-    sign_values : str, optional
-        ``POSITIVE:NEGATIVE``, each a word or several separated by commas: ``+:-``, ``yea,aye:nay,no``.
-
-    Raises
-    ------
-    InputError
-        For options that contradict each other or make no rule.
+    ``asked`` says that a column of values is named, so that there is a rule without the others: positive above 0.
+    ``sign_values`` is ``POSITIVE:NEGATIVE``, each a word or several separated by commas: ``+:-``, ``yea,aye:nay,no``.
+    InputError for options that contradict each other or make no rule.
     """
     if not asked and positive_from is None and sign_values is None:
         return None

@@ -25,17 +25,7 @@ _LEAST_LINES = 2
 def hold_line(number: int, text: bytes, fields: list[bytes], n_rows: int, width: int) -> HeldLine | None:
     """Return the first line of data if it may hold sizes, or None when it is surely an edge, or surely none.
 
-    Parameters
-    ----------
-    number : int
-        0-based, of the line.
-    text : bytes
-    fields : list of bytes
-        Its fields.
-    n_rows : int
-        Lines of data after it that have been looked at.
-    width : int
-        Fields of a usual one of them.
+    ``n_rows`` lines of data after it have been looked at; a usual one of them has ``width`` fields.
     """
     if not 1 <= len(fields) <= 3 or not all(map(_SIZE.match, fields)):
         return None
@@ -48,16 +38,7 @@ def hold_line(number: int, text: bytes, fields: list[bytes], n_rows: int, width:
 
 @dataclass
 class SeenIds:
-    """What the decision needs of the lines of data.
-
-    Attributes
-    ----------
-    rows : int
-    low : int
-        Smallest id of either column.
-    high_u, high_v : int
-        Largest ids.
-    """
+    """What the decision needs of the lines of data: how many there are, and the range of ids in their columns."""
 
     rows: int = 0
     low: int = 2**63
@@ -81,16 +62,7 @@ class SeenIds:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a first line of numbers is.
-
-    Attributes
-    ----------
-    kind : {"header", "edge", "malformed"}
-    note : str or None
-        What to tell the user.
-    n_vertices : int or None
-        Vertices that the header declares, of one set.
-    """
+    """What a first line of numbers is; ``n_vertices`` is what a header declares, of one set."""
 
     kind: Literal["header", "edge", "malformed"]
     note: str | None = None
@@ -98,15 +70,9 @@ class Verdict:
 
 
 def judge(held: HeldLine, seen: SeenIds, n_lines: int) -> Verdict:
-    """Decide what a line is.
+    """Decide what a line is, from the ids seen in all lines of data (without the line itself if that was skipped).
 
-    Parameters
-    ----------
-    held : HeldLine
-    seen : SeenIds
-        Of all lines of data, without the line itself if that was skipped.
-    n_lines : int
-        Lines of data after it, malformed ones included.
+    ``n_lines`` counts the lines of data after it, malformed ones included.
     """
     shown = held.text.decode(errors="replace").strip()
     numbers = held.numbers

@@ -29,23 +29,10 @@ def add_degrees(
 def describe(store: GraphStore) -> dict[str, Any]:
     """Return what there is to know of a store, as values that JSON can hold.
 
-    Reads the edges once, one row group at a time; memory O(n_u + n_v).
-
-    Returns
-    -------
-    dict
-        ``path``, ``kind``, ``n_u``, ``n_v``, ``n_edges``, ``signed``, ``hash``, ``format_version``;
-        ``density``: edges per possible edge, or None when none is possible;
-        ``degrees``: for ``u`` and ``v`` (``u`` alone if unipartite) ``max``, ``mean``, ``isolated`` and
-        ``quantiles``, the latter three of all vertices of the layer, isolated ones included;
-        ``signs``: ``positive`` and ``negative`` edges, or None if unsigned;
-        ``labels``: layers with labels of their own; ``dropped`` and ``provenance`` as in the manifest;
-        ``stored_bytes``, ``edge_files`` and ``row_groups``.
-
-    Raises
-    ------
-    StoreError
-        When the edges cannot be read.
+    Reads the edges once, one row group at a time; memory O(n_u + n_v). ``density`` is edges per possible edge, or None
+    when none is possible; ``degrees`` of a layer are of all its vertices, isolated ones included, and of ``u`` alone
+    if unipartite; ``labels`` names the layers with labels of their own; ``dropped`` and ``provenance`` are as in the
+    manifest. StoreError when the edges cannot be read.
     """
     bipartite = store.kind == "bipartite"
     degree_u = np.zeros(store.n_u, np.int64)

@@ -49,32 +49,27 @@ class GraphStore:
 
     @property
     def kind(self) -> GraphKind:
-        """``"bipartite"`` or ``"unipartite"``."""
         return self.manifest.kind
 
     @property
     def n_u(self) -> int:
-        """Vertices of layer U (all vertices, if unipartite)."""
+        """Vertices of layer U; all vertices of a unipartite graph, as ``n_v``."""
         return self.manifest.n_u
 
     @property
     def n_v(self) -> int:
-        """Vertices of layer V (all vertices, if unipartite)."""
         return self.manifest.n_v
 
     @property
     def n_edges(self) -> int:
-        """Edges."""
         return self.manifest.n_edges
 
     @property
     def signed(self) -> bool:
-        """Whether edges carry a sign."""
         return self.manifest.signed
 
     @property
     def hash(self) -> str:
-        """Content hash, 32 hexadecimal digits."""
         return self.manifest.hash
 
     def __repr__(self) -> str:
@@ -122,8 +117,8 @@ class GraphStore:
     def batches(self, u_start: int | None = None, u_stop: int | None = None) -> Iterator[EdgeBatch]:
         """Yield the edges with ``u_start <= u < u_stop``, checked, one batch per row group touched.
 
-        Once all edges of the store were taken, their hash is compared with the recorded one; it is computed in threads
-        of its own, one for each column, while the next row group is read.
+        Once all edges of the store were taken, their hash is compared with the recorded one. Threads, one for each
+        column, compute it while the next row group is read.
 
         Raises
         ------
@@ -158,14 +153,9 @@ class GraphStore:
             )
 
     def read(self, u_start: int | None = None, u_stop: int | None = None) -> BipartiteGraph | UnipartiteGraph:
-        """Read the edges with ``u_start <= u < u_stop`` (all, by default) into memory.
+        """Read the edges with ``u_start <= u < u_stop`` (all, by default) into memory; errors as :meth:`batches`.
 
         Only the row groups that can hold such edges are read. The layers keep their full sizes.
-
-        Raises
-        ------
-        StoreError
-            As :meth:`batches`.
         """
         capacity = sum(group.n_edges for group in self.select(u_start, u_stop))
         all_u, all_v = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
@@ -193,13 +183,7 @@ class GraphStore:
         return read_labels(*self._filesystem(), name, self.n_u if name == "u" else self.n_v)
 
     def ends(self, edges: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the ids of both ends of a few edges; reads all edges once.
-
-        Raises
-        ------
-        StoreError
-            As :meth:`batches`.
-        """
+        """Return the ids of both ends of a few edges; reads all edges once, errors as :meth:`batches`."""
         found: dict[int, tuple[int, int]] = {}
         at = 0
         for u, v, _ in self.batches() if edges else ():
@@ -210,7 +194,7 @@ class GraphStore:
     def label_column(self, layer: Literal["u", "v"]) -> pa.ChunkedArray | None:
         """Return the labels of a layer of a bipartite graph in id order, or None where the ids are the labels.
 
-        A pyarrow column of int64 or string, for what never becomes Python objects.
+        It stays in Arrow, int64 or string, for what never becomes Python objects.
         """
         if layer not in self.manifest.labels:
             return None
@@ -282,24 +266,9 @@ def _why_no_manifest(filesystem: arrow_fs.FileSystem, root: str, name: str) -> s
 class StoreWriter:
     """Writes a store from batches of sorted edges; a context manager.
 
-    On leaving the block normally the store appears at ``path``; on an exception nothing is left.
-
-    Parameters
-    ----------
-    path : path-like
-        A local path in an existing directory.
-    kind : {"bipartite", "unipartite"}
-    n_u, n_v : int
-        Layer sizes; equal for a unipartite graph.
-    signed : bool
-    provenance : mapping
-        Where the graph comes from; JSON values.
-    dropped : mapping of str to int, optional
-        What ingest left out, by reason; may still be changed until the block ends.
-    labels_u, labels_v : array_like, optional
-        Labels in id order, integers or strings, shapes (n_u,) and (n_v,). Unipartite: ``labels_u`` only.
-    overwrite : bool
-        Replace an existing store.
+    On leaving the block normally the store appears at ``path``; on an exception nothing is left. ``dropped`` may still
+    be changed until the block ends. ``labels_u`` and ``labels_v`` are in id order, integers or strings, shapes (n_u,)
+    and (n_v,); a unipartite graph has n_u = n_v and ``labels_u`` only.
 
     Raises
     ------
@@ -366,19 +335,12 @@ class StoreWriter:
         self._labels.add(layer)
 
     def append(self, u: ArrayLike, v: ArrayLike, sign: ArrayLike | None = None) -> None:
-        """Add edges that follow all edges so far in (u, v) order.
-
-        Parameters
-        ----------
-        u, v : array_like of int, shape (k,)
-            Dense ids; u < v in a unipartite graph.
-        sign : array_like of int, shape (k,)
-            +1 or -1, for a signed graph.
+        """Add edges, shape (k,), that follow all edges so far in (u, v) order.
 
         Raises
         ------
         GraphError
-            When edges are out of order, repeated or out of range, or signs are missing or wrong.
+            When edges are out of order, repeated or out of range (u < v if unipartite), or signs are missing or wrong.
         """
         ids_u, ids_v = _as_column("u", u, np.int32), _as_column("v", v, np.int32)
         signs = None if sign is None else _as_column("sign", sign, np.int8)

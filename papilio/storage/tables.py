@@ -37,13 +37,7 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
 
 
 def check_suffix(path: str | os.PathLike[str]) -> None:
-    """Check that the name of a file says which kind of table it is to hold.
-
-    Raises
-    ------
-    InputError
-        When it does not.
-    """
+    """Check that the name of a file says which kind of table it is to hold; InputError when it does not."""
     if Path(path).suffix.lower() not in TABLE_SUFFIXES:
         raise InputError(
             f"output {os.fspath(path)!r} has the suffix {Path(path).suffix!r}, which says what is written; give a name "
@@ -52,15 +46,7 @@ def check_suffix(path: str | os.PathLike[str]) -> None:
 
 
 def check_table_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
-    """Return the file to write, before anything is computed.
-
-    Raises
-    ------
-    InputError
-        For a suffix of no kind of table, and as :func:`papilio.storage.location.check_file`.
-    StoreError
-        As :func:`papilio.storage.location.check_file`.
-    """
+    """Return the file to write, before anything is computed; errors as :func:`check_file` and :func:`check_suffix`."""
     target = check_file(path, overwrite)
     check_suffix(path)
     return target
@@ -76,21 +62,9 @@ def open_table(
 ) -> Iterator[TableSink]:
     """Give what takes the rows of a new file, which is there when the block ends well, and else is not.
 
-    Parameters
-    ----------
-    path : path-like
-        Its suffix says whether Parquet, CSV or JSON is written.
-    schema : pyarrow.Schema
-        Its metadata is kept in Parquet alone.
-    overwrite : bool
-        Replace a file that is there.
-    integers : tuple of str
-        Columns of integers that are text in Parquet, having too many digits.
-
-    Raises
-    ------
-    StoreError, InputError
-        When the file cannot be written, or is there already.
+    The suffix says whether Parquet, CSV or JSON is written; Parquet alone keeps the metadata of the schema.
+    ``integers`` are columns of integers that are text in Parquet, having too many digits. StoreError or InputError
+    when the file cannot be written, or is there already.
     """
     target = check_table_file(path, overwrite)
     opened = {".parquet": _open_parquet, ".csv": _open_csv, ".json": _open_json}[target.suffix.lower()]

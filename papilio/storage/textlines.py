@@ -38,15 +38,8 @@ _TIME_TYPES = {"integer": pa.int64(), "number": pa.float64(), "text": pa.string(
 class TextSource:
     """The edges of a text file; see :class:`papilio.storage.batches.EdgeSource`.
 
-    Parameters
-    ----------
-    file : InputFile
-        At its beginning.
-    options : ReadOptions
-    threads : int
-        Blocks parsed at a time.
-    on_read : callable, optional
-        Called with the bytes of the stored file taken so far.
+    ``file`` is at its beginning; ``threads`` blocks are parsed at a time; ``on_read`` is told the bytes of the stored
+    file taken so far.
     """
 
     def __init__(
@@ -88,12 +81,8 @@ class TextSource:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the edges in file order.
 
-        Raises
-        ------
-        MalformedLineError
-            At the first malformed line, unless they are skipped.
-        InputError
-            When the file is truncated or does not have the declared number of lines.
+        MalformedLineError at the first malformed line, unless they are skipped; InputError when the file is truncated
+        or does not have the declared number of lines.
         """
         line = self.layout.skip_lines
         held = self.layout.held

@@ -19,15 +19,7 @@ class Vectors(Mapping[str, T]):
     A graph that was read from an object of another library (pandas, pyarrow, NumPy, SciPy, NetworkX) has edges in
     another order than that object, and may have labels in place of ids. Its values are not given by ``[place]``, which
     would invite to put them beside the wrong rows, but by :meth:`aligned` or, in full knowledge, by :meth:`by_id`.
-
-    Parameters
-    ----------
-    values : mapping of str to ndarray, or to a dict of str to ndarray
-        By id.
-    graph : LabelledGraph, optional
-        The graph in memory that they are of.
-    place : {"u", "v", "edge"}, optional
-        What all of them are values of, where their names do not say so.
+    ``place`` says what all of them are values of, where their names do not.
     """
 
     def __init__(
@@ -72,13 +64,7 @@ class Vectors(Mapping[str, T]):
         return Vectors(values, self._graph, self._place)
 
     def by_id(self, name: str) -> T:
-        """Return the values of vertices by id, or of the edges sorted by (u, v).
-
-        Raises
-        ------
-        InputError
-            When there are none of this name.
-        """
+        """Return the values of vertices by id, or of the edges sorted by (u, v); InputError when this name has none."""
         if name not in self._values:
             known = (
                 ", ".join(map(repr, self._values))
@@ -90,15 +76,10 @@ class Vectors(Mapping[str, T]):
     def aligned(self, name: str) -> Any:
         """Return the values in the form, order and names of the object that the graph was read from.
 
-        Of edges: a pandas Series with the index of the data frame, a pyarrow or NumPy array with an entry for each row,
-        a dictionary by edge of a NetworkX graph, a SciPy sparse array of the same shape and format; equal rows have
-        equal values. Of vertices with labels: a pandas Series by label, else a dictionary. Everything else, values of
-        stored graphs too, is by id.
-
-        Raises
-        ------
-        InputError
-            As :meth:`by_id`.
+        Of edges: a pandas Series with the index of the data frame, a pyarrow or NumPy array with an entry for each
+        row, a dictionary by edge of a NetworkX graph, a SciPy sparse array of the same shape and format; equal rows
+        have equal values. Of vertices with labels: a pandas Series by label, else a dictionary. Everything else,
+        values of stored graphs too, is by id. Errors as :meth:`by_id`.
         """
         values: Any = self.by_id(name)
         if self._graph is None:

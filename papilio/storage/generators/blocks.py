@@ -27,46 +27,22 @@ DRAW_BYTES = 64
 
 @dataclass(frozen=True)
 class EdgeBlock:
-    """Edges of one range of (u, v), sorted, each once.
+    """Edges of one range of (u, v), each once, as ascending keys ``u << 32 | v``."""
 
-    Attributes
-    ----------
-    keys : ndarray of int64, shape (k,), host
-        Edges as ``u << 32 | v``, ascending.
-    drawn : int
-        Units of progress this block stands for.
-    dropped : dict of str to int
-        What was drawn and erased, by reason.
-    """
-
-    keys: NDArray[np.int64]
-    drawn: int
-    dropped: dict[str, int] = field(default_factory=dict)
+    keys: NDArray[np.int64]  # int64, shape (k,), host
+    drawn: int  # units of progress this block stands for
+    dropped: dict[str, int] = field(default_factory=dict)  # what was drawn and erased, by reason
 
 
 class EdgeSource(Protocol):
-    """A graph as a sequence of blocks.
-
-    Attributes
-    ----------
-    n_u, n_v : int
-        Layer sizes (equal for a unipartite graph).
-    total_draws : int
-        Sum of ``drawn`` over all blocks.
-    state_bytes : int
-        Host bytes that the source itself holds.
-    block_bytes : int
-        Host bytes that drawing one block takes at its peak.
-    dropped : dict of str to int
-        What is erased before any block is drawn, by reason.
-    """
+    """A graph as a sequence of blocks."""
 
     n_u: int
-    n_v: int
-    total_draws: int
-    state_bytes: int
-    block_bytes: int
-    dropped: dict[str, int]
+    n_v: int  # equals n_u if unipartite
+    total_draws: int  # sum of ``drawn`` over all blocks
+    state_bytes: int  # host bytes that the source itself holds
+    block_bytes: int  # host bytes that drawing one block takes at its peak
+    dropped: dict[str, int]  # what is erased before any block is drawn, by reason
 
     def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
         """Yield the blocks in ascending (u, v), as calls that draw them."""

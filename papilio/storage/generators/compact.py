@@ -20,16 +20,7 @@ class CompactSource:
     """The blocks of another source with vertices renumbered; itself an ``EdgeSource``.
 
     Making one draws every block once, to see which vertices have an edge; new ids keep the order of the old.
-
-    Parameters
-    ----------
-    source : EdgeSource
-    unipartite : bool
-        Whether both ends are vertices of one set.
-    workers : int
-        Threads of the first pass.
-    on_block : callable
-        Told the ``drawn`` of each block of the first pass.
+    ``workers`` threads draw, and ``on_block`` is told the ``drawn`` of each block.
     """
 
     def __init__(

@@ -22,14 +22,7 @@ _TREE_KEY, _NOISE_KEY, _MEMBER_KEY = 0x7472, 0x6E6F, 0x6D65
 
 
 class PairSpace:
-    """All pairs that an edge may join, numbered 0 .. ``size`` - 1 in (u, v) order.
-
-    Parameters
-    ----------
-    n_u : int
-    n_v : int or None
-        None: pairs u < v of one set of n_u vertices.
-    """
+    """All pairs that an edge may join, numbered 0 .. ``size`` - 1 in (u, v) order; without ``n_v`` those u < v."""
 
     def __init__(self, n_u: int, n_v: int | None) -> None:
         self._n_u, self._n_v = n_u, n_v

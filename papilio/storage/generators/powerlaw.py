@@ -28,14 +28,9 @@ _LN2 = 0.6931471805599453
 
 
 def portable_power(base: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
-    """Return ``base ** exponent`` from additions, multiplications and divisions alone.
+    """Return ``base ** exponent`` of positive numbers from additions, multiplications and divisions alone.
 
     Relative error about 1e-14, and the same bits on every IEEE machine, unlike ``numpy.power``.
-
-    Parameters
-    ----------
-    base : ndarray of float64, shape (k,)
-        Positive.
     """
     mantissa, exponent2 = np.frexp(base)
     low = mantissa < 0.7071067811865476

@@ -89,17 +89,10 @@ def draw_binomial(source: PCG64, trials: int, probability: int) -> int:
 
 
 class Permutation:
-    """A keyed pseudo-random permutation of [0, ``size``) that needs no memory per element.
+    """A keyed pseudo-random permutation of [0, ``size``) that needs no memory per element; ``size`` is 1 to 2^62.
 
     Rounds of an odd multiplication, an addition and a xor-shift permute the next power of two; values that
     fall outside [0, size) are sent through again (cycle walking), fewer than two times on average.
-
-    Parameters
-    ----------
-    size : int
-        Number of elements, 1 to 2^62.
-    source : PCG64
-        Where the round constants are drawn from.
     """
 
     def __init__(self, size: int, source: PCG64) -> None:
@@ -145,12 +138,9 @@ class Permutation:
 
 
 def edge_signs(keys: NDArray[np.int64], positive: float, seed: int) -> NDArray[np.int8]:
-    """Return +1 with probability ``positive``, else -1, shape (k,), by hashing (u, v, seed).
+    """Return +1 with probability ``positive``, else -1, int8 of shape (k,), by hashing (u, v, seed).
 
-    Parameters
-    ----------
-    keys : ndarray of int64, shape (k,)
-        Edges as ``u << 32 | v``. The sign of an edge depends on nothing else.
+    The sign of an edge depends on nothing but its key ``u << 32 | v``.
     """
     offset = SeedSequence(seed, spawn_key=(_SIGN_KEY,)).generate_state(1, np.uint64)[0]
     z = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + offset

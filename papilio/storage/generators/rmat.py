@@ -49,13 +49,7 @@ _TOGETHER: Stratum = (-1, False)
 class AliasTable:
     """Draws one of 2^k cells per 32-bit word (Walker's alias method, probabilities to 2^-32).
 
-    Parameters
-    ----------
-    shift : int
-        Bits that a draw appends to v (and to u, where ``values`` reach above bit 32).
-    probabilities : list of float, length 2^k
-    values : list of int, length 2^k
-        What each cell appends to a key.
+    A draw appends ``shift`` bits to v (and to u, where ``values`` reach above bit 32): the value of the drawn cell.
     """
 
     def __init__(self, shift: int, probabilities: list[float], values: list[int]) -> None:
