@@ -19,8 +19,8 @@ from papilio.kernels.engine import EngineName
 from papilio.motifs import Biclique, Butterfly, Granularity, Motif, choose_options, read_motif
 from papilio.partitioning.cut_request import Closure, CutRequest, Progress, Strategy
 from papilio.partitioning.store import Partition, open_partition
+from papilio.storage.array_file import release_memory
 from papilio.storage.location import local_path
-from papilio.storage.memory import release_memory
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.budget import Budget
 from papilio.tasks.forecast import PROCESS_BYTES

@@ -35,8 +35,8 @@ from papilio.measures.values import (
 )
 from papilio.motifs import Butterfly
 from papilio.parts import Layer
-from papilio.storage.columns import Columns, write_edge_columns, write_vertex_columns
-from papilio.storage.file_vectors import SLICE_ENTRIES
+from papilio.storage.array_file import SLICE_ENTRIES
+from papilio.storage.results import Columns, write_edge_columns, write_vertex_columns
 from papilio.storage.three_paths import (
     count_degrees,
     count_three_paths,

@@ -29,9 +29,8 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.threads import available_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json
-from papilio.storage.census_files import write_pairs
-from papilio.storage.columns import Columns, write_vertex_columns
 from papilio.storage.origins import plain_labels
+from papilio.storage.results import Columns, write_pairs, write_vertex_columns
 from papilio.storage.vectors import Vectors
 from papilio.tasks.job import EngineChoice
 from papilio.tasks.result import json_labels

@@ -14,8 +14,7 @@ from papilio.errors import StoreError
 from papilio.kernels.threads import ChunkRunner, available_threads
 from papilio.partitioning.row_loops import add_words, count_batch, make_ranges
 from papilio.storage.array_file import empty_pages
-from papilio.storage.content import edge_problem
-from papilio.storage.edges import RowGroup, read_row_groups
+from papilio.storage.edges import RowGroup, edge_problem, read_row_groups
 from papilio.storage.location import filesystem_of
 from papilio.storage.store import GraphStore
 

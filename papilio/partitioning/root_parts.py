@@ -52,8 +52,8 @@ from papilio.partitioning.root_subgraphs import (
     materialise_bytes,
 )
 from papilio.partitioning.store import Partition, PartitionWriter
+from papilio.storage.array_file import release_memory
 from papilio.storage.location import local_path
-from papilio.storage.memory import release_memory
 from papilio.storage.records import write_record
 from papilio.storage.store import GraphStore
 

@@ -59,8 +59,8 @@ from papilio.partitioning.wedge_plan import (
     share_memory,
 )
 from papilio.parts import EndBlock, PartSizes, StartBlock
+from papilio.storage.array_file import release_memory
 from papilio.storage.location import local_path
-from papilio.storage.memory import release_memory
 from papilio.storage.records import write_record
 from papilio.storage.store import GraphStore
 

@@ -19,7 +19,7 @@ from papilio.reports.scaling import gather_points, rows_of
 from papilio.storage.ledger import write_durably
 from papilio.storage.location import atomic_file, check_replaceable, local_path
 from papilio.storage.records import write_record
-from papilio.storage.rows import ColumnType, write_rows
+from papilio.storage.tables import ColumnType, write_rows
 
 __all__ = ["write_report"]
 

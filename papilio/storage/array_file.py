@@ -1,18 +1,32 @@
-"""One-dimensional arrays in scratch files, read and written in pieces by any thread, without mapping them."""
+"""One-dimensional arrays in scratch files, larger than memory, and memory that goes back to the system."""
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
 from papilio.errors import StoreError
 
-__all__ = ["ArrayFile", "ArrayMemory", "empty_pages"]
+__all__ = [
+    "SLICE_ENTRIES",
+    "ArrayFile",
+    "ArrayMemory",
+    "empty_pages",
+    "file_vector",
+    "release_memory",
+    "release_pages",
+    "slices_of",
+]
 
 
 def empty_pages(size: int, dtype: DTypeLike) -> NDArray[Any]:
@@ -102,3 +116,54 @@ class ArrayMemory:
     def remove(self) -> None:
         """Give the memory back."""
         self._values = empty_pages(0, self._values.dtype)
+
+
+SLICE_ENTRIES = 1 << 20
+"""Entries of a slice, 8 MiB: what is in memory at a time."""
+
+
+def file_vector(directory: Path, size: int) -> NDArray[np.uint64]:
+    """Return a vector of ``size`` zeros, uint64, in a file of ``directory``, which goes when the vector does.
+
+    Its pages stay in memory once they are touched, until :func:`release_pages`. StoreError when there is no room.
+    """
+    if size == 0:
+        return np.zeros(0, np.uint64)
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            os.posix_fallocate(file.fileno(), 0, 8 * size)
+            return np.memmap(file, dtype=np.uint64, mode="r+", shape=(size,))
+    except OSError as error:
+        raise StoreError(
+            f"{directory}: cannot hold a vector of {size} counts, {8 * size} bytes ({error.strerror}); make room there"
+        ) from error
+
+
+def release_pages(array: NDArray[Any]) -> None:
+    """Take all pages of an array out of memory that lives in a file, this one or one that it is a slice of.
+
+    What was written stays. Any other array is left alone.
+    """
+    mapped = getattr(array, "_mmap", None)
+    if mapped is not None:
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def slices_of(array: NDArray[Any], entries: int = SLICE_ENTRIES) -> Iterator[NDArray[Any]]:
+    """Yield the array slice by slice; the pages of one in a file are released after each."""
+    for start in range(0, array.size, entries):
+        yield array[start : start + entries]
+        release_pages(array)
+
+
+def release_memory() -> None:
+    """Give free memory back to the system, as far as the allocators of Arrow and of the C library do so on request.
+
+    They keep it for the next allocation of the same kind, which may never come: after a pass over a store some
+    50 MB. Takes a millisecond or a few.
+    """
+    pa.default_memory_pool().release_unused()
+    if sys.platform.startswith("linux"):
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

@@ -15,9 +15,8 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from papilio.errors import InputError
-from papilio.storage.batches import SourceInfo, describe_columns, raw_schema
 from papilio.storage.column_choice import choose_columns
-from papilio.storage.formats import LabelType, ReadOptions
+from papilio.storage.formats import LabelType, ReadOptions, SourceInfo, describe_columns, raw_schema
 
 __all__ = ["NpySource", "ParquetSource"]
 

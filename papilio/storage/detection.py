@@ -7,18 +7,18 @@ from dataclasses import replace
 
 from papilio.errors import InputError
 from papilio.storage.column_choice import USUAL, Columns
-from papilio.storage.edge_tables import MARKS, hold_first_line, read_table
-from papilio.storage.foreign import refuse_documents
+from papilio.storage.edge_tables import MARKS, hold_first_line, read_table, refuse_documents
 from papilio.storage.formats import (
     Declared,
     FormatName,
+    Head,
     ReadOptions,
     TextLayout,
     check_declared,
+    first_data,
     is_integer,
     with_columns,
 )
-from papilio.storage.heads import Head, first_data
 
 __all__ = ["detect_layout"]
 

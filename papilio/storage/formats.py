@@ -17,29 +17,43 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, Protocol, get_args
+
+import pyarrow as pa
 
 from papilio.errors import CapacityError, InputError
 from papilio.graph import MAX_VERTICES
-from papilio.storage.column_choice import USUAL, Columns, WantedColumns, choose_columns
+from papilio.storage.column_choice import USUAL, Columns, WantedColumns, choose_columns, show_column
 from papilio.storage.signs import SignRule
 
 __all__ = [
     "FORMATS",
     "NOT_A_NUMBER",
     "Declared",
+    "EdgeSource",
     "FormatName",
+    "Head",
     "HeldLine",
     "LabelType",
     "ReadOptions",
+    "SourceInfo",
     "TextLayout",
     "check_declared",
+    "describe_columns",
+    "fields_of",
+    "first_data",
     "has_leading_zero",
     "is_integer",
     "is_number",
+    "raw_schema",
     "time_type",
+    "unify_line_ends",
+    "usual_row",
     "whole_part",
     "with_columns",
 ]
@@ -194,3 +208,129 @@ def with_columns(name: str, layout: TextLayout, first: list[bytes], options: Rea
         labels=labels,
         time="integer" if columns.time is None else time_type(first[columns.time]),
     )
+
+
+_SAMPLE_LINES = 1000
+"""Lines of data that detection looks at."""
+
+
+def unify_line_ends(data: bytes) -> bytes:
+    """Return text with line feeds for the line ends of Windows and of old Macs."""
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
+
+
+class Head:
+    """The first lines of a file, from the decompressed beginning of its text; ``n_bytes`` is its size as stored."""
+
+    def __init__(self, name: str, data: bytes, complete: bool, n_bytes: int) -> None:
+        lines = unify_line_ends(data.removeprefix(b"\xef\xbb\xbf")).split(b"\n")
+        if not complete and len(lines) > 1:
+            lines.pop()
+        self.name = name
+        self.complete = complete
+        self.n_bytes = n_bytes
+        self.lines = lines
+        self.sample_lines = _SAMPLE_LINES
+
+    def data_lines(self, comments: tuple[bytes, ...], start: int = 0) -> list[tuple[int, bytes]]:
+        """Return up to 1000 pairs (0-based number, line) from ``start`` on, without blank lines.
+
+        Comments are left out before the first line of data; from there on, all lines are data.
+        """
+        found: list[tuple[int, bytes]] = []
+        for at in range(start, len(self.lines)):
+            line = self.lines[at]
+            if line.strip() and (found or not line.startswith(comments)):
+                found.append((at, line))
+                if len(found) == _SAMPLE_LINES:
+                    break
+        return found
+
+
+def fields_of(layout: TextLayout, line: bytes) -> list[bytes]:
+    """Return the fields of a line, without the quotes of csv; what csv refuses the parser names."""
+    if layout.format != "csv":
+        return layout.split(line)
+    text = line.decode("utf-8", errors="surrogateescape")
+    try:
+        row = next(csv.reader([text], delimiter=layout.delimiter.decode()))
+    except csv.Error:
+        return layout.split(line)
+    return [part.strip().encode("utf-8", errors="surrogateescape") for part in row]
+
+
+def usual_row(rows: Sequence[list[bytes]]) -> list[bytes]:
+    """Return the first row that has as many fields as most, or ``[]``: a malformed line decides nothing."""
+    counts = Counter(map(len, rows))
+    usual = max(counts, key=lambda count: (count > 1, counts[count]), default=0)
+    return next((row for row in rows if len(row) == usual), [])
+
+
+def first_data(head: Head, layout: TextLayout, start: int = 0) -> tuple[TextLayout, list[bytes]]:
+    """Return the layout that skips to the first line of data, and the fields of a usual line, or ``[]``."""
+    data = head.data_lines(layout.comments, start)
+    end = data[0][0] if data else len(head.lines)
+    comments = sum(line.startswith(layout.comments) for line in head.lines[start:end] if line.strip())
+    layout = replace(layout, skip_lines=end, n_comments=layout.n_comments + comments)
+    return layout, usual_row([fields_of(layout, line) for _, line in data])
+
+
+_SHOWN_COLUMNS = 6
+"""Columns that a note lists."""
+
+
+@dataclass
+class SourceInfo:
+    """What is known of an input; the counters grow while its batches are taken."""
+
+    format: FormatName
+    labels: tuple[LabelType, LabelType] = ("integer", "integer")  # types of the two columns of endpoints
+    time: pa.DataType | None = None  # type of the time column, if edges are ordered by time
+    declared: Declared | None = None  # sizes from a header
+    layout: dict[str, Any] = field(default_factory=dict)  # delimiter, columns and so on, for the provenance
+    notes: list[str] = field(default_factory=list)  # what the user should know of the reading
+    malformed: int = 0  # malformed lines skipped so far
+    comments: int = 0  # lines of comments before the data
+    sign_column: str = ""  # the column of the values that signs follow from, in words
+
+
+class EdgeSource(Protocol):
+    """An input, read once."""
+
+    info: SourceInfo
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield edges in input order; columns as :func:`raw_schema` says."""
+        ...
+
+
+def raw_schema(info: SourceInfo, signed: bool) -> pa.Schema:
+    """Return the columns of raw edges: u, v (int64 or string), sign (int8) if signed, time if there is one."""
+    kinds = {"integer": pa.int64(), "text": pa.string()}
+    fields = [pa.field(name, kinds[kind]) for name, kind in zip(("u", "v"), info.labels, strict=True)]
+    if signed:
+        fields.append(pa.field("sign", pa.int8()))
+    if info.time is not None:
+        fields.append(pa.field("time", info.time))
+    return pa.schema(fields)
+
+
+def describe_columns(
+    info: SourceInfo, names: Sequence[str], count: int, columns: Columns, signed: bool, tagged: bool = False
+) -> None:
+    """Note which of ``count`` columns is read as what, for the provenance, and which are not used.
+
+    The layout and the notes of ``info`` are added to. ``names`` is empty where columns have none; ``signed`` says
+    whether signs and times are read, ``tagged`` whether the first column says only what kind of line it is.
+    """
+    read = {"u": columns.u, "v": columns.v}
+    if signed and columns.sign is not None:
+        read["sign"] = columns.sign
+        info.sign_column = show_column(names, columns.sign)
+        if columns.time is not None:
+            read["time"] = columns.time
+    info.layout["read"] = {role: show_column(names, at) for role, at in read.items()}
+    unused = [show_column(names, at) for at in range(int(tagged), count) if at not in read.values()]
+    if unused and not signed:
+        shown = ", ".join(unused[:_SHOWN_COLUMNS]) + (" ..." if len(unused) > _SHOWN_COLUMNS else "")
+        info.notes.append(f"not used: {shown}; a sign rule makes the graph signed")

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.storage.generators.blocks import EdgeSource, run_blocks
-from papilio.storage.generators.compact import CompactSource
+from papilio.storage.generators.blocks import CompactSource, EdgeSource, run_blocks
 from papilio.storage.generators.models import Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.generators.planted import CompleteSource, PlantedSource
 from papilio.storage.generators.powerlaw import PowerLawSource

@@ -24,7 +24,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from papilio.storage.location import atomic_directory, check_replaceable, local_path
+from papilio.storage.results import write_edge_columns
 from papilio.storage.store import GraphStore
+from papilio.storage.tables import schema_of
 
 __all__ = ["DECOMPOSITION_NAME", "check_decomposition_path", "write_decomposition"]
 
@@ -83,7 +85,10 @@ def write_decomposition(
     }
     with atomic_directory(path, overwrite, DECOMPOSITION_NAME) as scratch:
         if kind == "wing":
-            _write_edges(scratch / "edges.parquet", store, numbers, item_nodes, metadata)
+            columns: dict[str, NDArray[Any]] = {"wing": numbers}
+            if item_nodes is not None:
+                columns["node"] = np.ma.array(item_nodes, mask=item_nodes < 0, copy=False)
+            write_edge_columns(scratch / "edges.parquet", store, columns, metadata)
         else:
             assert layer is not None
             _write_vertices(scratch / "vertices.parquet", store, layer, numbers, item_nodes, metadata)
@@ -98,28 +103,6 @@ def write_decomposition(
         (scratch / DECOMPOSITION_NAME).write_text(json.dumps(described) + "\n", encoding="utf-8")
 
 
-def _write_edges(
-    path: Path,
-    store: GraphStore,
-    numbers: NDArray[np.uint64],
-    item_nodes: NDArray[np.int32] | None,
-    metadata: dict[str, str],
-) -> None:
-    fields = [
-        pa.field("u", pa.int32(), nullable=False),
-        pa.field("v", pa.int32(), nullable=False),
-        *_number_fields("wing", item_nodes),
-    ]
-    schema = pa.schema(fields, metadata=metadata)
-    at = 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for u, v, _ in store.batches():
-            rows = slice(at, at + u.size)
-            columns = [pa.array(u), pa.array(v), *_number_columns(numbers, item_nodes, rows)]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-            at += u.size
-
-
 def _write_vertices(
     path: Path,
     store: GraphStore,
@@ -129,16 +112,18 @@ def _write_vertices(
     metadata: dict[str, str],
 ) -> None:
     labels = store.label_column(layer)
-    fields = [pa.field("id", pa.int32(), nullable=False)]
-    if labels is not None:
-        fields.append(pa.field("label", labels.type, nullable=False))
-    schema = pa.schema([*fields, *_number_fields("tip", item_nodes)], metadata=metadata)
+    types = {"id": pa.int32()} | ({} if labels is None else {"label": labels.type}) | {"tip": pa.uint64()}
+    schema = schema_of(types, metadata)
+    if item_nodes is not None:
+        schema = schema.append(pa.field("node", pa.int32()))
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for rows in _parts(numbers.size):
             columns: list[Any] = [pa.array(np.arange(rows.start, rows.stop, dtype=np.int32))]
             if labels is not None:
                 columns.append(labels.slice(rows.start, rows.stop - rows.start).combine_chunks())
-            columns += _number_columns(numbers, item_nodes, rows)
+            columns.append(pa.array(numbers[rows]))
+            if item_nodes is not None:
+                columns.append(pa.array(item_nodes[rows], mask=item_nodes[rows] < 0))
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 
@@ -160,20 +145,6 @@ def _write_nodes(
                 pa.array(sizes[rows]),
             ]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-
-
-def _number_fields(name: str, item_nodes: NDArray[np.int32] | None) -> list[pa.Field]:
-    fields = [pa.field(name, pa.uint64(), nullable=False)]
-    return fields if item_nodes is None else [*fields, pa.field("node", pa.int32())]
-
-
-def _number_columns(
-    numbers: NDArray[np.uint64], item_nodes: NDArray[np.int32] | None, rows: slice
-) -> list[pa.Array]:
-    columns = [pa.array(numbers[rows])]
-    if item_nodes is not None:
-        columns.append(pa.array(item_nodes[rows], mask=item_nodes[rows] < 0))
-    return columns
 
 
 def _parts(n: int) -> Iterator[slice]:

@@ -21,9 +21,8 @@ import pyarrow.parquet as pq
 
 from papilio.errors import DuplicateEdgeError, InputError
 from papilio.storage.arrays import NpySource, ParquetSource
-from papilio.storage.batches import EdgeSource, raw_schema
 from papilio.storage.compression import InputFile
-from papilio.storage.formats import ReadOptions
+from papilio.storage.formats import EdgeSource, ReadOptions, raw_schema
 from papilio.storage.labels import read_label, write_labels
 from papilio.storage.ordering import Deduplicator, Duck
 from papilio.storage.relabel import BYTES_PER_LABEL, IdMap, LabelTracker, declared_maps, dense_map

@@ -14,6 +14,7 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import CapacityError, GraphError, StoreError
 from papilio.graph import MAX_VERTICES
+from papilio.storage.tables import schema_of
 
 __all__ = ["label_file", "label_type", "read_label", "read_label_column", "read_labels", "write_labels"]
 
@@ -38,7 +39,7 @@ def label_type(labels: NDArray[Any]) -> pa.DataType:
 
 def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: pa.DataType) -> int:
     """Write consecutive labels, which come in batches of shape (k,), in id order and return how many there are."""
-    schema = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("label", kind, nullable=False)])
+    schema = schema_of({"id": pa.int32(), "label": kind})
     encoding = {"id": "DELTA_BINARY_PACKED"}
     if kind == pa.int64():
         encoding["label"] = "DELTA_BINARY_PACKED"

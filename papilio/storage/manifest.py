@@ -48,7 +48,7 @@ class Manifest:
     n_v: int
     n_edges: int
     signed: bool
-    hash: str  # content hash, 32 hexadecimal digits, see papilio.storage.content
+    hash: str  # content hash, 32 hexadecimal digits, see papilio.storage.edges
     edge_files: tuple[EdgeFile, ...]  # in the order of their edges
     labels: tuple[
         Literal["u", "v"], ...

@@ -1,4 +1,4 @@
-"""Result files: counts per vertex and per edge, tables of counts, and the vector partials of single leases.
+"""Result files: numbers per vertex, edge and pair, tables of counts, and the vector partials of single leases.
 
 Every file is written under a temporary name and renamed. Counts are ``uint64``. Results are Parquet, CSV or JSON by
 the suffix of their file (:mod:`papilio.storage.tables`); the Parquet metadata of one holds the content hash of the
@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from math import log10
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,27 +21,122 @@ from numpy.typing import NDArray
 
 from papilio.errors import GraphError, StoreError
 from papilio.motifs import CensusClass, Motif, motif_to_json
-from papilio.storage.columns import ROW_GROUP, Columns, write_edge_columns, write_vertex_columns
-from papilio.storage.file_vectors import slices_of
+from papilio.storage.array_file import release_pages, slices_of
 from papilio.storage.location import atomic_file
 from papilio.storage.store import GraphStore
-from papilio.storage.tables import open_table
+from papilio.storage.tables import is_parquet, open_table, schema_of
 
 __all__ = [
+    "Columns",
     "read_partial_shard",
     "write_census",
+    "write_edge_columns",
     "write_edge_counts",
+    "write_pairs",
     "write_partial_shard",
     "write_table",
+    "write_vertex_columns",
     "write_vertex_counts",
 ]
 
-_ROW_GROUP = ROW_GROUP
-"""Rows of a row group of a result file."""
-
+_ROW_GROUP = 1 << 20
+"""Rows of a row group; a bound of memory while writing."""
 
 _TABLE_ROWS = 1 << 14
 """Rows of a row group of a table of big integers."""
+
+Columns = Mapping[str, NDArray[Any]]
+"""Numbers by the name of their column, all of one length; floats that are NaN and what is masked are null."""
+
+
+def write_vertex_columns(
+    path: str | os.PathLike[str],
+    store: GraphStore,
+    layers: Mapping[Literal["u", "v"], Columns],
+    metadata: Mapping[str, str],
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Write a row for each vertex of some layers, by layer, then id; ``overwrite`` and errors as :func:`open_table`.
+
+    Columns: layer ('u' or 'v'), id (int32), label (if the store has labels of these layers), then those given, which
+    have the same names and types for every layer.
+    """
+    labels = {layer: store.labels(layer) for layer in layers}
+    fields = [pa.field("layer", pa.string(), nullable=False), pa.field("id", pa.int32(), nullable=False)]
+    label_type = _common_label_type(list(labels.values()))
+    if label_type is not None:
+        fields.append(pa.field("label", label_type, nullable=False))
+    schema = pa.schema([*fields, *_fields_of(next(iter(layers.values())))], metadata=dict(metadata))
+    with open_table(path, schema, overwrite=overwrite) as write:
+        for layer, columns in layers.items():
+            size = next(iter(columns.values())).size
+            for start in range(0, size, _ROW_GROUP):
+                rows = slice(start, min(start + _ROW_GROUP, size))
+                ids = pa.array(np.arange(rows.start, rows.stop, dtype=np.int32))
+                arrays = [pa.repeat(layer, rows.stop - start), ids]
+                if label_type is not None:
+                    given = labels[layer]
+                    arrays.append((ids if given is None else pa.array(given[rows])).cast(label_type))
+                write(pa.Table.from_arrays(arrays + _arrays_of(columns, rows), schema=schema))
+
+
+def _common_label_type(labels: list[NDArray[Any] | None]) -> pa.DataType | None:
+    """Return the type of the label column: none without labels, integers if all are, else strings."""
+    given = [each for each in labels if each is not None]
+    if not given:
+        return None
+    return pa.int64() if all(each.dtype.kind == "i" for each in given) else pa.string()
+
+
+def write_edge_columns(
+    path: str | os.PathLike[str],
+    store: GraphStore,
+    columns: Columns,
+    metadata: Mapping[str, str],
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Write a row for each edge, in the order of the store: columns u, v (int32), then those given.
+
+    In CSV and JSON u_label and v_label stand behind u and v, where the store has labels. The edges are read again, one
+    row group at a time. ``overwrite`` and errors as :func:`open_table`; StoreError when the store cannot be read.
+    """
+    fields = [pa.field("u", pa.int32(), nullable=False), pa.field("v", pa.int32(), nullable=False)]
+    labels = (None, None) if is_parquet(path) else (store.label_column("u"), store.label_column("v"))
+    fields += [
+        pa.field(f"{layer}_label", given.type, nullable=False)
+        for layer, given in zip("uv", labels, strict=True)
+        if given is not None
+    ]
+    schema = pa.schema([*fields, *_fields_of(columns)], metadata=dict(metadata))
+    at = 0
+    with open_table(path, schema, overwrite=overwrite) as write:
+        for u, v, _ in store.batches():
+            ends = [pa.array(u), pa.array(v)]
+            ends += [given.take(ids) for ids, given in zip(ends, labels, strict=True) if given is not None]
+            write(pa.table([*ends, *_arrays_of(columns, slice(at, at + u.size))], schema=schema))
+            at += u.size
+
+
+def _fields_of(columns: Columns) -> list[pa.Field]:
+    return [
+        pa.field(name, pa.from_numpy_dtype(values.dtype), nullable=_has_nulls(values))
+        for name, values in columns.items()
+    ]
+
+
+def _has_nulls(values: NDArray[Any]) -> bool:
+    return values.dtype.kind == "f" or np.ma.isMaskedArray(values)
+
+
+def _arrays_of(columns: Columns, rows: slice) -> list[pa.Array]:
+    """Return these rows of the columns, as Arrow has them; the pages of those in files are released."""
+    arrays = []
+    for values in columns.values():
+        arrays.append(pa.array(values[rows], from_pandas=values.dtype.kind == "f"))
+        release_pages(values)
+    return arrays
 
 
 def _metadata(store: GraphStore, motif: Motif) -> dict[str, str]:
@@ -80,9 +175,7 @@ def write_vertex_counts(
         _check_counts("counts_v", counts_v, store.n_v)
         layers.append(("v", counts_v))
     columns: dict[Literal["u", "v"], Columns] = {layer: {"count": counts} for layer, counts in layers}
-    write_vertex_columns(
-        path, store, columns, _metadata(store, motif), overwrite=overwrite, row_group=_ROW_GROUP
-    )
+    write_vertex_columns(path, store, columns, _metadata(store, motif), overwrite=overwrite)
 
 
 def write_edge_counts(
@@ -113,26 +206,14 @@ def write_table(
 
     Columns p, q (int32), count (string, all digits; in JSON an integer) and log10 (float64) of the count.
     """
-    schema = pa.schema(
-        [
-            pa.field("p", pa.int32(), nullable=False),
-            pa.field("q", pa.int32(), nullable=False),
-            pa.field("count", pa.string(), nullable=False),
-            pa.field("log10", pa.float64(), nullable=False),
-        ],
-        metadata=_metadata(store, motif),
-    )
+    types = {"p": pa.int32(), "q": pa.int32(), "count": pa.string(), "log10": pa.float64()}
+    schema = schema_of(types, _metadata(store, motif))
     with open_table(path, schema, overwrite=overwrite, integers=("count",)) as write:
         rows = sorted(table.items())
         for start in range(0, len(rows), _TABLE_ROWS):
             cells = rows[start : start + _TABLE_ROWS]
-            columns = [
-                pa.array([p for (p, _), _ in cells], pa.int32()),
-                pa.array([q for (_, q), _ in cells], pa.int32()),
-                pa.array([str(count) for _, count in cells], pa.string()),
-                pa.array([log10(count) for _, count in cells], pa.float64()),
-            ]
-            write(pa.Table.from_arrays(columns, schema=schema))
+            columns = zip(*((p, q, str(count), log10(count)) for (p, q), count in cells), strict=True)
+            write(pa.table(list(columns), schema=schema))
 
 
 def write_census(
@@ -148,12 +229,10 @@ def write_census(
     In JSON the counts are integers. Errors as :func:`open_table`.
     """
     types = {"class": pa.string(), "group": pa.string(), "count": pa.string(), "share": pa.float64()}
-    fields = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
-    schema = pa.schema(fields, metadata=_metadata(store, motif))
+    schema = schema_of(types, _metadata(store, motif))
     columns = zip(*((each.name, each.group, str(count), share) for each, count, share in rows), strict=True)
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, types.values(), strict=True)]
     with open_table(path, schema, overwrite=overwrite, integers=("count",)) as write:
-        write(pa.Table.from_arrays(arrays, schema=schema))
+        write(pa.table(list(columns), schema=schema))
 
 
 def _shard_checksum(vectors: Mapping[str, NDArray[np.uint64]]) -> str:
@@ -173,9 +252,7 @@ def write_partial_shard(path: str | os.PathLike[str], vectors: Mapping[str, NDAr
     for name, vector in vectors.items():
         _check_counts(name, vector, vector.size)
     sizes = {name: int(vectors[name].size) for name in sorted(vectors)}
-    schema = pa.schema(
-        [pa.field("value", pa.uint64(), nullable=False)], metadata={"papilio.vectors": json.dumps(sizes)}
-    )
+    schema = schema_of({"value": pa.uint64()}, {"papilio.vectors": json.dumps(sizes)})
     with (
         atomic_file(path) as scratch,
         pq.ParquetWriter(scratch, schema, compression="zstd", use_dictionary=False) as writer,
@@ -215,3 +292,29 @@ def read_partial_shard(path: str | os.PathLike[str], checksum: str) -> dict[str,
     if found != checksum or values.size != bounds[-1]:
         raise StoreError(f"{name} has checksum {found}; expected {checksum}: run the lease again")
     return vectors
+
+
+def write_pairs(
+    path: str | os.PathLike[str],
+    ids: Sequence[tuple[int, int]],
+    labels: Sequence[tuple[Any, Any]],
+    columns: Mapping[str, Sequence[int]],
+    metadata: Mapping[str, str],
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Write a row for each pair: columns first, second (int32), first_label, second_label, then those given (uint64).
+
+    Labels are int64 if all are integers, else text. ``overwrite`` and errors as :func:`open_table`.
+    """
+    flat = [label for pair in labels for label in pair]
+    are_integers = all(type(label) is int and -(2**63) <= label < 2**63 for label in flat)
+    label_type, form = (pa.int64(), int) if are_integers else (pa.string(), str)
+    arrays: dict[str, Any] = {}
+    for place, name in enumerate(("first", "second")):
+        arrays[name] = pa.array([pair[place] for pair in ids], pa.int32())
+        arrays[f"{name}_label"] = pa.array([form(pair[place]) for pair in labels], label_type)
+    arrays |= {name: pa.array(numbers, pa.uint64()) for name, numbers in columns.items()}
+    schema = schema_of({name: array.type for name, array in arrays.items()}, metadata)
+    with open_table(path, schema, overwrite=overwrite) as write:
+        write(pa.table(arrays, schema=schema))

@@ -28,8 +28,15 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import CapacityError, GraphError, StoreError
 from papilio.graph import MAX_VERTICES, BipartiteGraph, UnipartiteGraph
-from papilio.storage.content import ContentHash, edge_problem
-from papilio.storage.edges import EdgeBatch, EdgeFilesWriter, RowGroup, list_row_groups, read_row_groups
+from papilio.storage.edges import (
+    ContentHash,
+    EdgeBatch,
+    EdgeFilesWriter,
+    RowGroup,
+    edge_problem,
+    list_row_groups,
+    read_row_groups,
+)
 from papilio.storage.labels import label_file, label_type, read_label_column, read_labels, write_labels
 from papilio.storage.location import MANIFEST_NAME, atomic_directory, filesystem_of, read_file
 from papilio.storage.manifest import GraphKind, Manifest

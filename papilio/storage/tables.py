@@ -1,5 +1,7 @@
 """Files that hold a table: Parquet, CSV or JSON, by their suffix; whole or absent, and never in the place of another.
 
+Measurements and timelines are tables of plain rows, in Parquet.
+
 CSV has a line of names, text in quotes, and nothing for null. JSON is an array with an object for each row. Integers
 are written in full in all of them.
 """
@@ -8,10 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -20,7 +22,18 @@ import pyarrow.parquet as pq
 from papilio.errors import InputError, StoreError
 from papilio.storage.location import atomic_file, check_file
 
-__all__ = ["TABLE_SUFFIXES", "TableSink", "check_suffix", "check_table_file", "is_parquet", "open_table"]
+__all__ = [
+    "TABLE_SUFFIXES",
+    "ColumnType",
+    "TableSink",
+    "check_suffix",
+    "check_table_file",
+    "is_parquet",
+    "open_table",
+    "read_rows",
+    "schema_of",
+    "write_rows",
+]
 
 TABLE_SUFFIXES = (".parquet", ".csv", ".json")
 
@@ -29,6 +42,11 @@ _JSON_ROWS = 1 << 16
 
 TableSink = Callable[[pa.Table], None]
 """Takes the rows of a table, some after the others."""
+
+
+def schema_of(types: Mapping[str, pa.DataType], metadata: Mapping[str, str] | None = None) -> pa.Schema:
+    """Return the schema of columns that hold no nulls."""
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in types.items()], metadata)
 
 
 def is_parquet(path: str | os.PathLike[str]) -> bool:
@@ -70,9 +88,8 @@ def open_table(
     opened = {".parquet": _open_parquet, ".csv": _open_csv, ".json": _open_json}[target.suffix.lower()]
     try:
         with atomic_file(target, overwrite) as scratch, opened(scratch, schema, integers) as sink:
-            sink(
-                schema.empty_table()
-            )  # a file without any row group is not readable by all versions of Arrow
+            # A file without any row group is not readable by all versions of Arrow.
+            sink(schema.empty_table())
             yield sink
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or error
@@ -108,3 +125,34 @@ def _open_json(scratch: Path, schema: pa.Schema, integers: tuple[str, ...]) -> I
 
         yield write
         file.write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+ColumnType = Literal["int", "float", "text"]
+
+_TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+
+
+def write_rows(
+    path: str | os.PathLike[str], columns: Mapping[str, ColumnType], rows: Iterable[Mapping[str, Any]]
+) -> None:
+    """Write one row per mapping to a Parquet file, whole or not at all; a missing value or None is null.
+
+    ``columns`` gives names and types, in order; integers have 64 bits, and keys that are no columns are left out.
+    StoreError when the file cannot be written.
+    """
+    held = list(rows)
+    arrays = [pa.array([row.get(name) for row in held], _TYPES[kind]) for name, kind in columns.items()]
+    try:
+        with atomic_file(path) as scratch:
+            pq.write_table(pa.Table.from_arrays(arrays, names=list(columns)), scratch, compression="zstd")
+    except OSError as error:
+        raise StoreError(f"{os.fspath(path)}: cannot be written ({error.strerror or error})") from error
+
+
+def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Return the rows of a table of :func:`write_rows`; StoreError when the file is missing or damaged."""
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(os.fspath(path)).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError(f"{os.fspath(path)}: cannot be read as Parquet ({error})") from error
+    return rows

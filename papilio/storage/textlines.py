@@ -15,11 +15,19 @@ import pyarrow as pa
 
 from papilio.errors import InputError, MalformedLineError
 from papilio.graph import MAX_VERTICES
-from papilio.storage.batches import SourceInfo, describe_columns, raw_schema
 from papilio.storage.compression import InputFile
 from papilio.storage.detection import detect_layout
-from papilio.storage.formats import Declared, HeldLine, ReadOptions, TextLayout
-from papilio.storage.heads import Head, unify_line_ends
+from papilio.storage.formats import (
+    Declared,
+    Head,
+    HeldLine,
+    ReadOptions,
+    SourceInfo,
+    TextLayout,
+    describe_columns,
+    raw_schema,
+    unify_line_ends,
+)
 from papilio.storage.lineparser import LineParser, ParsedBlock
 from papilio.storage.size_headers import SeenIds, judge
 
@@ -36,7 +44,7 @@ _TIME_TYPES = {"integer": pa.int64(), "number": pa.float64(), "text": pa.string(
 
 
 class TextSource:
-    """The edges of a text file; see :class:`papilio.storage.batches.EdgeSource`.
+    """The edges of a text file; see :class:`papilio.storage.formats.EdgeSource`.
 
     ``file`` is at its beginning; ``threads`` blocks are parsed at a time; ``on_read`` is told the bytes of the stored
     file taken so far.

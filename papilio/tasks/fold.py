@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, ExecutionError, TilingError
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Biclique, Motif
-from papilio.storage.file_vectors import slices_of
+from papilio.storage.array_file import slices_of
 from papilio.storage.results import read_partial_shard
 from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.parts.vectors import PartVectors, zero_vectors

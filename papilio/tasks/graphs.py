@@ -11,7 +11,7 @@ from papilio.errors import StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import EngineOptions, Granularity, Listing, Motif
 from papilio.partitioning.store import Partition, open_partition
-from papilio.storage.content import ContentHash
+from papilio.storage.edges import ContentHash
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import JobSpec
 

@@ -20,7 +20,7 @@ from papilio.kernels.costs import find_breakpoints
 from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.engine import ENGINES, Engine, EngineName, load_engine, load_lister
 from papilio.motifs import EngineOptions, Granularity, Listing
-from papilio.storage.memory import release_memory
+from papilio.storage.array_file import release_memory
 from papilio.storage.names import LayerNames, read_names
 from papilio.storage.store import open_store
 from papilio.tasks.cache import PreparedCache

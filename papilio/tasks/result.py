@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Listing, Motif
-from papilio.storage.file_vectors import slices_of
+from papilio.storage.array_file import slices_of
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.origins import plain_labels
 from papilio.storage.records import table_rows

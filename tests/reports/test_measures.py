@@ -12,7 +12,7 @@ from papilio.reports.models import grow_model, parse_model
 from papilio.reports.scaling import Run, gather_points, rows_of
 from papilio.reports.timeline import measure_timeline
 from papilio.storage.generators.models import Complete, Planted, PowerLaw, Rmat
-from papilio.storage.rows import read_rows, write_rows
+from papilio.storage.tables import read_rows, write_rows
 
 
 def run(workers: int, repeat: int, counting_s: float, work: int = 1000, **changed: Any) -> Run:

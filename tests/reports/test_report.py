@@ -15,8 +15,8 @@ import papilio
 from papilio.errors import StoreError
 from papilio.reports.build import write_report
 from papilio.reports.page import render_page
-from papilio.storage.rows import read_rows
 from papilio.storage.store import GraphStore
+from papilio.storage.tables import read_rows
 from tests.reports.conftest import SENATE, call, parse_page, text_of
 from tests.test_imports import run_blocked
 

@@ -25,8 +25,8 @@ from papilio.reports.experiment import ExperimentDirectory
 from papilio.reports.run import run_experiment
 from papilio.reports.setup import begin_scaling
 from papilio.storage.ledger import Ledger, read_ledger
-from papilio.storage.rows import read_rows
 from papilio.storage.store import GraphStore
+from papilio.storage.tables import read_rows
 from tests.conftest import ROOT
 from tests.reports.conftest import SENATE, call, call_json
 

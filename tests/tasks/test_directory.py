@@ -20,7 +20,7 @@ from papilio import Butterfly
 from papilio.errors import InputError, StoreError, TilingError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.costs import CostTable
-from papilio.storage.content import ContentHash
+from papilio.storage.edges import ContentHash
 from papilio.storage.ledger import Ledger
 from papilio.storage.results import write_partial_shard
 from papilio.storage.store import write_store

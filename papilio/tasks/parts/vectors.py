@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, StoreError
 from papilio.partitioning.block_ids import read_vector_ids
-from papilio.storage.file_vectors import SLICE_ENTRIES, file_vector, release_pages
-from papilio.storage.memory import release_memory
+from papilio.storage.array_file import SLICE_ENTRIES, file_vector, release_memory, release_pages
 from papilio.tasks.graphs import open_job_partition
 from papilio.tasks.job import JobSpec
 from papilio.tasks.memory import fold_bytes
