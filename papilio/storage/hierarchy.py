@@ -14,34 +14,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from papilio.storage.location import atomic_directory, check_replaceable, local_path
-from papilio.storage.results import write_edge_columns
+from papilio.storage.results import write_columns, write_edge_columns, write_vertex_columns
 from papilio.storage.store import GraphStore
-from papilio.storage.tables import schema_of
 
 __all__ = ["DECOMPOSITION_NAME", "check_decomposition_path", "write_decomposition"]
 
 DECOMPOSITION_NAME = "_decomposition.json"
-
-_ROW_GROUP = 1 << 20
-"""Rows of a row group; a bound of memory while writing."""
-
-_NODE_FIELDS = (
-    pa.field("node", pa.int32(), nullable=False),
-    pa.field("level", pa.uint64(), nullable=False),
-    pa.field("parent", pa.int32()),
-    pa.field("members", pa.int64(), nullable=False),
-    pa.field("size", pa.int64(), nullable=False),
-)
 
 
 def check_decomposition_path(path: str | os.PathLike[str], overwrite: bool) -> Path:
@@ -84,14 +69,15 @@ def write_decomposition(
         "papilio.api.decompose": json.dumps(asked, sort_keys=True),
     }
     with atomic_directory(path, overwrite, DECOMPOSITION_NAME) as scratch:
-        if kind == "wing":
-            columns: dict[str, NDArray[Any]] = {"wing": numbers}
-            if item_nodes is not None:
-                columns["node"] = np.ma.array(item_nodes, mask=item_nodes < 0, copy=False)
+        columns: dict[str, NDArray[Any]] = {kind: numbers}
+        if item_nodes is not None:
+            columns["node"] = _known(item_nodes)
+        if layer is None:
             write_edge_columns(scratch / "edges.parquet", store, columns, metadata)
         else:
-            assert layer is not None
-            _write_vertices(scratch / "vertices.parquet", store, layer, numbers, item_nodes, metadata)
+            write_vertex_columns(
+                scratch / "vertices.parquet", store, {layer: columns}, metadata, names_layer=False
+            )
         if nodes is not None:
             _write_nodes(scratch / "nodes.parquet", nodes, metadata)
         described = {
@@ -103,51 +89,22 @@ def write_decomposition(
         (scratch / DECOMPOSITION_NAME).write_text(json.dumps(described) + "\n", encoding="utf-8")
 
 
-def _write_vertices(
-    path: Path,
-    store: GraphStore,
-    layer: Literal["u", "v"],
-    numbers: NDArray[np.uint64],
-    item_nodes: NDArray[np.int32] | None,
-    metadata: dict[str, str],
-) -> None:
-    labels = store.label_column(layer)
-    types = {"id": pa.int32()} | ({} if labels is None else {"label": labels.type}) | {"tip": pa.uint64()}
-    schema = schema_of(types, metadata)
-    if item_nodes is not None:
-        schema = schema.append(pa.field("node", pa.int32()))
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for rows in _parts(numbers.size):
-            columns: list[Any] = [pa.array(np.arange(rows.start, rows.stop, dtype=np.int32))]
-            if labels is not None:
-                columns.append(labels.slice(rows.start, rows.stop - rows.start).combine_chunks())
-            columns.append(pa.array(numbers[rows]))
-            if item_nodes is not None:
-                columns.append(pa.array(item_nodes[rows], mask=item_nodes[rows] < 0))
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-
-
 def _write_nodes(
     path: Path,
     nodes: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]],
     metadata: dict[str, str],
 ) -> None:
     levels, parents, members, sizes = nodes
-    schema = pa.schema(list(_NODE_FIELDS), metadata=metadata)
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        writer.write_table(schema.empty_table())
-        for rows in _parts(levels.size):
-            columns = [
-                pa.array(np.arange(rows.start, rows.stop, dtype=np.int32)),
-                pa.array(levels[rows]),
-                pa.array(parents[rows], mask=parents[rows] < 0),
-                pa.array(members[rows]),
-                pa.array(sizes[rows]),
-            ]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+    columns: dict[str, NDArray[Any]] = {
+        "node": np.arange(levels.size, dtype=np.int32),
+        "level": levels,
+        "parent": _known(parents),
+        "members": members,
+        "size": sizes,
+    }
+    write_columns(path, columns, metadata)
 
 
-def _parts(n: int) -> Iterator[slice]:
-    """Cut rows into row groups."""
-    for start in range(0, n, _ROW_GROUP):
-        yield slice(start, min(start + _ROW_GROUP, n))
+def _known(ids: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Mask what is -1, for none."""
+    return np.ma.array(ids, mask=ids < 0, copy=False)

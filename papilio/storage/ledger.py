@@ -147,8 +147,8 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self.content = LedgerContent((), "", 0, 0)
-        self._tip = self._token = ""
-        self._n_records = self._n_bytes = 0
+        self.tip = self.token = ""
+        self.n_records = self._n_bytes = 0
         self._file = self._lock = -1
         self._is_torn = False
 
@@ -163,7 +163,7 @@ class Ledger:
             When the file cannot be written or is damaged.
         """
         try:
-            self._lock, self._token = _take_lock(self.path)
+            self._lock, self.token = _take_lock(self.path)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             self.content = read_ledger(self.path)
             if self.content.torn_bytes:
@@ -178,8 +178,8 @@ class Ledger:
         except BaseException:
             self.close()
             raise
-        self._tip, self._n_bytes = self.content.tip, self.content.n_bytes
-        self._n_records = len(self.content.records)
+        self.tip, self._n_bytes = self.content.tip, self.content.n_bytes
+        self.n_records = len(self.content.records)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -194,18 +194,6 @@ class Ledger:
                     os.close(descriptor)
         self._file = self._lock = -1
 
-    @property
-    def token(self) -> str:
-        return self._token
-
-    @property
-    def tip(self) -> str:
-        return self._tip
-
-    @property
-    def n_records(self) -> int:
-        return self._n_records
-
     def append(self, record: Mapping[str, Any]) -> None:
         """Add a record; it is on the disk when this returns, or not at all.
 
@@ -217,7 +205,7 @@ class Ledger:
             When it cannot be written: the file then holds what it held before.
         """
         self.require_claim()
-        checksum = _checksum(self._tip, record)
+        checksum = _checksum(self.tip, record)
         line = _encode(record, checksum)
         try:
             self._cut_torn()
@@ -231,9 +219,9 @@ class Ledger:
                 self._cut_torn()
             raise StoreError(
                 f"{self.path}: cannot append a record of {len(line)} bytes ({error.strerror}); "
-                f"its {self._n_records} records are kept: make room, then resume"
+                f"its {self.n_records} records are kept: make room, then resume"
             ) from error
-        self._tip, self._n_bytes, self._n_records = checksum, self._n_bytes + len(line), self._n_records + 1
+        self.tip, self._n_bytes, self.n_records = checksum, self._n_bytes + len(line), self.n_records + 1
 
     def _cut_torn(self) -> None:
         """Cut off what a failed append left. Where that fails too it is tried again before the next line, and a torn
@@ -256,7 +244,7 @@ class Ledger:
             raise StoreError(
                 f"{self.path}: its lock file cannot be read ({error.strerror}); what was registered is kept: resume"
             ) from error
-        if claim.token != self._token or (n_bytes != self._n_bytes and not self._is_torn):
+        if claim.token != self.token or (n_bytes != self._n_bytes and not self._is_torn):
             raise JobBusyError(
                 f"{self.path} was taken over by process {claim.pid} on {claim.host} (it has {n_bytes} bytes, "
                 f"{self._n_bytes} were written here): this process stops, what it had registered is kept"

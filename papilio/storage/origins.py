@@ -14,6 +14,9 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 __all__ = ["ArrayRows", "ArrowRows", "FrameRows", "NetworkEdges", "Origin", "SparseEntries", "plain_labels"]
 
 
+Graph = BipartiteGraph | UnipartiteGraph
+
+
 def plain_labels(labels: NDArray[Any]) -> list[Any]:
     """Return labels as Python objects; times stay as NumPy has them."""
     return list(labels) if labels.dtype.kind in "mM" else labels.tolist()
@@ -26,9 +29,7 @@ class Origin:
     name: ClassVar[str]
     rows: ClassVar[str] = "rows"
 
-    def edges(
-        self, graph: BipartiteGraph | UnipartiteGraph, edge_of_row: NDArray[np.int64], values: NDArray[Any]
-    ) -> Any:
+    def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         """Return values of the edges of ``graph``, shape (n_edges,), one for each row."""
         return values[edge_of_row]
 
@@ -52,9 +53,7 @@ class FrameRows(Origin):
 
     index: Any
 
-    def edges(
-        self, graph: BipartiteGraph | UnipartiteGraph, edge_of_row: NDArray[np.int64], values: NDArray[Any]
-    ) -> Any:
+    def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         """Return a Series with an entry for each row of the frame."""
         import pandas
 
@@ -73,9 +72,7 @@ class ArrowRows(Origin):
 
     name = "pyarrow table"
 
-    def edges(
-        self, graph: BipartiteGraph | UnipartiteGraph, edge_of_row: NDArray[np.int64], values: NDArray[Any]
-    ) -> Any:
+    def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         import pyarrow
 
         return pyarrow.array(values[edge_of_row])
@@ -90,9 +87,7 @@ class NetworkEdges(Origin):
 
     names: list[tuple[Hashable, ...]]
 
-    def edges(
-        self, graph: BipartiteGraph | UnipartiteGraph, edge_of_row: NDArray[np.int64], values: NDArray[Any]
-    ) -> Any:
+    def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         """Return a dictionary, as ``networkx.set_edge_attributes`` takes it."""
         return dict(zip(self.names, values[edge_of_row].tolist(), strict=True))
 
@@ -106,9 +101,7 @@ class SparseEntries(Origin):
 
     format: str
 
-    def edges(
-        self, graph: BipartiteGraph | UnipartiteGraph, edge_of_row: NDArray[np.int64], values: NDArray[Any]
-    ) -> Any:
+    def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         """Return a sparse array with the value of each edge at its place."""
         from scipy import sparse
 

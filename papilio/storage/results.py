@@ -30,6 +30,7 @@ __all__ = [
     "Columns",
     "read_partial_shard",
     "write_census",
+    "write_columns",
     "write_edge_columns",
     "write_edge_counts",
     "write_pairs",
@@ -56,37 +57,29 @@ def write_vertex_columns(
     metadata: Mapping[str, str],
     *,
     overwrite: bool = False,
+    names_layer: bool = True,
 ) -> None:
     """Write a row for each vertex of some layers, by layer, then id; ``overwrite`` and errors as :func:`open_table`.
 
-    Columns: layer ('u' or 'v'), id (int32), label (if the store has labels of these layers), then those given, which
-    have the same names and types for every layer.
+    Columns: layer ('u' or 'v', where ``names_layer``), id (int32), label (if the store has labels of these layers),
+    then those given, which have the same names and types for every layer.
     """
-    labels = {layer: store.labels(layer) for layer in layers}
-    fields = [pa.field("layer", pa.string(), nullable=False), pa.field("id", pa.int32(), nullable=False)]
-    label_type = _common_label_type(list(labels.values()))
-    if label_type is not None:
-        fields.append(pa.field("label", label_type, nullable=False))
-    schema = pa.schema([*fields, *_fields_of(next(iter(layers.values())))], metadata=dict(metadata))
+    labels = {layer: store.label_column(layer) for layer in layers}
+    label_types = {each.type for each in labels.values() if each is not None}
+    types = ({"layer": pa.string()} if names_layer else {}) | {"id": pa.int32()}
+    if label_types:
+        types["label"] = pa.int64() if label_types == {pa.int64()} else pa.string()
+    schema = pa.schema([*schema_of(types), *_fields_of(next(iter(layers.values())))], metadata=dict(metadata))
     with open_table(path, schema, overwrite=overwrite) as write:
         for layer, columns in layers.items():
             size = next(iter(columns.values())).size
-            for start in range(0, size, _ROW_GROUP):
-                rows = slice(start, min(start + _ROW_GROUP, size))
+            for rows in _row_groups(size):
                 ids = pa.array(np.arange(rows.start, rows.stop, dtype=np.int32))
-                arrays = [pa.repeat(layer, rows.stop - start), ids]
-                if label_type is not None:
+                arrays = [pa.repeat(layer, len(ids)), ids] if names_layer else [ids]
+                if label_types:
                     given = labels[layer]
-                    arrays.append((ids if given is None else pa.array(given[rows])).cast(label_type))
-                write(pa.Table.from_arrays(arrays + _arrays_of(columns, rows), schema=schema))
-
-
-def _common_label_type(labels: list[NDArray[Any] | None]) -> pa.DataType | None:
-    """Return the type of the label column: none without labels, integers if all are, else strings."""
-    given = [each for each in labels if each is not None]
-    if not given:
-        return None
-    return pa.int64() if all(each.dtype.kind == "i" for each in given) else pa.string()
+                    arrays.append((ids if given is None else given[rows]).cast(types["label"]))
+                write(pa.table(arrays + _arrays_of(columns, rows), schema=schema))
 
 
 def write_edge_columns(
@@ -102,14 +95,11 @@ def write_edge_columns(
     In CSV and JSON u_label and v_label stand behind u and v, where the store has labels. The edges are read again, one
     row group at a time. ``overwrite`` and errors as :func:`open_table`; StoreError when the store cannot be read.
     """
-    fields = [pa.field("u", pa.int32(), nullable=False), pa.field("v", pa.int32(), nullable=False)]
     labels = (None, None) if is_parquet(path) else (store.label_column("u"), store.label_column("v"))
-    fields += [
-        pa.field(f"{layer}_label", given.type, nullable=False)
-        for layer, given in zip("uv", labels, strict=True)
-        if given is not None
-    ]
-    schema = pa.schema([*fields, *_fields_of(columns)], metadata=dict(metadata))
+    types = {"u": pa.int32(), "v": pa.int32()} | {
+        f"{layer}_label": given.type for layer, given in zip("uv", labels, strict=True) if given is not None
+    }
+    schema = pa.schema([*schema_of(types), *_fields_of(columns)], metadata=dict(metadata))
     at = 0
     with open_table(path, schema, overwrite=overwrite) as write:
         for u, v, _ in store.batches():
@@ -117,6 +107,19 @@ def write_edge_columns(
             ends += [given.take(ids) for ids, given in zip(ends, labels, strict=True) if given is not None]
             write(pa.table([*ends, *_arrays_of(columns, slice(at, at + u.size))], schema=schema))
             at += u.size
+
+
+def write_columns(path: str | os.PathLike[str], columns: Columns, metadata: Mapping[str, str]) -> None:
+    """Write columns as they are, one row group at a time; errors as :func:`open_table`."""
+    schema = pa.schema(_fields_of(columns), metadata=dict(metadata))
+    with open_table(path, schema) as write:
+        for rows in _row_groups(next(iter(columns.values())).size):
+            write(pa.table(_arrays_of(columns, rows), schema=schema))
+
+
+def _row_groups(n_rows: int) -> Iterator[slice]:
+    for start in range(0, n_rows, _ROW_GROUP):
+        yield slice(start, min(start + _ROW_GROUP, n_rows))
 
 
 def _fields_of(columns: Columns) -> list[pa.Field]:

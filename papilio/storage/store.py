@@ -53,31 +53,10 @@ class GraphStore:
     def __init__(self, path: str, manifest: Manifest) -> None:
         self.path = path
         self.manifest = manifest
-
-    @property
-    def kind(self) -> GraphKind:
-        return self.manifest.kind
-
-    @property
-    def n_u(self) -> int:
-        """Vertices of layer U; all vertices of a unipartite graph, as ``n_v``."""
-        return self.manifest.n_u
-
-    @property
-    def n_v(self) -> int:
-        return self.manifest.n_v
-
-    @property
-    def n_edges(self) -> int:
-        return self.manifest.n_edges
-
-    @property
-    def signed(self) -> bool:
-        return self.manifest.signed
-
-    @property
-    def hash(self) -> str:
-        return self.manifest.hash
+        self.kind: GraphKind = manifest.kind
+        # Of a unipartite graph both are the number of vertices.
+        self.n_u, self.n_v = manifest.n_u, manifest.n_v
+        self.n_edges, self.signed, self.hash = manifest.n_edges, manifest.signed, manifest.hash
 
     def __repr__(self) -> str:
         return (
@@ -382,12 +361,7 @@ class StoreWriter:
 
     def _finish(self) -> Manifest:
         self._edges.close()
-        manifest = self._manifest()
-        (self.directory / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
-        return manifest
-
-    def _manifest(self) -> Manifest:
-        return Manifest(
+        manifest = Manifest(
             kind=self.kind,
             n_u=self.n_u,
             n_v=self.n_v,
@@ -399,6 +373,8 @@ class StoreWriter:
             dropped=dict(self.dropped),
             provenance=dict(self.provenance),
         )
+        (self.directory / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
+        return manifest
 
     @property
     def store(self) -> GraphStore:

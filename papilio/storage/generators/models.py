@@ -6,7 +6,6 @@ speaks of its only set of vertices.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -35,15 +34,15 @@ def _check_size(name: str, value: int, least: int, most: int) -> None:
 
 
 @dataclass(frozen=True)
-class Model(ABC):
+class Model:
     """Base of all models; ``name`` is how the command line and the provenance call it."""
 
     name: ClassVar[str]
+    second_size: ClassVar[str] = "n_v"  # the field that is None in a unipartite graph
 
     @property
-    @abstractmethod
     def kind(self) -> GraphKind:
-        """``bipartite`` or ``unipartite``."""
+        return "unipartite" if getattr(self, self.second_size) is None else "bipartite"
 
     def to_json(self) -> dict[str, Any]:
         """Return ``{"model": name, <parameters>}``."""
@@ -80,6 +79,7 @@ class Rmat(Model):
     """
 
     name: ClassVar[str] = "rmat"
+    second_size: ClassVar[str] = "scale_v"
     scale_u: int
     scale_v: int | None
     edges: int
@@ -99,11 +99,6 @@ class Rmat(Model):
                 raise InputError(f"{name} is {value}; expected a probability of 0 to 1")
         if self.a + self.b + self.c > 1.0 + 1e-9:
             raise InputError(f"a + b + c is {self.a + self.b + self.c}; expected at most 1 (d is the rest)")
-
-    @property
-    def kind(self) -> GraphKind:
-        """``unipartite`` when ``scale_v`` is None."""
-        return "unipartite" if self.scale_v is None else "bipartite"
 
     @property
     def d(self) -> float:
@@ -160,11 +155,6 @@ class PowerLaw(Model):
             _check_size(f"min_degree_{layer}", low, 1, _MAX_DEGREE)
             _check_size(f"max_degree_{layer}", high, low, _MAX_DEGREE)
 
-    @property
-    def kind(self) -> GraphKind:
-        """``unipartite`` when ``n_v`` is None."""
-        return "unipartite" if self.n_v is None else "bipartite"
-
 
 @dataclass(frozen=True)
 class Planted(Model):
@@ -211,11 +201,6 @@ class Planted(Model):
         if self.noise and not pairs:
             raise InputError(f"noise is {self.noise} edges, but the graph has no pair of vertices to join")
 
-    @property
-    def kind(self) -> GraphKind:
-        """``unipartite`` when ``n_v`` is None."""
-        return "unipartite" if self.n_v is None else "bipartite"
-
 
 @dataclass(frozen=True)
 class Complete(Model):
@@ -240,8 +225,3 @@ class Complete(Model):
             _check_size("n_v", self.n_v, 0, MAX_VERTICES)
         pairs = self.n_u * self.n_v if self.n_v is not None else self.n_u * (self.n_u - 1) // 2
         _check_size("the number of edges", pairs, 0, _MAX_EDGES)
-
-    @property
-    def kind(self) -> GraphKind:
-        """``unipartite`` when ``n_v`` is None."""
-        return "unipartite" if self.n_v is None else "bipartite"
