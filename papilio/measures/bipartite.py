@@ -37,7 +37,7 @@ from papilio.motifs import Butterfly
 from papilio.parts import Layer
 from papilio.storage.array_file import SLICE_ENTRIES
 from papilio.storage.results import Columns, write_edge_columns, write_vertex_columns
-from papilio.storage.three_paths import (
+from papilio.storage.statistics import (
     count_degrees,
     count_three_paths,
     count_wedges,

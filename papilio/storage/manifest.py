@@ -50,12 +50,10 @@ class Manifest:
     signed: bool
     hash: str  # content hash, 32 hexadecimal digits, see papilio.storage.edges
     edge_files: tuple[EdgeFile, ...]  # in the order of their edges
-    labels: tuple[
-        Literal["u", "v"], ...
-    ] = ()  # layers that have a label file; those of other layers are the ids
-    dropped: dict[str, int] = field(
-        default_factory=dict
-    )  # what ingest left out: duplicates, self_loops, malformed
+    # Layers that have a label file; those of other layers are the ids.
+    labels: tuple[Literal["u", "v"], ...] = ()
+    # What ingest left out: duplicates, self_loops, malformed.
+    dropped: dict[str, int] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)  # name of the source, its format, the options
     format_version: int = FORMAT_VERSION
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph
-from papilio.storage.three_paths import (
+from papilio.storage.statistics import (
     Degrees,
     count_degrees,
     count_three_paths,
