@@ -25,7 +25,17 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 
-__all__ = ["EndBlock", "Layer", "Part", "PartBytes", "PartSizes", "RootPart", "StartBlock", "WedgePart"]
+__all__ = [
+    "Block",
+    "EndBlock",
+    "Layer",
+    "Part",
+    "PartBytes",
+    "PartSizes",
+    "RootPart",
+    "StartBlock",
+    "WedgePart",
+]
 
 Layer = Literal["u", "v"]
 
@@ -259,3 +269,4 @@ class RootPart:
 
 
 Part = WedgePart | RootPart
+Block = StartBlock | EndBlock | RootPart

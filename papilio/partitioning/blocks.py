@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from inspect import signature
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,25 +29,33 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import StoreError
 from papilio.graph import BipartiteGraph
-from papilio.parts import EndBlock, Layer, RootPart, StartBlock
+from papilio.parts import Block, EndBlock, Layer, RootPart, StartBlock
 
-__all__ = [
-    "BlockFile",
-    "BlockInfo",
-    "BlockKind",
-    "read_end_block",
-    "read_root_part",
-    "read_start_block",
-    "sum_words",
-    "write_end_block",
-    "write_root_part",
-    "write_start_block",
-]
+__all__ = ["BlockFile", "BlockInfo", "BlockKind", "read_block", "sum_words", "write_block"]
 
 BlockKind = Literal["starts", "ends", "roots"]
 
-Columns = Mapping[str, NDArray[Any]]
-"""Columns of one file by name, of one length, int32 or int64."""
+_LAYOUT: dict[BlockKind, dict[str, dict[str, str]]] = {
+    "starts": {
+        "starts": {"rank": "rank", "id": "ids", "work": "work", "stop": "indptr"},
+        "entries": {"middle": "middles", "edge": "edges"},
+    },
+    "ends": {
+        "ends": {"rank": "rank", "id": "ids"},
+        "middles": {"rank": "middle_rank", "id": "middle_ids", "stop": "indptr"},
+        "entries": {"end": "ends", "edge": "edges"},
+    },
+    "roots": {
+        "u": {"id": "ids_u"},
+        "v": {"id": "ids_v"},
+        "edges": {"u": "graph.u", "v": "graph.v"},
+        "roots": {"root": "roots", "work": "work"},
+    },
+}
+"""For each kind of block its files, and for each column of these the field of the block that it holds."""
+
+_LONG = ("work", "stop", "edge")
+"""Columns of int64; all others are int32."""
 
 _ROW_GROUP = 1 << 18
 """Rows of a row group: 1 or 2 MB a column, what one thread reads at a time; larger ones only take more memory."""
@@ -69,44 +78,22 @@ _READ_THREADS = 8
 
 @dataclass(frozen=True)
 class BlockFile:
-    """One Parquet file of a block.
+    """One Parquet file of a block."""
 
-    Attributes
-    ----------
-    name : str
-        Name within the directory of the block, such as ``entries.parquet``.
-    n_rows : int
-    n_bytes : int
-        Size of the file in bytes.
-    checksum : int
-        Sum of the 64-bit words of its columns, modulo 2^64.
-    """
-
-    name: str
+    name: str  # within the directory of the block, such as ``entries.parquet``
     n_rows: int
     n_bytes: int
-    checksum: int
+    checksum: int  # sum of the 64-bit words of its columns, modulo 2^64
 
 
 @dataclass(frozen=True)
 class BlockInfo:
-    """What a manifest says of a block.
-
-    Attributes
-    ----------
-    name : str
-        Name of its directory in ``blocks``.
-    kind : {"starts", "ends", "roots"}
-    layer : {"u", "v"}
-    edges : bool
-        Whether edge ids are kept.
-    files : tuple of BlockFile
-    """
+    """What a manifest says of a block; ``name`` is that of its directory in ``blocks``."""
 
     name: str
     kind: BlockKind
     layer: Layer
-    edges: bool
+    edges: bool  # whether edge ids are kept
     files: tuple[BlockFile, ...]
 
 
@@ -118,19 +105,36 @@ def sum_words(values: NDArray[Any]) -> int:
     return (total + int.from_bytes(raw[whole:].tobytes(), "little")) % 2**64
 
 
-def _row_groups(n_rows: int) -> list[tuple[int, int]]:
-    return [(start, min(start + _ROW_GROUP, n_rows)) for start in range(0, n_rows, _ROW_GROUP)]
+def _dtype(column: str) -> type[np.signedinteger[Any]]:
+    return np.int64 if column in _LONG else np.int32
 
 
-def _write_file(directory: Path, name: str, columns: Columns) -> BlockFile:
+def write_block(directory: Path, name: str, block: Block) -> BlockInfo:
+    """Write the files of a block into ``directory``, which exists, and return what the manifest says of it."""
+    kind: BlockKind = (
+        "starts" if isinstance(block, StartBlock) else "ends" if isinstance(block, EndBlock) else "roots"
+    )
+    has_edges = not isinstance(block, RootPart) and bool(block.edges.size)
+    files = []
+    for file, columns in _LAYOUT[kind].items():
+        values = {
+            column: attrgetter(field)(block)[1 if column == "stop" else 0 :]
+            for column, field in columns.items()
+            if has_edges or column != "edge"
+        }
+        files.append(_write_file(directory, file, values))
+    return BlockInfo(name, kind, block.layer, has_edges, tuple(files))
+
+
+def _write_file(directory: Path, name: str, columns: Mapping[str, NDArray[Any]]) -> BlockFile:
     schema = pa.schema(
         [pa.field(key, pa.from_numpy_dtype(v.dtype), nullable=False) for key, v in columns.items()]
     )
     path = directory / f"{name}.parquet"
-    n_rows = {int(values.size) for values in columns.values()}
-    if len(n_rows) != 1:
-        raise ValueError(f"the columns of {path} have different lengths: {sorted(n_rows)}")
-    checksum = 0
+    sizes = {int(values.size) for values in columns.values()}
+    if len(sizes) != 1:
+        raise ValueError(f"the columns of {path} have different lengths: {sorted(sizes)}")
+    n_rows, checksum = sizes.pop(), 0
     with pq.ParquetWriter(
         path,
         schema,
@@ -141,12 +145,42 @@ def _write_file(directory: Path, name: str, columns: Columns) -> BlockFile:
         data_page_size=_PAGE_BYTES,
         **_PAGE_ROWS,
     ) as writer:
-        for start, stop in _row_groups(n_rows.pop()):
-            chunks = [np.ascontiguousarray(values[start:stop]) for values in columns.values()]
-            checksum = (checksum + sum(map(sum_words, chunks))) % 2**64
-            table = pa.Table.from_arrays([pa.array(chunk) for chunk in chunks], schema=schema)
+        for start in range(0, n_rows, _ROW_GROUP):
+            pieces = [np.ascontiguousarray(values[start : start + _ROW_GROUP]) for values in columns.values()]
+            checksum = (checksum + sum(map(sum_words, pieces))) % 2**64
+            table = pa.Table.from_arrays([pa.array(piece) for piece in pieces], schema=schema)
             writer.write_table(table, row_group_size=_ROW_GROUP)
-    return BlockFile(path.name, int(next(iter(columns.values())).size), path.stat().st_size, checksum)
+    return BlockFile(path.name, n_rows, path.stat().st_size, checksum)
+
+
+def read_block(filesystem: arrow_fs.FileSystem, root: str, info: BlockInfo) -> Block:
+    """Read a block of the partition at ``root``.
+
+    Raises
+    ------
+    StoreError
+        When a file is missing, not readable, or not what the manifest says.
+    """
+    reader = _BlockReader(filesystem, root, info)
+    fields: dict[str, NDArray[Any]] = {} if info.kind == "roots" else {"edges": np.empty(0, np.int64)}
+    n_rows, ends = 0, {}
+    for file, columns in _LAYOUT[info.kind].items():
+        names = [column for column in columns if info.edges or column != "edge"]
+        found = reader.read(file, {column: _dtype(column) for column in names})
+        fields |= {columns[column]: values for column, values in found.items()}
+        n_rows = int(found[names[0]].size)
+        if "stop" in found:
+            ends[file] = int(found["stop"][-1])
+    for file, end in ends.items():
+        if end != n_rows:  # that of the entries, which come last
+            raise reader.problem(f"{file}.parquet", f"rows end at entry {end} of {n_rows}")
+    if info.kind == "starts":
+        return StartBlock(info.layer, **fields)
+    if info.kind == "ends":
+        return EndBlock(info.layer, **fields)
+    u, v = fields.pop("graph.u"), fields.pop("graph.v")
+    graph = BipartiteGraph(int(fields["ids_u"].size), int(fields["ids_v"].size), u, v)
+    return RootPart(info.layer, graph, **fields)
 
 
 class _BlockReader:
@@ -155,7 +189,7 @@ class _BlockReader:
     def __init__(self, filesystem: arrow_fs.FileSystem, root: str, info: BlockInfo) -> None:
         self._filesystem, self._root, self._info = filesystem, f"{root}/blocks/{info.name}", info
 
-    def _problem(self, name: str, what: object) -> StoreError:
+    def problem(self, name: str, what: object) -> StoreError:
         return StoreError(f"{self._root}/{name}: {what}; the partition is corrupt, make it again")
 
     def _open(self, name: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
@@ -173,7 +207,7 @@ class _BlockReader:
         try:
             entry = next(file for file in self._info.files if file.name == f"{name}.parquet")
         except StopIteration as error:
-            raise self._problem(f"{name}.parquet", "the manifest does not list this file") from error
+            raise self.problem(f"{name}.parquet", "the manifest does not list this file") from error
         arrays = {key: np.empty(entry.n_rows + (key == "stop"), dtype=dtype) for key, dtype in types.items()}
         outputs = [array[1:] if key == "stop" else array for key, array in arrays.items()]
         if "stop" in arrays:
@@ -184,12 +218,12 @@ class _BlockReader:
             expected = [pa.from_numpy_dtype(dtype) for dtype in types.values()]
             if schema.names != list(types) or schema.types != expected or metadata.num_rows != entry.n_rows:
                 found = ", ".join(f"{field.name} {field.type}" for field in schema)
-                raise self._problem(entry.name, f"holds {metadata.num_rows} rows of {found}")
+                raise self.problem(entry.name, f"holds {metadata.num_rows} rows of {found}")
             found_sum = self._read_groups(entry.name, metadata, outputs)
         except (pa.ArrowException, OSError) as error:
-            raise self._problem(entry.name, f"cannot be read ({error})") from error
+            raise self.problem(entry.name, f"cannot be read ({error})") from error
         if found_sum != entry.checksum:
-            raise self._problem(entry.name, f"has checksum {found_sum}; expected {entry.checksum}")
+            raise self.problem(entry.name, f"has checksum {found_sum}; expected {entry.checksum}")
         return arrays
 
     def _read_groups(self, name: str, metadata: pq.FileMetaData, outputs: list[NDArray[Any]]) -> int:
@@ -212,95 +246,3 @@ class _BlockReader:
             return read_some(0) % 2**64
         with ThreadPoolExecutor(n_threads, thread_name_prefix="papilio-read") as pool:
             return sum(pool.map(read_some, range(n_threads))) % 2**64
-
-    def check_rows(self, name: str, indptr: NDArray[np.int64], n_entries: int) -> None:
-        """Check that the rows of ``name`` cover the entries."""
-        if int(indptr[-1]) != n_entries:
-            raise self._problem(f"{name}.parquet", f"rows end at entry {indptr[-1]} of {n_entries}")
-
-
-def _entry_types(name: str, edges: bool) -> dict[str, type[np.signedinteger[Any]]]:
-    return {name: np.int32, "edge": np.int64} if edges else {name: np.int32}
-
-
-def _entry_columns(name: str, ids: NDArray[np.int32], edges: NDArray[np.int64]) -> Columns:
-    return {name: ids, "edge": edges} if edges.size else {name: ids}
-
-
-def write_start_block(directory: Path, name: str, block: StartBlock) -> BlockInfo:
-    """Write the files of a block of starts into ``directory``, which exists, and return what to record."""
-    starts: Columns = {"rank": block.rank, "id": block.ids, "work": block.work, "stop": block.indptr[1:]}
-    files = (
-        _write_file(directory, "starts", starts),
-        _write_file(directory, "entries", _entry_columns("middle", block.middles, block.edges)),
-    )
-    return BlockInfo(name, "starts", block.layer, bool(block.edges.size), files)
-
-
-def read_start_block(filesystem: arrow_fs.FileSystem, root: str, info: BlockInfo) -> StartBlock:
-    """Read a block of starts of the partition at ``root``.
-
-    Raises
-    ------
-    StoreError
-        When a file is missing, not readable, or not what the manifest says.
-    """
-    reader = _BlockReader(filesystem, root, info)
-    starts = reader.read("starts", {"rank": np.int32, "id": np.int32, "work": np.int64, "stop": np.int64})
-    entries = reader.read("entries", _entry_types("middle", info.edges))
-    reader.check_rows("starts", starts["stop"], entries["middle"].size)
-    edges = entries.get("edge", np.empty(0, np.int64))
-    return StartBlock(
-        info.layer, starts["rank"], starts["id"], starts["work"], starts["stop"], entries["middle"], edges
-    )
-
-
-def write_end_block(directory: Path, name: str, block: EndBlock) -> BlockInfo:
-    """Write the files of a block of ends into ``directory``, which exists, and return what to record."""
-    middles: Columns = {"rank": block.middle_rank, "id": block.middle_ids, "stop": block.indptr[1:]}
-    files = (
-        _write_file(directory, "ends", {"rank": block.rank, "id": block.ids}),
-        _write_file(directory, "middles", middles),
-        _write_file(directory, "entries", _entry_columns("end", block.ends, block.edges)),
-    )
-    return BlockInfo(name, "ends", block.layer, bool(block.edges.size), files)
-
-
-def read_end_block(filesystem: arrow_fs.FileSystem, root: str, info: BlockInfo) -> EndBlock:
-    """Read a block of ends of the partition at ``root``; errors as :func:`read_start_block`."""
-    reader = _BlockReader(filesystem, root, info)
-    ends = reader.read("ends", {"rank": np.int32, "id": np.int32})
-    middles = reader.read("middles", {"rank": np.int32, "id": np.int32, "stop": np.int64})
-    entries = reader.read("entries", _entry_types("end", info.edges))
-    reader.check_rows("middles", middles["stop"], entries["end"].size)
-    return EndBlock(
-        info.layer,
-        ends["rank"],
-        ends["id"],
-        middles["rank"],
-        middles["id"],
-        middles["stop"],
-        entries["end"],
-        entries.get("edge", np.empty(0, np.int64)),
-    )
-
-
-def write_root_part(directory: Path, name: str, part: RootPart) -> BlockInfo:
-    """Write the files of a part of roots into ``directory``, which exists, and return what to record."""
-    files = (
-        _write_file(directory, "u", {"id": part.ids_u}),
-        _write_file(directory, "v", {"id": part.ids_v}),
-        _write_file(directory, "edges", {"u": part.graph.u, "v": part.graph.v}),
-        _write_file(directory, "roots", {"root": part.roots, "work": part.work}),
-    )
-    return BlockInfo(name, "roots", part.layer, False, files)
-
-
-def read_root_part(filesystem: arrow_fs.FileSystem, root: str, info: BlockInfo) -> RootPart:
-    """Read a part of roots of the partition at ``root``; errors as :func:`read_start_block`."""
-    reader = _BlockReader(filesystem, root, info)
-    ids_u, ids_v = (reader.read(layer, {"id": np.int32})["id"] for layer in ("u", "v"))
-    edges = reader.read("edges", {"u": np.int32, "v": np.int32})
-    roots = reader.read("roots", {"root": np.int32, "work": np.int64})
-    graph = BipartiteGraph(int(ids_u.size), int(ids_v.size), edges["u"], edges["v"])
-    return RootPart(info.layer, graph, ids_u, ids_v, roots["root"], roots["work"])

@@ -38,97 +38,43 @@ _BLOCKS: dict[str, tuple[BlockKind, ...]] = {"wedges": ("starts", "ends"), "root
 
 @dataclass(frozen=True)
 class PartInfo:
-    """What is known of a part without reading it.
-
-    Attributes
-    ----------
-    index : int
-        Its number, from 0.
-    blocks : tuple of str
-        Names of its blocks: starts and ends, or the one of its roots.
-    layer : {"u", "v"}
-        Layer of its starts or roots.
-    sizes : PartSizes
-    n_items : int
-        Work items: its starts or roots.
-    work : int
-        Estimated cost of all items, in work units.
-    table : dict
-        Cost of the first items at some breakpoints, ``{"items": [0, ..., n_items], "work": [0, ..., work]}``.
-    nbytes : int
-        Bytes of its arrays.
-    """
+    """What is known of a part without reading it."""
 
     index: int
-    blocks: tuple[str, ...]
-    layer: Layer
+    blocks: tuple[str, ...]  # names of its blocks: starts and ends, or the one of its roots
+    layer: Layer  # of its starts or roots
     sizes: PartSizes
-    n_items: int
-    work: int
+    n_items: int  # starts or roots
+    work: int  # estimated cost of all items, in work units
+    # Cost of the first items at some breakpoints, ``{"items": [0, ..., n_items], "work": [0, ..., work]}``.
     table: dict[str, list[int]]
-    nbytes: int
+    nbytes: int  # of its arrays
 
 
 @dataclass(frozen=True)
 class PartitionManifest:
-    """What is known of a partition without reading its blocks.
+    """What is known of a partition without reading its blocks."""
 
-    Attributes
-    ----------
-    graph_hash : str
-        Content hash of the graph, 32 hexadecimal digits.
-    n_u, n_v, n_edges : int
-        Sizes of the graph.
-    family : {"wedges", "roots"}
-    strategy : str
-        How the items were grouped, such as ``bcpar`` or ``pair_blocks``.
-    reason : str
-        Why this strategy.
-    layer : {"u", "v"} or None
-        The anchored layer; None where both layers have parts.
-    least_p, least_q : int
-        Smallest p and q that the parts are valid for; 2 and 2 for wedges.
-    per : {"total", "vertex", "edge"}
-        The most detailed counts that it serves.
-    part_bytes_limit : int
-        Memory that one part was allowed to need, in bytes.
-    parts : tuple of PartInfo
-    decisions : tuple of (str, str)
-        What was decided on the way, and why.
-    seconds : dict of str to float
-        Seconds that the steps of making it took.
-    peak_bytes : int
-        Most resident host memory while it was made, measured, above what the process had before.
-    stored_edges : int
-        Edges in the files of the blocks.
-    replication : float
-        Edges of all parts together, over the edges of the graph.
-    blocks : tuple of BlockInfo
-    hash : str
-        Hash of what was cut, 32 hexadecimal digits.
-    format_version : int
-    """
-
-    graph_hash: str
+    graph_hash: str  # content hash of the graph, 32 hexadecimal digits
     n_u: int
     n_v: int
     n_edges: int
     family: Family
-    strategy: str
+    strategy: str  # how the items were grouped, such as ``bcpar`` or ``pair_blocks``
     reason: str
-    layer: Layer | None
-    least_p: int
+    layer: Layer | None  # the anchored layer; None where both layers have parts
+    least_p: int  # smallest p and q that the parts are valid for; 2 and 2 for wedges
     least_q: int
-    per: Granularity
-    part_bytes_limit: int
+    per: Granularity  # the most detailed counts that it serves
+    part_bytes_limit: int  # memory that one part was allowed to need, in bytes
     parts: tuple[PartInfo, ...]
-    decisions: tuple[tuple[str, str], ...] = ()
-    seconds: dict[str, float] = field(default_factory=dict)
-    peak_bytes: int = 0
-    stored_edges: int = 0
-    replication: float = 0.0
+    decisions: tuple[tuple[str, str], ...] = ()  # what was decided on the way, and why
+    seconds: dict[str, float] = field(default_factory=dict)  # of each step of making it
+    peak_bytes: int = 0  # most resident host memory while it was made, measured, above what was held before
+    stored_edges: int = 0  # edges in the files of the blocks
+    replication: float = 0.0  # edges of all parts together, over the edges of the graph
     blocks: tuple[BlockInfo, ...] = ()
-    hash: str = ""
+    hash: str = ""  # of what was cut, 32 hexadecimal digits
     format_version: int = FORMAT_VERSION
 
     def to_json(self) -> str:

@@ -52,9 +52,8 @@ from papilio.partitioning.root_subgraphs import (
     materialise_bytes,
 )
 from papilio.partitioning.store import Partition, PartitionWriter
-from papilio.storage.array_file import release_memory
 from papilio.storage.location import local_path
-from papilio.storage.records import write_record
+from papilio.storage.memory import release_memory
 from papilio.storage.store import GraphStore
 
 __all__ = ["cut_roots"]
@@ -296,7 +295,7 @@ def _write_parts(
             if not request.fits(sizes):
                 raise AssertionError(f"part {group} of {sizes} passes {request.limit_bytes} bytes")
             name = f"roots-{group:06d}"
-            writer.write_root_part(name, part)
+            writer.write_block(name, part)
             table = write_record(CostTable.from_costs(part.work, entries))
             found[group] = {
                 "blocks": (name,),

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from pyarrow import fs as arrow_fs
 
@@ -26,7 +26,7 @@ from papilio.errors import StoreError, UnsupportedError
 from papilio.motifs import GRANULARITIES, Biclique, Butterfly, Granularity, Motif
 from papilio.partitioning import blocks
 from papilio.partitioning.manifest import PARTITION_NAME, PartInfo, PartitionManifest
-from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart
+from papilio.parts import Block, Part, RootPart, WedgePart
 from papilio.storage.location import atomic_directory, filesystem_of, read_file
 
 __all__ = ["PartInfo", "Partition", "PartitionManifest", "PartitionWriter", "open_partition"]
@@ -63,40 +63,27 @@ class Partition:
     def _infos(self) -> dict[str, blocks.BlockInfo]:
         return {info.name: info for info in self.manifest.blocks}
 
-    def _find(self, name: str, kind: blocks.BlockKind) -> tuple[arrow_fs.FileSystem, str, blocks.BlockInfo]:
-        info = self._infos.get(name)
-        if info is None or info.kind != kind:
-            raise StoreError(f"{self.path} has no block of {kind} named {name}")
-        return *filesystem_of(self.path), info
-
     def find_file(self, block: str, file: str) -> blocks.BlockFile:
         """Return what the manifest says of a file of a block."""
         return next(each for each in self._infos[block].files if each.name == file)
 
-    def read_start_block(self, name: str) -> StartBlock:
-        """Read a block of starts.
+    def read_block(self, name: str) -> Any:
+        """Read a block: a StartBlock, an EndBlock or a RootPart, by its kind.
 
         Raises
         ------
         StoreError
             When there is none of this name, or its files are missing, not readable or changed.
         """
-        return blocks.read_start_block(*self._find(name, "starts"))
-
-    def read_end_block(self, name: str) -> EndBlock:
-        """Read a block of ends; errors as :meth:`read_start_block`."""
-        return blocks.read_end_block(*self._find(name, "ends"))
-
-    def read_root_part(self, name: str) -> RootPart:
-        """Read a part of roots; errors as :meth:`read_start_block`."""
-        return blocks.read_root_part(*self._find(name, "roots"))
+        if name not in self._infos:
+            raise StoreError(f"{self.path} has no block named {name}")
+        return blocks.read_block(*filesystem_of(self.path), self._infos[name])
 
     def read_part(self, index: int) -> Part:
-        """Read the part of this number; errors as :meth:`read_start_block`."""
-        names = self.manifest.parts[index].blocks
-        if self.manifest.family == "roots":
-            return self.read_root_part(names[0])
-        return WedgePart(self.read_start_block(names[0]), self.read_end_block(names[1]))
+        """Read the part of this number; errors as :meth:`read_block`."""
+        found: list[Any] = [self.read_block(name) for name in self.manifest.parts[index].blocks]
+        part: Part = found[0] if isinstance(found[0], RootPart) else WedgePart(*found)
+        return part
 
     def require_graph(self, graph_hash: str) -> None:
         """Check that it is a partition of the graph with this content hash.
@@ -212,28 +199,15 @@ class PartitionWriter:
             self._stack = stack.pop_all()
         return self
 
-    def _make(self, name: str) -> Path:
+    def write_block(self, name: str, block: Block) -> None:
+        """Write a block, or a part of roots; ``name`` is of small letters, digits, ``-`` and ``_``, and new."""
         if not _NAME.fullmatch(name):
             raise ValueError(f"a block cannot be named {name!r}: use small letters, digits, - and _")
         directory = self.directory / "blocks" / name
         directory.mkdir()
-        return directory
-
-    def _add(self, info: blocks.BlockInfo) -> None:
+        info = blocks.write_block(directory, name, block)
         with self._lock:
-            self._infos[info.name] = info
-
-    def write_start_block(self, name: str, block: StartBlock) -> None:
-        """Write a block of starts; ``name`` is of small letters, digits, ``-`` and ``_``, and new."""
-        self._add(blocks.write_start_block(self._make(name), name, block))
-
-    def write_end_block(self, name: str, block: EndBlock) -> None:
-        """Write a block of ends, named as in :meth:`write_start_block`."""
-        self._add(blocks.write_end_block(self._make(name), name, block))
-
-    def write_root_part(self, name: str, part: RootPart) -> None:
-        """Write a part of roots, named as in :meth:`write_start_block`."""
-        self._add(blocks.write_root_part(self._make(name), name, part))
+            self._infos[name] = info
 
     def finish(self, manifest: PartitionManifest) -> None:
         """Write the manifest, once all blocks are written.

@@ -307,7 +307,7 @@ class _Cutter:
     def _write_starts(self, layer: SurveyedLayer, index: int, members: NDArray[np.int32]) -> _Starts:
         block = self._build_starts(layer, members)
         name = f"{layer.rows.layer}-starts-{index:06d}"
-        self.writer.write_start_block(name, block)
+        self.writer.write_block(name, block)
         return _Starts.of(name, block, self.table_entries)
 
     def _write_ends(self, layer: SurveyedLayer, index: int, first: int, stop: int, threads: int) -> _Ends:
@@ -317,7 +317,7 @@ class _Cutter:
         else:
             block = build_ends(layer.rows, first, stop, slab, with_edges=self.with_edges)
         name = f"{layer.rows.layer}-ends-{index:06d}"
-        self.writer.write_end_block(name, block)
+        self.writer.write_block(name, block)
         return _Ends.of(name, block)
 
     def _write_group(
@@ -326,8 +326,8 @@ class _Cutter:
         starts = self._build_starts(layer, members)
         ends = build_closure(layer.rows, starts, EndReader(self.memory.slab_entries, self.with_edges))
         names = [f"{layer.rows.layer}-{kind}-{index:06d}" for kind in ("starts", "ends")]
-        self.writer.write_start_block(names[0], starts)
-        self.writer.write_end_block(names[1], ends)
+        self.writer.write_block(names[0], starts)
+        self.writer.write_block(names[1], ends)
         return _Starts.of(names[0], starts, self.table_entries), _Ends.of(names[1], ends)
 
 

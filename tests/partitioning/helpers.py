@@ -89,8 +89,8 @@ def write_wedges(
     with PartitionWriter(path, overwrite=overwrite) as writer:
         parts = []
         for i in range(n_parts):
-            writer.write_start_block(f"s{i}", starts)
-            writer.write_end_block(f"e{i}", ends)
+            writer.write_block(f"s{i}", starts)
+            writer.write_block(f"e{i}", ends)
             parts.append(part_info(i, (f"s{i}", f"e{i}"), WedgePart(starts, ends)))
         writer.finish(manifest_of(*parts, **values))
     return writer.partition

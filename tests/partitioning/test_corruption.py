@@ -140,18 +140,18 @@ def test_files_that_vanish_later(path: Path) -> None:
     partition = open_partition(path)
     (path / ENTRIES).unlink()
     with pytest.raises(StoreError, match=r"entries.parquet: cannot be read"):
-        partition.read_start_block("s0")
+        partition.read_block("s0")
 
 
 def test_a_flipped_bit(path: Path) -> None:
     partition = open_partition(path)
     data = bytearray((path / ENTRIES).read_bytes())
-    values = partition.read_start_block("s0").middles.tobytes()
+    values = partition.read_block("s0").middles.tobytes()
     at = bytes(data).index(values)
     data[at + 5] ^= 4
     (path / ENTRIES).write_bytes(data)
     with pytest.raises(StoreError, match=r"entries.parquet: has checksum \d+; expected \d+"):
-        open_partition(path).read_start_block("s0")
+        open_partition(path).read_block("s0")
 
 
 def test_a_flipped_bit_of_an_id_is_seen_by_the_fold(path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_flipped_bit_of_an_id_is_seen_by_the_fold(path: Path) -> None:
     name = path / "blocks/s0/starts.parquet"
     assert read_vector_ids(partition, 0, "vertex")["u"].size > 0
     data = bytearray(name.read_bytes())
-    ids = partition.read_start_block("s0").ids.tobytes()
+    ids = partition.read_block("s0").ids.tobytes()
     data[bytes(data).index(ids)] ^= 1
     name.write_bytes(data)
     with pytest.raises(StoreError, match=r"starts.parquet: has checksum \d+; expected \d+"):
@@ -171,14 +171,14 @@ def test_not_parquet(path: Path) -> None:
     size = (path / ENTRIES).stat().st_size
     (path / ENTRIES).write_bytes(b"x" * size)
     with pytest.raises(StoreError, match=r"entries.parquet: cannot be read .*make it again"):
-        open_partition(path).read_start_block("s0")
+        open_partition(path).read_block("s0")
 
 
 def test_other_columns_and_rows(path: Path) -> None:
     table = pq.read_table(path / ENTRIES)
     replace_file(path, "entries.parquet", table.slice(1))
     with pytest.raises(StoreError, match=rf"holds {table.num_rows - 1} rows of middle int32"):
-        open_partition(path).read_start_block("s0")
+        open_partition(path).read_block("s0")
     replace_file(path, "entries.parquet", table.rename_columns(["edge"]))
     with pytest.raises(StoreError, match=rf"holds {table.num_rows} rows of edge int32"):
-        open_partition(path).read_start_block("s0")
+        open_partition(path).read_block("s0")

@@ -51,13 +51,13 @@ def test_blocks_come_back(tmp_path: Path, edges: bool, n_rows: int, monkeypatch:
     monkeypatch.setattr(partition_blocks, "_ROW_GROUP", 128)
     starts, ends = start_block(n_rows, edges=edges), end_block(n_rows, edges=edges)
     with PartitionWriter(tmp_path / "p") as writer:
-        writer.write_start_block("s", starts)
-        writer.write_end_block("e", ends)
+        writer.write_block("s", starts)
+        writer.write_block("e", ends)
         parts = (part_info(0, ("s", "e"), WedgePart(starts, ends)),) if n_rows else ()
         writer.finish(manifest_of(*parts, per="edge" if edges else "vertex"))
     partition = open_partition(tmp_path / "p")
-    assert_same(partition.read_start_block("s"), starts)
-    assert_same(partition.read_end_block("e"), ends)
+    assert_same(partition.read_block("s"), starts)
+    assert_same(partition.read_block("e"), ends)
     if n_rows:
         part = partition.read_part(0)
         assert isinstance(part, WedgePart)
@@ -68,7 +68,7 @@ def test_blocks_come_back(tmp_path: Path, edges: bool, n_rows: int, monkeypatch:
 def test_root_parts_come_back(tmp_path: Path) -> None:
     part = root_part()
     with PartitionWriter(tmp_path / "p") as writer:
-        writer.write_root_part("r0", part)
+        writer.write_block("r0", part)
         info = PartInfo(
             0, ("r0",), "u", PartSizes(2, 4, 4, 2), 2, 5, {"items": [0, 2], "work": [0, 5]}, part.nbytes
         )
@@ -105,8 +105,8 @@ def test_blocks_are_written_by_several_threads(tmp_path: Path) -> None:
     with PartitionWriter(tmp_path / "p") as writer:
 
         def write(i: int) -> PartInfo:
-            writer.write_start_block(f"s{i}", blocks[i][0])
-            writer.write_end_block(f"e{i}", blocks[i][1])
+            writer.write_block(f"s{i}", blocks[i][0])
+            writer.write_block(f"e{i}", blocks[i][1])
             return part_info(i, (f"s{i}", f"e{i}"), WedgePart(*blocks[i]))
 
         with ThreadPoolExecutor(4) as pool:
@@ -123,14 +123,14 @@ def test_nothing_is_left_on_failure(tmp_path: Path) -> None:
 
     def interrupted() -> None:
         with PartitionWriter(tmp_path / "p") as writer:
-            writer.write_start_block("s", start_block(5))
+            writer.write_block("s", start_block(5))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert os.listdir(tmp_path) == []
     with pytest.raises(StoreError, match="was not finished"), PartitionWriter(tmp_path / "p") as writer:
-        writer.write_start_block("s", start_block(5))
+        writer.write_block("s", start_block(5))
     assert os.listdir(tmp_path) == []
 
 
@@ -148,7 +148,7 @@ def test_an_existing_partition_is_replaced_only_on_request(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["", "../s", "a/b", ".s", "S"])
 def test_names_of_blocks(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="cannot be named"), PartitionWriter(tmp_path / "p") as writer:
-        writer.write_start_block(name, start_block(1))
+        writer.write_block(name, start_block(1))
 
 
 def test_manifest_must_agree_with_the_blocks(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_manifest_must_agree_with_the_blocks(tmp_path: Path) -> None:
 
     def write(part: PartInfo) -> None:
         with PartitionWriter(tmp_path / "p") as writer:
-            writer.write_start_block("s", starts)
-            writer.write_end_block("e", ends)
+            writer.write_block("s", starts)
+            writer.write_block("e", ends)
             writer.finish(manifest_of(part))
 
     for part, message in wrong:
@@ -192,7 +192,7 @@ def test_what_it_serves(tmp_path: Path) -> None:
 def test_which_bicliques_it_serves(tmp_path: Path) -> None:
     part = root_part()
     with PartitionWriter(tmp_path / "p") as writer:
-        writer.write_root_part("r0", part)
+        writer.write_block("r0", part)
         info = PartInfo(
             0, ("r0",), "u", PartSizes(2, 4, 4, 2), 2, 5, {"items": [0, 2], "work": [0, 5]}, part.nbytes
         )
@@ -209,10 +209,8 @@ def test_which_bicliques_it_serves(tmp_path: Path) -> None:
 
 def test_unknown_blocks(tmp_path: Path) -> None:
     partition = write_wedges(tmp_path / "p", 1)
-    with pytest.raises(StoreError, match="no block of starts named nowhere"):
-        partition.read_start_block("nowhere")
-    with pytest.raises(StoreError, match="no block of ends named s0"):
-        partition.read_end_block("s0")
+    with pytest.raises(StoreError, match="no block named nowhere"):
+        partition.read_block("nowhere")
 
 
 def test_read_from_a_url(tmp_path: Path) -> None:

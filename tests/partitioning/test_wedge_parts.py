@@ -191,7 +191,7 @@ def test_tables_share_the_work_of_a_start_block(cut: Cut) -> None:
     for info in manifest.parts:
         given.setdefault(info.blocks[0], []).append(info.work)
     for name, shares in given.items():
-        work = partition.read_start_block(name).work
+        work = partition.read_block(name).work
         assert work.sum() - len(shares) <= sum(shares) <= work.sum() + len(shares)
         one = next(info for info in manifest.parts if info.blocks[0] == name)
         assert one.table["items"] == list(range(work.size + 1))

@@ -140,7 +140,7 @@ def moved_bytes(partition: Partition) -> int:
     """Return the bytes that one worker moves that keeps the ends as long as the next part has the same."""
     moved, kept = 0, ""
     for info in partition.manifest.parts:
-        starts, ends = partition.read_start_block(info.blocks[0]), partition.read_end_block(info.blocks[1])
+        starts, ends = partition.read_block(info.blocks[0]), partition.read_block(info.blocks[1])
         moved += starts.nbytes + (ends.nbytes if info.blocks[1] != kept else 0)
         kept = info.blocks[1]
     return moved

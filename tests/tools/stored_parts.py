@@ -34,12 +34,7 @@ def store_parts(
             if id(block) in names:
                 return names[id(block)]
             name = f"b{len(names)}"
-            if isinstance(block, StartBlock):
-                writer.write_start_block(name, block)
-            elif isinstance(block, EndBlock):
-                writer.write_end_block(name, block)
-            else:
-                writer.write_root_part(name, block)
+            writer.write_block(name, block)
             names[id(block)] = name
             return name
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from time import perf_counter
@@ -217,16 +217,10 @@ class PartLoader:
         if not (room or must):
             return None
         started = perf_counter()
-        block = self._reader(place)(name)
+        block = self.partition.read_block(name)
         self._note(read_bytes=int(block.nbytes), load_s=perf_counter() - started)
         self._host.put(name, block, int(block.nbytes))
         return block
-
-    def _reader(self, place: int) -> Callable[[str], Any]:
-        partition = self.partition
-        if partition.manifest.family == "roots":
-            return partition.read_root_part
-        return partition.read_end_block if place else partition.read_start_block
 
     def _bytes_of(self, bytes_of: PartBytes, info: PartInfo, place: int) -> int:
         """Return the bytes of one block of a part: of its starts, of its ends, or of the whole."""
