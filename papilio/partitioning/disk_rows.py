@@ -18,7 +18,6 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -27,16 +26,16 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.interrupts import removed_at_end
 from papilio.partitioning.disk_degrees import PassProgress, core_masks, degrees, largest_batch
+from papilio.partitioning.layer_rows import LayerRows, RowPair
 from papilio.partitioning.row_sort import (
     SCAN_BYTES,
     SORT_BYTES,
     LayerSort,
     Ranking,
-    RowFiles,
     plan_sort,
     rank_layer,
 )
-from papilio.storage.array_file import ArrayFile
+from papilio.parts import Layer
 from papilio.storage.location import local_path
 from papilio.storage.store import GraphStore
 
@@ -47,87 +46,33 @@ VERTEX_BYTES = 28
 
 
 class DiskRows:
-    """Rows of both layers by rank, in scratch files; made by :func:`write_disk_rows`, a context manager.
-
-    Vertices are known by rank; those without a kept edge are left out. Any thread may read.
-
-    Attributes
-    ----------
-    n_u, n_v, n_edges : int
-        What is kept.
-    order_u, order_v : ndarray of int32, shape (n_u,) and (n_v,)
-        Id in the store of each rank.
-    indptr_u, indptr_v : ndarray of int64, shape (n_u + 1,) and (n_v + 1,)
-        Where the rows begin and end.
-    split_u, split_v : ndarray of int32, shape (n_u,) and (n_v,)
-        Number of neighbours that precede the vertex in the total order over both layers.
-    work_u, work_v : ndarray of int64, shape (n_u,) and (n_v,)
-        Counted wedges that start at the vertex.
-    """
+    """Rows of both layers, made by :func:`write_disk_rows`; a context manager that removes the scratch files."""
 
     def __init__(self, directory: Path, u: Ranking, v: Ranking, with_edges: bool) -> None:
         self.directory = directory
         self._removal = ExitStack()
         self._removal.enter_context(removed_at_end(directory))
-        self.order_u, self.order_v = u.order, v.order
-        self.indptr_u, self.indptr_v = u.indptr, v.indptr
-        self.n_u, self.n_v, self.n_edges = int(u.order.size), int(v.order.size), int(u.indptr[-1])
-        self.split_u, self.split_v = np.empty(self.n_u, np.int32), np.empty(self.n_v, np.int32)
-        self.work_u, self.work_v = np.zeros(self.n_u, np.int64), np.zeros(self.n_v, np.int64)
-        self._files: dict[str, RowFiles] = {}
-        for layer in "uv":
-            ids = ArrayFile(directory / f"ids-{layer}", np.int32, self.n_edges)
-            edges = ArrayFile(directory / f"edges-{layer}", np.int64, self.n_edges) if with_edges else None
-            self._files[layer] = RowFiles(ids, edges)
+        self.u = LayerRows("u", directory, u.order, u.indptr, with_edges)
+        self.v = LayerRows("v", directory, v.order, v.indptr, with_edges)
+        self.n_edges = self.u.n_entries
 
-    def files(self, layer: str) -> RowFiles:
-        """Return the files of the rows of a layer."""
-        return self._files[layer]
+    def seen_from(self, layer: Layer) -> RowPair:
+        """Return the rows with those of this layer first."""
+        return RowPair(self.u, self.v) if layer == "u" else RowPair(self.v, self.u)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory held by the vertex arrays."""
-        return sum(value.nbytes for value in vars(self).values() if isinstance(value, np.ndarray))
-
-    def read_u(self, first: int, last: int) -> NDArray[np.int32]:
-        """Return the ranks in V of the neighbours of the ranks [first, last) of U, ascending for each."""
-        return self._files["u"].ids.read(int(self.indptr_u[first]), int(self.indptr_u[last]))
-
-    def read_v(self, first: int, last: int) -> NDArray[np.int32]:
-        """Return the ranks in U of the neighbours of the ranks [first, last) of V, ascending for each."""
-        return self._files["v"].ids.read(int(self.indptr_v[first]), int(self.indptr_v[last]))
-
-    def edges_u(self, first: int, last: int) -> NDArray[np.int64]:
-        """Return the edge ids in the store of what :meth:`read_u` returns; only if they were asked for."""
-        return self._edges_of("u").read(int(self.indptr_u[first]), int(self.indptr_u[last]))
-
-    def edges_v(self, first: int, last: int) -> NDArray[np.int64]:
-        """Return the edge ids in the store of what :meth:`read_v` returns; only if they were asked for."""
-        return self._edges_of("v").read(int(self.indptr_v[first]), int(self.indptr_v[last]))
-
-    def _edges_of(self, layer: str) -> ArrayFile:
-        edges = self._files[layer].edges
-        if edges is None:
-            raise ValueError("the rows were made without edge ids; make them with_edges")
-        return edges
-
-    def close(self) -> None:
-        """Remove the scratch files."""
-        for files in self._files.values():
-            files.ids.remove()
-            if files.edges is not None:
-                files.edges.remove()
-        self._files = {}
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self._removal.close()
+        return self.u.nbytes + self.v.nbytes
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def __exit__(self, *error: object) -> None:
+        self.u.remove()
+        self.v.remove()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self._removal.close()
 
 
 def _check_vertices(store: GraphStore, host_bytes: int, with_edges: bool) -> int:
@@ -159,8 +104,7 @@ def write_disk_rows(
 
     Parameters
     ----------
-    store : GraphStore
-        A bipartite graph.
+    store
     directory : path-like
         An existing local directory; scratch files are made in a directory of their own within it.
     host_bytes : int
@@ -171,7 +115,7 @@ def write_disk_rows(
         Keep the edge id of every entry.
     keep_u, keep_v : ndarray of bool, shapes (n_u,) and (n_v,), optional
         Only edges between kept vertices are.
-    progress : callable, optional
+    progress
 
     Raises
     ------
@@ -203,12 +147,10 @@ def write_disk_rows(
     del degree_u, degree_v
     plan = plan_sort(int(u.indptr[-1]), largest_batch(store), free_bytes, threads, with_edges)
     rows = DiskRows(Path(tempfile.mkdtemp(prefix=".papilio-rows-", dir=place.parent)), u, v, with_edges)
-    try:
-        files = rows.directory
-        LayerSort(store, files, "v", v, u, rows.files("v"), rows.split_v, rows.work_u, plan).run(progress)
-        LayerSort(store, files, "u", u, v, rows.files("u"), rows.split_u, rows.work_v, plan).run(progress)
+    with ExitStack() as stack:
+        stack.enter_context(rows)
+        LayerSort(store, rows.directory, rows.seen_from("v"), (v.rank, u.rank), plan).run(progress)
+        LayerSort(store, rows.directory, rows.seen_from("u"), (u.rank, v.rank), plan).run(progress)
         store.require_unchanged()
-    except BaseException:
-        rows.close()
-        raise
+        stack.pop_all()
     return rows

@@ -32,7 +32,7 @@ from papilio.partitioning.group_rows import (
 )
 from papilio.partitioning.growth_loops import NO_GROUP, count_holders, sum_closures
 from papilio.partitioning.growth_order import add_to_columns, scatter_rows, smooth_rows
-from papilio.partitioning.row_spans import span_rows
+from papilio.partitioning.layer_rows import span_rows
 
 __all__ = ["CHUNKS_AT_ONCE", "grow_chunks", "order_roots"]
 

@@ -14,7 +14,7 @@ from papilio.parts import Layer, PartSizes
 from papilio.storage.manifest import parse_manifest
 from papilio.storage.records import read_record, write_record
 
-__all__ = ["PARTITION_NAME", "Family", "PartInfo", "PartitionManifest"]
+__all__ = ["PARTITION_NAME", "Decisions", "Family", "PartInfo", "PartitionManifest"]
 
 PARTITION_NAME = "partition.json"
 """The file that makes a directory a partition; written last."""
@@ -27,6 +27,9 @@ FORMAT_VERSION = 1
 
 Family = Literal["wedges", "roots"]
 """What the parts are cut for: butterflies by wedges, or (p,q)-bicliques by roots."""
+
+Decisions = tuple[tuple[str, str], ...]
+"""What was decided on the way, each with its reason."""
 
 _ADVICE = "the partition is corrupt, make it again"
 
@@ -68,7 +71,7 @@ class PartitionManifest:
     per: Granularity  # the most detailed counts that it serves
     part_bytes_limit: int  # memory that one part was allowed to need, in bytes
     parts: tuple[PartInfo, ...]
-    decisions: tuple[tuple[str, str], ...] = ()  # what was decided on the way, and why
+    decisions: Decisions = ()
     seconds: dict[str, float] = field(default_factory=dict)  # of each step of making it
     peak_bytes: int = 0  # most resident host memory while it was made, measured, above what was held before
     stored_edges: int = 0  # edges in the files of the blocks

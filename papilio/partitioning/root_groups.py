@@ -87,7 +87,7 @@ def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) ->
     ways = []
     for entry, kept in (
         (ceil(price.entry + price.vertex / least_right), 0),
-        (ceil(price.entry), ceil(price.vertex * rows.n_left)),
+        (ceil(price.entry), ceil(price.vertex * rows.left.n_rows)),
     ):
         prices = Prices(ceil(price.root), ceil(price.root_entry) - entry, ceil(price.vertex), entry)
         ways.append((prices, limit - kept))
@@ -115,9 +115,11 @@ def group_roots(
     CapacityError
         When the host memory does not do.
     """
-    if request.fits(PartSizes(rows.n_left, rows.n_edges, rows.n_right, 0)):
+    if request.fits(PartSizes(rows.left.n_rows, rows.n_edges, rows.right.n_rows, 0)):
         return RootGroups(
-            np.zeros(rows.n_left, np.int32), "bcpar", "one part: all that can be in a biclique fits one part"
+            np.zeros(rows.left.n_rows, np.int32),
+            "bcpar",
+            "one part: all that can be in a biclique fits one part",
         )
     name = "bcpar" if request.strategy == "auto" else request.strategy
     if request.closure == "paper" and name == "bcpar":
@@ -129,7 +131,7 @@ def group_roots(
 
 def _falling_degrees(rows: AnchoredRows) -> tuple[Ints, Ints]:
     """Return offsets and degrees of the left rows from the last rank to the first."""
-    degrees = np.diff(rows.left_indptr)[::-1]
+    degrees = np.diff(rows.left.indptr)[::-1]
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees))), degrees
 
 
@@ -139,18 +141,18 @@ def _group_by_columns(
     """Group the left vertices from the last rank to the first by our closure; return the groups and the reason."""
     indptr, degrees = _falling_degrees(rows)
     if name != "bcpar":
-        needed = growth_bytes(rows.n_left, rows.n_right, rows.n_edges)
+        needed = growth_bytes(rows.left.n_rows, rows.right.n_rows, rows.n_edges)
         _require_host(f"strategy {name}", needed, host_bytes)
 
     def group(prices: Prices, limit: int) -> Ids:
-        column_bytes = np.full(rows.n_right, prices.column, np.int64)
+        column_bytes = np.full(rows.right.n_rows, prices.column, np.int64)
         root_bytes = prices.root + prices.root_entry * degrees
         if name == "bcpar":
             return grow_chunks(
                 indptr, lambda first, last: rows.read_falling(first, last).ids, column_bytes, root_bytes, limit,
                 host_bytes, request.threads, entry_bytes=prices.entry,
             )  # fmt: skip
-        columns = rows.read_falling(0, rows.n_left).ids
+        columns = rows.read_falling(0, rows.left.n_rows).ids
         in_memory = hash_groups if name == "hash" else metis_groups
         return in_memory(indptr, columns, column_bytes, root_bytes, limit, entry_bytes=prices.entry)
 
@@ -204,21 +206,21 @@ def _require_host(what: str, needed: int, host_bytes: int) -> None:
 
 def _find_worst(rows: AnchoredRows, prices: Prices) -> tuple[int, int]:
     """Return the root whose closure costs most when every root is a part, least degree first, and what it costs."""
-    kept = np.diff(rows.right_indptr).astype(np.int32)
+    kept = np.diff(rows.right.indptr).astype(np.int32)
     worst = np.array([-1, -1], np.int64)
-    last = rows.n_left
+    last = rows.left.n_rows
     while last > 0:
-        target = rows.left_indptr[last] - SCAN_ENTRIES
-        first = min(int(np.searchsorted(rows.left_indptr, target)), last - 1)
-        indptr = rows.left_indptr[first : last + 1] - rows.left_indptr[first]
-        find_worst_root(Rows(indptr, rows.read_left(first, last)), first, prices, kept, worst)
+        target = rows.left.indptr[last] - SCAN_ENTRIES
+        first = min(int(np.searchsorted(rows.left.indptr, target)), last - 1)
+        indptr = rows.left.indptr[first : last + 1] - rows.left.indptr[first]
+        find_worst_root(Rows(indptr, rows.left.read(first, last)), first, prices, kept, worst)
         last = first
     return int(worst[0]), int(worst[1])
 
 
 def _root_too_large(rows: AnchoredRows, request: CutRequest, rank: int, excess: int) -> ClosureTooLargeError:
-    layer, vertex = rows.layer.upper(), int(rows.left_ids[rank])
-    degree = int(rows.left_indptr[rank + 1] - rows.left_indptr[rank])
+    layer, vertex = rows.left.layer.upper(), int(rows.left.order[rank])
+    degree = int(rows.left.indptr[rank + 1] - rows.left.indptr[rank])
     needed = request.limit_bytes + excess
     return ClosureTooLargeError(
         f"vertex {vertex} of layer {layer}, a root with {degree:,} edges, needs {needed:,} bytes with the lists of its "
@@ -232,19 +234,21 @@ def _group_by_paper(
 ) -> tuple[Ids, str]:
     """Group the left vertices from the last rank to the first by the closure of the GBC paper."""
     what = "the paper's closure"
-    _require_host(what, growth_bytes(rows.n_left, rows.n_right, rows.n_edges), host_bytes)
-    lefts = rows.read_falling(0, rows.n_left)
-    held = growth_bytes(rows.n_left, rows.n_right, rows.n_edges)
-    pairs = find_pairs(lefts, rows.n_right, least[1], request.threads, host_bytes - held, rows.n_left)
+    _require_host(what, growth_bytes(rows.left.n_rows, rows.right.n_rows, rows.n_edges), host_bytes)
+    lefts = rows.read_falling(0, rows.left.n_rows)
+    held = growth_bytes(rows.left.n_rows, rows.right.n_rows, rows.n_edges)
+    pairs = find_pairs(
+        lefts, rows.right.n_rows, least[1], request.threads, host_bytes - held, rows.left.n_rows
+    )
     indptr, columns, weights = _paper_rows(lefts, pairs)
-    _require_host(what, held + growth_bytes(rows.n_left, rows.n_left, columns.size), host_bytes)
-    nothing = np.zeros(rows.n_left, np.int64)
+    _require_host(what, held + growth_bytes(rows.left.n_rows, rows.left.n_rows, columns.size), host_bytes)
+    nothing = np.zeros(rows.left.n_rows, np.int64)
     limit = request.limit_bytes
     alone = root_costs(indptr, columns, weights, nothing)
     if int(alone.max(initial=0)) > limit:
         worst = int(np.argmax(alone))
         raise ClosureTooLargeError(
-            f"vertex {rows.left_ids[rows.n_left - 1 - worst]} of layer {rows.layer.upper()} needs "
+            f"vertex {rows.left.order[rows.left.n_rows - 1 - worst]} of layer {rows.left.layer.upper()} needs "
             f"{int(alone[worst]):,} bytes with the paper's closure, and a part may take {limit:,}; "
             "raise the budget, or use closure columns"
         )
@@ -257,7 +261,7 @@ def _group_by_paper(
         request,
         what,
         least[1],
-        lambda prices, limit: _split_groups(lefts, rows.n_right, prices, limit, order, grown),
+        lambda prices, limit: _split_groups(lefts, rows.right.n_rows, prices, limit, order, grown),
     )
     n_grown, n_groups = int(grown.max(initial=-1)) + 1, int(groups.max(initial=-1)) + 1
     return groups, f"asked for; {n_grown} groups by the paper's closure, {n_groups} once their parts fit"

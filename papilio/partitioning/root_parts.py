@@ -14,34 +14,24 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, UnsupportedError
+from papilio.kernels.biclique.decisions import explain_choices
+from papilio.kernels.biclique.index import choose_anchor, choose_sizes
 from papilio.kernels.costs import CostTable
 from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Biclique
-from papilio.partitioning.cut_request import (
-    PLAN_SHARE,
-    ROWS_SHARE,
-    CutRequest,
-    Progress,
-    report_rows,
-    table_entries,
-    tell_parts,
-)
-from papilio.partitioning.disk_rows import core_masks, write_disk_rows
-from papilio.partitioning.manifest import PartInfo, PartitionManifest
-from papilio.partitioning.peak_memory import PeakMemory
+from papilio.partitioning.cut_request import CutRequest, Progress
+from papilio.partitioning.cut_run import CutRun, cut_run, table_entries
+from papilio.partitioning.disk_degrees import core_masks, degrees
+from papilio.partitioning.manifest import PartInfo
 from papilio.partitioning.root_groups import ClosureTooLargeError, RootGroups, group_roots
-from papilio.partitioning.root_question import Question, anchor_other, ask_question
 from papilio.partitioning.root_subgraphs import (
     RUN_ENTRIES,
     AnchoredRows,
@@ -51,14 +41,11 @@ from papilio.partitioning.root_subgraphs import (
     make_scratch,
     materialise_bytes,
 )
-from papilio.partitioning.store import Partition, PartitionWriter
-from papilio.storage.location import local_path
-from papilio.storage.memory import release_memory
+from papilio.partitioning.store import Partition
+from papilio.storage.array_file import release_memory
 from papilio.storage.store import GraphStore
 
 __all__ = ["cut_roots"]
-
-Decisions = tuple[tuple[str, str], ...]
 
 KEPT_BYTES = 12 << 20
 """Host memory that libraries and allocators keep on the way. Measured: 8 to 12 MB."""
@@ -73,19 +60,6 @@ RUN_SHARE = 8
 """All threads together read at most this part of the host memory at once."""
 
 
-@dataclass(eq=False)
-class _Clock:
-    """Seconds of each step."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    last: float = field(default_factory=time.perf_counter)
-
-    def lap(self, step: str) -> None:
-        now = time.perf_counter()
-        self.seconds[step] = now - self.last
-        self.last = now
-
-
 def cut_roots(
     store: GraphStore,
     output: str | os.PathLike[str],
@@ -98,14 +72,13 @@ def cut_roots(
 
     Parameters
     ----------
-    store : GraphStore
+    store
     output : path-like
         The partition that is written, which must not exist.
-    motif : Biclique
+    motif
     anchor : {"auto", "u", "v"}
         The layer of the roots; ``auto`` as the engines choose it, or the other one where a root of that fits no part.
-    request : CutRequest
-    progress : callable, optional
+    request, progress
 
     Raises
     ------
@@ -119,73 +92,42 @@ def cut_roots(
         When ``output`` cannot be written.
     """
     _require_request(store, motif, request)
-    report = progress or (lambda share: None)
-    clock = _Clock()
-    directory = request.scratch or local_path(output).parent
-    with ExitStack() as stack:
-        memory = stack.enter_context(PeakMemory())
-        question = ask_question(store, motif, anchor, request.per, request.threads)
+    least = motif.p or 1, motif.q or 1
+    with cut_run(store, output, request, progress) as run, ExitStack() as stack:
+        swapped, anchor_choice = _choose_anchor(store, motif, anchor, request)
         release_memory()
-        rows, core_choice = _write_rows(store, directory, question, request, report)
-        stack.enter_context(rows.disk)
-        release_memory()
-        clock.lap("rows")
+        rows, core_choice = _write_rows(stack, run, swapped, least)
+        run.lap("rows")
         try:
-            groups, threads = _group(rows, request, question.least)
+            groups, threads = _group(rows, request, least)
         except ClosureTooLargeError as error:
             if anchor != "auto":
                 raise
-            question = anchor_other(question)
-            rows = replace(rows, swapped=question.swapped)
+            refused, rows = rows.left.layer.upper(), rows.swap()
+            anchor_choice = (
+                f"layer {rows.left.layer.upper()} anchored",
+                f"a vertex of layer {refused} fits no part with the lists of its neighbours",
+            )
             try:
-                groups, threads = _group(rows, request, question.least)
+                groups, threads = _group(rows, request, least)
             except ClosureTooLargeError:
                 raise error from None
-        release_memory()
-        clock.lap("groups")
-        report(ROWS_SHARE + PLAN_SHARE)
-        with PartitionWriter(output) as writer:
-            parts = _write_parts(writer, rows, groups, question.least, threads, request, report)
-            clock.lap("parts")
-            decisions = (
-                question.anchor_choice,
-                core_choice,
-                (f"strategy {groups.strategy}", groups.reason),
-                tell_parts(parts, request, "nothing is in a biclique"),
-            )
-            manifest = _manifest(store, question, rows, groups, request)
-            writer.finish(
-                replace(
-                    manifest,
-                    parts=parts,
-                    decisions=decisions,
-                    seconds=clock.seconds,
-                    peak_bytes=memory.grown_bytes,
-                )
-            )
-    report(1.0)
-    return writer.partition
-
-
-def _manifest(
-    store: GraphStore, question: Question, rows: AnchoredRows, groups: RootGroups, request: CutRequest
-) -> PartitionManifest:
-    """Return what is known before the parts are."""
-    return PartitionManifest(
-        graph_hash=store.hash,
-        n_u=store.n_u,
-        n_v=store.n_v,
-        n_edges=store.n_edges,
-        family="roots",
-        strategy=groups.strategy,
-        reason=groups.reason,
-        layer=rows.layer,
-        least_p=question.least_p,
-        least_q=question.least_q,
-        per=request.per,
-        part_bytes_limit=request.limit_bytes,
-        parts=(),
-    )
+        run.lap("groups")
+        run.report_parts(0)
+        parts = _write_parts(run, rows, groups, least, threads)
+        run.lap("parts")
+        run.finish(
+            parts,
+            decisions=(anchor_choice, core_choice, (f"strategy {groups.strategy}", groups.reason)),
+            nothing="nothing is in a biclique",
+            family="roots",
+            strategy=groups.strategy,
+            reason=groups.reason,
+            layer=rows.left.layer,
+            least_p=least[0],
+            least_q=least[1],
+        )
+    return run.writer.partition
 
 
 def _require_request(store: GraphStore, motif: Biclique, request: CutRequest) -> None:
@@ -201,47 +143,67 @@ def _require_request(store: GraphStore, motif: Biclique, request: CutRequest) ->
         )
 
 
+@dataclass(frozen=True, eq=False)
+class _Degrees:
+    """What the choice of the anchored layer depends on; a :class:`~papilio.kernels.biclique.forms.Layers`."""
+
+    n_u: int
+    n_v: int
+    degree_u: NDArray[np.int64]
+    degree_v: NDArray[np.int64]
+
+
+def _choose_anchor(
+    store: GraphStore, motif: Biclique, anchor: str, request: CutRequest
+) -> tuple[bool, tuple[str, str]]:
+    """Return whether V is anchored, and why, from the degrees alone."""
+    layers = _Degrees(store.n_u, store.n_v, *degrees(store, threads=request.threads))
+    swapped = choose_anchor(layers, motif, anchor)
+    sizes = choose_sizes(layers, motif, swapped)
+    why = explain_choices(motif, request.per, sizes, swapped, (anchor, "auto"), "auto")[0]
+    layer = f"layer {'V' if swapped else 'U'} anchored"
+    if why[0] != layer:
+        why = layer, "nothing is searched: closed forms are all that is asked for"
+    return swapped, why
+
+
 def _write_rows(
-    store: GraphStore,
-    directory: Path,
-    question: Question,
-    request: CutRequest,
-    report: Callable[[float], None],
+    stack: ExitStack, run: CutRun, swapped: bool, least: tuple[int, int]
 ) -> tuple[AnchoredRows, tuple[str, str]]:
-    """Reduce to the core and write its rows; return them and how much of the graph they are."""
+    """Reduce to the core of p and q and write its rows; return them and how much of the graph they are."""
+    store, request, (p, q) = run.store, run.request, least
     keep_u = keep_v = None
-    if question.least_p > 1 or question.least_q > 1:
-        keep_u, keep_v = core_masks(store, question.least_q, question.least_p, threads=request.threads)
+    if p > 1 or q > 1:
+        keep_u, keep_v = core_masks(store, q, p, threads=request.threads)
     held = KEPT_BYTES + store.n_u + store.n_v
     if held >= request.host_bytes:
         raise CapacityError(
             f"cutting may take {request.host_bytes:,} bytes of host memory, and {held:,} are taken before a row of "
             f"{store.path} is read; allow more"
         )
-    disk = write_disk_rows(
-        store,
-        directory,
-        request.host_bytes - held,
-        request.threads,
-        keep_u=keep_u,
-        keep_v=keep_v,
-        progress=report_rows(report),
-    )
-    what = f"core of p >= {question.least_p} and q >= {question.least_q}"
-    share = disk.n_edges / max(store.n_edges, 1)
+    disk = stack.enter_context(run.write_rows(request.host_bytes - held, keep_u=keep_u, keep_v=keep_v))
     run_entries = min(RUN_ENTRIES, request.host_bytes // (RUN_SHARE * 4 * request.threads))
-    return AnchoredRows(disk, question.swapped, run_entries), (
-        what,
+    anchored = AnchoredRows(disk.u, disk.v, run_entries)
+    share = disk.n_edges / max(store.n_edges, 1)
+    return anchored.swap() if swapped else anchored, (
+        f"core of p >= {p} and q >= {q}",
         f"{disk.n_edges:,} of {store.n_edges:,} edges ({share:.1%}) can be in a biclique",
     )
 
 
+def _fewest(rows: AnchoredRows, least: tuple[int, int]) -> tuple[int, int]:
+    """Return the fewest left and right vertices of a biclique, from the least p and q."""
+    return least if rows.left.layer == "u" else least[::-1]
+
+
 def _group(rows: AnchoredRows, request: CutRequest, least: tuple[int, int]) -> tuple[RootGroups, int]:
     """Group the roots; return the groups, and how many parts may be cut at a time."""
-    held = KEPT_BYTES + rows.disk.nbytes + LEFT_BYTES * rows.n_left + RIGHT_BYTES * rows.n_right
+    vertices = rows.left.nbytes + rows.right.nbytes
+    held = KEPT_BYTES + vertices + LEFT_BYTES * rows.left.n_rows + RIGHT_BYTES * rows.right.n_rows
     bound, threads = _bind_parts(rows, request, held)
     try:
-        return group_roots(rows, bound, least, (request.host_bytes - held) * 15 // 16), threads
+        groups = group_roots(rows, bound, _fewest(rows, least), (request.host_bytes - held) * 15 // 16)
+        return groups, threads
     except ClosureTooLargeError as error:
         if bound.limit_bytes == request.limit_bytes:
             raise
@@ -270,48 +232,31 @@ def _bind_parts(rows: AnchoredRows, request: CutRequest, held: int) -> tuple[Cut
 
 
 def _write_parts(
-    writer: PartitionWriter,
-    rows: AnchoredRows,
-    groups: RootGroups,
-    least: tuple[int, int],
-    threads: int,
-    request: CutRequest,
-    report: Callable[[float], None],
-) -> tuple[PartInfo, ...]:
+    run: CutRun, rows: AnchoredRows, groups: RootGroups, least: tuple[int, int], threads: int
+) -> list[PartInfo]:
     """Cut and write all parts, several at a time; return what is known of each, in their order."""
     order = np.argsort(groups.groups, kind="stable").astype(np.int32)
     ends = np.cumsum(np.bincount(groups.groups, minlength=groups.n_groups))
     spans = list(pairwise([0, *ends.tolist()]))
-    found: dict[int, dict[str, Any]] = {}
+    fewest = _fewest(rows, least)
+    found: dict[int, PartInfo] = {}
     lock = threading.Lock()
     entries, n_done = table_entries(groups.n_groups), 0
 
     def cut(scratch: Scratch, group: int, _: int) -> None:
         nonlocal n_done
         begin, end = spans[group]
-        part = cut_root_part(rows, groups.groups, group, order[begin:end], least, scratch)
+        part = cut_root_part(rows, groups.groups, group, order[begin:end], fewest, scratch)
         if part is not None:
-            sizes, work = part.sizes, int(part.work.sum())
-            if not request.fits(sizes):
-                raise AssertionError(f"part {group} of {sizes} passes {request.limit_bytes} bytes")
             name = f"roots-{group:06d}"
-            writer.write_block(name, part)
-            table = write_record(CostTable.from_costs(part.work, entries))
-            found[group] = {
-                "blocks": (name,),
-                "layer": rows.layer,
-                "sizes": sizes,
-                "n_items": sizes.roots,
-                "work": work,
-                "table": table,
-                "nbytes": part.nbytes,
-            }
+            run.writer.write_block(name, part)
+            table = CostTable.from_costs(part.work, entries)
+            found[group] = run.part(0, (name,), part.layer, part.sizes, table, part.nbytes)
         part = None
         release_memory()
         with lock:
             n_done += end - begin
-            shares = 1 - ROWS_SHARE - PLAN_SHARE
-            report(ROWS_SHARE + PLAN_SHARE + shares * n_done / rows.n_left)
+            run.report_parts(n_done / rows.left.n_rows)
 
     ChunkRunner(lambda: make_scratch(rows), threads).run([(g, g + 1) for g in range(groups.n_groups)], cut)
-    return tuple(PartInfo(index=index, **found[group]) for index, group in enumerate(sorted(found)))
+    return [replace(found[group], index=index) for index, group in enumerate(sorted(found))]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.core import Core, Rows, order_rows, reduce_rows, transpose_rows
-from papilio.partitioning.disk_rows import DiskRows
+from papilio.partitioning.layer_rows import LayerRows
 from papilio.partitioning.root_loops import (
     count_entries_by_root,
     count_root_wedges,
@@ -22,7 +22,7 @@ from papilio.partitioning.root_loops import (
     number_lefts,
     repeat_rows,
 )
-from papilio.parts import Layer, RootPart
+from papilio.parts import RootPart
 
 __all__ = [
     "AnchoredRows",
@@ -53,75 +53,28 @@ ENTRY_BYTES = 24
 """Host memory per edge of a part while it is cut: its columns' lists, both directions, the core and the part."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AnchoredRows:
-    """Rows on disk, with the anchored layer as left.
+    """Rows on disk, with the anchored layer as left."""
 
-    Attributes
-    ----------
-    disk : DiskRows
-    swapped : bool
-        V is anchored.
-    run_entries : int
-        Entries that a thread reads at once, where no row has more.
-    """
-
-    disk: DiskRows
-    swapped: bool
-    run_entries: int = RUN_ENTRIES
-
-    @property
-    def layer(self) -> Layer:
-        """The anchored layer."""
-        return "v" if self.swapped else "u"
-
-    @property
-    def left_ids(self) -> Ids:
-        """Original id of each left rank."""
-        return self.disk.order_v if self.swapped else self.disk.order_u
-
-    @property
-    def right_ids(self) -> Ids:
-        """Original id of each right rank."""
-        return self.disk.order_u if self.swapped else self.disk.order_v
-
-    @property
-    def left_indptr(self) -> Ints:
-        """Offsets of the left rows, shape (n_left + 1,)."""
-        return self.disk.indptr_v if self.swapped else self.disk.indptr_u
-
-    @property
-    def right_indptr(self) -> Ints:
-        """Offsets of the right rows, shape (n_right + 1,)."""
-        return self.disk.indptr_u if self.swapped else self.disk.indptr_v
-
-    @property
-    def n_left(self) -> int:
-        """Left vertices."""
-        return int(self.left_ids.size)
-
-    @property
-    def n_right(self) -> int:
-        """Right vertices."""
-        return int(self.right_ids.size)
+    left: LayerRows
+    right: LayerRows
+    run_entries: int = RUN_ENTRIES  # that a thread reads at once, where no row has more
 
     @property
     def n_edges(self) -> int:
         """Edges."""
-        return int(self.disk.n_edges)
+        return self.left.n_entries
 
-    def read_left(self, first: int, last: int) -> Ids:
-        """Return the right ranks in the left rows [first, last), ascending in each."""
-        return self.disk.read_v(first, last) if self.swapped else self.disk.read_u(first, last)
-
-    def read_right(self, first: int, last: int) -> Ids:
-        """Return the left ranks in the right rows [first, last), ascending in each."""
-        return self.disk.read_u(first, last) if self.swapped else self.disk.read_v(first, last)
+    def swap(self) -> AnchoredRows:
+        """Return the same rows with the other layer anchored."""
+        return AnchoredRows(self.right, self.left, self.run_entries)
 
     def read_falling(self, first: int, last: int) -> Rows:
         """Return left rows from the last rank to the first: place i is rank n_left - 1 - i; places [first, last)."""
-        low, high = self.n_left - last, self.n_left - first
-        rows = Rows(self.left_indptr[low : high + 1] - self.left_indptr[low], self.read_left(low, high))
+        left = self.left
+        low, high = left.n_rows - last, left.n_rows - first
+        rows = Rows(left.indptr[low : high + 1] - left.indptr[low], left.read(low, high))
         return order_rows(rows, np.arange(high - low, dtype=np.int64)[::-1])
 
 
@@ -143,17 +96,17 @@ class Scratch:
 
 def make_scratch(rows: AnchoredRows) -> Scratch:
     """Return what a thread needs to cut parts of these rows."""
-    return Scratch(np.zeros(rows.n_right, np.bool_), np.full(rows.n_left, -1, np.int32))
+    return Scratch(np.zeros(rows.right.n_rows, np.bool_), np.full(rows.left.n_rows, -1, np.int32))
 
 
 def materialise_bytes(rows: AnchoredRows, n_entries: int) -> int:
     """Return the host bytes of one thread that cuts a part whose lists have ``n_entries`` at most."""
-    longest = max(_longest(rows.left_indptr), _longest(rows.right_indptr), rows.run_entries)
+    longest = max(_longest(rows.left.indptr), _longest(rows.right.indptr), rows.run_entries)
     blocks = 4 * min(longest, rows.n_edges)
     return (
         WRITER_BYTES
-        + 5 * rows.n_right
-        + 9 * rows.n_left
+        + 5 * rows.right.n_rows
+        + 9 * rows.left.n_rows
         + blocks
         + ENTRY_BYTES * min(n_entries, rows.n_edges)
     )
@@ -178,12 +131,12 @@ def _read_rows(
 
 def _gather_lists(rows: AnchoredRows, groups: Ids, group: int, columns: Ids) -> tuple[Ints, Ids]:
     """Return what the part keeps of the lists of its columns, as offsets and entries."""
-    room = int((rows.right_indptr[columns + 1] - rows.right_indptr[columns]).sum())
+    room = int((rows.right.indptr[columns + 1] - rows.right.indptr[columns]).sum())
     indptr, kept = np.zeros(columns.size + 1, np.int64), np.empty(room, np.int32)
     to = 0
-    for begin, end, entries in _read_rows(columns, rows.right_indptr, rows.read_right, rows.run_entries):
+    for begin, end, entries in _read_rows(columns, rows.right.indptr, rows.right.read, rows.run_entries):
         run, of_run = columns[begin:end], indptr[begin + 1 : end + 1]
-        to = keep_lists(run, rows.right_indptr, entries, groups, group, of_run, kept, to)
+        to = keep_lists(run, rows.right.indptr, entries, groups, group, of_run, kept, to)
     return np.cumsum(indptr), kept[:to]
 
 
@@ -218,8 +171,8 @@ def cut_root_part(
     scratch : Scratch
         Of this thread.
     """
-    for begin, end, entries in _read_rows(roots, rows.left_indptr, rows.read_left, rows.run_entries):
-        mark_ids(roots[begin:end], rows.left_indptr, entries, scratch.marked)
+    for begin, end, entries in _read_rows(roots, rows.left.indptr, rows.left.read, rows.run_entries):
+        mark_ids(roots[begin:end], rows.left.indptr, entries, scratch.marked)
     columns = np.flatnonzero(scratch.marked).astype(np.int32)
     scratch.marked[columns] = False
     indptr, entries = _gather_lists(rows, groups, group, columns)
@@ -241,14 +194,14 @@ def _make_part(rows: AnchoredRows, lefts: Rows, ranks: tuple[Ids, Ids], roots: I
     right_degree = np.bincount(lefts.ids, minlength=n_right)
     work = count_root_wedges(lefts, right_degree, roots)
     order = np.argsort(-work, kind="stable")
-    major = transpose_rows(lefts, n_right) if rows.swapped else lefts
+    major = transpose_rows(lefts, n_right) if rows.left.layer == "v" else lefts
     first = repeat_rows(major.indptr)
-    ids = rows.left_ids[ranks[0]], rows.right_ids[ranks[1]]
+    ids = rows.left.order[ranks[0]], rows.right.order[ranks[1]]
     sizes = n_left, n_right
-    ids_u, ids_v = ids[::-1] if rows.swapped else ids
-    n_u, n_v = sizes[::-1] if rows.swapped else sizes
+    ids_u, ids_v = ids[::-1] if rows.left.layer == "v" else ids
+    n_u, n_v = sizes[::-1] if rows.left.layer == "v" else sizes
     return RootPart(
-        rows.layer,
+        rows.left.layer,
         BipartiteGraph(n_u, n_v, first, major.ids),
         np.ascontiguousarray(ids_u),
         np.ascontiguousarray(ids_v),

@@ -15,6 +15,7 @@ from papilio.errors import StoreError
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import order_falling
 from papilio.partitioning.disk_degrees import STRIPES, PassProgress, SharedSums, largest_batch, scan_edges
+from papilio.partitioning.layer_rows import RowPair, span_rows
 from papilio.partitioning.row_loops import (
     make_ranges,
     place_words,
@@ -24,8 +25,6 @@ from papilio.partitioning.row_loops import (
     split_rows,
     work_words,
 )
-from papilio.partitioning.row_spans import span_rows
-from papilio.parts import Layer
 from papilio.storage.array_file import ArrayFile, ArrayMemory, empty_pages
 from papilio.storage.edges import RowGroup
 from papilio.storage.store import GraphStore
@@ -35,7 +34,6 @@ __all__ = [
     "SORT_BYTES",
     "LayerSort",
     "Ranking",
-    "RowFiles",
     "SortPlan",
     "plan_sort",
     "rank_layer",
@@ -104,14 +102,6 @@ def plan_sort(n_edges: int, batch: int, free_bytes: int, threads: int, with_edge
     return SortPlan(scan_threads, sort_threads, entries, False)
 
 
-@dataclass(frozen=True)
-class RowFiles:
-    """Where the rows of a layer go: neighbours and, where they are asked for, edge ids."""
-
-    ids: ArrayFile
-    edges: ArrayFile | None
-
-
 class _ScanState:
     """What one thread needs to spill edges."""
 
@@ -139,28 +129,24 @@ class LayerSort:
         self,
         store: GraphStore,
         directory: Path,
-        layer: Layer,
-        own: Ranking,
-        other: Ranking,
-        files: RowFiles,
-        split: NDArray[np.int32],
-        other_work: NDArray[np.int64],
+        rows: RowPair,
+        ranks: tuple[NDArray[np.int32], NDArray[np.int32]],
         plan: SortPlan,
     ) -> None:
-        self._store, self._directory, self._layer, self._plan = store, directory, layer, plan
-        self._own, self._other, self._files, self._split = own, other, files, split
-        self._n_edges = int(own.indptr[-1])
-        self._starts = _cut_rows(own.indptr, plan.bucket_entries)
-        self._places = own.indptr[self._starts]
-        self._sums = SharedSums(other_work, _cut_rows(other.indptr, max(1, self._n_edges // STRIPES)))
+        self._store, self._directory, self._plan = store, directory, plan
+        self._own, self._other, self._ranks = rows.own, rows.other, ranks
+        self._n_edges = rows.own.n_entries
+        self._starts = _cut_rows(rows.own.indptr, plan.bucket_entries)
+        self._places = rows.own.indptr[self._starts]
+        stripes = _cut_rows(rows.other.indptr, max(1, self._n_edges // STRIPES))
+        self._sums = SharedSums(rows.other.work, stripes)
 
     def run(self, progress: PassProgress | None) -> None:
         """Make the rows, and give back the spill, in any case."""
         with ExitStack() as stack:
             self._words = self._make_spill("words", np.uint64, stack)
-            self._edges = (
-                None if self._files.edges is None else self._make_spill("word-edges", np.int64, stack)
-            )
+            with_edges = self._own.edge_ids is not None
+            self._edges = self._make_spill("word-edges", np.int64, stack) if with_edges else None
             self._spill(progress)
             self._sort(progress)
 
@@ -171,7 +157,7 @@ class LayerSort:
         if self._plan.in_memory:
             spill = ArrayMemory(dtype, self._n_edges)
         else:
-            spill = ArrayFile(self._directory / f"{name}-{self._layer}", dtype, self._n_edges)
+            spill = ArrayFile(self._directory / f"{name}-{self._own.layer}", dtype, self._n_edges)
         stack.callback(spill.remove)
         return spill
 
@@ -183,11 +169,10 @@ class LayerSort:
         def visit(
             state: _ScanState, index: int, group: RowGroup, u: NDArray[np.int32], v: NDArray[np.int32]
         ) -> int:
-            own, other = (u, v) if self._layer == "u" else (v, u)
-            ranks = (self._own.rank, self._other.rank)
+            own, other = (u, v) if self._own.layer == "u" else (v, u)
             edges = state.edges[: u.size]
             wrong = rank_batch(
-                own, other, *ranks, group.first_edge, ranges, state.keys, state.words, edges, state.ends
+                own, other, *self._ranks, group.first_edge, ranges, state.keys, state.words, edges, state.ends
             )
             if wrong >= 0:
                 return wrong
@@ -208,7 +193,7 @@ class LayerSort:
             self._plan.scan_threads,
             lambda: _ScanState(batch, self._starts.size - 1, self._edges is not None),
             visit,
-            f"rows of {self._layer}",
+            f"rows of {self._own.layer}",
             progress,
         )
         self._check_places(bool((next_place == self._places[1:]).all()))
@@ -230,7 +215,7 @@ class LayerSort:
             with lock:
                 done += int(sizes[start])
                 if progress is not None:
-                    progress(f"sorting {self._layer}", done, self._n_edges)
+                    progress(f"sorting {self._own.layer}", done, self._n_edges)
 
         for some in (large, small):
             if some.size:
@@ -248,16 +233,16 @@ class LayerSort:
     def _sort_bucket(self, state: _SortState, bucket: int) -> None:
         first, last = int(self._starts[bucket]), int(self._starts[bucket + 1])
         begin, end = int(self._places[bucket]), int(self._places[bucket + 1])
-        indptr, split = self._own.indptr[first : last + 1], self._split[first:last]
+        indptr, split = self._own.indptr[first : last + 1], self._own.split[first:last]
         ids, edges = state.ids[: end - begin], _NO_EDGES
         words, word_edges = self._words.read(begin, end, state.words), _NO_EDGES
         if self._edges is not None:
             word_edges, edges = self._edges.read(begin, end, state.word_edges), state.edges[: end - begin]
         self._check_places(place_words(words, word_edges, first, indptr, split, ids, edges))
-        sort_rows(indptr, ids, edges, words.view(np.int32), word_edges, int(self._other.order.size))
-        self._files.ids.write(begin, ids)
-        if self._files.edges is not None:
-            self._files.edges.write(begin, edges)
-        split_rows(indptr, ids, self._other.indptr, self._layer == "v", split)
+        sort_rows(indptr, ids, edges, words.view(np.int32), word_edges, self._other.n_rows)
+        self._own.ids.write(begin, ids)
+        if self._own.edge_ids is not None:
+            self._own.edge_ids.write(begin, edges)
+        split_rows(indptr, ids, self._other.indptr, self._own.layer == "v", split)
         work_words(indptr, ids, split, self._sums.ranges, words, state.ends)
         self._sums.add(words, state.ends)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.partitioning.disk_rows import DiskRows
-from papilio.partitioning.row_spans import span_rows
+from papilio.partitioning.layer_rows import RowPair, span_rows
 from papilio.partitioning.wedge_loops import (
     NO_END,
     count_entries,
@@ -23,11 +22,10 @@ from papilio.partitioning.wedge_loops import (
     number_marked,
     renumber,
 )
-from papilio.parts import EndBlock, Layer, StartBlock
+from papilio.parts import EndBlock, StartBlock
 
 __all__ = [
     "EndReader",
-    "LayerRows",
     "LayerSurvey",
     "Slab",
     "build_closure",
@@ -36,7 +34,6 @@ __all__ = [
     "distinct_ranks",
     "gather_end_block",
     "read_slab",
-    "rows_of_layer",
     "survey_layer",
 ]
 
@@ -45,65 +42,6 @@ _NO_EDGES = np.empty(0, np.int64)
 _GAP_ENTRIES = 16_384
 """Rows of middles that are not wanted are read along where they are fewer than this: 64 KiB, about what one more
 read costs."""
-
-
-@dataclass(frozen=True, eq=False)
-class LayerRows:
-    """The rows of a graph on disk, seen from the layer of the starts and ends.
-
-    Attributes
-    ----------
-    layer : {"u", "v"}
-        Layer of the starts and ends; their middles are of the other one.
-    order, other_order : ndarray of int32, host
-        Id in the whole graph by rank, of this layer and of the other.
-    indptr, other_indptr : ndarray of int64, host
-        Offsets of the rows.
-    split, other_split : ndarray of int32, host
-        Entries of each row that precede its vertex in the total order.
-    work : ndarray of int64, host
-        Wedges that start at each vertex of this layer.
-    read, read_edges, read_other, read_other_edges : callable
-        ``(first, last)`` -> the entries of rows [first, last): ranks, or edge ids.
-    """
-
-    layer: Layer
-    order: NDArray[np.int32]
-    other_order: NDArray[np.int32]
-    indptr: NDArray[np.int64]
-    other_indptr: NDArray[np.int64]
-    split: NDArray[np.int32]
-    other_split: NDArray[np.int32]
-    work: NDArray[np.int64]
-    read: Callable[[int, int], NDArray[np.int32]]
-    read_edges: Callable[[int, int], NDArray[np.int64]]
-    read_other: Callable[[int, int], NDArray[np.int32]]
-    read_other_edges: Callable[[int, int], NDArray[np.int64]]
-
-    @property
-    def n_rows(self) -> int:
-        """Vertices of this layer."""
-        return int(self.order.size)
-
-    @property
-    def n_other(self) -> int:
-        """Vertices of the other layer."""
-        return int(self.other_order.size)
-
-    def end_entries(self, first: int, stop: int) -> NDArray[np.int64]:
-        """Return the number of middles of which each vertex of ranks [first, stop) is an end."""
-        return np.asarray(np.diff(self.indptr[first : stop + 1]) - self.split[first:stop], dtype=np.int64)
-
-
-def rows_of_layer(rows: DiskRows, layer: Layer) -> LayerRows:
-    """See the rows from one layer."""
-    u = (rows.order_u, rows.indptr_u, rows.split_u, rows.read_u, rows.edges_u)
-    v = (rows.order_v, rows.indptr_v, rows.split_v, rows.read_v, rows.edges_v)
-    own, other = (u, v) if layer == "u" else (v, u)
-    work = rows.work_u if layer == "u" else rows.work_v
-    return LayerRows(
-        layer, own[0], other[0], own[1], other[1], own[2], other[2], work, own[3], own[4], other[3], other[4]
-    )
 
 
 class Slab(NamedTuple):
@@ -116,11 +54,11 @@ class Slab(NamedTuple):
     split: NDArray[np.int32]
 
 
-def read_slab(rows: LayerRows, first: int, stop: int, *, with_edges: bool = False) -> Slab:
+def read_slab(rows: RowPair, first: int, stop: int, *, with_edges: bool = False) -> Slab:
     """Read the rows [first, stop) of the layer."""
-    edges = rows.read_edges(first, stop) if with_edges else _NO_EDGES
-    offsets = rows.indptr[first : stop + 1] - rows.indptr[first]
-    return Slab(first, offsets, rows.read(first, stop), edges, rows.split[first:stop])
+    edges = rows.own.read_edges(first, stop) if with_edges else _NO_EDGES
+    offsets = rows.own.indptr[first : stop + 1] - rows.own.indptr[first]
+    return Slab(first, offsets, rows.own.read(first, stop), edges, rows.own.split[first:stop])
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,18 +85,18 @@ class LayerSurvey:
         return int(np.count_nonzero(self.first_end != NO_END))
 
 
-def survey_layer(rows: LayerRows, slab_entries: int) -> LayerSurvey:
+def survey_layer(rows: RowPair, slab_entries: int) -> LayerSurvey:
     """Find the starts, their useful middles, and the first end of every middle; one pass over the rows."""
-    first_end = np.full(rows.n_other, NO_END, np.int32)
-    useful = np.zeros(rows.n_rows, np.int32)
-    for first, stop in span_rows(rows.indptr, 0, rows.n_rows, slab_entries):
+    first_end = np.full(rows.other.n_rows, NO_END, np.int32)
+    useful = np.zeros(rows.own.n_rows, np.int32)
+    for first, stop in span_rows(rows.own.indptr, 0, rows.own.n_rows, slab_entries):
         slab = read_slab(rows, first, stop)
         find_first_ends(first, slab.offsets, slab.columns, slab.split, first_end, useful[first:stop])
     return LayerSurvey(first_end, useful, np.flatnonzero(useful >= 2).astype(np.int32))
 
 
 def build_starts(
-    rows: LayerRows, survey: LayerSurvey, starts: NDArray[np.int32], slab_entries: int, *, with_edges: bool
+    rows: RowPair, survey: LayerSurvey, starts: NDArray[np.int32], slab_entries: int, *, with_edges: bool
 ) -> StartBlock:
     """Read the block of some starts.
 
@@ -177,7 +115,7 @@ def build_starts(
     np.cumsum(survey.useful[starts], out=indptr[1:])
     middles = np.empty(int(indptr[-1]), np.int32)
     edges = np.empty(middles.size if with_edges else 0, np.int64)
-    for first, stop in _runs(starts, rows.indptr, slab_entries):
+    for first, stop in _runs(starts, rows.own.indptr, slab_entries):
         slab = read_slab(rows, first, stop, with_edges=with_edges)
         low, high = np.searchsorted(starts, (first, stop))
         fill_starts(
@@ -191,7 +129,9 @@ def build_starts(
             middles,
             edges,
         )
-    return StartBlock(rows.layer, starts, rows.order[starts], rows.work[starts], indptr, middles, edges)
+    return StartBlock(
+        rows.own.layer, starts, rows.own.order[starts], rows.own.work[starts], indptr, middles, edges
+    )
 
 
 def _runs(
@@ -206,16 +146,16 @@ def _runs(
         yield from span_rows(indptr, int(wanted[low]), int(wanted[high - 1]) + 1, slab_entries)
 
 
-def build_ends(rows: LayerRows, first: int, stop: int, slab_entries: int, *, with_edges: bool) -> EndBlock:
+def build_ends(rows: RowPair, first: int, stop: int, slab_entries: int, *, with_edges: bool) -> EndBlock:
     """Read the block of the ends of ranks [first, stop); their rows are read twice where they are many."""
-    slabs = list(span_rows(rows.indptr, first, stop, slab_entries))
+    slabs = list(span_rows(rows.own.indptr, first, stop, slab_entries))
     kept = [read_slab(rows, *slabs[0], with_edges=with_edges)] if len(slabs) == 1 else None
 
     def each(edges: bool) -> Iterator[Slab]:
         return iter(kept) if kept else (read_slab(rows, *slab, with_edges=edges) for slab in slabs)
 
-    rank = (first + np.flatnonzero(rows.end_entries(first, stop))).astype(np.int32)
-    places = np.full(rows.n_other, -1, np.int32)
+    rank = (first + np.flatnonzero(rows.own.end_entries(first, stop))).astype(np.int32)
+    places = np.full(rows.other.n_rows, -1, np.int32)
     for slab in each(False):
         mark_middles(slab.offsets, slab.columns, slab.split, places)
     middles = number_marked(places)
@@ -232,38 +172,38 @@ def build_ends(rows: LayerRows, first: int, stop: int, slab_entries: int, *, wit
             place, slab.offsets, slab.columns, slab.edges, slab.split, places, cursor, ends, edges
         )
     return EndBlock(
-        rows.layer, rank, rows.order[rank], middles, rows.other_order[middles], indptr, ends, edges
+        rows.own.layer, rank, rows.own.order[rank], middles, rows.other.order[middles], indptr, ends, edges
     )
 
 
-def gather_end_block(rows: LayerRows, first: int, stop: int, reader: EndReader) -> EndBlock:
+def gather_end_block(rows: RowPair, first: int, stop: int, reader: EndReader) -> EndBlock:
     """Read the block of the ends of ranks [first, stop) as :func:`build_ends` does, from the rows of all middles.
 
     Reads more, but in order, and in all threads of the reader: for blocks that are a large share of a layer.
     """
-    middles = np.flatnonzero(rows.other_split).astype(np.int32)
+    middles = np.flatnonzero(rows.other.split).astype(np.int32)
     lengths, ends, edges = reader.gather(rows, middles, first, stop)
     kept = np.flatnonzero(lengths)
     middles = middles[kept]
     indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths[kept])))
-    has_entries = rows.end_entries(first, stop) > 0
+    has_entries = rows.own.end_entries(first, stop) > 0
     rank = (first + np.flatnonzero(has_entries)).astype(np.int32)
     ends -= np.int32(first)
     renumber(ends, (np.cumsum(has_entries) - 1).astype(np.int32))
     return EndBlock(
-        rows.layer, rank, rows.order[rank], middles, rows.other_order[middles], indptr, ends, edges
+        rows.own.layer, rank, rows.own.order[rank], middles, rows.other.order[middles], indptr, ends, edges
     )
 
 
-def build_closure(rows: LayerRows, starts: StartBlock, reader: EndReader) -> EndBlock:
+def build_closure(rows: RowPair, starts: StartBlock, reader: EndReader) -> EndBlock:
     """Read the block of all ends that precede the last of some starts, next to a middle of any."""
-    middles = distinct_ranks(starts.middles, rows.n_other)[0]
+    middles = distinct_ranks(starts.middles, rows.other.n_rows)[0]
     lengths, ends, edges = reader.gather(rows, middles, 0, int(starts.rank[-1]))
     indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-    rank, number = distinct_ranks(ends, rows.n_rows)
+    rank, number = distinct_ranks(ends, rows.own.n_rows)
     renumber(ends, number)
     return EndBlock(
-        rows.layer, rank, rows.order[rank], middles, rows.other_order[middles], indptr, ends, edges
+        rows.own.layer, rank, rows.own.order[rank], middles, rows.other.order[middles], indptr, ends, edges
     )
 
 
@@ -285,22 +225,22 @@ class EndReader:
     threads: int = 1
 
     def gather(
-        self, rows: LayerRows, middles: NDArray[np.int32], low: int, high: int
+        self, rows: RowPair, middles: NDArray[np.int32], low: int, high: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
         """Return how many ends of ranks [low, high) each of the middles has, these ends, and their edge ids."""
         lengths = np.zeros(middles.size, np.int64)
 
         def read(run: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
             first, stop = run
-            columns = rows.read_other(first, stop)
-            ids = rows.read_other_edges(first, stop) if self.with_edges else _NO_EDGES
+            columns = rows.other.read(first, stop)
+            ids = rows.other.read_edges(first, stop) if self.with_edges else _NO_EDGES
             begin, end = np.searchsorted(middles, run)
             kept, kept_edges = np.empty(columns.size, np.int32), np.empty(ids.size, np.int64)
             n_kept = gather_ends(
-                rows.other_indptr[first : stop + 1] - rows.other_indptr[first],
+                rows.other.indptr[first : stop + 1] - rows.other.indptr[first],
                 columns,
                 ids,
-                rows.other_split[first:stop],
+                rows.other.split[first:stop],
                 middles[begin:end].astype(np.int64) - first,
                 low,
                 high,
@@ -310,7 +250,7 @@ class EndReader:
             )
             return kept[:n_kept].copy(), kept_edges[: n_kept if self.with_edges else 0].copy()
 
-        runs = _runs(middles, rows.other_indptr, self.slab_entries)
+        runs = _runs(middles, rows.other.indptr, self.slab_entries)
         if self.threads == 1:
             pieces = [read(run) for run in runs]
         else:

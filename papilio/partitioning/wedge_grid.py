@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.partitioning.row_spans import span_rows
-from papilio.partitioning.wedge_blocks import LayerRows, LayerSurvey, read_slab
+from papilio.partitioning.layer_rows import RowPair, span_rows
+from papilio.partitioning.wedge_blocks import LayerSurvey, read_slab
 from papilio.partitioning.wedge_loops import grow_end_blocks
 from papilio.parts import PartBytes
 
@@ -195,7 +195,7 @@ class GridBudget:
         return self.limit_bytes - self.part_bytes.fixed - 1
 
 
-def choose_grid(rows: LayerRows, survey: LayerSurvey, budget: GridBudget, pool: Executor) -> Grid:
+def choose_grid(rows: RowPair, survey: LayerSurvey, budget: GridBudget, pool: Executor) -> Grid:
     """Find the shape of the blocks that moves least bytes; shapes are filled in the threads of ``pool``.
 
     Raises
@@ -212,7 +212,7 @@ def choose_grid(rows: LayerRows, survey: LayerSurvey, budget: GridBudget, pool: 
     if costs.least > budget.room_bytes:
         raise CapacityError(
             f"the cutter has {budget.block_bytes:,} bytes of host memory for the blocks of a part, and the largest "
-            f"rows of layer {rows.layer.upper()} take more: raise the host memory"
+            f"rows of layer {rows.own.layer.upper()} take more: raise the host memory"
         )
     shares = costs.start_shares(budget.room_bytes, budget.n_shapes)
     return min(_fill(rows, survey, part, costs, budget, shares, pool), key=lambda grid: grid.cost_bytes)
@@ -227,8 +227,8 @@ class _LayerCosts:
     all_ends: float
 
     @classmethod
-    def of(cls, rows: LayerRows, survey: LayerSurvey, part: PartBytes) -> _LayerCosts:
-        entries = rows.end_entries(0, rows.n_rows)
+    def of(cls, rows: RowPair, survey: LayerSurvey, part: PartBytes) -> _LayerCosts:
+        entries = rows.own.end_entries(0, rows.own.n_rows)
         all_vertices = int(np.count_nonzero(entries)) + survey.n_middles
         return cls(
             part.root + part.root_entry * survey.useful[survey.starts].astype(np.float64),
@@ -253,22 +253,22 @@ class _LayerCosts:
         return sorted({min(max(share, least), most) for share in wanted}, reverse=True)[-n_shapes:]
 
 
-def _require_room(rows: LayerRows, survey: LayerSurvey, costs: _LayerCosts, budget: GridBudget) -> None:
+def _require_room(rows: RowPair, survey: LayerSurvey, costs: _LayerCosts, budget: GridBudget) -> None:
     """Refuse a budget that the largest start and the largest end pass."""
     start, end = int(survey.starts[np.argmax(costs.starts)]), int(np.argmax(costs.ends))
-    n_start, n_end = int(survey.useful[start]), int(rows.end_entries(end, end + 1)[0])
+    n_start, n_end = int(survey.useful[start]), int(rows.own.end_entries(end, end + 1)[0])
     needed = budget.part_bytes.fixed + math.ceil(costs.least) + 1
-    layer = rows.layer.upper()
+    layer = rows.own.layer.upper()
     if needed > budget.limit_bytes:
         raise CapacityError(
-            f"a part may take {budget.limit_bytes:,} bytes; vertex {rows.order[start]} of layer {layer}, a start with "
-            f"{n_start:,} middles, and vertex {rows.order[end]}, an end of {n_end:,}, take {needed:,} as a part: give "
-            "parts at least that much"
+            f"a part may take {budget.limit_bytes:,} bytes; vertex {rows.own.order[start]} of layer {layer}, a "
+            f"start with {n_start:,} middles, and vertex {rows.own.order[end]}, an end of {n_end:,}, take {needed:,} "
+            "as a part: give parts at least that much"
         )
 
 
 def _fill(
-    rows: LayerRows,
+    rows: RowPair,
     survey: LayerSurvey,
     part: PartBytes,
     costs: _LayerCosts,
@@ -278,10 +278,10 @@ def _fill(
 ) -> list[Grid]:
     """Fill start blocks of each share of the room, and end blocks with the rest: one pass over the rows for all."""
     limits = [(part.vertex, part.entry, budget.room_bytes - share) for share in shares]
-    stamps = [np.full(rows.n_other, -1, np.int32) for _ in shares]
+    stamps = [np.full(rows.other.n_rows, -1, np.int32) for _ in shares]
     states = [np.zeros(5, np.int64) for _ in shares]
     closed: list[list[NDArray[np.int64]]] = [[] for _ in shares]
-    for first, stop in span_rows(rows.indptr, 0, rows.n_rows, budget.slab_entries):
+    for first, stop in span_rows(rows.own.indptr, 0, rows.own.n_rows, budget.slab_entries):
         slab = read_slab(rows, first, stop)
         args = (first, slab.offsets, slab.columns, slab.split)
         tasks = [

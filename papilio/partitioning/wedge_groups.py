@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError
 from papilio.partitioning.growth import closure_cost, growth_bytes, root_costs
 from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
-from papilio.partitioning.row_spans import span_rows
+from papilio.partitioning.layer_rows import RowPair, span_rows
 from papilio.partitioning.wedge_blocks import (
-    LayerRows,
     LayerSurvey,
     build_starts,
     distinct_ranks,
@@ -135,7 +134,7 @@ class GroupBudget:
 
 
 def group_starts(
-    rows: LayerRows, survey: LayerSurvey, grouper: Grouper, budget: GroupBudget, pool: Executor
+    rows: RowPair, survey: LayerSurvey, grouper: Grouper, budget: GroupBudget, pool: Executor
 ) -> Groups:
     """Group the starts of a layer; incomplete when the groups would cost more than ``budget.most_bytes``.
 
@@ -169,25 +168,25 @@ def group_starts(
     return Groups(np.concatenate(starts), cuts, np.concatenate(nbytes), complete)
 
 
-def _read_chunks(rows: LayerRows, survey: LayerSurvey, budget: GroupBudget) -> Iterator[_Chunk]:
+def _read_chunks(rows: RowPair, survey: LayerSurvey, budget: GroupBudget) -> Iterator[_Chunk]:
     """Yield chunks of starts in rising order of rank, each within its share of the memory."""
-    n_ends = np.zeros(rows.n_other, np.int32)
+    n_ends = np.zeros(rows.other.n_rows, np.int32)
     distinct, done = 0, 0
     for low, high in _chunk_bounds(rows, survey, budget):
         starts = survey.starts[low:high]
         stop = int(starts[-1])
-        for slab_rows in span_rows(rows.indptr, done, stop, budget.slab_entries):
+        for slab_rows in span_rows(rows.own.indptr, done, stop, budget.slab_entries):
             slab = read_slab(rows, *slab_rows)
             add_ends(slab.offsets, slab.columns, slab.split, n_ends)
-        distinct += int(np.count_nonzero(rows.end_entries(done, stop)))
+        distinct += int(np.count_nonzero(rows.own.end_entries(done, stop)))
         done = stop
         block = build_starts(rows, survey, starts, budget.slab_entries, with_edges=False)
-        middles, numbers = distinct_ranks(block.middles, rows.n_other)
+        middles, numbers = distinct_ranks(block.middles, rows.other.n_rows)
         renumber(block.middles, numbers)
         yield _Chunk(starts, block.indptr, block.middles, n_ends[middles].astype(np.int64), distinct)
 
 
-def _chunk_bounds(rows: LayerRows, survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[int, int]]:
+def _chunk_bounds(rows: RowPair, survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[int, int]]:
     """Yield ranges of ``survey.starts``: of one chunk each; all in one where that fits."""
     per_start, per_entry = growth_bytes(1, 0, 0) + 32, growth_bytes(0, 0, 1) + 8
     columns = growth_bytes(0, survey.n_middles, 0)
@@ -211,15 +210,15 @@ def _chunk_bounds(rows: LayerRows, survey: LayerSurvey, budget: GroupBudget) -> 
             needed = CHUNKS_AT_ONCE * int(used[low + 1] - used[low])
             raise CapacityError(
                 f"grouping the starts may take {budget.host_bytes:,} bytes of host memory; vertex "
-                f"{rows.order[survey.starts[low]]} of layer {rows.layer.upper()} alone needs {needed:,}: raise the "
-                "host memory, or use pair_blocks"
+                f"{rows.own.order[survey.starts[low]]} of layer {rows.own.layer.upper()} alone needs {needed:,}: raise "
+                "the host memory, or use pair_blocks"
             )
         yield low, high
         low = high
 
 
 def _group_chunk(
-    rows: LayerRows, chunk: _Chunk, grouper: Grouper, budget: GroupBudget
+    rows: RowPair, chunk: _Chunk, grouper: Grouper, budget: GroupBudget
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return the group of each start of a chunk, and the bytes of the blocks of each group, at most."""
     sizes = budget.sizes
@@ -241,8 +240,8 @@ def _group_chunk(
     )
     if needed > room:
         raise CapacityError(
-            f"a part may take {budget.limit_bytes:,} bytes; vertex {rows.order[chunk.starts[worst]]} of layer "
-            f"{rows.layer.upper()} with its closure needs up to {needed + part.fixed + 1:,} (with "
+            f"a part may take {budget.limit_bytes:,} bytes; vertex {rows.own.order[chunk.starts[worst]]} of layer "
+            f"{rows.own.layer.upper()} with its closure needs up to {needed + part.fixed + 1:,} (with "
             f"{budget.block_bytes:,} bytes of host memory for cutting it): give parts more memory, or use pair_blocks"
         )
     groups = grouper(chunk.indptr, chunk.columns, column_bytes, root_bytes, room - kept_back)

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,19 +23,11 @@ from numpy.typing import NDArray
 from papilio.errors import UnsupportedError
 from papilio.kernels.costs import CostTable
 from papilio.kernels.wedge.graph import order_falling
-from papilio.partitioning.cut_request import (
-    PLAN_SHARE,
-    ROWS_SHARE,
-    CutRequest,
-    Progress,
-    report_rows,
-    table_entries,
-    tell_parts,
-)
-from papilio.partitioning.disk_rows import DiskRows, write_disk_rows
-from papilio.partitioning.manifest import PartInfo, PartitionManifest
+from papilio.partitioning.cut_request import CutRequest, Progress
+from papilio.partitioning.cut_run import CutRun, cut_run, table_entries
+from papilio.partitioning.disk_rows import DiskRows
+from papilio.partitioning.manifest import PartInfo
 from papilio.partitioning.memory_share import run_within
-from papilio.partitioning.peak_memory import PeakMemory
 from papilio.partitioning.store import Partition, PartitionWriter
 from papilio.partitioning.wedge_blocks import (
     EndReader,
@@ -44,7 +35,6 @@ from papilio.partitioning.wedge_blocks import (
     build_ends,
     build_starts,
     gather_end_block,
-    rows_of_layer,
     survey_layer,
 )
 from papilio.partitioning.wedge_grid import Grid
@@ -60,8 +50,6 @@ from papilio.partitioning.wedge_plan import (
 )
 from papilio.parts import EndBlock, PartSizes, StartBlock
 from papilio.storage.array_file import release_memory
-from papilio.storage.location import local_path
-from papilio.storage.records import write_record
 from papilio.storage.store import GraphStore
 
 __all__ = ["cut_wedges"]
@@ -116,13 +104,7 @@ def cut_wedges(
 ) -> Partition:
     """Cut a stored graph into parts for butterflies.
 
-    Parameters
-    ----------
-    store : GraphStore
-    output : path-like
-        The partition that is written, which must not exist.
-    request : CutRequest
-    progress : callable, optional
+    ``output`` is the partition that is written, which must not exist.
 
     Raises
     ------
@@ -136,85 +118,47 @@ def cut_wedges(
     """
     if store.kind != "bipartite":
         raise UnsupportedError(f"{store.path} is {store.kind}; butterflies need a bipartite graph")
-    report = progress or (lambda share: None)
-    directory = request.scratch or local_path(output).parent
-    seconds: dict[str, float] = {}
-    began = time.perf_counter()
     with (
-        PeakMemory() as peak,
-        PartitionWriter(output) as writer,
-        write_disk_rows(
-            store,
-            directory,
-            request.host_bytes,
-            request.threads,
-            with_edges=request.per == "edge",
-            progress=report_rows(report),
-        ) as disk,
+        cut_run(store, output, request, progress) as run,
+        run.write_rows(request.host_bytes, with_edges=request.per == "edge") as disk,
     ):
-        seconds["rows"] = time.perf_counter() - began
-        release_memory()
-        memory = share_memory(disk.n_u, disk.n_v, disk.nbytes, request)
+        run.lap("rows")
+        memory = share_memory(disk.u.n_rows, disk.v.n_rows, disk.nbytes, request)
         with ThreadPoolExecutor(request.threads) as pool:
             layers = _survey(disk, memory, pool)
             plan = plan_cut(layers, request, memory, pool)
-        seconds["plan"] = time.perf_counter() - began - sum(seconds.values())
-        report(ROWS_SHARE + PLAN_SHARE)
-        release_memory()
-        room = min(memory.room_bytes, request.host_bytes - peak.now_bytes)
-        parts = _write_parts(writer, layers, plan, request, memory, room, report)
-        seconds["parts"] = time.perf_counter() - began - sum(seconds.values())
-        writer.finish(_manifest(store, request, plan, parts, seconds, peak.grown_bytes))
-    report(1.0)
-    return writer.partition
+        run.lap("plan")
+        run.report_parts(0)
+        room = min(memory.room_bytes, request.host_bytes - run.peak.now_bytes)
+        parts = _write_parts(run, layers, plan, memory, room)
+        run.lap("parts")
+        run.finish(
+            parts,
+            decisions=plan.decisions,
+            nothing="no two vertices can be in a butterfly",
+            family="wedges",
+            strategy=plan.strategy,
+            reason=plan.reason,
+            layer=None,
+            least_p=2,
+            least_q=2,
+        )
+    return run.writer.partition
 
 
 def _survey(disk: DiskRows, memory: CutterMemory, pool: ThreadPoolExecutor) -> tuple[SurveyedLayer, ...]:
-    rows = [rows_of_layer(disk, layer) for layer in ("u", "v")]
+    rows = [disk.seen_from("u"), disk.seen_from("v")]
     surveys = pool.map(lambda each: survey_layer(each, memory.slab_entries), rows)
     return tuple(SurveyedLayer(*both) for both in zip(rows, surveys, strict=True))
 
 
-def _manifest(
-    store: GraphStore,
-    request: CutRequest,
-    plan: CutPlan,
-    parts: tuple[PartInfo, ...],
-    seconds: dict[str, float],
-    peak_bytes: int,
-) -> PartitionManifest:
-    return PartitionManifest(
-        graph_hash=store.hash,
-        n_u=store.n_u,
-        n_v=store.n_v,
-        n_edges=store.n_edges,
-        family="wedges",
-        strategy=plan.strategy,
-        reason=plan.reason,
-        layer=None,
-        least_p=2,
-        least_q=2,
-        per=request.per,
-        part_bytes_limit=request.limit_bytes,
-        parts=parts,
-        decisions=(*plan.decisions, tell_parts(parts, request, "no two vertices can be in a butterfly")),
-        seconds=seconds,
-        peak_bytes=peak_bytes,
-    )
-
-
 def _write_parts(
-    writer: PartitionWriter,
-    layers: tuple[SurveyedLayer, ...],
-    plan: CutPlan,
-    request: CutRequest,
-    memory: CutterMemory,
-    room_bytes: int,
-    report: Progress,
-) -> tuple[PartInfo, ...]:
+    run: CutRun, layers: tuple[SurveyedLayer, ...], plan: CutPlan, memory: CutterMemory, room_bytes: int
+) -> list[PartInfo]:
     """Build and write all blocks, at a time those that go into the room; return what is known of each part."""
+    request = run.request
     entries = table_entries(sum(cut.n_parts for cut in plan.layers))
-    cutter = _Cutter(writer, memory, request.per == "edge", entries, request.threads)
+    cutter = _Cutter(run.writer, memory, request.per == "edge", entries, request.threads)
     jobs = [
         job
         for layer, cut in zip(layers, plan.layers, strict=True)
@@ -226,7 +170,7 @@ def _write_parts(
         nonlocal done
         done += needed
         release_memory()
-        report(ROWS_SHARE + PLAN_SHARE + (1 - ROWS_SHARE - PLAN_SHARE) * done / total)
+        run.report_parts(done / total)
 
     written = iter(run_within(jobs, room_bytes, request.threads, count))
     parts: list[PartInfo] = []
@@ -234,45 +178,19 @@ def _write_parts(
         pairs = _pair_up(layer, cut, written) if isinstance(cut, Grid) else _take_groups(cut, written)
         for starts, ends, table in pairs:
             sizes = PartSizes(starts.n_starts, starts.n_entries, ends.n_vertices, ends.n_entries)
-            if not request.fits(sizes):
-                raise AssertionError(
-                    f"{starts.name} with {ends.name} of {sizes} passes {request.limit_bytes} bytes"
-                )
-            parts.append(
-                PartInfo(
-                    index=len(parts),
-                    blocks=(starts.name, ends.name),
-                    layer=layer.rows.layer,
-                    sizes=sizes,
-                    n_items=starts.n_starts,
-                    work=table.total,
-                    table=write_record(table),
-                    nbytes=starts.nbytes + ends.nbytes,
-                )
-            )
-    return tuple(parts)
+            names, nbytes = (starts.name, ends.name), starts.nbytes + ends.nbytes
+            parts.append(run.part(len(parts), names, layer.rows.own.layer, sizes, table, nbytes))
+    return parts
 
 
 @dataclass(frozen=True, eq=False)
 class _Cutter:
-    """Builds blocks and writes them.
-
-    Attributes
-    ----------
-    writer : PartitionWriter
-    memory : CutterMemory
-    with_edges : bool
-        Whether to keep edge ids.
-    table_entries : int
-        Most entries of the cost table of a block.
-    threads : int
-        Of the cutter.
-    """
+    """Builds blocks and writes them."""
 
     writer: PartitionWriter
     memory: CutterMemory
-    with_edges: bool
-    table_entries: int
+    with_edges: bool  # whether to keep edge ids
+    table_entries: int  # most entries of the cost table of a block
     threads: int
 
     def grid_jobs(self, layer: SurveyedLayer, grid: Grid) -> Iterator[_Job]:
@@ -281,7 +199,7 @@ class _Cutter:
             members = layer.survey.starts[grid.start_cuts[i] : grid.start_cuts[i + 1]]
             needed = self.memory.of_block(nbytes, TURNED_COPIES)
             yield needed, partial(self._write_starts, layer, i, members)
-        stops = [*grid.first_end[1:].tolist(), layer.rows.n_rows]
+        stops = [*grid.first_end[1:].tolist(), layer.rows.own.n_rows]
         for j, nbytes in enumerate(grid.end_bytes[: grid.used_ends].tolist()):
             threads, copies = self._choose_way(nbytes, grid.used_ends)
             job = partial(self._write_ends, layer, j, int(grid.first_end[j]), stops[j], threads)
@@ -306,7 +224,7 @@ class _Cutter:
 
     def _write_starts(self, layer: SurveyedLayer, index: int, members: NDArray[np.int32]) -> _Starts:
         block = self._build_starts(layer, members)
-        name = f"{layer.rows.layer}-starts-{index:06d}"
+        name = f"{layer.rows.own.layer}-starts-{index:06d}"
         self.writer.write_block(name, block)
         return _Starts.of(name, block, self.table_entries)
 
@@ -316,7 +234,7 @@ class _Cutter:
             block = gather_end_block(layer.rows, first, stop, EndReader(slab, self.with_edges, threads))
         else:
             block = build_ends(layer.rows, first, stop, slab, with_edges=self.with_edges)
-        name = f"{layer.rows.layer}-ends-{index:06d}"
+        name = f"{layer.rows.own.layer}-ends-{index:06d}"
         self.writer.write_block(name, block)
         return _Ends.of(name, block)
 
@@ -325,7 +243,7 @@ class _Cutter:
     ) -> tuple[_Starts, _Ends]:
         starts = self._build_starts(layer, members)
         ends = build_closure(layer.rows, starts, EndReader(self.memory.slab_entries, self.with_edges))
-        names = [f"{layer.rows.layer}-{kind}-{index:06d}" for kind in ("starts", "ends")]
+        names = [f"{layer.rows.own.layer}-{kind}-{index:06d}" for kind in ("starts", "ends")]
         self.writer.write_block(names[0], starts)
         self.writer.write_block(names[1], ends)
         return _Starts.of(names[0], starts, self.table_entries), _Ends.of(names[1], ends)
@@ -348,8 +266,8 @@ def _pair_up(
     """
     starts = list(islice(written, grid.last_start.size))
     ends = list(islice(written, grid.used_ends))
-    before = np.concatenate(([0], np.cumsum(layer.rows.end_entries(0, layer.rows.n_rows))))
-    first = np.append(grid.first_end, layer.rows.n_rows)
+    before = np.concatenate(([0], np.cumsum(layer.rows.own.end_entries(0, layer.rows.own.n_rows))))
+    first = np.append(grid.first_end, layer.rows.own.n_rows)
     for i, j in grid.pairs():
         one, other = starts[i], ends[j]
         assert isinstance(one, _Starts)

@@ -12,7 +12,8 @@ from papilio.errors import CapacityError
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import grow_groups, hash_groups, metis_groups
 from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
-from papilio.partitioning.wedge_blocks import LayerRows, LayerSurvey
+from papilio.partitioning.layer_rows import RowPair
+from papilio.partitioning.wedge_blocks import LayerSurvey
 from papilio.partitioning.wedge_grid import Grid, GridBudget, choose_grid, raw_bytes, tighten
 from papilio.partitioning.wedge_groups import GroupBudget, Grouper, Groups, group_starts
 
@@ -65,7 +66,7 @@ _RUNS = 10
 class SurveyedLayer:
     """A layer whose starts are cut."""
 
-    rows: LayerRows
+    rows: RowPair
     survey: LayerSurvey
 
 
@@ -171,7 +172,9 @@ def plan_cut(
             raise
         return _plan_groups_alone(layers, request, memory, pool, error)
     decisions = tuple(
-        _tell_grid(layer.rows.layer, grid) for layer, grid in zip(layers, grids, strict=True) if grid.n_parts
+        _tell_grid(layer.rows.own.layer, grid)
+        for layer, grid in zip(layers, grids, strict=True)
+        if grid.n_parts
     )
     block_bytes = memory.block_bytes(TURNED_COPIES)
     sizes = raw_bytes(request.per)
@@ -208,7 +211,7 @@ def _tell_effort(
 
 
 def _lay_out(layer: SurveyedLayer, request: CutRequest, memory: CutterMemory, pool: Executor) -> Grid:
-    shapes = max(1, min(_MAX_SHAPES, memory.room_bytes // 2 // (4 * layer.rows.n_other + 1)))
+    shapes = max(1, min(_MAX_SHAPES, memory.room_bytes // 2 // (4 * layer.rows.other.n_rows + 1)))
     budget = GridBudget(
         request.part_bytes,
         request.limit_bytes,

@@ -77,20 +77,22 @@ def assert_rows(rows: DiskRows, graph: BipartiteGraph, edge_ids: NDArray[np.int6
     work = sums[index.offsets[1:]] - sums[index.offsets[:-1]]
     assert rows.n_edges == graph.n_edges
     n_kept = int((graph.degree_u > 0).sum()), int((graph.degree_v > 0).sum())
-    assert (rows.n_u, rows.n_v) == n_kept
+    assert (rows.u.n_rows, rows.v.n_rows) == n_kept
     for layer, first, order in (("u", 0, index.order_u), ("v", graph.n_u, index.order_v)):
-        size = getattr(rows, f"n_{layer}")
+        own = rows.u if layer == "u" else rows.v
+        size = own.n_rows
         places = slice(index.offsets[first], index.offsets[first + size])
-        found = getattr(rows, f"indptr_{layer}")
-        np.testing.assert_array_equal(found, index.offsets[first : first + size + 1] - index.offsets[first])
-        np.testing.assert_array_equal(getattr(rows, f"order_{layer}"), order[:size])
-        np.testing.assert_array_equal(getattr(rows, f"split_{layer}"), index.split[first : first + size])
-        np.testing.assert_array_equal(getattr(rows, f"work_{layer}"), work[first : first + size])
-        ids = getattr(rows, f"read_{layer}")(0, size)
+        np.testing.assert_array_equal(
+            own.indptr, index.offsets[first : first + size + 1] - index.offsets[first]
+        )
+        np.testing.assert_array_equal(own.order, order[:size])
+        np.testing.assert_array_equal(own.split, index.split[first : first + size])
+        np.testing.assert_array_equal(own.work, work[first : first + size])
+        ids = own.read(0, size)
         assert ids.dtype == np.int32
         np.testing.assert_array_equal(ids, index.ids[places])
         if edge_ids is not None:
-            ids = getattr(rows, f"edges_{layer}")(0, size)
+            ids = own.read_edges(0, size)
             np.testing.assert_array_equal(ids, edge_ids[index.edge_ids[places].astype(np.int64)])
 
 
@@ -123,18 +125,18 @@ def test_any_size_of_buckets(
 def test_long_rows_are_sorted_like_short_ones(tmp_path: Path, scratch: Path) -> None:
     graph = skewed(40_000, 12, 70_000, seed=5)
     with write_disk_rows(store_of(tmp_path, graph), scratch, 10**9, 2, with_edges=True) as rows:
-        assert int(np.diff(rows.indptr_u).max()) > 2**13
+        assert int(np.diff(rows.u.indptr).max()) > 2**13
         assert_rows(rows, graph, np.arange(graph.n_edges))
 
 
 def test_ranges_of_rows(tmp_path: Path, scratch: Path) -> None:
     graph = GRAPHS["skewed"]
     with write_disk_rows(store_of(tmp_path, graph), scratch, 10**9, 2, with_edges=True) as rows:
-        whole, edge_ids = rows.read_v(0, rows.n_v), rows.edges_v(0, rows.n_v)
-        for first, last in ((0, 1), (5, 5), (17, 90), (rows.n_v - 1, rows.n_v)):
-            part = slice(rows.indptr_v[first], rows.indptr_v[last])
-            np.testing.assert_array_equal(rows.read_v(first, last), whole[part])
-            np.testing.assert_array_equal(rows.edges_v(first, last), edge_ids[part])
+        whole, edge_ids = rows.v.read(0, rows.v.n_rows), rows.v.read_edges(0, rows.v.n_rows)
+        for first, last in ((0, 1), (5, 5), (17, 90), (rows.v.n_rows - 1, rows.v.n_rows)):
+            part = slice(rows.v.indptr[first], rows.v.indptr[last])
+            np.testing.assert_array_equal(rows.v.read(first, last), whole[part])
+            np.testing.assert_array_equal(rows.v.read_edges(first, last), edge_ids[part])
 
 
 @pytest.mark.parametrize("extra", [0, 10**9])
