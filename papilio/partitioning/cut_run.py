@@ -18,8 +18,8 @@ from papilio.partitioning.manifest import Decisions, PartInfo, PartitionManifest
 from papilio.partitioning.peak_memory import PeakMemory
 from papilio.partitioning.store import PartitionWriter
 from papilio.parts import Layer, PartSizes
-from papilio.storage.location import local_path
 from papilio.storage.array_file import release_memory
+from papilio.storage.location import local_path
 from papilio.storage.records import write_record
 from papilio.storage.store import GraphStore
 
