@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from benchmarks.cases import Case, load_case
 from benchmarks.harness import describe_machine
 from papilio.errors import UnsupportedError
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import index as biclique_index
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.biclique.pairs import Pairs, count_partners
-from papilio.kernels.engine import load_engine
 from papilio.motifs import Biclique
 
 __all__ = ["CASES", "BicliqueCase", "Row", "measure"]

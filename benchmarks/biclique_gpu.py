@@ -19,8 +19,8 @@ from benchmarks.biclique import CASES, BicliqueCase
 from benchmarks.cases import Case, load_case
 from benchmarks.harness import TimedKernels, describe_machine
 from benchmarks.limits import popcount_limit_gpu
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import load_engine
 
 TARGETS_S: dict[str, float] = {
     "youtube-groupmemberships:3,3": 0.005,

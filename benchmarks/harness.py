@@ -21,8 +21,9 @@ from time import perf_counter, process_time
 from typing import Any
 
 import papilio
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import EngineName, load_engine
+from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif
 from papilio.storage.store import open_store, write_store
 

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from benchmarks.lease_model import Machine, Outcome, Policy, simulate
 from papilio.cluster.flow import LEAST_CUT_S, MOST_CUTS
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.costs import MAX_TABLE_ENTRIES, CostTable
-from papilio.kernels.engine import load_engine
 from papilio.motifs import Butterfly
 from papilio.storage.generate import generate
 from papilio.storage.generators.models import Rmat

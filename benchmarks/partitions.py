@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 from benchmarks.cases import CASES, load_case
 from benchmarks.harness import describe_machine
 from papilio.errors import CapacityError
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.biclique.memory import part_arrays as root_arrays
 from papilio.kernels.biclique.pairs import PAIR_BYTES, find_pairs
-from papilio.kernels.engine import load_engine
 from papilio.kernels.wedge.memory import part_arrays as wedge_arrays
 from papilio.motifs import Biclique, Butterfly, Motif
 from papilio.partitioning.cut_request import CutRequest

@@ -17,10 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from papilio.arguments import read_argument
 from papilio.errors import CapacityError, GraphError
 
-__all__ = ["MAX_VERTICES", "BipartiteGraph", "UnipartiteGraph"]
+__all__ = ["MAX_VERTICES", "BipartiteGraph", "RowColumn", "UnipartiteGraph"]
 
 MAX_VERTICES = 2**31 - 1
 """Largest number of vertices of one layer: ids are ``int32``."""
+
+RowColumn = NDArray[np.int32] | tuple[NDArray[np.int64], NDArray[np.int32]]
+"""Vertices of one layer in the rows of a listing: shape (n_rows, size) where every row has the same size, else offsets
+of shape (n_rows + 1,) and values, row i being ``values[offsets[i] : offsets[i + 1]]``."""
 
 
 _NO_SIGN = "sign holds values other than +1 and -1"

@@ -22,6 +22,7 @@ __all__ = [
     "BalancedButterfly",
     "Biclique",
     "Butterfly",
+    "Cell",
     "Census",
     "CensusClass",
     "EngineOptions",
@@ -32,12 +33,16 @@ __all__ = [
     "choose_options",
     "motif_from_json",
     "motif_to_json",
+    "rows_by_class",
 ]
 
 Granularity = Literal["total", "vertex", "edge"]
 """What a count is given for: the whole graph, every vertex of both layers, or every edge (its support)."""
 
 GRANULARITIES: tuple[Granularity, ...] = ("total", "vertex", "edge")
+
+Cell = tuple[int, ...]
+"""Key of a count in a table: (p, q), (k,), or whatever the family of the motif says."""
 
 EngineOptions = tuple[tuple[str, str], ...]
 """How a motif is computed, as far as it was asked for: names and values, by name."""
@@ -47,19 +52,15 @@ EngineOptions = tuple[tuple[str, str], ...]
 class Motif:
     """Base of all motifs.
 
-    ``name`` is the stem of the motif's files in every folder, ``graph_kind`` the kind of graph (``bipartite`` or
-    ``unipartite``) that it is defined on. ``choices`` are the options of its engines, which are no part of the
-    question: what each may be, the default first. ``same_work`` says whether every engine does the same units of
-    work for the same items, so that they can be compared. ``needs_signs`` says whether every edge must have a sign.
+    ``name`` is that of its row in :mod:`papilio.families`. ``choices`` are the options of its engines, which are no
+    part of the question: what each may be, the default first. ``needs_signs`` says whether every edge must have a sign.
 
     The command line has a flag for each field and each choice, with the text of the docstring as its help.
     """
 
     name: ClassVar[str]
-    graph_kind: ClassVar[str]
     needs_signs: ClassVar[bool] = False
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    same_work: ClassVar[bool] = True
 
     @property
     def title(self) -> str:
@@ -73,7 +74,7 @@ class Motif:
 
     @property
     def is_table(self) -> bool:
-        """Whether the answer is a table of counts by (p, q), rather than one count."""
+        """Whether the answer is a table of counts by size, rather than one count."""
         return False
 
     @property
@@ -81,8 +82,13 @@ class Motif:
         """What it can be counted for."""
         return GRANULARITIES
 
-    def has_cell(self, p: int, q: int) -> bool:
-        """Whether (p, q) is a cell that the table of the answer can have."""
+    @property
+    def n_best(self) -> int:
+        """How many of the largest motifs are part of the answer."""
+        return 0
+
+    def has_cell(self, cell: Cell) -> bool:
+        """Whether the table of the answer can have this cell."""
         return False
 
 
@@ -91,7 +97,6 @@ class Butterfly(Motif):
     """The complete bipartite graph K(2,2): two vertices of each layer, all four edges present."""
 
     name: ClassVar[str] = "butterfly"
-    graph_kind: ClassVar[str] = "bipartite"
 
 
 MAX_SIDE = 2**31 - 1
@@ -133,12 +138,10 @@ class Biclique(Motif):
     """
 
     name: ClassVar[str] = "biclique"
-    graph_kind: ClassVar[str] = "bipartite"
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "algorithm": ("auto", "enumerate", "pivot"),
         "anchor": ("auto", "u", "v"),
     }
-    same_work: ClassVar[bool] = False
 
     p: _Side | None = None
     q: _Side | None = None
@@ -182,9 +185,10 @@ class Biclique(Motif):
         """In all, and for one (p, q) also for every vertex."""
         return ("total",) if self.is_table else ("total", "vertex")
 
-    def has_cell(self, p: int, q: int) -> bool:
+    def has_cell(self, cell: Cell) -> bool:
         """Whether (p, q) is asked for."""
-        return _is_asked(p, self.p, self.max_p) and _is_asked(q, self.q, self.max_q)
+        limits = (self.p, self.max_p), (self.q, self.max_q)
+        return len(cell) == 2 and all(_is_asked(size, *of) for size, of in zip(cell, limits, strict=True))
 
 
 @dataclass(frozen=True)
@@ -233,7 +237,6 @@ class BalancedButterfly(Motif):
     """
 
     name: ClassVar[str] = "balanced-butterfly"
-    graph_kind: ClassVar[str] = "bipartite"
     needs_signs: ClassVar[bool] = True
 
     k: _Cycle | None = 2
@@ -278,9 +281,11 @@ class BalancedButterfly(Motif):
         """In all, and butterflies also for every vertex."""
         return ("total", "vertex") if self.k == 2 else ("total",)
 
-    def has_cell(self, p: int, q: int) -> bool:
+    def has_cell(self, cell: Cell) -> bool:
         """Whether (p, q) is asked for: 2 on the side of the pair, k on the other."""
-        pair, k = (p, q) if self.pair_side == "u" else (q, p)
+        if len(cell) != 2:
+            return False
+        pair, k = cell if self.pair_side == "u" else reversed(cell)
         return pair == 2 and _is_asked(k, self.k, self.max_k, 2)
 
     def cell(self, k: Any) -> tuple[Any, Any]:
@@ -336,7 +341,6 @@ class Census(Motif):
     """
 
     name: ClassVar[str] = "census"
-    graph_kind: ClassVar[str] = "bipartite"
     needs_signs: ClassVar[bool] = True
 
     pair_side: PairSide
@@ -364,15 +368,18 @@ class Census(Motif):
         """In all."""
         return ("total",)
 
-    def has_cell(self, p: int, q: int) -> bool:
-        """Whether (p, q) is the cell of a class."""
-        return (p, q) in _CENSUS_CELLS
+    def has_cell(self, cell: Cell) -> bool:
+        """Whether it is that of a class."""
+        return cell in _CENSUS_CELLS
 
-    def rows(self, table: Mapping[tuple[int, int], int]) -> tuple[tuple[CensusClass, int, float], ...]:
-        """Return the classes with their counts in the table of an answer, and their shares of all butterflies."""
-        total = sum(table.values())
-        counts = [(each, table.get(each.cell, 0)) for each in CENSUS_CLASSES]
-        return tuple((each, count, count / total if total else 0.0) for each, count in counts)
+
+def rows_by_class(
+    classes: tuple[CensusClass, ...], table: Mapping[Cell, int]
+) -> tuple[tuple[CensusClass, int, float], ...]:
+    """Return the classes with their counts in the table of an answer, and their shares of the sum."""
+    total = sum(table.values())
+    counts = [(each, table.get(each.cell, 0)) for each in classes]
+    return tuple((each, count, count / total if total else 0.0) for each, count in counts)
 
 
 @dataclass(frozen=True)

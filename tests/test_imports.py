@@ -19,6 +19,7 @@ LAYERS = [
     ("graph", "parts"),
     ("storage",),
     ("kernels",),
+    ("families",),
     ("partitioning",),
     ("tasks",),
     ("cluster",),

@@ -9,8 +9,8 @@ from typing import Any
 from papilio.api.count import count
 from papilio.api.inputs import Progress
 from papilio.arguments import Workers, checked
-from papilio.motifs import Census, CensusClass, PairSide
-from papilio.tasks.job import EngineChoice
+from papilio.families import EngineChoice
+from papilio.motifs import CENSUS_CLASSES, Census, CensusClass, PairSide, rows_by_class
 from papilio.tasks.result import CountResult
 
 __all__ = ["CensusResult", "census"]
@@ -112,4 +112,4 @@ def census(
         progress=progress,
         job=job,
     )
-    return CensusResult(counted, motif.rows(counted.table))
+    return CensusResult(counted, rows_by_class(CENSUS_CLASSES, counted.table))

@@ -32,6 +32,7 @@ from papilio.cluster.recount import Recount, recount_leases
 from papilio.cluster.selection import check_cluster, make_executor
 from papilio.cluster.trust import require_trusted
 from papilio.errors import InputError
+from papilio.families import EngineChoice
 from papilio.motifs import Granularity, Motif, choose_options, read_motif
 from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.store import GraphStore, open_store
@@ -41,8 +42,7 @@ from papilio.tasks.check import JobCheck, check_job
 from papilio.tasks.control import Priority
 from papilio.tasks.directory import JobDirectory, advise_resume, find_finished, list_jobs
 from papilio.tasks.graphs import job_of_store, require_kind
-from papilio.tasks.job import EngineChoice, JobSpec
-from papilio.tasks.listing import require_cpu
+from papilio.tasks.job import JobSpec
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, find_top
 from papilio.tasks.session import JobSession, settings_of
@@ -376,10 +376,10 @@ def resume_job(
     if cluster is None and not trust and not directory.finished:
         require_trusted(settings["cluster"], directory.root / "job.json")
     if job.listing is not None:
-        require_cpu(engine or "auto")
         return resume_listing(
             directory,
             cluster=settings["cluster"] if cluster is None else cluster,
+            engine=settings["engine"] if engine is None else engine,
             workers=settings["workers"] if workers is None and cluster is None else workers,
             progress=progress,
         )

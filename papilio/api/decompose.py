@@ -17,6 +17,7 @@ from papilio.api.inputs import GraphInput
 from papilio.arguments import Threads, checked
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, EngineUnavailableError, InputError, UnsupportedError
+from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.kernels.engine import EngineName
@@ -26,7 +27,6 @@ from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
 from papilio.storage.hierarchy import check_decomposition_path, write_decomposition
 from papilio.storage.store import GraphStore
 from papilio.storage.vectors import Vectors
-from papilio.tasks.job import EngineChoice
 
 __all__ = ["DecompositionResult", "decompose"]
 

@@ -16,8 +16,9 @@ from papilio.cluster.events import Event
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
 from papilio.errors import InputError
+from papilio.families import EngineChoice, family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import Census, EngineOptions, Granularity, Motif
+from papilio.motifs import Cell, EngineOptions, Granularity, Motif, rows_by_class
 from papilio.storage.interop import LabelledGraph, label_any
 from papilio.storage.labels import label_type
 from papilio.storage.location import is_url, os_errors_named
@@ -26,7 +27,7 @@ from papilio.storage.store import GraphStore, open_store, write_store
 from papilio.storage.tables import check_table_file
 from papilio.tasks.directory import JobDirectory
 from papilio.tasks.graphs import hash_graph, held_graph, job_of_graph, job_of_store
-from papilio.tasks.job import EngineChoice, JobSpec
+from papilio.tasks.job import JobSpec
 from papilio.tasks.result import CountResult
 
 __all__ = [
@@ -246,19 +247,21 @@ def write_counts(
     store: GraphStore,
     motif: Motif,
     vectors: Mapping[str, Any],
-    table: dict[tuple[int, int], int],
+    table: dict[Cell, int],
     *,
     overwrite: bool,
 ) -> None:
     """Write the counts per vertex or edge, or the table, of an answer."""
-    if isinstance(motif, Census):
-        write_census(target, store, motif.rows(table), motif=motif, overwrite=overwrite)
+    family = family_of(motif)
+    if family.classes:
+        rows = rows_by_class(family.classes, table)
+        write_census(target, store, rows, motif=motif, overwrite=overwrite)
     elif motif.is_table:
-        write_table(target, store, table, motif=motif, overwrite=overwrite)
+        write_table(target, store, table, motif=motif, key=family.key, overwrite=overwrite)
     elif "edge" in vectors:
         write_edge_counts(target, store, vectors["edge"], motif=motif, overwrite=overwrite)
     else:
-        write_vertex_counts(target, store, vectors["u"], vectors["v"], motif=motif, overwrite=overwrite)
+        write_vertex_counts(target, store, *vectors.values(), motif=motif, overwrite=overwrite)
 
 
 def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) -> CountResult:
@@ -287,4 +290,6 @@ def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) ->
         moved=outcome.moved,
         peak_device_bytes=outcome.device_peak_bytes,
         used_device_bytes=outcome.device_used_bytes,
+        checksum=outcome.partial.checksum if plan.job.family.has_checksum else None,
+        best=outcome.partial.best,
     )

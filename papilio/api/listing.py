@@ -18,15 +18,16 @@ from papilio.cluster.driver import count_job, plan_job, run_directory
 from papilio.cluster.events import Listener, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError, StoreError
-from papilio.motifs import Biclique, Listing, Motif, choose_options, read_motif
+from papilio.families import EngineChoice, family_of
+from papilio.kernels.engine import Partial
+from papilio.motifs import Listing, Motif, choose_options, read_motif
 from papilio.storage.listings import ListingShard, read_listing, write_listing
 from papilio.storage.location import local_path
 from papilio.storage.names import find_ids, hash_labels, read_names
 from papilio.storage.store import GraphStore
 from papilio.tasks.directory import JobDirectory, find_finished
 from papilio.tasks.graphs import job_of_store, require_kind
-from papilio.tasks.job import EngineChoice, JobSpec, digest
-from papilio.tasks.listing import require_cpu
+from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import ListingResult
 from papilio.tasks.session import JobSession, settings_of
@@ -97,14 +98,14 @@ def enumerate_motifs(
     """
     started = perf_counter()
     motif = read_motif(motif)
-    require_cpu(engine)
+    engine, _ = family_of(motif).settle_engine(engine, listing=True)
     target = local_path(output)
     with ExitStack() as stack:
         source = GraphInput(graph)
         path = source.path
         asked = _ask(source, stack, target.parent, motif, limit, (with_u, with_v), options)
-        settings = settings_of(cluster, "cpu", workers, target)
-        run = _Run(source, asked, target, started, progress or ignore_events)
+        settings = settings_of(cluster, engine, workers, target)
+        run = _Run(source, asked, engine, target, started, progress or ignore_events)
         if job is not None:
             finished = find_finished(job, lambda: asked)
             if finished is not None:
@@ -135,26 +136,32 @@ def plan_listing(
     and errors are those of :func:`enumerate_motifs`.
     """
     motif = read_motif(motif)
-    require_cpu(engine)
+    engine, _ = family_of(motif).settle_engine(engine, listing=True)
     with ExitStack() as stack:
         source = GraphInput(graph)
         asked = _ask(source, stack, Path.cwd(), motif, limit, (with_u, with_v), options)
-        executor = enter_executor(stack, cluster, "cpu", workers)
-        made, _, _ = plan_job(executor, asked, "cpu", ignore_events)
+        executor = enter_executor(stack, cluster, engine, workers)
+        made, _, _ = plan_job(executor, asked, engine, ignore_events)
     return made
 
 
 def resume_listing(
-    directory: JobDirectory, *, cluster: Any, workers: int | None, progress: Progress | None
+    directory: JobDirectory,
+    *,
+    cluster: Any,
+    engine: EngineChoice,
+    workers: int | None,
+    progress: Progress | None,
 ) -> ListingResult:
     """Go on with the listing of a job directory; as :func:`papilio.resume_job`, which calls this."""
     started = perf_counter()
     job, target = directory.job, Path(directory.settings["output"])
+    engine, _ = job.settle_engine(engine)
     with ExitStack() as stack:
         source = GraphInput(directory.source)
         store = source.stored(stack, target.parent)
         asked = job_of_store(store, job.motif, job.per, job.options, job.listing)
-        run = _Run(source, asked, target, started, progress or ignore_events)
+        run = _Run(source, asked, engine, target, started, progress or ignore_events)
         finished = find_finished(directory.root, lambda: asked)
         if finished is not None:
             return run.reuse(finished)
@@ -186,11 +193,17 @@ class _Run:
     """A listing that is asked for, and where it goes."""
 
     def __init__(
-        self, source: GraphInput, asked: JobSpec, target: Path, started: float, listener: Listener
+        self,
+        source: GraphInput,
+        asked: JobSpec,
+        engine: EngineChoice,
+        target: Path,
+        started: float,
+        listener: Listener,
     ) -> None:
         assert source.store is not None
         assert asked.listing is not None
-        self._source, self._asked, self._target = source, asked, target
+        self._source, self._asked, self._engine, self._target = source, asked, engine, target
         self._store: GraphStore = source.store
         self._listing: Listing = asked.listing
         self._started, self._listener = started, listener
@@ -225,14 +238,14 @@ class _Run:
     ) -> ListingResult:
         """List, and write the output."""
         self._listener(PhaseStarted("start"))
-        executor = enter_executor(stack, cluster, "cpu", workers)
+        executor = enter_executor(stack, cluster, self._engine, workers)
         start_s = perf_counter() - self._started
         shards = (
             None if session is not None else Path(stack.enter_context(run_directory(self._target.parent)))
         )
-        outcome = count_job(executor, self._asked, "cpu", shards, self._listener, session)
+        outcome = count_job(executor, self._asked, self._engine, shards, self._listener, session)
         check_started = perf_counter()
-        checked = self._check(executor, outcome.partial.total)
+        checked = self._check(executor, outcome.partial)
         check_s = perf_counter() - check_started
         self._listener(PhaseStarted("write"))
         write_started = perf_counter()
@@ -258,7 +271,7 @@ class _Run:
             session.finish(result, {})
         return result
 
-    def _check(self, executor: Executor, rows: int) -> bool:
+    def _check(self, executor: Executor, listed: Partial) -> bool:
         """Count what was listed, where all were asked for; return whether that was so.
 
         Raises
@@ -271,12 +284,16 @@ class _Run:
             return False
         self._listener(PhaseStarted("check"))
         job = replace(self._asked, listing=None)
-        counted = count_job(executor, job, "cpu", None, ignore_events).partial.total
-        if counted != rows:
-            raise ExecutionError(
-                f"{rows} of {job.motif.title} were listed in {job.source}, and {counted} are counted there; "
-                "nothing was written"
-            )
+        counted = count_job(executor, job, self._engine, None, ignore_events).partial
+        for what, found, expected in (
+            ("", listed.total, counted.total),
+            ("hashes whose sum is ", listed.checksum, counted.checksum),
+        ):
+            if found != expected:
+                raise ExecutionError(
+                    f"{what}{found} of {job.motif.title} were listed in {job.source}, and {what}{expected} are "
+                    "counted there; nothing was written"
+                )
         return True
 
     def reuse(self, finished: JobDirectory) -> ListingResult:
@@ -296,17 +313,14 @@ class _Run:
     def _write(
         self, shards: tuple[ListingShard, ...], limit_reached: bool, *, keep_shards: bool
     ) -> dict[str, Any]:
-        motif, nothing = self._asked.motif, np.empty(0, np.int32)
-        assert isinstance(motif, Biclique)
-        assert motif.p is not None
-        assert motif.q is not None
+        sizes = self._asked.family.columns(self._asked.motif)
         question = self._asked.question
         return write_listing(
             self._target,
             shards,
             question={name: question[name] for name in ("graph", "motif", "listing")},
-            names=read_names(self._store, nothing, nothing),
-            sizes=(motif.p, motif.q),
+            names=read_names(self._store, dict.fromkeys(sizes, np.empty(0, np.int32))),
+            sizes=sizes,
             limit=self._listing.limit,
             limit_reached=limit_reached,
             keep_shards=keep_shards,

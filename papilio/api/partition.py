@@ -15,8 +15,9 @@ from papilio.cluster.events import CutAdvanced, Listener, PhaseStarted
 from papilio.cluster.executor import Executor, choose_engine
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import InputError, UnsupportedError
+from papilio.families import EngineChoice, resolve
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Biclique, Butterfly, Granularity, Motif, choose_options, read_motif
+from papilio.motifs import Granularity, Motif, choose_options, read_motif
 from papilio.partitioning.cut_request import Closure, CutRequest, Progress, Strategy
 from papilio.partitioning.store import Partition, open_partition
 from papilio.storage.array_file import release_memory
@@ -25,7 +26,7 @@ from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.budget import Budget
 from papilio.tasks.forecast import PROCESS_BYTES
 from papilio.tasks.graphs import job_of_store, require_kind
-from papilio.tasks.job import EngineChoice, JobSpec, PartitionRef
+from papilio.tasks.job import JobSpec, PartitionRef
 from papilio.tasks.memory import choose_memory, part_limit
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
@@ -156,7 +157,7 @@ def fit_job(
     job = replace(job, budget=budget)
     if directory is not None and directory.exists():
         return _with_parts(job, open_partition(directory))
-    name, _, workers = choose_engine(executor, engine)
+    name, _, workers = choose_engine(executor, job.settle_engine(engine)[0])
     if choose_memory(job, name, workers, budget).strategy == "replicate":
         return job
     listener(PhaseStarted("cut"))
@@ -221,15 +222,8 @@ def _make_request(
 def _cut(
     store: GraphStore, output: Path, job: JobSpec, request: CutRequest, progress: Progress | None
 ) -> Partition:
-    from papilio.kernels.biclique.question import settle_anchor
-    from papilio.partitioning.root_parts import cut_roots
-    from papilio.partitioning.wedge_parts import cut_wedges
-
-    match job.motif:
-        case Butterfly():
-            return cut_wedges(store, output, request, progress)
-        case Biclique() if not job.motif.needs_signs:
-            asked = dict(job.options)
-            anchor = settle_anchor(job.motif, asked.get("anchor", "auto"), asked.get("algorithm", "auto"))
-            return cut_roots(store, output, job.motif, anchor, request, progress)
-    raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only")
+    parted = job.family.parted
+    if parted is None:
+        raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only")
+    found: Partition = resolve(parted.cutter)(store, output, job.motif, dict(job.options), request, progress)
+    return found

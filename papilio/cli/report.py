@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from papilio.motifs import Census
+from papilio.families import family_of
+from papilio.motifs import Cell, CensusClass, rows_by_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from papilio.partitioning.manifest import PartitionManifest
     from papilio.storage.store import GraphStore
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from papilio.tasks.result import CountResult, ListingResult
 
 __all__ = [
-    "align", "answer", "census_lines", "info_lines", "partition_lines", "plan_lines", "print_json", "report_plan",
+    "align", "answer", "class_lines", "info_lines", "partition_lines", "plan_lines", "print_json", "report_plan",
     "report_result", "report_store", "say", "say_seconds", "table_lines",
 ]  # fmt: skip
 
@@ -53,6 +54,10 @@ def _n(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def _vertices(kind: str, n_u: int, n_v: int) -> str:
+    return f"{n_u:,} vertices" if kind == "unipartite" else f"{n_u:,} x {n_v:,} vertices"
+
+
 def _gib(n_bytes: int) -> str:
     return f"{n_bytes / 2**30:.2f} GiB"
 
@@ -79,18 +84,18 @@ def _report_count(result: CountResult) -> None:
     """Write the count, or the table, and the largest counts where no file took them; then the proof of work."""
     if not result.motif.is_table:
         click.echo(result.count)
-    elif isinstance(result.motif, Census):
-        click.echo("\n".join(census_lines(result.motif, result.table)))
+    elif (family := family_of(result.motif)).classes:
+        click.echo("\n".join(class_lines(family.classes, result.table)))
     elif result.output is None:
-        click.echo("\n".join(table_lines(result.table)))
+        click.echo("\n".join(table_lines(result.table, family.key)))
     if result.output is None:
         for entry in result.top:
             labels = "\t".join(str(label) for label in entry.labels)
             click.echo(f"{entry.place}\t{labels}\t{entry.count}")
     graph = result.graph
     say(
-        f"{result.motif.title}: {result.count:,} in {graph['n_u']:,} x {graph['n_v']:,} vertices, "
-        f"{_n(graph['n_edges'], 'edge')}"
+        f"{result.motif.title}: {result.count:,} in "
+        f"{_vertices(graph['kind'], graph['n_u'], graph['n_v'])}, {_n(graph['n_edges'], 'edge')}"
     )
     _say_run(result, "counted")
     if result.output is not None:
@@ -121,27 +126,27 @@ def _say_run(result: CountResult, done: str) -> None:
     say_seconds(result.seconds)
 
 
-def table_lines(table: Mapping[tuple[int, int], int]) -> list[str]:
-    """Return a table of counts by (p, q): a matrix where that fits a line, else a line for each cell.
+def table_lines(table: Mapping[Cell, int], key: Sequence[str] = ("p", "q")) -> list[str]:
+    """Return a table of counts by size: a matrix where there are two and it fits a line, else a line for each cell.
 
     All digits are written. Cells that are 0 are left out, in a matrix as ``0``.
     """
-    rows, columns = sorted({p for p, _ in table}), sorted({q for _, q in table})
-    if len(rows) > 1 and 2 <= len(columns) <= MATRIX_WIDTH // 3:
+    rows, columns = sorted({cell[0] for cell in table}), sorted({cell[-1] for cell in table})
+    if len(key) == 2 and len(rows) > 1 and 2 <= len(columns) <= MATRIX_WIDTH // 3:
         lines = align(
-            [["p \\ q", *map(str, columns)]]
+            [[" \\ ".join(key), *map(str, columns)]]
             + [[str(p), *(str(table.get((p, q), 0)) for q in columns)] for p in rows]
         )
         if len(lines[0]) <= MATRIX_WIDTH:
             return lines
-    sides = align([["p", "q"], *([str(p), str(q)] for p, q in sorted(table))])
+    sides = align([[*key], *([str(size) for size in cell] for cell in sorted(table))])
     counts = ["count", *(str(table[cell]) for cell in sorted(table))]
     return [f"{side}  {count}" for side, count in zip(sides, counts, strict=True)]
 
 
-def census_lines(census: Census, table: Mapping[tuple[int, int], int]) -> list[str]:
+def class_lines(classes: tuple[CensusClass, ...], table: Mapping[Cell, int]) -> list[str]:
     """Return the counts and shares of the classes, then those of the groups, one on each line."""
-    rows = census.rows(table)
+    rows = rows_by_class(classes, table)
     groups = {each.group: (0, 0.0) for each, _, _ in rows}
     for each, count, share in rows:
         groups[each.group] = (groups[each.group][0] + count, groups[each.group][1] + share)
@@ -168,7 +173,7 @@ def plan_lines(made: CountPlan) -> list[str]:
     return [
         f"plan        {made.key}",
         f"question    {job.title}" + "".join(f", {name} {value}" for name, value in job.options),
-        f"graph       {job.source}: {job.n_u:,} x {job.n_v:,} vertices, {_n(job.n_edges, 'edge')}",
+        f"graph       {job.source}: {_vertices(job.kind, job.n_u, job.n_v)}, {_n(job.n_edges, 'edge')}",
         f"tasks       {_n(len(made.leases), 'lease')} for {_n(made.n_workers, 'worker')}, engine {made.engine}",
         f"work        {_n(made.n_items, 'item')}, {made.total_work:,} {made.work_unit}, "
         f"about {made.predicted_run_s:.3g} s",

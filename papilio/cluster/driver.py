@@ -15,13 +15,14 @@ from papilio.cluster.events import LeaseFinished, Listener, PhaseStarted, PlanMa
 from papilio.cluster.executor import Executor, choose_engine
 from papilio.cluster.task_source import TaskList
 from papilio.errors import ClusterError, ExecutionError, StoreError
+from papilio.families import EngineChoice
 from papilio.interrupts import check, finishing, held, removed_at_end
 from papilio.kernels.engine import Partial
 from papilio.storage.listings import ListingShard
 from papilio.tasks.graphs import open_job_partition
-from papilio.tasks.job import EngineChoice, JobSpec, PrepareTask
+from papilio.tasks.job import JobSpec, PrepareTask
 from papilio.tasks.leases.counter import RootCounter
-from papilio.tasks.listing import ListingFold, make_fold, require_cpu
+from papilio.tasks.listing import ListingFold, make_fold
 from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import CountPlan, make_plan
 from papilio.tasks.prepared import forget_graphs
@@ -159,11 +160,8 @@ def plan_job(
         When a worker does not find the store, or finds other items than the rest.
     """
     executor.refresh()
-    if job.listing is None:
-        name, reason, workers = choose_engine(executor, engine)
-    else:
-        require_cpu(engine)
-        name, reason, workers = "cpu", "bicliques are listed on CPUs", executor.workers
+    choice, rule = job.settle_engine(engine)
+    name, reason, workers = choose_engine(executor, choice)
     memory = require_memory(job, name, workers)
     listener(PhaseStarted("plan"))
     executor.check_source(job, workers)
@@ -178,7 +176,7 @@ def plan_job(
                 f"workers {first.worker} and {report.worker} order the work items differently; "
                 "check that their versions of numpy, numba and papilio are the same"
             )
-    plan = make_plan(job, name, reason, workers, first, memory, finished, manifest, kept=kept)
+    plan = make_plan(job, name, rule or reason, workers, first, memory, finished, manifest, kept=kept)
     plan.validate()
     return plan, workers, reports
 

@@ -9,8 +9,9 @@ from typing import Any, Protocol, Self, TypeVar
 from papilio.cluster.devices import check_devices
 from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import CapacityError, ClusterError, EngineUnavailableError, UnsupportedError, WorkerError
+from papilio.families import EngineChoice
 from papilio.kernels.engine import EngineName
-from papilio.tasks.job import ENGINE_CHOICES, EngineChoice, JobSpec
+from papilio.tasks.job import ENGINE_CHOICES, JobSpec
 from papilio.tasks.worker import Seat, WorkerInfo
 from papilio.version import __version__
 

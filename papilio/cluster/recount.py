@@ -14,11 +14,12 @@ from papilio.cluster.driver import plan_job
 from papilio.cluster.events import ignore_events
 from papilio.cluster.inline import InlineExecutor
 from papilio.errors import ExecutionError, InputError, TilingError
+from papilio.families import EngineChoice
 from papilio.kernels.engine import EngineName
 from papilio.storage.listings import count_missing_rows
 from papilio.storage.results import read_partial_shard
 from papilio.tasks.directory import JobDirectory
-from papilio.tasks.job import EngineChoice, LeaseTask
+from papilio.tasks.job import LeaseTask
 from papilio.tasks.reports import LeaseResult
 from papilio.tasks.run import run_lease
 
@@ -80,7 +81,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
                 shards, sequence=number,
             )  # fmt: skip
             again = run_lease(task, worker.seat)
-            _compare(lease, again, job.motif.same_work)
+            _compare(lease, again, job.family.same_work)
             if shards is not None:
                 _compare_rows(lease, again)
     return Recount(
@@ -97,6 +98,8 @@ def _compare(lease: LeaseResult, again: LeaseResult, same_work: bool) -> None:
     for what, found, expected in (
         ("total", lease.total, again.total),
         ("work", lease.work, again.work),
+        ("checksum", lease.checksum, again.checksum),
+        ("best", lease.best, again.best),
     ):
         if found != expected and (same_work or what != "work"):
             raise ExecutionError(

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from papilio.errors import InputError
+from papilio.families import EngineChoice
 from papilio.motifs import GRANULARITIES, Granularity
 from papilio.storage.tables import check_suffix
-from papilio.tasks.job import ENGINE_CHOICES, EngineChoice
+from papilio.tasks.job import ENGINE_CHOICES
 
 __all__ = ["SbatchSpec", "parse_time", "render_count", "require_plain"]
 

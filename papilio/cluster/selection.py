@@ -9,8 +9,8 @@ from papilio.arguments import read_path
 from papilio.cluster.executor import Executor
 from papilio.cluster.inline import InlineExecutor
 from papilio.errors import EngineUnavailableError, InputError
+from papilio.families import EngineChoice
 from papilio.kernels.device.discovery import list_gpus
-from papilio.tasks.job import EngineChoice
 
 __all__ = ["OWN_CLUSTERS", "check_cluster", "make_executor", "resolve_auto", "with_insecure"]
 

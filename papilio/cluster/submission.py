@@ -19,10 +19,11 @@ from papilio.cluster.executor import choose_engine
 from papilio.cluster.existing import LAG_S, ExistingExecutor
 from papilio.cluster.selection import OWN_CLUSTERS
 from papilio.errors import ClusterError, InputError, JobBusyError
+from papilio.families import EngineChoice
 from papilio.storage.ledger import find_holder
 from papilio.tasks.control import JobControl, Priority, Submission
 from papilio.tasks.directory import JobDirectory
-from papilio.tasks.job import EngineChoice, JobSpec
+from papilio.tasks.job import JobSpec
 from papilio.tasks.log import JobLog
 from papilio.tasks.memory import require_memory
 from papilio.tasks.session import JobSession, settings_of
@@ -86,7 +87,7 @@ def submit_job(
     if priority not in LAG_S:
         raise InputError(f"priority is {priority!r}; expected one of {', '.join(LAG_S)}")
     with ExistingExecutor(cluster) as executor:
-        name, _, chosen = choose_engine(executor, engine)
+        name, _, chosen = choose_engine(executor, job.settle_engine(engine)[0])
         require_memory(job, name, chosen)
         executor.check_source(job, chosen)
         client: Client = executor.client

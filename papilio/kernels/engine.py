@@ -15,31 +15,30 @@ the oracle; the item order depends on the graph alone, never on the engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import EngineUnavailableError, InputError, UnsupportedError
-from papilio.graph import BipartiteGraph
-from papilio.motifs import Granularity, Listing, Motif, choose_options
+from papilio.errors import InputError, UnsupportedError
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.motifs import Cell, Granularity, Motif
 from papilio.parts import EndBlock, Part, RootPart, StartBlock
 
 __all__ = [
     "ENGINES",
+    "Best",
     "Cut",
     "Engine",
     "EngineName",
     "Loadable",
     "Partial",
     "Prepared",
+    "choose_best",
     "decisions_of",
     "fold_partials",
-    "load_engine",
-    "load_lister",
     "never_cut",
     "require_interval",
     "require_request",
@@ -60,36 +59,40 @@ def never_cut() -> bool:
     return False
 
 
+@dataclass(frozen=True, order=True)
+class Best:
+    """One of the largest motifs."""
+
+    value: int
+    members: tuple[tuple[int, ...], ...]  # ids, rising, of each layer
+
+
 @dataclass(frozen=True)
 class Partial:
     """The exact answer for an interval of work items.
 
-    Attributes
-    ----------
-    n_items : int
-        Number of items that were counted.
-    total : int
-        Number of motifs that these items answer for; a Python integer of any size.
-    work : int
-        Units of work done: for the wedge engine wedges, exactly as predicted; for the others what was measured,
-        which need not be what another engine does.
-    vectors : dict of str to ndarray of uint64, host
-        Empty for granularity ``total``; ``{"u": shape (n_u,), "v": shape (n_v,)}`` for ``vertex``;
-        ``{"edge": shape (n_edges,)}``, in edge-id order, for ``edge``. Original dense ids throughout. Of a part:
-        entry i is for the id that ``part.vector_ids(per)`` has there.
-    cells : dict of (int, int) to int
-        For a motif whose answer is a table: its counts by (p, q), in terms of U and V, Python integers of any size,
-        without those that are 0; ``total`` is their sum. Empty for any other motif.
-    capped : bool
-        Whether a run that lists ended because it had listed as many as were asked for: its items then have more.
+    ``work`` is in units of work: for the wedge engine wedges, exactly as predicted; for the others what was measured,
+    which need not be what another engine does.
+
+    ``vectors`` are empty for granularity ``total``. Per vertex they are ``u`` of shape (n_u,) and ``v`` of shape
+    (n_v,), or ``n`` of shape (n,) of a unipartite graph; per edge ``edge`` of shape (n_edges,), in edge-id order.
+    Original dense ids throughout. Of a part: entry i is for the id that ``part.vector_ids(per)`` has there.
+
+    ``cells`` are the counts of a motif whose answer is a table, in terms of U and V, without those that are 0;
+    ``total`` is their sum. ``checksum`` is the sum, modulo 2^64, of the hashes of all motifs
+    (:mod:`papilio.kernels.checksum`), where the family has one. ``best`` are the ``n_best`` largest, by falling value,
+    then rising members.
     """
 
     n_items: int
-    total: int
+    total: int  # motifs that these items answer for
     work: int
     vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
-    cells: dict[tuple[int, int], int] = field(default_factory=dict)
-    capped: bool = False
+    cells: dict[Cell, int] = field(default_factory=dict)
+    capped: bool = False  # whether a listing ended because it had as many rows as were asked for
+    checksum: int = 0
+    best: tuple[Best, ...] = ()
+    n_best: int = 0
 
 
 def fold_partials(a: Partial, b: Partial) -> Partial:
@@ -103,17 +106,26 @@ def fold_partials(a: Partial, b: Partial) -> Partial:
         raise UnsupportedError(
             f"partials of different granularities cannot be folded: {sorted(a.vectors)} and {sorted(b.vectors)}"
         )
+    n_best = max(a.n_best, b.n_best)
     return Partial(
         a.n_items + b.n_items,
         a.total + b.total,
         a.work + b.work,
         {name: a.vectors[name] + b.vectors[name] for name in a.vectors},
         _add_cells(a.cells, b.cells),
+        checksum=(a.checksum + b.checksum) % (1 << 64),
+        best=choose_best((*a.best, *b.best), n_best),
+        n_best=n_best,
     )
 
 
-def _add_cells(a: dict[tuple[int, int], int], b: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:
-    """Return the sums by (p, q); looks up the fewer cells in the others."""
+def choose_best(found: Iterable[Best], n: int) -> tuple[Best, ...]:
+    """Return the ``n`` largest, by falling value, then rising members."""
+    return tuple(sorted(found, key=lambda each: (-each.value, each.members))[:n])
+
+
+def _add_cells(a: dict[Cell, int], b: dict[Cell, int]) -> dict[Cell, int]:
+    """Return the sums by cell; looks up the fewer cells in the others."""
     more, fewer = (a, b) if len(a) >= len(b) else (b, a)
     cells = dict(more)
     for cell, count in fewer.items():
@@ -140,8 +152,9 @@ def require_request(
     motif: Motif,
     per: str,
     part_type: type[Part] | None = None,
+    graph_type: type[BipartiteGraph | UnipartiteGraph] = BipartiteGraph,
 ) -> None:
-    """Refuse what a bipartite engine of ``motif_type``, and of parts of ``part_type``, cannot count.
+    """Refuse what an engine of ``motif_type`` in graphs of ``graph_type``, and parts of ``part_type``, cannot count.
 
     Raises
     ------
@@ -152,13 +165,14 @@ def require_request(
         raise UnsupportedError(f"the {engine} engine cannot count {motif.name!r}")
     if isinstance(graph, Part) and (part_type is None or not isinstance(graph, part_type)):
         raise UnsupportedError(f"the {engine} engine cannot count in a {type(graph).__name__}")
-    if not isinstance(graph, BipartiteGraph | Part):
-        raise UnsupportedError(f"{engine} counts need a bipartite graph, not a {type(graph).__name__}")
+    if not isinstance(graph, graph_type | Part):
+        kind = graph_type.__name__.removesuffix("Graph").lower()
+        raise UnsupportedError(f"{engine} counts need a {kind} graph, not a {type(graph).__name__}")
     if per not in motif.granularities:
         raise UnsupportedError(
             f"{motif.title} cannot be counted per {per!r}; known: {', '.join(motif.granularities)}"
         )
-    if motif.needs_signs and isinstance(graph, BipartiteGraph) and graph.sign is None:
+    if motif.needs_signs and isinstance(graph, graph_type) and graph.sign is None:
         raise UnsupportedError(f"{motif.title} needs a sign for every edge; the graph has none")
 
 
@@ -190,7 +204,7 @@ class Engine(Protocol):
 
     name: EngineName
 
-    def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> Any:
+    def prepare(self, graph: Any, motif: Motif, per: Granularity) -> Any:
         """Reduce, order and build; see :class:`Prepared`. A part may be staged or not, and is left as it is."""
         ...
 
@@ -231,115 +245,3 @@ class Engine(Protocol):
             When the interval does not lie in ``[0, n_items]``.
         """
         ...
-
-
-_SIGNED: dict[EngineName, tuple[str, str]] = {
-    "cpu": ("papilio.kernels.wedge.signed_cpu", "BalancedButterflyCpu"),
-    "gpu": ("papilio.kernels.wedge.signed_gpu", "BalancedButterflyGpu"),
-}
-
-_BICLIQUES: dict[EngineName, tuple[str, str]] = {
-    "cpu": ("papilio.kernels.biclique.cpu", "BicliqueCpu"),
-    "gpu": ("papilio.kernels.biclique.gpu", "BicliqueGpu"),
-}
-
-_MODULES: dict[str, dict[EngineName, tuple[str, str]]] = {
-    "balanced-biclique": _BICLIQUES,
-    "balanced-butterfly": _SIGNED,
-    "biclique": _BICLIQUES,
-    "butterfly": {
-        "cpu": ("papilio.kernels.wedge.cpu", "ButterflyCpu"),
-        "gpu": ("papilio.kernels.wedge.gpu", "ButterflyGpu"),
-    },
-    "census": _SIGNED,
-}
-"""Module and class of each engine: ``cpu`` classes are made with threads, ``gpu`` classes with a device."""
-
-
-def load_engine(
-    motif: Motif,
-    name: EngineName,
-    threads: int | None = None,
-    *,
-    memory_bytes: int | None = None,
-    **options: str,
-) -> Engine:
-    """Return the engine of ``motif`` on ``name``; imports CuPy or Numba only now.
-
-    Parameters
-    ----------
-    motif : Motif
-    name : str
-    threads : int, optional
-        Bounds the threads of the cpu engine; by default all processors that this process may use.
-    memory_bytes : int, optional
-        Most device memory that arrays of the gpu engine may take, all engines of this process together.
-    **options : str
-        Options of the motif, see ``Motif.choices``.
-
-    Raises
-    ------
-    EngineUnavailableError
-        When the GPU engine is asked for and CuPy or a device is missing.
-    UnsupportedError
-        When the motif has no such engine.
-    InputError
-        For an option that the motif does not have.
-    """
-    if name not in ENGINES:
-        raise UnsupportedError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")
-    if name not in _MODULES.get(motif.name, {}):
-        raise UnsupportedError(f"motif {motif.name!r} has no {name} engine")
-    chosen = dict(choose_options(motif, options))
-    module, made = _MODULES[motif.name][name]
-    if name == "cpu":
-        engine: Engine = getattr(import_module(module), made)(threads, **chosen)
-        return engine
-    try:
-        from papilio.kernels.device.cuda import shared_device
-
-        gpu_class = getattr(import_module(module), made)
-    except ImportError as error:
-        raise EngineUnavailableError(
-            f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
-        ) from error
-    gpu_engine: Engine = gpu_class(shared_device(memory_bytes), **chosen)
-    return gpu_engine
-
-
-def load_lister(
-    motif: Motif,
-    listing: Listing,
-    name: EngineName,
-    threads: int | None = None,
-    algorithm: str = "auto",
-    anchor: str = "auto",
-) -> Engine:
-    """Return the engine that lists ``motif``: its ``run`` takes a ``sink`` for the rows, beside what all take.
-
-    Parameters
-    ----------
-    motif : Motif
-    listing : Listing
-        Which of them.
-    name, threads
-        As for :func:`load_engine`.
-    algorithm, anchor : str
-        Options of the motif.
-
-    Raises
-    ------
-    UnsupportedError
-        For another engine than ``cpu``, another motif than bicliques, and an algorithm that only counts.
-    """
-    if name != "cpu":
-        raise UnsupportedError(f"bicliques are listed on CPUs; the {name} engine only counts them")
-    if motif.name != "biclique":
-        raise UnsupportedError(f"{motif.name!r} cannot be listed; bicliques of one p and one q can")
-    if algorithm == "pivot":
-        raise UnsupportedError(
-            "algorithm 'pivot' counts without visiting every biclique; list with 'enumerate'"
-        )
-    lister = import_module("papilio.kernels.biclique.list").BicliqueLister
-    engine: Engine = lister(threads, anchor, listing.with_u, listing.with_v, listing.limit)
-    return engine

@@ -30,6 +30,9 @@ class CountedGraph(Protocol):
     def n_v(self) -> int: ...
 
     @property
+    def n_vertices(self) -> int: ...
+
+    @property
     def n_edges(self) -> int: ...
 
     @property

@@ -21,6 +21,7 @@ from papilio.arguments import Bytes, Count, Threads, Workers, checked
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, UnsupportedError
+from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertex_bound
 from papilio.kernels.threads import available_threads
@@ -44,7 +45,6 @@ from papilio.storage.statistics import (
     edge_three_paths,
 )
 from papilio.storage.vectors import Vectors
-from papilio.tasks.job import EngineChoice
 from papilio.tasks.result import CountResult, find_top
 
 __all__ = [

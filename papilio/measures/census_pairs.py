@@ -25,6 +25,7 @@ from papilio.arguments import Count, Threads, Workers, checked
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, ExecutionError
+from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
 from papilio.kernels.threads import available_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
@@ -32,7 +33,6 @@ from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json
 from papilio.storage.origins import plain_labels
 from papilio.storage.results import Columns, write_pairs, write_vertex_columns
 from papilio.storage.vectors import Vectors
-from papilio.tasks.job import EngineChoice
 from papilio.tasks.result import json_labels
 
 __all__ = [

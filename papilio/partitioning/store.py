@@ -23,7 +23,8 @@ from pyarrow import fs as arrow_fs
 
 from papilio.arguments import checked
 from papilio.errors import StoreError, UnsupportedError
-from papilio.motifs import GRANULARITIES, Biclique, Butterfly, Granularity, Motif
+from papilio.families import FAMILIES, family_of
+from papilio.motifs import GRANULARITIES, Granularity, Motif
 from papilio.partitioning import blocks
 from papilio.partitioning.manifest import PARTITION_NAME, PartInfo, PartitionManifest
 from papilio.parts import Block, Part, RootPart, WedgePart
@@ -108,18 +109,19 @@ class Partition:
             When the parts are those of another motif, of larger (p, q) only, or were made for less detail.
         """
         manifest = self.manifest
-        served: type[Motif] = Butterfly if manifest.family == "wedges" else Biclique
-        if not isinstance(motif, served) or motif.needs_signs:
+        parted = family_of(motif).parted
+        if parted is None or parted.kind != manifest.family:
+            rows = (row for row in FAMILIES.values() if row.parted and row.parted.kind == manifest.family)
+            served = " or ".join(row.motif.name for row in rows)
             raise UnsupportedError(
-                f"{self.path} has parts for {served.name} and {motif.title} is asked for; make a partition for it"
+                f"{self.path} has parts for {served} and {motif.title} is asked for; make a partition for it"
             )
-        if isinstance(motif, Biclique):
-            p, q = motif.p or 1, motif.q or 1
-            if p < manifest.least_p or q < manifest.least_q:
-                raise UnsupportedError(
-                    f"{self.path} serves p >= {manifest.least_p} and q >= {manifest.least_q}, and {motif.title} "
-                    f"asks for p = {p} and q = {q}; make a partition for that"
-                )
+        p, q = parted.least_sizes(motif)
+        if p < manifest.least_p or q < manifest.least_q:
+            raise UnsupportedError(
+                f"{self.path} serves p >= {manifest.least_p} and q >= {manifest.least_q}, and {motif.title} "
+                f"asks for p = {p} and q = {q}; make a partition for that"
+            )
         if GRANULARITIES.index(per) > GRANULARITIES.index(manifest.per):
             raise UnsupportedError(
                 f"{self.path} was made for counts per {manifest.per} and counts per {per} are asked for; "

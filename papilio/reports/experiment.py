@@ -21,12 +21,12 @@ from typing import ClassVar
 
 from papilio.cluster.trust import require_trusted
 from papilio.errors import InputError, StoreError
+from papilio.families import EngineChoice
 from papilio.motifs import EngineOptions, Granularity, Motif
 from papilio.reports.scaling import Mode
 from papilio.storage.ledger import read_ledger, write_durably
 from papilio.storage.location import local_path
 from papilio.storage.records import read_json, read_record, require_format, write_record
-from papilio.tasks.job import EngineChoice
 from papilio.version import __version__
 
 __all__ = [

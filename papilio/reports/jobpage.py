@@ -86,8 +86,9 @@ def _listing_words(facts: JobFacts) -> list[str]:
     if facts.status.source is not None and (listing.with_u or listing.with_v):
         with suppress(StoreError):
             store = open_store(facts.status.source)
-            names = read_names(store, *(np.array(ids, np.int32) for ids in held))
-            held = names.u.to_pylist(), names.v.to_pylist()
+            ids = {layer: np.array(ids, np.int32) for layer, ids in zip(("u", "v"), held, strict=True)}
+            names = read_names(store, ids)
+            held = names["u"].to_pylist(), names["v"].to_pylist()
     words = ["--no-limit"] if listing.limit is None else ["--limit", str(listing.limit)]
     for flag, labels in zip(("--with-u", "--with-v"), held, strict=True):
         words += [word for label in labels for word in (flag, str(label))]

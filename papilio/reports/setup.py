@@ -8,6 +8,7 @@ from pathlib import Path
 
 from papilio.cluster.selection import resolve_auto
 from papilio.errors import InputError, StoreError
+from papilio.families import EngineChoice
 from papilio.motifs import Granularity, Motif, choose_options
 from papilio.reports.experiment import (
     Experiment,
@@ -21,7 +22,6 @@ from papilio.storage.generators.models import Model
 from papilio.storage.location import is_url
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.graphs import require_kind
-from papilio.tasks.job import EngineChoice
 
 __all__ = ["begin_scaling"]
 

@@ -1,7 +1,8 @@
 """Listings: directories of Parquet files whose rows are motifs, and the shards that single leases write.
 
     _listing.json         what is listed, how many rows there are, the files with their checksums; makes it a listing
-    part-00000.parquet    columns u and v: lists of fixed length, the names of the vertices of one motif in each row
+    part-00000.parquet    columns u and v, or n of a unipartite graph: lists of fixed or of any length, the names of the
+                          vertices of one motif in each row
 
 A listing is written into a temporary sibling and renamed into place: it is whole or absent. The Parquet metadata of
 every file holds the content hash of the graph (``papilio.graph_hash``), the motif (``papilio.motif``, JSON) and
@@ -24,12 +25,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from papilio.errors import StoreError
+from papilio.graph import RowColumn
 from papilio.motifs import Listing, Motif
 from papilio.storage.location import atomic_directory, atomic_file
 from papilio.storage.names import LayerNames
@@ -49,6 +49,9 @@ __all__ = [
 LISTING_NAME = "_listing.json"
 
 FORMAT, FORMAT_VERSION = "papilio-listing", 1
+
+RowSizes = Mapping[str, int | None]
+"""Columns of a listing, and how many vertices each has in a row; None for any number."""
 
 _ADVICE = "the listing is damaged: remove it, or give another directory"
 
@@ -91,11 +94,12 @@ class _Description:
     files: tuple[_File, ...]
 
 
-def _schema(names: LayerNames, sizes: tuple[int, int], question: Mapping[str, Any]) -> pa.Schema:
-    fields = [
-        pa.field(layer, pa.list_(pa.field("element", each.type, nullable=False), size), nullable=False)
-        for layer, each, size in zip(("u", "v"), names, sizes, strict=True)
-    ]
+def _schema(names: LayerNames, sizes: RowSizes, question: Mapping[str, Any]) -> pa.Schema:
+    fields = []
+    for layer, size in sizes.items():
+        element = pa.field("element", names[layer].type, nullable=False)
+        rows = pa.list_(element) if size is None else pa.list_(element, size)
+        fields.append(pa.field(layer, rows, nullable=False))
     metadata = {
         "papilio.graph_hash": question["graph"],
         "papilio.motif": json.dumps(question["motif"], sort_keys=True),
@@ -159,8 +163,8 @@ class ListingWriter:
         The files are called ``<stem>-0.parquet``, ``<stem>-1.parquet`` ..., in an existing local directory.
     names : LayerNames
         What the positions of a row stand for.
-    sizes : (int, int)
-        Vertices of U and of V in each row.
+    sizes : mapping of str to int or None
+        The columns, see ``RowSizes``.
     question : mapping
         ``graph``, ``motif`` and ``listing``, see ``JobSpec.question``.
     """
@@ -169,11 +173,11 @@ class ListingWriter:
         self,
         stem: str | os.PathLike[str],
         names: LayerNames,
-        sizes: tuple[int, int],
+        sizes: RowSizes,
         question: Mapping[str, Any],
     ) -> None:
         self.shards: tuple[ListingShard, ...] = ()
-        self._stem, self._names = Path(stem), names
+        self._stem, self._names = Path(stem), [names[layer] for layer in sizes]
         self._schema = _schema(names, sizes, question)
         self._parts: list[_Part] = []
         self._idle: deque[_Part] = deque()
@@ -182,16 +186,16 @@ class ListingWriter:
     def __enter__(self) -> Self:
         return self
 
-    def write(self, u: NDArray[np.int32], v: NDArray[np.int32]) -> None:
-        """Add rows, places in the names: int32, shapes (k, p) and (k, q).
+    def write(self, *rows: RowColumn) -> None:
+        """Add rows, one column for each of the sizes, of places in the names.
 
         StoreError when they cannot be written, or the directory is gone: whoever wanted the rows has left.
         """
         if not self._stem.parent.is_dir():
             raise StoreError(f"{self._stem.parent} is not there; the listing that it belonged to has ended")
         columns = [
-            pa.FixedSizeListArray.from_arrays(names.take(pa.array(ids.ravel())), type=field.type)
-            for names, ids, field in zip(self._names, (u, v), self._schema, strict=True)
+            _make_column(names, places, field.type)
+            for names, places, field in zip(self._names, rows, self._schema, strict=True)
         ]
         try:
             part = self._take_part()
@@ -226,6 +230,16 @@ class ListingWriter:
                     part.path.unlink(missing_ok=True)
 
 
+def _make_column(names: pa.Array, places: RowColumn, kind: pa.DataType) -> pa.Array:
+    if isinstance(places, tuple):
+        offsets, values = places
+        # The type of offsets is that of lists of up to 2^31 values, more than a block of rows has.
+        return pa.ListArray.from_arrays(
+            pa.array(offsets, pa.int32()), names.take(pa.array(values)), type=kind
+        )
+    return pa.FixedSizeListArray.from_arrays(names.take(pa.array(places.ravel())), type=kind)
+
+
 def _cannot_write(stem: Path, error: OSError) -> str:
     return f"{stem}: rows cannot be written ({error.strerror or error}); make room there"
 
@@ -251,9 +265,7 @@ def check_listing_shard(shard: ListingShard) -> None:
 
 def count_missing_rows(paths: Sequence[str], others: Sequence[str]) -> int:
     """Return how many rows of some files others do not have, each as often as it comes; in any order."""
-    query = (
-        "SELECT count(*) FROM (SELECT u, v FROM read_parquet(?) EXCEPT ALL SELECT u, v FROM read_parquet(?))"
-    )
+    query = "SELECT count(*) FROM (SELECT * FROM read_parquet(?) EXCEPT ALL SELECT * FROM read_parquet(?))"
     import duckdb  # machines that only count have none
 
     try:
@@ -286,7 +298,7 @@ def write_listing(
     *,
     question: Mapping[str, Any],
     names: LayerNames,
-    sizes: tuple[int, int],
+    sizes: RowSizes,
     limit: int | None,
     limit_reached: bool,
     keep_shards: bool,

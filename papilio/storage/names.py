@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,21 +20,18 @@ _SHOWN = 3
 """Labels that a message shows as examples."""
 
 
-class LayerNames(NamedTuple):
-    """What vertices of U and of V are called: labels (int64 or string) or, where there are none, ids (int32)."""
-
-    u: pa.Array
-    v: pa.Array
+LayerNames = Mapping[str, pa.Array]
+"""What the vertices of each layer (``u`` and ``v``, or ``n`` of a unipartite graph) are called: labels (int64 or
+string) or, where there are none, ids (int32)."""
 
 
-def read_names(store: GraphStore, ids_u: NDArray[np.int32], ids_v: NDArray[np.int32]) -> LayerNames:
-    """Return the names of vertices of a bipartite graph, in the order of the ids given."""
-    columns = store.label_column("u"), store.label_column("v")
-    names = (
-        pa.array(ids) if column is None else column.take(pa.array(ids)).combine_chunks()
-        for column, ids in zip(columns, (ids_u, ids_v), strict=True)
-    )
-    return LayerNames(*names)
+def read_names(store: GraphStore, ids: Mapping[str, NDArray[np.int32]]) -> LayerNames:
+    """Return the names of vertices by layer, in the order of the ids given."""
+    names: dict[str, pa.Array] = {}
+    for layer, chosen in ids.items():
+        column = store.label_column("v" if layer == "v" else "u")
+        names[layer] = pa.array(chosen) if column is None else column.take(pa.array(chosen)).combine_chunks()
+    return names
 
 
 def find_ids(store: GraphStore, layer: Literal["u", "v"], labels: Iterable[str | int]) -> tuple[int, ...]:

@@ -10,7 +10,8 @@ names the file, the field, what was found and what is expected.
 | ``Digits`` | an integer from 0 on, in quotes: readers of JSON numbers need not keep all of its digits |
 | ``float`` | a finite number |
 | ``tuple[X, ...]``, ``list[X]``, ``tuple[X, Y]`` | a list of them, of any length or of two |
-| ``dict[str, X]`` | an object; ``dict[tuple[X, Y], int]`` a list of rows ``[x, y, Digits]`` |
+| ``dict[str, X]`` | an object; ``dict[tuple[X, Y], int]`` a list of rows ``[x, y, Digits]``,
+``dict[tuple[X, ...], int]`` of rows of any length |
 | ``Literal``, ``X | Y``, ``None``, ``bool``, ``str``, ``Any`` | as they say |
 | a dataclass | an object with its fields; those that have a default may be missing |
 | ... with ``may_grow`` | the same, and keys that newer versions have added are passed over |
@@ -329,15 +330,32 @@ def _mapping(kinds: tuple[Any, ...]) -> _Read:
 
 def _rows(key: Any, count: Any) -> _Read:
     """Return the reader of a table: the parts of a key and a count in each row."""
-    row: Any = tuple.__class_getitem__((*get_args(key), Digits))
-    read_rows = _sequence(list, (row,))
+    kinds = get_args(key)
+    read_row = _long_row(kinds[0]) if kinds[-1] is ... else _sequence(tuple, (*kinds, Digits))
 
     def read(value: Any) -> Any:
-        rows = read_rows(value)
+        if type(value) not in (list, tuple):
+            raise _unfit(value, "a list")
+        rows = []
+        for at, row in enumerate(value):
+            try:
+                rows.append(read_row(row))
+            except _Misfit as misfit:
+                raise misfit.within(f"[{at}]") from None
         found = {tuple(row[:-1]): row[-1] for row in rows}
         if len(found) < len(rows):
             raise _Misfit(" has two rows for one key")
         return found
+
+    return read
+
+
+def _long_row(part: Any) -> _Read:
+    """Return the reader of a key of any length and its count."""
+
+    def read(value: Any) -> Any:
+        n_parts = len(value) - 1 if type(value) in (list, tuple) and value else 1
+        return _sequence(tuple, (*[part] * n_parts, Digits))(value)
 
     return read
 

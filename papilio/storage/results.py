@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from papilio.errors import GraphError, StoreError
-from papilio.motifs import CensusClass, Motif, motif_to_json
+from papilio.motifs import Cell, CensusClass, Motif, motif_to_json
 from papilio.storage.array_file import release_pages, slices_of
 from papilio.storage.location import atomic_file
 from papilio.storage.store import GraphStore
@@ -200,22 +200,23 @@ def write_edge_counts(
 def write_table(
     path: str | os.PathLike[str],
     store: GraphStore,
-    table: Mapping[tuple[int, int], int],
+    table: Mapping[Cell, int],
     *,
     motif: Motif,
+    key: Sequence[str] = ("p", "q"),
     overwrite: bool = False,
 ) -> None:
-    """Write counts by (p, q), all above 0, by p, then q; errors as :func:`open_table`.
+    """Write counts by size, all above 0, by rising key; errors as :func:`open_table`.
 
-    Columns p, q (int32), count (string, all digits; in JSON an integer) and log10 (float64) of the count.
+    Columns: the key (int32), count (string, all digits; in JSON an integer) and log10 (float64) of the count.
     """
-    types = {"p": pa.int32(), "q": pa.int32(), "count": pa.string(), "log10": pa.float64()}
+    types = {**dict.fromkeys(key, pa.int32()), "count": pa.string(), "log10": pa.float64()}
     schema = schema_of(types, _metadata(store, motif))
     with open_table(path, schema, overwrite=overwrite, integers=("count",)) as write:
         rows = sorted(table.items())
         for start in range(0, len(rows), _TABLE_ROWS):
             cells = rows[start : start + _TABLE_ROWS]
-            columns = zip(*((p, q, str(count), log10(count)) for (p, q), count in cells), strict=True)
+            columns = zip(*((*cell, str(count), log10(count)) for cell, count in cells), strict=True)
             write(pa.table(list(columns), schema=schema))
 
 

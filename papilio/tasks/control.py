@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
 from papilio.errors import StoreError
+from papilio.families import EngineChoice
 from papilio.storage.ledger import write_durably
 from papilio.storage.records import read_json, read_record
-from papilio.tasks.job import EngineChoice
 
 __all__ = [
     "PRIORITIES",

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 from papilio.arguments import checked
 from papilio.errors import InputError, PapilioError, StoreError, TilingError
+from papilio.families import EngineChoice
 from papilio.interrupts import set_advice
 from papilio.motifs import motif_to_json
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
@@ -33,7 +34,7 @@ from papilio.storage.records import read_json, read_record, require_format
 from papilio.storage.results import read_partial_shard
 from papilio.tasks.control import JobControl
 from papilio.tasks.history import JobHistory, SessionInfo, read_history
-from papilio.tasks.job import EngineChoice, JobSpec, digest
+from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, ExecutionError, TilingError
 from papilio.kernels.engine import Partial, fold_partials
-from papilio.motifs import Biclique, Motif
 from papilio.storage.array_file import slices_of
 from papilio.storage.results import read_partial_shard
+from papilio.tasks.job import JobSpec
 from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.parts.vectors import PartVectors, zero_vectors
 from papilio.tasks.plan import CountPlan
@@ -28,10 +28,9 @@ class PartialFold:
     A result is recorded in the lease book before it is added: an interval that overlaps another, or that
     passes the items, is refused and changes nothing.
 
-    Counts of bicliques per vertex are sums modulo 2^64 until the end. Each biclique adds p to the sum of all
-    entries of U and q to that of V, so that the sums, taken with all their digits, show whether an entry wrapped.
-    Vectors of the parts of a graph are added at the ids of the whole; each butterfly adds 2 to the sum of either
-    layer and 4 to that of the edges, which is checked in the same way.
+    Vectors are sums modulo 2^64 until the end. Each motif adds as much to the sum of all entries as it has members
+    (a biclique p in U and q in V, a butterfly 4 to that of the edges), so that the sums, taken with all their digits,
+    show whether an entry wrapped. Vectors of the parts of a graph are added at the ids of the whole.
 
     Parameters
     ----------
@@ -53,7 +52,8 @@ class PartialFold:
         self._parts: PartVectors | None = None
         if plan.job.partition is not None and plan.job.vector_entries:
             self._parts = PartVectors(plan.job, None if directory is None else Path(directory))
-        self._partial = Partial(0, 0, 0, {} if self._parts is not None else zero_vectors(plan.job))
+        vectors = {} if self._parts is not None else zero_vectors(plan.job)
+        self._partial = Partial(0, 0, 0, vectors, n_best=plan.job.motif.n_best)
 
     @property
     def is_full(self) -> bool:
@@ -85,7 +85,15 @@ class PartialFold:
         if self._parts is not None:
             self._parts.add(result.partition, vectors, result.worker)
             vectors = {}
-        partial = Partial(result.stop - result.start, result.total, result.work, vectors, result.cells)
+        partial = Partial(
+            result.stop - result.start,
+            result.total,
+            result.work,
+            vectors,
+            result.cells,
+            checksum=result.checksum,
+            best=result.best,
+        )
         self._partial = fold_partials(self._partial, partial)
         if result.shard is not None and not self._keep_shards:
             Path(result.shard.path).unlink(missing_ok=True)
@@ -117,20 +125,16 @@ class PartialFold:
         if self._parts is not None:
             self._parts.require_unchanged()
             partial = replace(partial, vectors=self._parts.vectors)
-        if partial.vectors and (isinstance(self._job.motif, Biclique) or self._parts is not None):
-            _check_sums(self._job.motif, partial)
+        _check_sums(self._job, partial)
         return partial
 
 
-def _check_sums(motif: Motif, partial: Partial) -> None:
+def _check_sums(job: JobSpec, partial: Partial) -> None:
     """Refuse vectors of which an entry wrapped, or that are not those of the total."""
-    sizes: dict[str, int | None] = {"u": 2, "v": 2, "edge": 4}
-    if isinstance(motif, Biclique):
-        sizes = {"u": motif.p, "v": motif.q}
-    for name in partial.vectors:
-        size = sizes[name]
-        assert size is not None, "tables have no vectors"
-        found, expected = _exact_sum(partial.vectors[name]), size * partial.total
+    motif = job.motif
+    sums = job.family.vector_sums(motif, partial.total, partial.cells)
+    for name, vector in partial.vectors.items():
+        found, expected = _exact_sum(vector), sums[name]
         if found == expected:
             continue
         if partial.total >= 1 << 64:

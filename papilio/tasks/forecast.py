@@ -7,14 +7,11 @@ on top.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
 
 from papilio.errors import UnsupportedError
-from papilio.kernels.biclique import memory as biclique_memory
 from papilio.kernels.engine import EngineName
 from papilio.kernels.memory import COUNT
-from papilio.kernels.wedge import memory as wedge_memory
-from papilio.motifs import Biclique, Butterfly, Motif
 from papilio.parts import Layer, PartBytes, PartSizes
 from papilio.tasks.job import JobSpec
 
@@ -48,14 +45,9 @@ class MemoryForecast:
     client_bytes: int  # host memory of the process that folds
 
 
-def _formulas(motif: Motif) -> Any:
-    """Return the ``memory`` module of the motif's family."""
-    return biclique_memory if isinstance(motif, Biclique) else wedge_memory
-
-
 def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> MemoryForecast:
     """Predict the peaks of a job on the whole graph; ``threads`` are those of the cpu engine."""
-    host, device = _formulas(job.motif).predict_graph(job, engine, threads)
+    host, device = import_module(job.family.memory).predict_graph(job, engine, threads)
     client = PROCESS_BYTES["cpu"] + 3 * job.vector_entries * COUNT
     return MemoryForecast(
         PROCESS_BYTES[engine] + host, CONTEXT_BYTES + device if engine == "gpu" else 0, client
@@ -96,11 +88,9 @@ def part_memory(job: JobSpec, engine: EngineName, threads: int, layer: Layer | N
     UnsupportedError
         For a motif that is not counted in parts.
     """
-    if not isinstance(job.motif, Butterfly) and (
-        not isinstance(job.motif, Biclique) or job.motif.needs_signs
-    ):
+    if job.family.parted is None:
         raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only, not in parts")
-    formulas = _formulas(job.motif)
+    formulas = import_module(job.family.memory)
     anchor = dict(job.options).get("anchor")
     host, device = formulas.predict_part(
         job.motif, engine, job.per, threads, layer=anchor if anchor in ("u", "v") else layer

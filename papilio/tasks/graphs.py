@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 from papilio.errors import StoreError, UnsupportedError
+from papilio.families import family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import EngineOptions, Granularity, Listing, Motif
 from papilio.partitioning.store import Partition, open_partition
@@ -116,10 +117,11 @@ def require_kind(motif: Motif, kind: str, source: str) -> None:
     UnsupportedError
         Naming both kinds.
     """
-    if kind != motif.graph_kind:
+    needed = family_of(motif).graph_kind
+    if kind != needed:
         raise UnsupportedError(
-            f"motif {motif.name!r} is defined on {motif.graph_kind} graphs; {source} is {kind}: "
-            f"convert the input as {motif.graph_kind}"
+            f"motif {motif.name!r} is defined on {needed} graphs; {source} is {kind}: "
+            f"convert the input as {needed}"
         )
 
 

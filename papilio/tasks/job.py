@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from papilio.errors import InputError, UnsupportedError
+from papilio.families import EngineChoice, Family, WorkRate, family_of
 from papilio.kernels.engine import EngineName
 from papilio.motifs import (
     GRANULARITIES,
-    Biclique,
     EngineOptions,
     Granularity,
     Listing,
@@ -27,7 +27,6 @@ from papilio.tasks.budget import NO_BUDGET, Budget
 
 __all__ = [
     "ENGINE_CHOICES",
-    "EngineChoice",
     "JobSpec",
     "LeaseTask",
     "PartitionRef",
@@ -35,9 +34,6 @@ __all__ = [
     "digest",
     "name_question",
 ]
-
-EngineChoice = Literal["auto", "cpu", "gpu"]
-"""``auto`` takes the GPUs where the workers have them; the others are taken at their word or refused."""
 
 ENGINE_CHOICES: tuple[EngineChoice, ...] = get_args(EngineChoice)
 
@@ -141,13 +137,14 @@ class JobSpec:
             )
 
     def _require_listable(self, listing: Listing) -> None:
-        motif = self.motif
-        if not isinstance(motif, Biclique) or motif.needs_signs or motif.p is None or motif.q is None:
-            raise UnsupportedError(f"{motif.title} cannot be listed; bicliques of one p and one q can")
-        for layer, size, ids in (("U", motif.p, listing.with_u), ("V", motif.q, listing.with_v)):
-            if len(ids) > size:
+        columns = self.family.columns(self.motif)
+        held = {"n" if self.kind == "unipartite" else "u": listing.with_u, "v": listing.with_v}
+        for layer, ids in held.items():
+            size = columns.get(layer, 0)
+            if size is not None and len(ids) > size:
                 raise InputError(
-                    f"{len(ids)} vertices of {layer} are asked for in each {motif.title}, which has {size} of them"
+                    f"{len(ids)} vertices of {layer.upper()} are asked for in each {self.motif.title}, which has "
+                    f"{size} of them"
                 )
 
     @property
@@ -162,14 +159,37 @@ class JobSpec:
         return name_question(self.motif, self.per, self.listing)
 
     @property
-    def rate_name(self) -> str:
-        """Name of its row in the table of speeds."""
-        return self.motif.name if self.listing is None else f"{self.motif.name} listing"
+    def family(self) -> Family:
+        """The row of its motif in the registry."""
+        return family_of(self.motif)
+
+    def settle_engine(self, choice: EngineChoice) -> tuple[EngineChoice, str]:
+        """Return the engine to ask for, and why where only one counts, or lists, the motif."""
+        return self.family.settle_engine(choice, listing=self.listing is not None)
+
+    def rate(self, engine: EngineName) -> WorkRate:
+        """Return the speed of an engine before anything was measured."""
+        return self.family.rate(engine, listing=self.listing is not None)
+
+    @property
+    def layer_sizes(self) -> dict[str, int]:
+        """Vertices of the layers ``u`` and ``v``, or of the whole graph, ``n``."""
+        return {"n": self.n_u} if self.kind == "unipartite" else {"u": self.n_u, "v": self.n_v}
+
+    @property
+    def n_vertices(self) -> int:
+        """Vertices of the graph."""
+        return sum(self.layer_sizes.values())
+
+    @property
+    def vector_sizes(self) -> dict[str, int]:
+        """Entries of each vector of a partial, by name."""
+        return {"total": {}, "vertex": self.layer_sizes, "edge": {"edge": self.n_edges}}[self.per]
 
     @property
     def vector_entries(self) -> int:
-        """Entries of the vectors of one partial: 0, the vertices of both layers, or the edges."""
-        return {"total": 0, "vertex": self.n_u + self.n_v, "edge": self.n_edges}[self.per]
+        """Entries of all vectors of a partial."""
+        return sum(self.vector_sizes.values())
 
     @property
     def has_shards(self) -> bool:

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from papilio.errors import ExecutionError, TilingError, UnsupportedError
+from papilio.errors import ExecutionError, TilingError
 from papilio.kernels.engine import Partial
 from papilio.storage.listings import ListingShard, check_listing_shard
 from papilio.tasks.fold import PartialFold
-from papilio.tasks.job import EngineChoice
 from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
 
-__all__ = ["ListingFold", "make_fold", "require_cpu"]
-
-
-def require_cpu(engine: EngineChoice) -> None:
-    """Refuse to list on anything but CPUs.
-
-    Raises
-    ------
-    UnsupportedError
-        For the engine ``gpu``, or one that there is not.
-    """
-    if engine not in ("auto", "cpu"):
-        raise UnsupportedError(
-            f"bicliques are listed on CPUs, and engine is {engine!r}; give 'cpu' or 'auto'"
-        )
+__all__ = ["ListingFold", "make_fold"]
 
 
 class ListingFold:
@@ -45,7 +30,7 @@ class ListingFold:
         self._n_items = plan.n_items
         self._book = LeaseBook([partition.n_items for partition in plan.partitions])
         self._shards: dict[tuple[int, int], tuple[ListingShard, ...]] = {}
-        self._rows = self._work = self._done = 0
+        self._rows = self._work = self._done = self._checksum = 0
 
     @property
     def is_full(self) -> bool:
@@ -84,6 +69,7 @@ class ListingFold:
         self._shards[result.partition, result.start] = result.listed
         self._rows += result.total
         self._work += result.work
+        self._checksum = (self._checksum + result.checksum) % (1 << 64)
         self._done += result.stop - result.start
 
     def finish(self) -> Partial:
@@ -99,7 +85,7 @@ class ListingFold:
             if self._done != self._n_items:
                 raise TilingError(f"{self._done} items were added of {self._n_items}")
         rows = self._rows if self._limit is None else min(self._rows, self._limit)
-        return Partial(self._done, rows, self._work, capped=self.is_full)
+        return Partial(self._done, rows, self._work, capped=self.is_full, checksum=self._checksum)
 
 
 def make_fold(

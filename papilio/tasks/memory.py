@@ -124,8 +124,10 @@ def choose_memory(
             "replicate", f"the whole graph needs about {needs}, which every worker has", forecast
         )
     if job.listing is not None:
-        raise CapacityError(f"{problem}; bicliques are listed on the whole graph only: raise the budget")
-    if job.motif.needs_signs:
+        raise CapacityError(
+            f"{problem}; {job.motif.name}s are listed on the whole graph only: raise the budget"
+        )
+    if job.family.parted is None:
         raise CapacityError(
             f"{problem}; {job.motif.title} is counted on the whole graph only: raise the budget"
         )

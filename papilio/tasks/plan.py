@@ -20,7 +20,6 @@ from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.leases.lengths import choose_lengths
 from papilio.tasks.leases.pool import Piece, split_guided
-from papilio.tasks.leases.rates import predict_speed, work_rate
 from papilio.tasks.parts.plan import explain_parts, mean_vector_entries, thin_tables
 from papilio.tasks.reports import PrepareReport
 from papilio.tasks.worker import WorkerInfo
@@ -274,8 +273,8 @@ def make_plan(
 
     n_workers = len(workers)
     threads = min(worker.threads for worker in workers)
-    unit = work_rate(job.rate_name, engine).unit
-    speed = predict_speed(job.rate_name, engine, job.per, threads)
+    rate = job.rate(engine)
+    unit, speed = rate.unit, rate.speed(engine, job.per, threads)
     decide(f"engine {engine}", engine_reason)
     decide(
         f"{_counted(n_workers, 'worker')} of {_counted(threads, 'thread')}",

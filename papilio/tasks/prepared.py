@@ -15,10 +15,11 @@ import psutil
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, ExecutionError
-from papilio.graph import BipartiteGraph
+from papilio.families import family_of, load_engine, load_lister
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.costs import find_breakpoints
 from papilio.kernels.device.discovery import list_gpus
-from papilio.kernels.engine import ENGINES, Engine, EngineName, load_engine, load_lister
+from papilio.kernels.engine import ENGINES, Engine, EngineName
 from papilio.motifs import EngineOptions, Granularity, Listing
 from papilio.storage.array_file import release_memory
 from papilio.storage.names import LayerNames, read_names
@@ -27,7 +28,6 @@ from papilio.tasks.cache import PreparedCache
 from papilio.tasks.forecast import PROCESS_BYTES, part_memory, predict_memory
 from papilio.tasks.graphs import open_job_partition, read_job_graph
 from papilio.tasks.job import JobSpec, LeaseTask
-from papilio.tasks.leases.rates import predict_speed
 from papilio.tasks.memory import device_room, host_room
 from papilio.tasks.parts.loading import PartLoader
 from papilio.tasks.worker import Seat
@@ -79,7 +79,7 @@ class ReadyGraph:
     @property
     def nbytes(self) -> int:
         """Bytes that the prepared graph holds."""
-        named = 0 if self.names is None else self.names.u.nbytes + self.names.v.nbytes
+        named = 0 if self.names is None else sum(each.nbytes for each in self.names.values())
         return int(self.prepared.nbytes) + named
 
     def work_between(self, start: int, stop: int) -> float:
@@ -131,7 +131,7 @@ def _engine_of(
     memory_bytes: int | None,
 ) -> Engine:
     if listing is not None:
-        return load_lister(motif, listing, name, threads, **dict(options))
+        return load_lister(motif, listing, name, threads, memory_bytes=memory_bytes, **dict(options))
     return load_engine(motif, name, threads, memory_bytes=memory_bytes, **dict(options))
 
 
@@ -187,12 +187,16 @@ def _warm_up(
     memory_bytes: int | None,
     per: Granularity,
 ) -> None:
-    if motif.graph_kind == "bipartite":
-        engine = _engine_of(motif, options, listing, name, threads, memory_bytes)
-        u, v = np.indices((4, 4), np.int64).reshape(2, -1)
-        few = BipartiteGraph.from_edges(u, v, sign=np.ones(16) if motif.needs_signs else None)
-        prepared = engine.prepare(few, motif, per)
-        engine.run(prepared, 0, prepared.n_items)
+    engine = _engine_of(motif, options, listing, name, threads, memory_bytes)
+    u, v = np.indices((4, 4), np.int64).reshape(2, -1)
+    few: BipartiteGraph | UnipartiteGraph
+    if family_of(motif).graph_kind == "bipartite":
+        few = BipartiteGraph.from_edges(u, v, sign=np.ones(u.size) if motif.needs_signs else None)
+    else:
+        once = u < v
+        few = UnipartiteGraph.from_edges(u[once], v[once])
+    prepared = engine.prepare(few, motif, per)
+    engine.run(prepared, 0, prepared.n_items)
 
 
 def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
@@ -235,11 +239,12 @@ def ready_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, flo
         warm.result()
         prepared = engine.prepare(graph, job.motif, job.per)
         steps = find_breakpoints(np.ascontiguousarray(engine.work(prepared), dtype=np.int64), MAX_STEPS)
-        speed = predict_speed(job.rate_name, engine.name, job.per, seat.threads)
+        speed = job.rate(engine.name).speed(engine.name, job.per, seat.threads)
         seconds["prepare"] = perf_counter() - started
         names = None
         if job.listing is not None:
-            names = read_names(open_store(job.source), prepared.ids_u, prepared.ids_v)
+            ids = {layer: getattr(prepared, f"ids_{layer}") for layer in job.family.columns(job.motif)}
+            names = read_names(open_store(job.source), ids)
         return ReadyGraph(prepared, *steps, speed, names)
 
     forecast = predict_memory(job, engine.name, seat.threads)
@@ -313,7 +318,7 @@ def ready_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str, f
                 f"part {index} of {loader.partition.path} has {expected} items in its manifest, and the "
                 f"{engine.name} engine finds {costs.size}: make the partition again"
             )
-        speed = loader.speed or predict_speed(job.rate_name, engine.name, job.per, seat.threads)
+        speed = loader.speed or job.rate(engine.name).speed(engine.name, job.per, seat.threads)
         return ReadyGraph(prepared, *find_breakpoints(costs, MAX_STEPS), speed)
 
     kept = prepared_cache(engine.name)

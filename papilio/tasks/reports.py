@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.costs import CostTable
-from papilio.kernels.engine import EngineName
+from papilio.kernels.engine import Best, EngineName
+from papilio.motifs import Cell
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import write_record
 
@@ -121,8 +122,12 @@ class LeaseResult:
         The vectors themselves, when they need not leave the process.
     began_at, ended_at : float
         By the clock of the worker, seconds since 1970.
-    cells : dict of (int, int) to int
-        Counts by (p, q), for a motif whose answer is a table.
+    cells : dict of tuple of int to int
+        Counts by size, for a motif whose answer is a table.
+    checksum : int
+        Sum, modulo 2^64, of the hashes of the motifs; 0 for a family that has none.
+    best : tuple of Best
+        The largest motifs, where they are asked for.
     listed : tuple of ListingShard
         Files of what a listing listed; ``total`` rows in all.
     capped : bool
@@ -148,13 +153,15 @@ class LeaseResult:
     vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
     began_at: float = 0.0
     ended_at: float = 0.0
-    cells: dict[tuple[int, int], int] = field(default_factory=dict)
+    cells: dict[Cell, int] = field(default_factory=dict)
     listed: tuple[ListingShard, ...] = ()
     capped: bool = False
     device_peak_bytes: int = 0
     device_used_bytes: int = 0
     read_bytes: int = 0
     staged_bytes: int = 0
+    checksum: int = 0
+    best: tuple[Best, ...] = ()
 
     @property
     def movement(self) -> Movement:
@@ -170,4 +177,7 @@ class LeaseResult:
         """Return everything but the vectors as a JSON object."""
         written = write_record(replace(self, vectors={}))
         del written["vectors"]
+        for name in ("checksum", "best"):
+            if not written[name]:
+                del written[name]
         return written

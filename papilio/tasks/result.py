@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.engine import EngineName
-from papilio.motifs import Granularity, Listing, Motif
+from papilio.kernels.engine import Best, EngineName
+from papilio.motifs import Cell, Granularity, Listing, Motif
 from papilio.storage.array_file import slices_of
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.origins import plain_labels
@@ -31,7 +31,7 @@ class TopEntry:
     Attributes
     ----------
     place : str
-        ``u`` or ``v`` for a vertex of that layer, ``edge`` for an edge.
+        ``u`` or ``v`` for a vertex of that layer, ``n`` for one of a unipartite graph, ``edge`` for an edge.
     ids : tuple of int
         Its id, or the ids of both ends.
     labels : tuple
@@ -102,12 +102,16 @@ class CountResult:
     top : tuple of TopEntry
         The largest counts per vertex or edge.
     vectors : Vectors of ndarray of uint64, host
-        Per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), per edge ``edge`` of shape (n_edges,) in the
-        order of the edges sorted by (u, v); empty for ``total``. Of a graph that was read from an object of another
-        library, ``vectors.aligned("edge")`` has the order and form of that object.
-    table : dict of (int, int) to int
-        Counts by (p, q) for a motif whose answer is a table, by p, then q, without those that are 0; ``count`` is
-        their sum. Empty for any other motif.
+        Per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), or ``n`` of a unipartite graph, per edge ``edge`` of
+        shape (n_edges,) in the order of the edges sorted by (u, v); empty for ``total``. Of a graph that was read from
+        an object of another library, ``vectors.aligned("edge")`` has the order and form of that object.
+    table : dict of tuple of int to int
+        Counts by (p, q), or another key of the family, for a motif whose answer is a table, by rising key, without
+        those that are 0; ``count`` is their sum. Empty for any other motif.
+    checksum : int or None
+        Sum, modulo 2^64, of the hashes of all motifs, for a family that has one.
+    best : tuple of Best
+        The largest motifs, as many as the motif asks for.
     job_directory : str or None
         Where the ledger of the count is kept.
     leases_before : int
@@ -145,7 +149,7 @@ class CountResult:
     output: str | None = None
     top: tuple[TopEntry, ...] = ()
     vectors: Vectors[NDArray[np.uint64]] = field(default_factory=Vectors, repr=False)
-    table: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)
+    table: dict[Cell, int] = field(default_factory=dict, repr=False)
     job_directory: str | None = None
     leases_before: int = 0
     reused: bool = False
@@ -154,6 +158,8 @@ class CountResult:
     moved: Movement = field(default_factory=Movement)
     peak_device_bytes: int = 0
     used_device_bytes: int = 0
+    checksum: int | None = None
+    best: tuple[Best, ...] = ()
 
     @property
     def work_per_second(self) -> float:
@@ -194,6 +200,8 @@ class CountResult:
             "job": None
             if self.job_directory is None
             else {"path": self.job_directory, "leases_before": self.leases_before, "reused": self.reused},
+            **({} if self.checksum is None else {"checksum": self.checksum}),
+            **({"best": [asdict(each) for each in self.best]} if self.best else {}),
         }
 
 
@@ -252,7 +260,7 @@ def find_top(
     for name, counts in vectors.items():
         best = find_largest(counts, n)
         layers: tuple[Literal["u", "v"], ...] = (
-            ("u", "v") if name == "edge" else ("u" if name == "u" else "v",)
+            ("u", "v") if name == "edge" else ("v" if name == "v" else "u",)
         )
         ends: Sequence[tuple[int, ...]] = graph.ends(best) if name == "edge" else [(i,) for i in best]
         labels = [graph.labels(layer) if best else None for layer in layers]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError
-from papilio.kernels.engine import EngineName
-from papilio.motifs import Granularity, Listing, Motif
+from papilio.kernels.engine import Best, EngineName, choose_best
+from papilio.motifs import Cell, Granularity, Listing, Motif
 from papilio.storage.records import SignedInt, read_record
 from papilio.storage.vectors import Vectors
 from papilio.tasks.history import JobHistory
@@ -53,7 +53,7 @@ class _WorkerRow(WorkerInfo):
 
 @dataclass(frozen=True)
 class _TopRow(TopEntry):
-    place: Literal["u", "v", "edge"]
+    place: Literal["u", "v", "n", "edge"]
     labels: tuple[str | bool | SignedInt, ...]
 
 
@@ -99,7 +99,7 @@ class _WrittenResult:
     output: str | None
     top: tuple[_TopRow, ...]
     job: _JobRow | None
-    table: dict[tuple[int, int], int] | None = None
+    table: dict[Cell, int] | None = None
     strategy: str = "replicate"
     replication: float = 1.0
     moved: Movement = field(default_factory=Movement)
@@ -109,6 +109,8 @@ class _WrittenResult:
     limit_reached: bool = False
     files: int = 0
     checked: bool = False
+    checksum: int | None = None
+    best: tuple[Best, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.seconds.keys() >= _PHASES:
@@ -154,6 +156,7 @@ class JobAnswer:
         same = (
             "per", "count", "engine", "cluster", "items", "leases", "plan_key", "seconds", "peak_memory_bytes",
             "decisions", "output", "strategy", "replication", "moved", "peak_device_bytes", "used_device_bytes",
+            "checksum", "best",
         )  # fmt: skip
         found: dict[str, Any] = {each: getattr(data, each) for each in same}
         found |= {
@@ -213,14 +216,21 @@ def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHi
     ):
         if said != asked:
             raise ExecutionError(f"{name}: the answer is of {what} {said}, not {asked}; {ADVICE}")
-    total, cells = 0, Counter[tuple[int, int]]()
+    total, checksum, cells = 0, 0, Counter[Cell]()
     for lease in history.leases:
         total += lease.total
+        checksum = (checksum + lease.checksum) % (1 << 64)
         cells.update(lease.cells)
     if listing is not None and listing.limit is not None:
         total = min(total, listing.limit)
     work = sum(lease.work for lease in history.leases)
-    for what, sum_, number in (("count", total, result.count), ("work", work, result.work)):
+    sums = [("count", total, result.count), ("work", work, result.work)]
+    if listing is None:
+        sums.append(("checksum", checksum, result.checksum or 0))
+        largest = choose_best((each for lease in history.leases for each in lease.best), job.motif.n_best)
+        if largest != result.best:
+            raise ExecutionError(f"{name}: the largest motifs of the leases are not those of the answer")
+    for what, sum_, number in sums:
         if sum_ != number:
             raise ExecutionError(f"{name}: the leases sum to {what} {sum_}; the answer says {number}")
     for cell in sorted(cells.keys() | result.table.keys()):

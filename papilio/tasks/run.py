@@ -20,7 +20,6 @@ from papilio.errors import LeaseTooLargeError
 from papilio.kernels.costs import CostTable
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
 from papilio.kernels.engine import Engine, Partial, decisions_of
-from papilio.motifs import Biclique
 from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.storage.results import write_partial_shard
 from papilio.tasks.cutting import CutWatch, is_cut
@@ -167,6 +166,8 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
         began_at=began_at,
         ended_at=time(),
         cells=partial.cells,
+        checksum=partial.checksum,
+        best=partial.best,
         listed=listed,
         capped=partial.capped,
         device_peak_bytes=held_device_bytes() if on_device else 0,
@@ -239,12 +240,9 @@ def _write_listing(
     task: LeaseTask, engine: Any, ready: ReadyGraph, arguments: tuple[Any, ...]
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
     """Run a lease of a listing, and write what it lists as it comes."""
-    motif = task.job.motif
-    assert isinstance(motif, Biclique)
-    assert motif.p is not None
-    assert motif.q is not None
+    job = task.job
     assert ready.names is not None
     stem = Path(str(task.shard_dir)) / f"{task.partition}-{task.start}-{task.sequence}"
-    with ListingWriter(stem, ready.names, (motif.p, motif.q), task.job.question) as writer:
+    with ListingWriter(stem, ready.names, job.family.columns(job.motif), job.question) as writer:
         partial = engine.run(*arguments, writer.write)
     return partial, writer.shards

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError, fault_of
+from papilio.families import EngineChoice
 from papilio.interrupts import Stopped, set_advice
 from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.listings import ListingShard
@@ -27,7 +28,7 @@ from papilio.storage.results import write_partial_shard
 from papilio.tasks.control import JobControl
 from papilio.tasks.directory import FORMAT, FORMAT_VERSION, JobDirectory, advise_resume, resume_command
 from papilio.tasks.history import JobHistory
-from papilio.tasks.job import EngineChoice, JobSpec
+from papilio.tasks.job import JobSpec
 from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult

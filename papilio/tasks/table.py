@@ -1,15 +1,15 @@
-"""Tables of counts by (p, q), and the checks that every partial passes."""
+"""Tables of counts by size, and the checks that every partial passes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from papilio.motifs import Motif
+from papilio.motifs import Cell, Motif
 
 __all__ = ["Cells", "find_wrong_cell"]
 
-Cells = Mapping[tuple[int, int], int]
-"""Counts by (p, q), without those that are 0."""
+Cells = Mapping[Cell, int]
+"""Counts by cell, without those that are 0."""
 
 
 def find_wrong_cell(motif: Motif, cells: Cells, total: int) -> str | None:
@@ -19,8 +19,8 @@ def find_wrong_cell(motif: Motif, cells: Cells, total: int) -> str | None:
     """
     if not motif.is_table:
         return f"{len(cells)} cells; the job needs none" if cells else None
-    for (p, q), count in cells.items():
-        if count < 1 or not motif.has_cell(p, q):
-            return f"{count} in cell ({p}, {q}); the job needs {motif.title}"
+    for cell, count in cells.items():
+        if count < 1 or not motif.has_cell(cell):
+            return f"{count} in cell {cell}; the job needs {motif.title}"
     sum_ = sum(cells.values())
     return None if sum_ == total else f"cells that sum to {sum_}, and the total {total}"

@@ -10,9 +10,9 @@ import pytest
 
 import papilio
 from papilio.errors import UnsupportedError
+from papilio.families import FAMILIES
 from papilio.motifs import BalancedBiclique, Biclique, Listing, motif_from_json, motif_to_json
 from papilio.tasks.forecast import predict_memory
-from papilio.tasks.leases.rates import work_rate
 from papilio.tasks.table import find_wrong_cell
 from tests.tasks.fakes import make_job
 from tests.tools.commands import Run
@@ -135,4 +135,4 @@ def test_the_cover_is_forecast_and_has_a_speed() -> None:
     plain = predict_memory(make_job(motif=Biclique(3, 3), **large), "cpu", 1)
     cover = predict_memory(make_job(motif=BalancedBiclique(3, 3), **large), "cpu", 1)
     assert 1.8 < cover.host_bytes / plain.host_bytes < 2.2
-    assert work_rate("balanced-biclique", "cpu").unit == "set operations"
+    assert FAMILIES["balanced-biclique"].rate("cpu").unit == "set operations"

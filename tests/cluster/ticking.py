@@ -12,8 +12,9 @@ import numpy as np
 from distributed import Scheduler
 
 import papilio
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import EngineName, load_engine
+from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity
 
 TICK_S = 0.005

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
+from papilio.families import FAMILIES
 from papilio.kernels.costs import CostTable
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.leases.lengths import (
@@ -21,7 +22,6 @@ from papilio.tasks.leases.lengths import (
     choose_lengths,
 )
 from papilio.tasks.leases.pool import Piece, WorkPool, split_guided
-from papilio.tasks.leases.rates import work_rate
 
 costs_lists = st.lists(st.integers(0, 10**12), max_size=200)
 
@@ -228,6 +228,5 @@ def test_refuses_bad_arguments() -> None:
 
 
 def test_rates_fall_through_to_the_generic_row() -> None:
-    assert work_rate("butterfly", "gpu").unit == "wedges"
-    assert work_rate("no such motif", "cpu").unit == "units"
-    assert work_rate("butterfly", "gpu").per_second > work_rate("butterfly", "cpu").per_second
+    assert FAMILIES["butterfly"].rate("gpu").unit == "wedges"
+    assert FAMILIES["butterfly"].rate("gpu").per_second > FAMILIES["butterfly"].rate("cpu").per_second

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from papilio.errors import EngineUnavailableError, InputError, UnsupportedError
-from papilio.kernels.engine import Partial, fold_partials, load_engine
+from papilio.families import load_engine
+from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Butterfly, Motif
 
 totals = st.integers(0, 2**200)

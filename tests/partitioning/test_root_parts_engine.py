@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import load_engine
 from papilio.motifs import Biclique, Granularity
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.root_parts import cut_roots

@@ -24,17 +24,18 @@ from papilio.storage.listings import (
     read_listing,
     write_listing,
 )
-from papilio.storage.names import LayerNames, find_ids, hash_labels, read_names
+from papilio.storage.names import find_ids, hash_labels, read_names
 from papilio.storage.store import GraphStore, write_store
 
 QUESTION = {"graph": "abc", "motif": {"name": "biclique", "p": 2, "q": 1}, "listing": {"limit": None}}
-NAMES = LayerNames(pa.array(["a", "b", "c"]), pa.array([10, 20, 30], pa.int64()))
+NAMES = {"u": pa.array(["a", "b", "c"]), "v": pa.array([10, 20, 30], pa.int64())}
+SIZES = {"u": 2, "v": 1}
 
 
 def write_rows(path: Path, *blocks: int) -> ListingShard:
     """Write blocks of so many rows, all different as long as they are fewer than nine."""
     rows = np.arange(sum(blocks), dtype=np.int32)
-    with ListingWriter(path, NAMES, (2, 1), QUESTION) as writer:
+    with ListingWriter(path, NAMES, SIZES, QUESTION) as writer:
         for part in np.split(rows, np.cumsum(blocks)[:-1]):
             writer.write(np.stack((part % 3, part // 3 % 3), axis=1), part[:, None] % 3)
     (shard,) = writer.shards
@@ -45,9 +46,7 @@ def write_rows(path: Path, *blocks: int) -> ListingShard:
 
 def write_all(path: Path, shards: list[ListingShard], **changes: Any) -> dict[str, Any]:
     settings: dict[str, Any] = {"limit": None, "limit_reached": False, "keep_shards": False}
-    return write_listing(
-        path, shards, question=QUESTION, names=NAMES, sizes=(2, 1), **{**settings, **changes}
-    )
+    return write_listing(path, shards, question=QUESTION, names=NAMES, sizes=SIZES, **{**settings, **changes})
 
 
 def small_store(path: Path, labels_u: Any = None, labels_v: Any = None) -> GraphStore:
@@ -85,7 +84,7 @@ def test_threads_write_files_of_their_own(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pq.ParquetWriter, "write_table", wait)
-        with ListingWriter(tmp_path / "x", NAMES, (2, 1), QUESTION) as writer, ThreadPoolExecutor(3) as pool:
+        with ListingWriter(tmp_path / "x", NAMES, SIZES, QUESTION) as writer, ThreadPoolExecutor(3) as pool:
             list(pool.map(write, range(3)))
     assert len(writer.shards) == 3
     for shard in writer.shards:
@@ -96,13 +95,13 @@ def test_threads_write_files_of_their_own(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_without_rows_or_after_a_failure(tmp_path: Path) -> None:
-    with ListingWriter(tmp_path / "x", NAMES, (2, 1), QUESTION) as writer:
+    with ListingWriter(tmp_path / "x", NAMES, SIZES, QUESTION) as writer:
         pass
     assert writer.shards == ()
     row = np.zeros((1, 2), np.int32), np.zeros((1, 1), np.int32)
 
     def fail() -> None:
-        with ListingWriter(tmp_path / "x", NAMES, (2, 1), QUESTION) as writer:
+        with ListingWriter(tmp_path / "x", NAMES, SIZES, QUESTION) as writer:
             writer.write(*row)
             raise RuntimeError("on purpose")
 
@@ -115,7 +114,7 @@ def test_a_writer_whose_directory_went_stops(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     row = np.zeros((1, 2), np.int32), np.zeros((1, 1), np.int32)
-    writer = ListingWriter(run / "x", NAMES, (2, 1), QUESTION)
+    writer = ListingWriter(run / "x", NAMES, SIZES, QUESTION)
 
     def write() -> None:
         with writer:
@@ -229,9 +228,9 @@ def test_labels_become_ids_and_names(tmp_path: Path) -> None:
     store = small_store(tmp_path / "g", ["x", "7", "y"], [30, 10])
     assert find_ids(store, "u", ["y", "x", "y", 7]) == (0, 1, 2)
     assert find_ids(store, "v", ["10"]) == find_ids(store, "v", [10]) == (1,)
-    names = read_names(store, np.array([2, 0], np.int32), np.array([1], np.int32))
-    assert (names.u.to_pylist(), names.v.to_pylist()) == (["y", "x"], [10])
-    assert read_names(store, np.empty(0, np.int32), np.empty(0, np.int32)).u.type == pa.string()
+    names = read_names(store, {"u": np.array([2, 0], np.int32), "v": np.array([1], np.int32)})
+    assert (names["u"].to_pylist(), names["v"].to_pylist()) == (["y", "x"], [10])
+    assert read_names(store, {"u": np.empty(0, np.int32)})["u"].type == pa.string()
     with pytest.raises(InputError, match=r"layer U of .* label 'z'; its labels are such as 'x', '7', 'y'"):
         find_ids(store, "u", ["x", "z"])
     for wrong in ("ten", 2**70, 11):
@@ -242,9 +241,9 @@ def test_labels_become_ids_and_names(tmp_path: Path) -> None:
 def test_without_labels_ids_are_meant(tmp_path: Path) -> None:
     store = small_store(tmp_path / "g")
     assert find_ids(store, "u", ["2", 0]) == (0, 2)
-    names = read_names(store, np.array([2], np.int32), np.array([1, 0], np.int32))
-    assert (names.u.to_pylist(), names.v.to_pylist()) == ([2], [1, 0])
-    assert names.u.type == pa.int32()
+    names = read_names(store, {"u": np.array([2], np.int32), "v": np.array([1, 0], np.int32)})
+    assert (names["u"].to_pylist(), names["v"].to_pylist()) == ([2], [1, 0])
+    assert names["u"].type == pa.int32()
     for wrong in ("x", -1, 3):
         with pytest.raises(InputError, match=f"no vertex {wrong!r}: it has no labels, and ids 0 to 2"):
             find_ids(store, "u", [wrong])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from papilio.errors import CapacityError
-from papilio.kernels.engine import load_engine
+from papilio.families import load_engine
 from papilio.motifs import Biclique, Listing
 from papilio.parts import PartBytes, PartSizes
 from papilio.tasks.budget import NO_BUDGET, Budget

@@ -28,9 +28,9 @@ from papilio.errors import (
     TilingError,
     UnsupportedError,
 )
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.discovery import GpuInfo
-from papilio.kernels.engine import load_engine
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.motifs import Biclique, Butterfly, Granularity, Motif

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from papilio.errors import CapacityError, TilingError
+from papilio.families import FAMILIES
 from papilio.tasks.forecast import predict_memory
 from papilio.tasks.leases.lengths import FAIR_PARTS, SHORTEST_LEASE_S, VECTOR_OVERHEAD
-from papilio.tasks.leases.rates import work_rate
 from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import VECTOR_BYTES_PER_S, CountPlan, Lease, make_plan
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
 
-RATE = work_rate("butterfly", "cpu").per_second
+RATE = FAMILIES["butterfly"].rate("cpu").per_second
 HEAVY = np.full(20_000, int(RATE / 100), dtype=np.int64)
 """20,000 items of 10 ms of one thread each: 50 s of four threads."""
 
@@ -43,7 +43,7 @@ def test_leases_are_guided_and_not_below_a_part_of_a_fair_share() -> None:
 
 
 def test_leases_of_vector_jobs_are_long_compared_with_passing_the_vector_on() -> None:
-    speed = RATE * work_rate("butterfly", "cpu").share["edge"] * 4
+    speed = RATE * FAMILIES["butterfly"].rate("cpu").share["edge"] * 4
     for n_edges in (10**6, 10**8):
         vector_s = 8 * n_edges / VECTOR_BYTES_PER_S
         plan = plan_of(np.tile(HEAVY, 10), 2, make_job(per="edge", n_edges=n_edges))

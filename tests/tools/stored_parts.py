@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from papilio.families import load_engine
 from papilio.kernels.costs import CostTable
-from papilio.kernels.engine import load_engine
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, PartitionWriter
 from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart

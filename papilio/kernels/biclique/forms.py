@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.motifs import Biclique
+from papilio.motifs import Biclique, Cell
 from papilio.parts import Layer
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
     "turn",
 ]
 
-Cells = dict[tuple[int, int], int]
+Cells = dict[Cell, int]
 """Counts by (p, q), without those that are 0."""
 
 Integers = NDArray[np.object_]

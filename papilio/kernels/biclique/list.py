@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import ExecutionError
+from papilio.errors import ExecutionError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.core import Ids32, Rows, reduce_to_core, transpose_rows
 from papilio.kernels.biclique.decisions import Choice, explain_choices
@@ -34,9 +34,9 @@ from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.tree.subset import Levels, make_levels
-from papilio.motifs import Biclique, Granularity, Motif
+from papilio.motifs import Biclique, Granularity, Listing, Motif
 
-__all__ = ["BicliqueLister", "PreparedListing", "RowSink", "drop_rows"]
+__all__ = ["BicliqueLister", "PreparedListing", "RowSink", "drop_rows", "make_lister"]
 
 BLOCK_VALUES = 1 << 20
 """Vertices in a block of rows: 4 MiB, and a row group of a file."""
@@ -340,6 +340,23 @@ class BicliqueLister:
                 f"{outlet.rows} bicliques of the items [{start}, {start + n_items}) were listed; there are {expected}"
             )
         return Partial(n_items, outlet.rows, work)
+
+
+def make_lister(
+    threads: int | None, listing: Listing, algorithm: str = "auto", anchor: str = "auto"
+) -> BicliqueLister:
+    """Return the lister of what is asked for.
+
+    Raises
+    ------
+    UnsupportedError
+        For an algorithm that only counts.
+    """
+    if algorithm == "pivot":
+        raise UnsupportedError(
+            "algorithm 'pivot' counts without visiting every biclique; list with 'enumerate'"
+        )
+    return BicliqueLister(threads, anchor, listing.with_u, listing.with_v, listing.limit)
 
 
 def _prepare_stars(search: Restricted) -> PreparedListing:

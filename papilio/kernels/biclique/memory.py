@@ -48,7 +48,7 @@ def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[
     listing    rows on their way to a file for each thread, a name for each vertex
     """
     copies = 2 if job.motif.needs_signs else 1
-    vertices, edges = copies * (job.n_u + job.n_v), copies * job.n_edges
+    vertices, edges = copies * job.n_vertices, copies * job.n_edges
     graph = job.n_edges * (2 * ID + (1 if job.signed else 0)) + (edges * 2 * ID if copies > 1 else 0)
     index = 2 * edges * (2 * ID + OFFSET) + vertices * 2 * (2 * OFFSET + 2 * ID + COUNT)
     pairs = 2 * PAIRS_PER_EDGE * edges * 2 * ID

@@ -38,7 +38,7 @@ def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[
 
     The gpu engine holds on the device what the cpu engine holds on the host, and the keys of a sort.
     """
-    vertices, edges, signed = job.n_u + job.n_v, job.n_edges, job.motif.needs_signs
+    vertices, edges, signed = job.n_vertices, job.n_edges, job.motif.needs_signs
     graph = edges * (2 * ID + (1 if job.signed else 0))
     entry = 2 * ID + (ID if job.per == "edge" or signed else 0)
     prepared = 2 * edges * entry + vertices * 2 * (2 * OFFSET + ID + 2 * OFFSET)

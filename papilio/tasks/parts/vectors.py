@@ -70,8 +70,7 @@ class PartVectors:
         self._kernels: Any = import_module("papilio.partitioning.scatter")
         if self._in_files:
             place = directory or Path(tempfile.gettempdir())
-            sizes = _sizes(job)
-            self.vectors = {name: file_vector(place, size) for name, size in sizes.items()}
+            self.vectors = {name: file_vector(place, size) for name, size in job.vector_sizes.items()}
         else:
             self.vectors = zero_vectors(job)
 
@@ -146,13 +145,4 @@ class PartVectors:
 
 def zero_vectors(job: JobSpec) -> dict[str, NDArray[np.uint64]]:
     """Return the vectors of a job in memory, all 0."""
-    return {name: np.zeros(size, dtype=np.uint64) for name, size in _sizes(job).items()}
-
-
-def _sizes(job: JobSpec) -> dict[str, int]:
-    sizes: dict[str, dict[str, int]] = {
-        "total": {},
-        "vertex": {"u": job.n_u, "v": job.n_v},
-        "edge": {"edge": job.n_edges},
-    }
-    return sizes[job.per]
+    return {name: np.zeros(size, dtype=np.uint64) for name, size in job.vector_sizes.items()}

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from papilio.errors import EngineUnavailableError
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import Engine, Partial, fold_partials, load_engine
+from papilio.kernels.engine import Engine, Partial, fold_partials
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import RootPart
 from tests.conftest import EMULATOR_SEED, EngineCase

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import strategies as st
 
 from papilio.errors import UnsupportedError
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import Partial, decisions_of, fold_partials, load_engine
+from papilio.kernels.engine import Partial, decisions_of, fold_partials
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import RootPart
 from tests.conftest import ENGINES

@@ -13,10 +13,11 @@ import pytest
 from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.engine import Partial, fold_partials, load_engine
+from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique
 from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from papilio.errors import InputError
-from papilio.kernels.engine import load_engine
+from papilio.families import load_engine
 from papilio.motifs import BalancedButterfly, Biclique, Butterfly
 from papilio.tasks import prepared as ready
 

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import strategies as st
 
 from papilio.errors import EngineUnavailableError, UnsupportedError
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels import threads as chunks
-from papilio.kernels.engine import Partial, fold_partials, load_engine
+from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.wedge.signed_cpu import BalancedButterflyCpu
 from papilio.kernels.wedge.signed_gpu import BalancedButterflyGpu
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census, Granularity, Motif, PairSide

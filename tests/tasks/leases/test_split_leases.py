@@ -162,7 +162,7 @@ def test_a_first_table_leaves_room_for_the_search(monkeypatch: pytest.MonkeyPatc
 def test_a_graph_that_cannot_be_prepared_is_tried_once_more_and_then_named(
     monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    engine = papilio.kernels.engine.load_engine(Butterfly(), "cpu", 1)
+    engine = papilio.families.load_engine(Butterfly(), "cpu", 1)
     use(monkeypatch, engine)
     found, failures = engine.prepare, [MemoryError("12 bytes")] * times
 

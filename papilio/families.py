@@ -1,0 +1,366 @@
+"""The registry: one frozen row per motif, with all that the layers above the kernels need to know of it.
+
+A new family is a folder in ``kernels``, a dataclass in :mod:`papilio.motifs` and a row here. What a row names by
+``module:attribute`` is imported when it is first needed, so that planning loads no kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Literal
+
+from papilio.errors import EngineUnavailableError, UnsupportedError
+from papilio.kernels.engine import ENGINES, Engine, EngineName
+from papilio.motifs import (
+    CENSUS_CLASSES,
+    BalancedBiclique,
+    BalancedButterfly,
+    Biclique,
+    Butterfly,
+    Cell,
+    Census,
+    CensusClass,
+    Listing,
+    Motif,
+    choose_options,
+)
+
+__all__ = [
+    "FAMILIES",
+    "EngineChoice",
+    "Family",
+    "GraphKind",
+    "Listed",
+    "Parted",
+    "WorkRate",
+    "family_of",
+    "load_engine",
+    "load_lister",
+    "resolve",
+]
+
+GraphKind = Literal["bipartite", "unipartite"]
+
+EngineChoice = Literal["auto", "cpu", "gpu"]
+"""``auto`` takes the GPUs where the workers have them; the others are taken at their word or refused."""
+
+Names = Mapping[EngineName, str]
+"""What to import for each kind of processor."""
+
+
+@dataclass(frozen=True)
+class WorkRate:
+    """Speed of one motif on one kind of processor: it sizes leases and progress bars, and no count depends on it.
+
+    A rate that is wrong by a factor of three makes leases three times too long or too short, which the guided split
+    forgives.
+    """
+
+    unit: str  # of work, in the plural
+    per_second: float  # of one CPU thread, or of one device, for a plain count
+    share: Mapping[str, float]  # of that, by granularity: vectors need further traversals
+
+    def speed(self, engine: EngineName, per: str, threads: int) -> float:
+        """Return the work units per second of one worker, before anything was measured."""
+        return self.per_second * self.share[per] * (threads if engine == "cpu" else 1)
+
+
+_CPU_SHARE = {"total": 1.0, "vertex": 0.45, "edge": 0.15}
+"""Measured on MovieLens-1M, an R-MAT graph and a complete graph: 0.39 to 0.46 and 0.13 to 0.23."""
+
+_GPU_SHARE = {"total": 1.0, "vertex": 0.15, "edge": 0.15}
+"""Measured on one H200, on R-MAT and MovieLens-1M: 0.13 to 0.21; only a total can use the hub columns."""
+
+
+def _rates(unit: str, cpu: float, gpu: float) -> dict[EngineName, WorkRate]:
+    return {"cpu": WorkRate(unit, cpu, _CPU_SHARE), "gpu": WorkRate(unit, gpu, _GPU_SHARE)}
+
+
+_UNKNOWN_RATES = _rates("units", 1.0e8, 5.0e10)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """How the motifs of a family are listed.
+
+    ``columns`` gives what a row holds: the vertices of a layer (``u``, ``v``, or ``n`` of a unipartite graph), and how
+    many, None for rows of variable length; nothing at all for a question that cannot be listed. A lister is made with
+    threads, or a device, then the :class:`~papilio.motifs.Listing` and the options of the motif.
+    """
+
+    listers: Names
+    columns: Callable[[Any], Mapping[str, int | None]]
+    rates: Mapping[EngineName, WorkRate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Parted:
+    """How a graph beyond memory is cut into parts for a family.
+
+    ``kind`` is what its partitions are of: ``wedges`` or ``roots``. ``cutter`` cuts them, see
+    :mod:`papilio.partitioning.cutters`. ``least_sizes`` gives the least p and q that a question asks for.
+    """
+
+    kind: str
+    cutter: str
+    least_sizes: Callable[[Any], tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Family:
+    """One motif, as everything above its kernels sees it."""
+
+    motif: type[Motif]
+    engines: Names  # classes: cpu ones are made with threads, gpu ones with a device
+    memory: str  # module that predicts what it takes, see papilio.kernels.memory
+    members: Callable[
+        [Any, Cell], Mapping[str, int]
+    ]  # vertices or edges of one motif, by vector, of one cell
+    rates: Mapping[EngineName, WorkRate] = field(default_factory=dict)
+    graph_kind: GraphKind = "bipartite"
+    key: tuple[str, ...] = ("p", "q")  # names of the parts of a cell's key
+    classes: tuple[CensusClass, ...] = ()  # what cells mean that are no sizes
+    same_work: bool = True  # whether all engines do the same units of work for the same items
+    listed: Listed | None = None
+    parted: Parted | None = None
+    not_listed: str = "bicliques of one p and one q can"  # why a listing is refused
+    has_checksum: bool = False  # whether partials have the sum of the hashes of all motifs
+
+    def rate(self, engine: EngineName, *, listing: bool = False) -> WorkRate:
+        """Return the rate of an engine, or the generic one."""
+        rates = self.listed.rates if listing and self.listed is not None else self.rates
+        return rates.get(engine, _UNKNOWN_RATES[engine])
+
+    def settle_engine(self, choice: EngineChoice, *, listing: bool = False) -> tuple[EngineChoice, str]:
+        """Return the engine to ask for, and why where there is only one.
+
+        Raises
+        ------
+        UnsupportedError
+            For one that counts or lists nothing of this family.
+        """
+        names = list(self.listed.listers if listing and self.listed else self.engines)
+        place = " and ".join({"cpu": "CPUs", "gpu": "GPUs"}[name] for name in names)
+        rule = f"{self.motif.name}s are {'listed' if listing else 'counted'} on {place}"
+        if choice in ENGINES and choice not in names:
+            given = " or ".join(map(repr, (*names, "auto")))
+            raise UnsupportedError(f"{rule}, and engine is {choice!r}; give {given}")
+        return (names[0], rule) if choice in ("auto", *names) and len(names) == 1 else (choice, "")
+
+    def columns(self, motif: Motif) -> Mapping[str, int | None]:
+        """Return the columns of a listing of ``motif``, see :class:`Listed`.
+
+        Raises
+        ------
+        UnsupportedError
+            When it cannot be listed.
+        """
+        columns = {} if self.listed is None else self.listed.columns(motif)
+        if not columns:
+            raise UnsupportedError(f"{motif.title} cannot be listed; {self.not_listed}")
+        return columns
+
+    def vector_sums(self, motif: Motif, total: int, cells: Mapping[Cell, int]) -> dict[str, int]:
+        """Return what the entries of each vector sum to: every motif adds 1 at each of its members."""
+        sums: dict[str, int] = {}
+        for cell, count in (cells or {(): total}).items():
+            for name, size in self.members(motif, cell).items():
+                sums[name] = sums.get(name, 0) + size * count
+        return sums
+
+
+def family_of(motif: Motif) -> Family:
+    """Return the row of a motif.
+
+    Raises
+    ------
+    UnsupportedError
+        When there is none.
+    """
+    if motif.name not in FAMILIES:
+        raise UnsupportedError(f"motif {motif.name!r} has no engine; known: {', '.join(FAMILIES)}")
+    return FAMILIES[motif.name]
+
+
+def resolve(name: str) -> Any:
+    """Import what ``module:attribute`` names."""
+    module, attribute = name.split(":")
+    return getattr(import_module(module), attribute)
+
+
+def load_engine(
+    motif: Motif,
+    name: EngineName,
+    threads: int | None = None,
+    *,
+    memory_bytes: int | None = None,
+    **options: str,
+) -> Engine:
+    """Return the engine of ``motif`` on ``name``; imports CuPy or Numba only now.
+
+    Parameters
+    ----------
+    motif : Motif
+    name : {"cpu", "gpu"}
+    threads : int, optional
+        Bounds the threads of the cpu engine; by default all processors that this process may use.
+    memory_bytes : int, optional
+        Most device memory that arrays of the gpu engine may take, all engines of this process together.
+    **options : str
+        Options of the motif, see ``Motif.choices``.
+
+    Raises
+    ------
+    EngineUnavailableError
+        When the GPU engine is asked for and CuPy or a device is missing.
+    UnsupportedError
+        When the motif has no such engine.
+    InputError
+        For an option that the motif does not have.
+    """
+    if name not in ENGINES:
+        raise UnsupportedError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")
+    engines = family_of(motif).engines
+    if name not in engines:
+        raise UnsupportedError(f"motif {motif.name!r} has no {name} engine")
+    return _make(engines[name], name, threads, memory_bytes, dict(choose_options(motif, options)))
+
+
+def load_lister(
+    motif: Motif,
+    listing: Listing,
+    name: EngineName,
+    threads: int | None = None,
+    *,
+    memory_bytes: int | None = None,
+    **options: str,
+) -> Engine:
+    """Return the engine that lists ``motif``: its ``run`` takes a ``sink`` for the rows, beside what all take.
+
+    Parameters and errors are those of :func:`load_engine`; ``listing`` says which of them.
+    """
+    family = family_of(motif)
+    if family.listed is None:
+        raise UnsupportedError(f"{motif.name!r} cannot be listed; {family.not_listed}")
+    if name not in family.listed.listers:
+        raise UnsupportedError(
+            f"{motif.title} is listed on {' or '.join(family.listed.listers)}; the {name} engine only counts"
+        )
+    chosen = dict(choose_options(motif, options))
+    return _make(family.listed.listers[name], name, threads, memory_bytes, {"listing": listing, **chosen})
+
+
+def _make(
+    imported: str, name: EngineName, threads: int | None, memory_bytes: int | None, options: Mapping[str, Any]
+) -> Engine:
+    if name == "cpu":
+        engine: Engine = resolve(imported)(threads, **options)
+        return engine
+    try:
+        from papilio.kernels.device.cuda import shared_device
+
+        gpu_class = resolve(imported)
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
+        ) from error
+    gpu_engine: Engine = gpu_class(shared_device(memory_bytes), **options)
+    return gpu_engine
+
+
+_SIGNED_WEDGES: Names = {
+    "cpu": "papilio.kernels.wedge.signed_cpu:BalancedButterflyCpu",
+    "gpu": "papilio.kernels.wedge.signed_gpu:BalancedButterflyGpu",
+}
+_BICLIQUES: Names = {
+    "cpu": "papilio.kernels.biclique.cpu:BicliqueCpu",
+    "gpu": "papilio.kernels.biclique.gpu:BicliqueGpu",
+}
+
+# Predicted set operations, which leave out how deep the search goes. CPU: 5e6 (all sizes of marvel) to 1.3e8 ((3,3) of
+# movielens-100k) per second and thread. GPU: the CPU's rate by the ratio of set operations per second of both, not
+# measured as a whole.
+_BICLIQUE_RATES = _rates("set operations", 2.0e7, 2.0e9)
+
+
+def _wedge_members(motif: Butterfly | BalancedButterfly | Census, cell: Cell) -> dict[str, int]:
+    return {"u": 2, "v": 2, "edge": 4}
+
+
+def _biclique_members(motif: Biclique, cell: Cell) -> dict[str, int]:
+    return {"u": motif.p, "v": motif.q} if motif.p and motif.q else {}
+
+
+def _biclique_columns(motif: Biclique) -> dict[str, int | None]:
+    return {"u": motif.p, "v": motif.q} if motif.p and motif.q else {}
+
+
+_ROWS = (
+    Family(
+        Butterfly,
+        engines={
+            "cpu": "papilio.kernels.wedge.cpu:ButterflyCpu",
+            "gpu": "papilio.kernels.wedge.gpu:ButterflyGpu",
+        },
+        memory="papilio.kernels.wedge.memory",
+        members=_wedge_members,
+        # CPU, on the graphs of the shares: 2.5e8 (sparse) to 1.4e9 (dense) per second and thread. One H200: 4.8e11 on
+        # MovieLens-1M, 5.5e11 on R-MAT.
+        rates=_rates("wedges", 5.0e8, 5.0e11),
+        parted=Parted(
+            "wedges",
+            cutter="papilio.partitioning.cutters:cut_for_butterflies",
+            least_sizes=lambda motif: (2, 2),
+        ),
+    ),
+    Family(
+        BalancedButterfly,
+        engines=_SIGNED_WEDGES,
+        memory="papilio.kernels.wedge.memory",
+        members=_wedge_members,
+        # 0.9 of the rate of butterflies on a CPU, on the same graphs. GPU: by the same ratio; measured on one H200: 0.5
+        # to 1.0.
+        rates=_rates("wedges", 4.5e8, 4.5e11),
+    ),
+    Family(
+        Census,
+        engines=_SIGNED_WEDGES,
+        memory="papilio.kernels.wedge.memory",
+        members=_wedge_members,
+        # 0.3 of the rate of butterflies on a CPU. GPU: by the same ratio; measured on one H200: 0.1 to 1.1.
+        rates=_rates("wedges", 1.5e8, 1.5e11),
+        classes=CENSUS_CLASSES,
+    ),
+    Family(
+        Biclique,
+        engines=_BICLIQUES,
+        memory="papilio.kernels.biclique.memory",
+        members=_biclique_members,
+        rates=_BICLIQUE_RATES,
+        same_work=False,
+        listed=Listed(
+            {"cpu": "papilio.kernels.biclique.list:make_lister"},
+            columns=_biclique_columns,
+            # Set operations and rows; 2e6 to 1e7 per second and thread, nine tenths of the time for writing them.
+            rates={"cpu": WorkRate("steps", 5.0e6, _CPU_SHARE)},
+        ),
+        parted=Parted(
+            "roots",
+            cutter="papilio.partitioning.cutters:cut_for_bicliques",
+            least_sizes=lambda motif: (motif.p or 1, motif.q or 1),
+        ),
+    ),
+    Family(
+        BalancedBiclique,
+        engines=_BICLIQUES,
+        memory="papilio.kernels.biclique.memory",
+        members=_biclique_members,
+        rates=_BICLIQUE_RATES,
+        same_work=False,
+    ),
+)
+
+FAMILIES: dict[str, Family] = {row.motif.name: row for row in _ROWS}
+"""The rows, by the name of the motif."""
