@@ -290,6 +290,8 @@ def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) ->
         moved=outcome.moved,
         peak_device_bytes=outcome.device_peak_bytes,
         used_device_bytes=outcome.device_used_bytes,
-        checksum=outcome.partial.checksum if plan.job.family.has_checksum else None,
+        checksum=outcome.partial.checksum
+        if plan.job.family.has_checksum and not outcome.partial.capped
+        else None,
         best=outcome.partial.best,
     )

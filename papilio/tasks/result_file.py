@@ -225,11 +225,11 @@ def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHi
         total = min(total, listing.limit)
     work = sum(lease.work for lease in history.leases)
     sums = [("count", total, result.count), ("work", work, result.work)]
-    if listing is None:
-        sums.append(("checksum", checksum, result.checksum or 0))
-        largest = choose_best((each for lease in history.leases for each in lease.best), job.motif.n_best)
-        if largest != result.best:
-            raise ExecutionError(f"{name}: the largest motifs of the leases are not those of the answer")
+    if result.checksum is not None:
+        sums.append(("checksum", checksum, result.checksum))
+    largest = choose_best((each for lease in history.leases for each in lease.best), job.motif.n_best)
+    if largest != result.best:
+        raise ExecutionError(f"{name}: the largest motifs of the leases are not those of the answer")
     for what, sum_, number in sums:
         if sum_ != number:
             raise ExecutionError(f"{name}: the leases sum to {what} {sum_}; the answer says {number}")

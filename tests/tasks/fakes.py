@@ -80,7 +80,9 @@ class FakeEngine:
             end = bound
         with self._lock:
             self.running -= 1
-        vectors = {name: np.full(size, end - start, dtype=np.uint64) for name, size in prepared.shape.items()}
+        vectors = {name: np.zeros(size, np.uint64) for name, size in prepared.shape.items()}
+        for name, vector in vectors.items():
+            vector[-1] = (4 if name == "edge" else 2) * (end - start)
         return Partial(end - start, end - start, int(prepared.costs[start:end].sum()), vectors)
 
 

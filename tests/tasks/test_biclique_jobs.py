@@ -15,6 +15,7 @@ import pytest
 
 import papilio
 from papilio.errors import CapacityError, ExecutionError, InputError, UnsupportedError
+from papilio.families import FAMILIES
 from papilio.storage.records import read_record, table_rows
 from papilio.storage.store import write_store
 from papilio.tasks import prepared as ready
@@ -219,7 +220,7 @@ def test_a_recount_does_not_compare_the_work_of_engines_that_need_not_do_the_sam
     _, recount = papilio.verify_job(job, sample=1)
     assert recount is not None
     assert recount.leases == 1
-    monkeypatch.setattr(papilio.Biclique, "same_work", True)
+    monkeypatch.setitem(FAMILIES, "biclique", replace(FAMILIES["biclique"], same_work=True))
     with pytest.raises(ExecutionError, match=r"holds work .* counts 12345"):
         papilio.verify_job(job, sample=1)
 

@@ -255,7 +255,7 @@ def test_a_part_that_does_not_fit_is_named_before_anything_is_read(
 def test_vectors_that_the_budget_has_no_room_for_are_summed_in_files(
     graph: BipartiteGraph, store: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("papilio.tasks.parts.memory.FOLD_SHARE", 1 << 26)
+    monkeypatch.setattr("papilio.tasks.memory.FOLD_SHARE", 1 << 26)
     monkeypatch.setattr("papilio.tasks.parts.vectors.SLICE_ENTRIES", 7)
     for motif, per in (QUESTIONS[1], QUESTIONS[2], QUESTIONS[4]):
         job = part_job(store, motif, per, host_bytes=1 << 30)

@@ -131,12 +131,12 @@ def test_vectors_stay_in_the_process_or_go_to_a_shard(
     vertex = replace(job, per="vertex")
     inside = run_lease(lease(vertex, 0, 3), SEAT)
     outside = run_lease(lease(vertex, 3, 20, str(tmp_path)), SEAT)
-    assert inside.vectors["u"].tolist() == [3] * GRAPH.n_u
+    assert inside.vectors["u"].tolist() == [0] * (GRAPH.n_u - 1) + [6]
     assert outside.vectors == {}
     fold = PartialFold(plan_with(vertex, [(0, 3), (3, 20)]))
     fold.add(outside)
     fold.add(inside)
-    assert fold.finish().vectors["v"].tolist() == [20] * GRAPH.n_v
+    assert fold.finish().vectors["v"].tolist() == [0] * (GRAPH.n_v - 1) + [40]
     assert outside.shard is not None
     assert not Path(outside.shard.path).exists()
 
@@ -191,7 +191,7 @@ def test_fold_refuses_a_damaged_shard(engine: FakeEngine, job: JobSpec, tmp_path
     with pytest.raises(StoreError, match="checksum"):
         fold.add(replace(result, shard=ShardRef(result.shard.path, "0" * 32)))
     fold.add(result)
-    assert fold.finish().vectors["edge"].tolist() == [20] * GRAPH.n_edges
+    assert fold.finish().vectors["edge"].tolist() == [0] * (GRAPH.n_edges - 1) + [80]
 
 
 def test_a_replaced_store_is_noticed(engine: FakeEngine, job: JobSpec) -> None:
