@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from papilio.families import family_of
 from papilio.motifs import Cell, CensusClass, rows_by_class
 
 if TYPE_CHECKING:
@@ -82,6 +81,8 @@ def report_result(result: CountResult) -> None:
 
 def _report_count(result: CountResult) -> None:
     """Write the count, or the table, and the largest counts where no file took them; then the proof of work."""
+    from papilio.families import family_of
+
     if not result.motif.is_table:
         click.echo(result.count)
     elif (family := family_of(result.motif)).classes:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import papilio
-from papilio.cli.report import plan_lines, report_count
+from papilio.cli.report import plan_lines, report_result
 from papilio.cluster.events import LeaseFinished
 from papilio.errors import ExecutionError, InputError, UnsupportedError
 from papilio.families import FAMILIES
@@ -205,7 +205,7 @@ def test_plans_files_and_text(store: GraphStore, tmp_path: Path, capsys: pytest.
     assert [line.replace('"', "").split(",")[:2] for line in (tmp_path / "table.csv").read_text().splitlines()] == [
         ["k", "count"], ["2", str(result.table[2,])], ["3", str(result.table[3,])],
     ]  # fmt: skip
-    report_count(papilio.count(store, ALL))
+    report_result(papilio.count(store, ALL))
     out, err = capsys.readouterr()
     assert [line.split() for line in out.splitlines()] == [
         ["k", "count"], ["2", str(result.table[2,])], ["3", str(result.table[3,])],
