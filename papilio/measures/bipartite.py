@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
@@ -24,26 +23,21 @@ from papilio.errors import CapacityError, UnsupportedError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertex_bound
-from papilio.kernels.threads import available_threads
+from papilio.kernels.threads import choose_threads
 from papilio.measures.clustering import cluster_pairs
 from papilio.measures.levels import join_levels
 from papilio.measures.values import (
-    CohesionLevel,
     CohesionProfile,
     LatapyClustering,
     LocalClustering,
     RobinsAlexander,
+    write_values,
 )
 from papilio.motifs import Butterfly
 from papilio.parts import Layer
 from papilio.storage.array_file import SLICE_ENTRIES
-from papilio.storage.results import Columns, write_edge_columns, write_vertex_columns
-from papilio.storage.statistics import (
-    count_degrees,
-    count_three_paths,
-    count_wedges,
-    edge_three_paths,
-)
+from papilio.storage.results import Columns
+from papilio.storage.statistics import count_degrees, count_three_paths, count_wedges, edge_three_paths
 from papilio.storage.vectors import Vectors
 from papilio.tasks.result import CountResult, find_top
 
@@ -65,7 +59,11 @@ _POWERS = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint64))
 
 
 class CountOptions(TypedDict, total=False):
-    """How butterflies are counted: the parameters of these names of :func:`papilio.count`."""
+    """How butterflies are counted: the parameters of these names of :func:`papilio.count`.
+
+    All measures take a graph as that does, whose signs are ignored. They raise what it does, and UnsupportedError for a
+    graph that is not bipartite.
+    """
 
     cluster: Any
     engine: EngineChoice
@@ -82,29 +80,15 @@ def robins_alexander(graph: Any, **options: Unpack[CountOptions]) -> RobinsAlexa
     """Measure the clustering of a whole bipartite graph: which share of the paths of three edges lies on a butterfly.
 
     It is ``4 * butterflies / three_paths`` (Robins and Alexander, Computational & Mathematical Organization Theory
-    10(1), 2004). The paths are counted by passes over the edges, which need not fit the memory.
-
-    Parameters
-    ----------
-    graph
-        As for :func:`papilio.count`. Signs are ignored.
-    **options
-        As for :func:`papilio.count`: ``cluster``, ``engine``, ``workers``, ``progress``, ``job``, ``device_memory``,
-        ``host_memory``, ``parts``.
-
-    Raises
-    ------
-    PapilioError
-        As :func:`papilio.count`; UnsupportedError for a graph that is not bipartite.
+    10(1), 2004). The paths are counted by passes over the edges, which need not fit the memory. Graph, options and
+    errors: :class:`CountOptions`.
     """
-    began = perf_counter()
     edges = _Edges(graph, "Robins-Alexander clustering", options.get("progress"))
-    edges.expect("paths", 2)
-    degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
-    paths = count_three_paths(degrees, edges.once)
-    paths_s = perf_counter() - began
+    with edges.phase("paths", passes=2):
+        degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
+        paths = count_three_paths(degrees, edges.once)
     counted = count(edges.source.given, Butterfly(), **options)
-    return RobinsAlexander(counted.count, paths, counted, {"paths": paths_s, "total": perf_counter() - began})
+    return RobinsAlexander(counted.count, paths, counted, edges.seconds)
 
 
 @checked
@@ -130,11 +114,8 @@ def latapy_clustering(
     layer : {"u", "v"}, optional
         Whose vertices; by default those of both.
     output : path-like, optional
-        File (Parquet, CSV or JSON, as its suffix says) for the values:
-        ``layer``, ``id``, ``label`` (where there are labels), ``partners``, ``dot``,
-        ``min``, ``max``.
-    overwrite : bool
-        Replace a file that is at ``output``.
+        File (Parquet, CSV or JSON, as its suffix says) for the values: ``layer``, ``id``, ``label`` (where there are
+        labels), ``partners``, ``dot``, ``min``, ``max``. One that is there is replaced only with ``overwrite``.
     threads : int, optional
         By default the processors that this process may use.
     progress : callable, optional
@@ -149,34 +130,23 @@ def latapy_clustering(
     CapacityError
         When the graph does not fit the memory; known before it is read.
     """
-    began = perf_counter()
     target = check_output(output, Butterfly(), "vertex", overwrite=overwrite)
     edges = _Edges(graph, "Latapy's clustering", progress)
     edges.source.require_storable(target)
-    chosen = available_threads() if threads is None else threads
-    listener = progress or ignore_events
-    listener(PhaseStarted("read"))
-    held = _read(edges, chosen)
+    chosen = choose_threads(threads)
+    with edges.phase("read"):
+        held = _read(edges, chosen)
     layers: tuple[Layer, ...] = ("u", "v") if layer is None else (layer,)
-    read_s = perf_counter() - began
-    listener(PhaseStarted("pairs"))
-    found = cluster_pairs(held, layers, chosen, lambda share: listener(PhaseAdvanced(share)))
-    seconds = {"read": read_s, "pairs": perf_counter() - began - read_s}
-    if target is not None:
-        listener(PhaseStarted("write"))
-        write_began = perf_counter()
-        columns: dict[Layer, Columns] = {
-            name: {"partners": each.partners, **each.means} for name, each in found.items()
-        }
-        with ExitStack() as stack:
-            store = edges.source.stored(stack, target.parent)
-            write_vertex_columns(target, store, columns, _metadata(store.hash, "latapy"), overwrite=overwrite)
-        seconds["write"] = perf_counter() - write_began
+    with edges.phase("pairs"):
+        found = cluster_pairs(held, layers, chosen, edges.report)
+    columns = {name: {"partners": each.partners, **each.means} for name, each in found.items()}
+    edges.write(target, columns, "latapy", overwrite)
+    named = edges.source.labelled
     return LatapyClustering(
-        Vectors({name: each.means for name, each in found.items()}, edges.source.labelled),
-        Vectors({name: each.partners for name, each in found.items()}, edges.source.labelled),
+        Vectors({name: each.means for name, each in found.items()}, named),
+        Vectors({name: each.partners for name, each in found.items()}, named),
         edges.describe(),
-        {**seconds, "total": perf_counter() - began},
+        edges.seconds,
         None if target is None else str(target),
     )
 
@@ -197,49 +167,27 @@ def local_clustering(
     the paths with any of its edges in the middle. ``square`` of a vertex is its share of the squares that pairs of its
     neighbours could make (Zhang et al., Physica A 387(27), 2008).
 
-    Parameters
-    ----------
-    graph
-        As for :func:`papilio.count`. Signs are ignored.
-    per : {"vertex", "edge"}
-    output : path-like, optional
-        File (Parquet, CSV or JSON, as its suffix says):
-        of vertices ``layer``, ``id``, ``label`` (where there are labels), of edges ``u``, ``v``; and
-        ``butterflies``, ``three_paths``, ``closed``, of vertices ``square``.
-    overwrite : bool
-        Replace a file that is at ``output``.
-    **options
-        As for :func:`robins_alexander`.
-
-    Raises
-    ------
-    PapilioError
-        As :func:`papilio.count`; UnsupportedError for a graph that is not bipartite.
+    ``output`` is a file (Parquet, CSV or JSON, as its suffix says): of vertices ``layer``, ``id``, ``label`` (where
+    there are labels), of edges ``u``, ``v``; and ``butterflies``, ``three_paths``, ``closed``, of vertices ``square``.
+    One that is there is replaced only with ``overwrite``. Graph, options and errors: :class:`CountOptions`.
     """
-    began = perf_counter()
     target = check_output(output, Butterfly(), per, overwrite=overwrite)
-    listener = options.get("progress") or ignore_events
-    edges = _Edges(graph, "local clustering", listener)
+    edges = _Edges(graph, "local clustering", options.get("progress"))
     edges.source.require_storable(target)
-    paths = _vertex_paths(edges) if per == "vertex" else {"edge": _edge_paths(edges)}
-    paths_s = perf_counter() - began
+    with edges.phase("paths", passes=2):
+        paths = _vertex_paths(edges) if per == "vertex" else {"edge": _edge_paths(edges)}
     counted = count(edges.source.given, Butterfly(), per=per, **options)
-    values = {
-        place: _local_values(counted.vectors.by_id(place), three_paths, per)
-        for place, three_paths in paths.items()
+    butterflies = counted.vectors
+    values = {place: _local_values(butterflies.by_id(place), paths[place], per) for place in paths}
+    columns = {
+        place: {"butterflies": butterflies.by_id(place), "three_paths": paths[place], **values[place]}
+        for place in paths
     }
-    seconds = {"paths": paths_s}
-    named = edges.source.labelled
-    found = LocalClustering(
-        per, Vectors(values, named), counted.vectors, Vectors(paths, named), counted, seconds
+    edges.write(target, columns, f"local per {per}", overwrite)
+    named, output = edges.source.labelled, None if target is None else str(target)
+    return LocalClustering(
+        per, Vectors(values, named), butterflies, Vectors(paths, named), counted, edges.seconds, output
     )
-    if target is not None:
-        listener(PhaseStarted("write"))
-        write_began = perf_counter()
-        _write_local(target, edges.source, found, overwrite)
-        seconds["write"] = perf_counter() - write_began
-    seconds["total"] = perf_counter() - began
-    return replace(found, output=None if target is None else str(target))
 
 
 @checked
@@ -248,36 +196,17 @@ def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionPro
 
     For 0, 1, 2, 4, 8, ... butterflies: the subgraph that the vertices in as many or more induce, its sizes, connected
     components and least degree, and so how many edges at most have to go until it falls apart. The edges are passed
-    over once for each level, and need not fit the memory.
-
-    Parameters
-    ----------
-    graph
-        As for :func:`papilio.count`. Signs are ignored.
-    **options
-        As for :func:`robins_alexander`.
-
-    Raises
-    ------
-    PapilioError
-        As :func:`papilio.count`; UnsupportedError for a graph that is not bipartite.
+    over once for each level, and need not fit the memory. Graph, options and errors: :class:`CountOptions`.
     """
-    began = perf_counter()
-    listener = options.get("progress") or ignore_events
-    edges = _Edges(graph, "the cohesion profile", listener)
+    edges = _Edges(graph, "the cohesion profile", options.get("progress"))
     counted = count(edges.source.given, Butterfly(), per="vertex", **options)
-    levels_began = perf_counter()
     levels_u, levels_v = (
         np.searchsorted(_POWERS, counted.vectors.by_id(layer), side="right").astype(np.uint8)
         for layer in ("u", "v")
     )
-    edges.expect("levels", np.unique(np.concatenate((levels_u, levels_v))).size)
-    passes = (edges.once() for _ in repeat(None))
-    found = [CohesionLevel.of(each) for each in join_levels(levels_u, levels_v, passes)]
-    now = perf_counter()
-    return CohesionProfile(
-        tuple(reversed(found)), counted, {"levels": now - levels_began, "total": now - began}
-    )
+    with edges.phase("levels", passes=np.unique(np.concatenate((levels_u, levels_v))).size):
+        found = tuple(join_levels(levels_u, levels_v, (edges.once() for _ in repeat(None))))
+    return CohesionProfile(found[::-1], counted, edges.seconds)
 
 
 @checked
@@ -286,25 +215,8 @@ def top_butterflies(
 ) -> CountResult:
     """Find the vertices of each layer, or the edges, that are in the most butterflies.
 
-    Parameters
-    ----------
-    graph
-        As for :func:`papilio.count`. Signs are ignored.
-    per : {"vertex", "edge"}
-    k : int
-        How many of each layer, or of the edges; those in no butterfly are left out.
-    **options
-        As for :func:`robins_alexander`.
-
-    Returns
-    -------
-    CountResult
-        Of the count; ``top`` has up to ``k`` entries per layer, or of the edges, by falling count, ties by id.
-
-    Raises
-    ------
-    PapilioError
-        As :func:`papilio.count`; UnsupportedError for a graph that is not bipartite, InputError for a ``k`` below 1.
+    ``top`` of the result has up to ``k`` entries per layer, or of the edges, by falling count, ties by id; those in no
+    butterfly are left out. Graph, options and errors: :class:`CountOptions`.
     """
     edges = _Edges(graph, "the number of butterflies", options.get("progress"))
     counted = count(edges.source.given, Butterfly(), per=per, **options)
@@ -313,9 +225,11 @@ def top_butterflies(
 
 
 class _Edges:
-    """The edges of the graph of a call, in passes that are reported."""
+    """The edges of the graph of a call, in passes that are reported; and how long its phases take."""
 
     def __init__(self, graph: Any, measure: str, progress: Progress | None) -> None:
+        self._began = perf_counter()
+        self._seconds: dict[str, float] = {}
         self.source = GraphInput(graph)
         if self.source.kind != "bipartite":
             raise UnsupportedError(
@@ -331,17 +245,30 @@ class _Edges:
         """Return the identity and sizes of the graph."""
         return self.source.describe(self.source.job(Question(Butterfly(), "total"), "memory:"))
 
-    def expect(self, phase: str, passes: int) -> None:
-        """Begin a phase of so many passes."""
+    @contextmanager
+    def phase(self, name: str, passes: int = 1) -> Iterator[None]:
+        """Time a block, which passes over the edges so many times."""
+        began = perf_counter()
         self._passes, self._seen = passes, 0
-        self._listener(PhaseStarted(phase))
+        self._listener(PhaseStarted(name))
+        yield
+        self._seconds[name] = perf_counter() - began
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall time by phase, and ``total`` until now."""
+        return {**self._seconds, "total": perf_counter() - self._began}
+
+    def report(self, share: float) -> None:
+        """Say which share of a phase is done."""
+        self._listener(PhaseAdvanced(share))
 
     def once(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
         """Yield all edges in order, in pieces."""
         for u, v in self._pieces():
             yield u, v
             self._seen += int(u.size)
-            self._listener(PhaseAdvanced(self._seen / max(1, self._passes * self.n_edges)))
+            self.report(self._seen / max(1, self._passes * self.n_edges))
 
     def _pieces(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
         if self.source.store is not None:
@@ -352,15 +279,17 @@ class _Edges:
             stop = start + SLICE_ENTRIES
             yield graph.u[start:stop], graph.v[start:stop]
 
+    def write(
+        self, target: Path | None, columns: Mapping[Any, Columns], measure: str, overwrite: bool
+    ) -> None:
+        """Write columns of each vertex by layer, or of each ``edge``, where a file is asked for."""
+        if target is not None:
+            with self.phase("write"):
+                write_values(target, self.source, columns, {"measure": measure}, overwrite=overwrite)
+
 
 def _read(edges: _Edges, threads: int) -> BipartiteGraph:
-    """Read the graph, if what is made of it will fit the memory.
-
-    Raises
-    ------
-    CapacityError
-        When it will not.
-    """
+    """Read the graph; CapacityError before that where what is made of it will not fit the memory."""
     vertices = edges.n_u + edges.n_v
     needed = _INDEX_BYTES_PER_EDGE * edges.n_edges
     needed += (_INDEX_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads) * vertices
@@ -383,7 +312,6 @@ def _vertex_paths(edges: _Edges) -> dict[str, NDArray[np.uint64]]:
     CapacityError
         When a vertex could be in more than 2^63 - 1 butterflies; else the paths of each are below 2^64.
     """
-    edges.expect("paths", 2)
     degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
     wedges = count_wedges(degrees, edges.once)
     paths = {}
@@ -395,7 +323,6 @@ def _vertex_paths(edges: _Edges) -> dict[str, NDArray[np.uint64]]:
 
 def _edge_paths(edges: _Edges) -> NDArray[np.uint64]:
     """Return the paths of three edges with each edge in the middle, in the order of the edges."""
-    edges.expect("paths", 2)
     degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
     paths, at = np.empty(edges.n_edges, np.uint64), 0
     for u, v in edges.once():
@@ -416,26 +343,3 @@ def _local_values(
         return {"closed": butterflies / possible}
     rest = np.where(three_paths > 0, (three_paths - butterflies).astype(np.float64), np.nan)
     return {"closed": 2.0 * butterflies / possible, "square": butterflies / rest}
-
-
-def _write_local(target: Path, source: GraphInput, found: LocalClustering, overwrite: bool) -> None:
-    columns: dict[str, Columns] = {
-        place: {
-            "butterflies": found.butterflies.by_id(place),
-            "three_paths": found.three_paths.by_id(place),
-            **found.values.by_id(place),
-        }
-        for place in found.values
-    }
-    with ExitStack() as stack:
-        store = source.stored(stack, target.parent)
-        metadata = _metadata(store.hash, f"local per {found.per}")
-        if found.per == "edge":
-            write_edge_columns(target, store, columns["edge"], metadata, overwrite=overwrite)
-        else:
-            layers: dict[Layer, Columns] = {"u": columns["u"], "v": columns["v"]}
-            write_vertex_columns(target, store, layers, metadata, overwrite=overwrite)
-
-
-def _metadata(graph_hash: str, measure: str) -> dict[str, str]:
-    return {"papilio.graph_hash": graph_hash, "papilio.measure": json.dumps(measure)}

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
@@ -27,11 +23,12 @@ from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, ExecutionError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
-from papilio.kernels.threads import available_threads
+from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
+from papilio.measures.values import write_values
 from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json
 from papilio.storage.origins import plain_labels
-from papilio.storage.results import Columns, write_pairs, write_vertex_columns
+from papilio.storage.results import write_pairs
 from papilio.storage.vectors import Vectors
 from papilio.tasks.result import json_labels
 
@@ -68,20 +65,10 @@ class CensusOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class CensusPair:
-    """Two vertices of a layer, by the signs at their common neighbours.
+    """Two vertices of a layer, by the signs at their common neighbours: how many are ``++``, ``--``, or different."""
 
-    Attributes
-    ----------
-    ids : tuple of int
-        The lesser first.
-    labels : tuple
-        Theirs, ``str`` or ``int`` or, of a graph in memory, whatever they are; the ids where there are none.
-    both_positive, both_negative, different : int
-        Common neighbours at which the pair has the signs ``++``, ``--``, or different ones.
-    """
-
-    ids: tuple[int, int]
-    labels: tuple[Any, Any]
+    ids: tuple[int, int]  # the lesser first
+    labels: tuple[Any, Any]  # the ids where there are none
     both_positive: int
     both_negative: int
     different: int
@@ -105,17 +92,21 @@ class CensusPair:
         return _sum_groups(self.classes)
 
     @property
+    def common_neighbours(self) -> dict[str, int]:
+        """Common neighbours by the signs of the pair there."""
+        return {"++": self.both_positive, "--": self.both_negative, "+-": self.different}
+
+    @property
     def columns(self) -> dict[str, int]:
         """Its numbers by the name of their column: common neighbours, classes and groups."""
-        common = {"++": self.both_positive, "--": self.both_negative, "+-": self.different}
-        return {**common, **self.classes, **self.groups}
+        return {**self.common_neighbours, **self.classes, **self.groups}
 
     def to_json(self) -> dict[str, Any]:
         """Return the pair as a JSON object; integers in full."""
         return {
             "ids": list(self.ids),
             "labels": json_labels(self.labels),
-            "common_neighbours": {"++": self.both_positive, "--": self.both_negative, "+-": self.different},
+            "common_neighbours": self.common_neighbours,
             "classes": self.classes,
             "groups": self.groups,
         }
@@ -123,20 +114,9 @@ class CensusPair:
 
 @dataclass(frozen=True, eq=False)
 class CensusPairs:
-    """The pairs with the most butterflies of a group.
+    """The pairs with the most butterflies of a group, by falling butterflies, ties by ids; none without any."""
 
-    Attributes
-    ----------
-    census : CensusResult
-        Of the whole graph.
-    by : {"coherent", "incoherent", "conflicting"}
-    pairs : tuple of CensusPair
-        By falling butterflies of the group, ties by ids; pairs without any are left out.
-    output : str or None
-        The file with the pairs.
-    """
-
-    census: CensusResult
+    census: CensusResult  # of the whole graph
     by: PairOrder
     pairs: tuple[CensusPair, ...]
     output: str | None = None
@@ -155,19 +135,11 @@ class CensusPairs:
 class CensusVertices:
     """The classes of the butterflies of every vertex of a layer.
 
-    Attributes
-    ----------
-    census : CensusResult
-        Of the whole graph.
-    pair_side : {"u", "v"}
-    classes : Vectors of ndarray of uint64, shape (n,)
-        By name of the class, the butterflies of all pairs that each vertex is in, by id; ``classes.aligned("++/--")``
-        has them by label. The sum over the vertices is twice the butterflies of the class.
-    output : str or None
-        The file with the classes.
+    ``classes`` has, by name of the class, the butterflies of all pairs that each vertex is in, shape (n,), by id;
+    ``classes.aligned("++/--")`` has them by label. Their sum over the vertices is twice the butterflies of the class.
     """
 
-    census: CensusResult
+    census: CensusResult  # of the whole graph
     pair_side: PairSide
     classes: Vectors[NDArray[np.uint64]]
     output: str | None = None
@@ -203,21 +175,18 @@ def census_pairs(
     ----------
     graph
         As for :func:`papilio.count`; signed.
-    pair_side : {"u", "v"}
     by : {"coherent", "incoherent", "conflicting"}
         ``conflicting`` are the mixed butterflies.
     k : int
         Most pairs.
     output : path-like, optional
-        File (Parquet, CSV or JSON, as its suffix says) for the pairs:
-        ``first``, ``second``, ``first_label``, ``second_label``, the common neighbours
-        ``++``, ``--``, ``+-``, the six classes and the three groups.
-    overwrite : bool
-        Replace a file that is at ``output``.
+        File (Parquet, CSV or JSON, as its suffix says) for the pairs: ``first``, ``second``, ``first_label``,
+        ``second_label``, the common neighbours ``++``, ``--``, ``+-``, the six classes and the three groups. One that
+        is there is replaced only with ``overwrite``.
     threads : int, optional
         By default the processors that this process may use; the answer does not depend on it.
     **options
-        As for :func:`papilio.census`: ``cluster``, ``engine``, ``workers``, ``progress``, ``job``.
+        As for :func:`papilio.census`.
 
     Raises
     ------
@@ -236,13 +205,14 @@ def census_pairs(
     labels = walk.source.given.labels(pair_side)
     pairs = tuple(_make_pair(row, labels) for row in rows.tolist())
     if walk.target is not None:
-        columns: dict[str, list[int]] = {name: [] for name in CensusPair((0, 1), (0, 1), 0, 0, 0).columns}
-        for pair in pairs:
-            for name, number in pair.columns.items():
-                columns[name].append(number)
-        metadata = _metadata(counted.counted.graph["hash"], pair_side, {"by": by, "k": k})
-        named = [(pair.labels[0], pair.labels[1]) for pair in pairs]
-        write_pairs(walk.target, [pair.ids for pair in pairs], named, columns, metadata, overwrite=overwrite)
+        names = CensusPair((0, 1), (0, 1), 0, 0, 0).columns
+        columns = {name: [pair.columns[name] for pair in pairs] for name in names}
+        metadata = {
+            "papilio.graph_hash": counted.counted.graph["hash"],
+            "papilio.motif": json.dumps(walk.question(by=by, k=k), sort_keys=True),
+        }
+        ids, named = [pair.ids for pair in pairs], [pair.labels for pair in pairs]
+        write_pairs(walk.target, ids, named, columns, metadata, overwrite=overwrite)
     return CensusPairs(counted, by, pairs, walk.output)
 
 
@@ -261,28 +231,9 @@ def census_vertices(
     The pairs are walked by threads of this process. The sums over the vertices must be twice the census of the whole
     graph, which is counted on its own.
 
-    Parameters
-    ----------
-    graph
-        As for :func:`papilio.count`; signed.
-    pair_side : {"u", "v"}
-        Whose vertices.
-    output : path-like, optional
-        File (Parquet, CSV or JSON, as its suffix says):
-        ``layer``, ``id``, ``label`` (where there are labels), the six classes and the three groups.
-    overwrite : bool
-        Replace a file that is at ``output``.
-    threads : int, optional
-        By default the processors that this process may use; the answer does not depend on it.
-    **options
-        As for :func:`census_pairs`.
-
-    Raises
-    ------
-    CapacityError
-        When the pairs need more memory than there is, or a vertex could be in more than 2^63 - 1 butterflies.
-    PapilioError
-        As :func:`census_pairs`.
+    ``output`` is a file as for :func:`census_pairs`, with ``layer``, ``id``, ``label`` (where there are labels), the
+    six classes and the three groups. The other parameters and the errors are those of that; CapacityError also when a
+    vertex could be in more than 2^63 - 1 butterflies.
     """
     walk = _Walk(graph, pair_side, (output, overwrite), threads, 0, options)
     counted = walk.count(options)
@@ -290,11 +241,9 @@ def census_vertices(
     _require_census(counted, [_sum_exactly(each) for each in counts], 2)
     classes = {each.name: counts[at] for at, each in enumerate(CENSUS_CLASSES)}
     if walk.target is not None:
-        columns: Columns = {**classes, **_sum_groups(classes)}
-        with ExitStack() as stack:
-            store = walk.source.stored(stack, walk.parent)
-            metadata = _metadata(store.hash, pair_side, {"per": "vertex"})
-            write_vertex_columns(walk.target, store, {pair_side: columns}, metadata, overwrite=overwrite)
+        columns = {pair_side: {**classes, **_sum_groups(classes)}}
+        metadata = {"motif": walk.question(per="vertex")}
+        write_values(walk.target, walk.source, columns, metadata, overwrite=overwrite)
     vectors = Vectors(classes, walk.source.labelled, pair_side)
     return CensusVertices(counted, pair_side, vectors, walk.output)
 
@@ -307,16 +256,14 @@ class _Walk:
         graph: Any,
         pair_side: PairSide,
         output: tuple[str | os.PathLike[str] | None, bool],
-        threads: Threads | None,
+        threads: int | None,
         k: int,
         options: CensusOptions,
     ) -> None:
-        motif = Census(pair_side)
-        self.pair_side = pair_side
+        self.pair_side, motif = pair_side, Census(pair_side)
         self.target = check_output(output[0], motif, "total", overwrite=output[1])
         self.output = None if self.target is None else str(self.target)
-        self.parent = Path(tempfile.gettempdir()) if self.target is None else self.target.parent
-        self.threads = available_threads() if threads is None else threads
+        self.threads = choose_threads(threads)
         self.source = GraphInput(graph)
         self.source.require_storable(self.target)
         self._listener = options.get("progress") or ignore_events
@@ -331,6 +278,10 @@ class _Walk:
                 f"{' or pairs' if k else ''}, or a machine with more memory"
             )
 
+    def question(self, **asked: Any) -> dict[str, Any]:
+        """Return what is asked, for the file."""
+        return {**motif_to_json(Census(self.pair_side)), **asked}
+
     def count(self, options: CensusOptions) -> CensusResult:
         """Count the whole census."""
         return census(self.source.given, self.pair_side, **options)
@@ -342,10 +293,9 @@ class _Walk:
         self._listener(PhaseStarted("pairs"))
         return graph
 
-    @property
-    def report(self) -> Callable[[float], None]:
-        """What is told how far the walk is."""
-        return lambda share: self._listener(PhaseAdvanced(share))
+    def report(self, share: float) -> None:
+        """Say how far the walk is."""
+        self._listener(PhaseAdvanced(share))
 
 
 def _sum_groups(classes: dict[str, Any]) -> dict[str, Any]:
@@ -369,23 +319,10 @@ def _make_pair(row: list[int], labels: NDArray[Any] | None) -> CensusPair:
 
 
 def _require_census(counted: CensusResult, totals: Any, times: int) -> None:
-    """Refuse what was walked if its classes are not so many times those of the census.
-
-    Raises
-    ------
-    ExecutionError
-        Naming the first class that differs.
-    """
+    """Refuse what was walked if its classes are not so many times those of the census."""
     for (each, number, _), walked in zip(counted.rows, totals, strict=True):
         if walked != times * number:
             raise ExecutionError(
                 f"the pairs have {walked // times} butterflies {each.name}, the census {number}: was the graph "
                 "changed meanwhile? Count again; if they still differ, please report it"
             )
-
-
-def _metadata(graph_hash: str, pair_side: PairSide, asked: dict[str, Any]) -> dict[str, str]:
-    return {
-        "papilio.graph_hash": graph_hash,
-        "papilio.motif": json.dumps({**motif_to_json(Census(pair_side)), **asked}, sort_keys=True),
-    }

@@ -13,7 +13,6 @@ sum carries its rounding errors along (Neumaier 1974), so that the mean differs 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +20,8 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import Ids, Ints, Place, compiled
-from papilio.kernels.threads import ChunkRunner, available_threads, cut_by_cost
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows, index_wedges
+from papilio.measures.layers import Report, layer_of, run_reported, wedge_costs
 from papilio.parts import Layer
 
 __all__ = ["MODES", "PairMeans", "cluster_pairs"]
@@ -35,18 +34,10 @@ Means = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PairMeans:
-    """The clustering of every vertex of a layer.
+    """The clustering of every vertex of a layer, by id."""
 
-    Attributes
-    ----------
-    partners : ndarray of int64, shape (n,)
-        Vertices of the layer with which each vertex shares a neighbour, by id.
-    means : dict of str to ndarray of float64, shape (n,)
-        By mode, the mean overlap with these; NaN for a vertex without any.
-    """
-
-    partners: NDArray[np.int64]
-    means: dict[str, NDArray[np.float64]]
+    partners: NDArray[np.int64]  # vertices of the layer with which each shares a neighbour; shape (n,)
+    means: dict[str, Means]  # by mode, the mean overlap with these, NaN without any; shape (n,)
 
 
 @compiled
@@ -62,7 +53,6 @@ def _add(sums: Means, at: Place, value: np.float64) -> None:
 def _measure_rows(
     rows: WedgeRows,
     first: Place,
-    middles: Place,
     start: Place,
     stop: Place,
     counters: Ids,
@@ -72,6 +62,7 @@ def _measure_rows(
 ) -> None:
     """Write the partners and the three means of the ranks ``[start, stop)``; ``counters`` are zero between ranks."""
     sums = np.empty(6, np.float64)
+    middles = rows.n_u if first < rows.n_u else 0
     for rank in range(start, stop):
         n_met = 0
         begin, end = rows.offsets[first + rank], rows.offsets[first + rank + 1]
@@ -89,10 +80,8 @@ def _measure_rows(
             common = np.int64(counters[other])
             counters[other] = np.uint32(0)
             if other != rank:
-                degree, other_degree = (
-                    end - begin,
-                    rows.offsets[first + other + 1] - rows.offsets[first + other],
-                )
+                degree = end - begin
+                other_degree = rows.offsets[first + other + 1] - rows.offsets[first + other]
                 _add(sums, 0, common / (degree + other_degree - common))
                 _add(sums, 2, common / min(degree, other_degree))
                 _add(sums, 4, common / max(degree, other_degree))
@@ -101,84 +90,40 @@ def _measure_rows(
             means[mode, rank] = np.nan if n_met < 2 else (sums[2 * mode] + sums[2 * mode + 1]) / (n_met - 1)
 
 
-@compiled
-def _wedge_costs(rows: WedgeRows, first: Place, middles: Place, costs: Ints) -> None:
-    """Write the wedges that start at each rank, its way back to itself included, and one more."""
-    for rank in range(costs.size):
-        cost = np.int64(1)
-        for at in range(rows.offsets[first + rank], rows.offsets[first + rank + 1]):
-            middle = middles + np.int64(rows.ids[at])
-            cost += rows.offsets[middle + 1] - rows.offsets[middle]
-        costs[rank] = cost
-
-
 def cluster_pairs(
     graph: BipartiteGraph,
     layers: tuple[Layer, ...],
     threads: int | None = None,
-    report: Callable[[float], None] = lambda share: None,
+    report: Report = lambda share: None,
 ) -> dict[Layer, PairMeans]:
-    """Return the clustering of every vertex of some layers.
-
-    Parameters
-    ----------
-    graph : BipartiteGraph
-        Signs are ignored.
-    layers : tuple of {"u", "v"}
-    threads : int, optional
-        By default the processors that this process may use.
-    report : callable
-        Told the share of the work that is done, from 0 to 1, from any thread.
-    """
-    chosen = available_threads() if threads is None else threads
+    """Return the clustering of every vertex of some layers; signs are ignored."""
     index = index_wedges(graph)
-    costs = {layer: _costs_of(index, layer) for layer in layers}
+    costs = {layer: wedge_costs(index.rows, layer_of(index, layer), signed=False) for layer in layers}
     total = sum(int(each.sum()) for each in costs.values())
-    before = 0
-    found: dict[Layer, PairMeans] = {}
-    for layer in layers:
-        found[layer] = _cluster_layer(index, layer, costs[layer], chosen, before, total, report)
-        before += int(costs[layer].sum())
+    before, found = 0, {}
+    for layer, own in costs.items():
+        walked = int(own.sum())
+        found[layer] = _cluster_layer(index, layer, own, threads, _report_part(report, before, walked, total))
+        before += walked
     return found
 
 
-def _layout(index: WedgeIndex, layer: Layer) -> tuple[int, int, int, NDArray[np.int32]]:
-    """Return size, first row, first row of the middles, and the ids by rank of a layer."""
-    if layer == "u":
-        return index.n_u, 0, index.n_u, index.order_u
-    return index.n_v, index.n_u, 0, index.order_v
-
-
-def _costs_of(index: WedgeIndex, layer: Layer) -> Ints:
-    n, first, middles, _ = _layout(index, layer)
-    costs = np.empty(n, np.int64)
-    _wedge_costs(index.rows, first, middles, costs)
-    return costs
+def _report_part(report: Report, before: int, walked: int, total: int) -> Report:
+    """Return what is told the share of one layer's wedges, where the others were or will be walked, too."""
+    return lambda share: report((before + share * walked) / total)
 
 
 def _cluster_layer(
-    index: WedgeIndex,
-    layer: Layer,
-    costs: Ints,
-    threads: int,
-    before: int,
-    total: int,
-    report: Callable[[float], None],
+    index: WedgeIndex, layer: Layer, costs: Ints, threads: int | None, report: Report
 ) -> PairMeans:
-    """Return the clustering of a layer; ``before`` of ``total`` wedges were walked for another."""
     rows = index.rows
-    n, first, middles, order = _layout(index, layer)
+    n, first, order = layer_of(index, layer)
     partners, means = np.zeros(n, np.int64), np.empty((len(MODES), n), np.float64)
-    ends = np.concatenate(([0], np.cumsum(costs)))
-    done: list[int] = []
 
     def measure(state: tuple[Ids, Ids], start: int, stop: int) -> None:
-        _measure_rows(rows, first, middles, start, stop, *state, partners, means)
-        done.append(int(ends[stop] - ends[start]))
-        report((before + sum(done)) / total)
+        _measure_rows(rows, first, start, stop, *state, partners, means)
 
-    runner = ChunkRunner(lambda: (np.zeros(n, np.uint32), np.empty(n, np.uint32)), threads)
-    runner.run(cut_by_cost(costs, threads), measure)
+    run_reported(costs, threads, lambda: (np.zeros(n, np.uint32), np.empty(n, np.uint32)), measure, report)
     by_id = np.empty_like(order)
     by_id[order] = np.arange(n, dtype=order.dtype)
     return PairMeans(partners[by_id], {mode: means[i][by_id] for i, mode in enumerate(MODES)})

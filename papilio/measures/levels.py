@@ -7,7 +7,7 @@ them. Levels are taken from the highest down, each by one pass over the edges, i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,36 +15,39 @@ from numpy.typing import NDArray
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.peel.forest import find_root
 
-__all__ = ["Level", "join_levels"]
+__all__ = ["CohesionLevel", "join_levels"]
 
 Ends = NDArray[np.int32]
 Levels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Level:
-    """The graph of a level.
-
-    Attributes
-    ----------
-    level : int
-    n_u, n_v, n_edges : int
-        Its vertices and edges.
-    components : int
-        Its connected components; a vertex without edges is one.
-    largest : int
-        Vertices of the largest component.
-    least_degree : int
-        The least degree of its vertices, within it.
-    """
+class CohesionLevel:
+    """The graph of a level."""
 
     level: int
     n_u: int
     n_v: int
     n_edges: int
-    components: int
-    largest: int
-    least_degree: int
+    components: int  # connected ones; a vertex without edges is one
+    largest: int  # vertices of the largest component
+    least_degree: int  # of its vertices, within it
+
+    @property
+    def least(self) -> int:
+        """Butterflies that its vertices are each in at least, where the levels are those of powers of two."""
+        return 1 << (self.level - 1) if self.level else 0
+
+    @property
+    def cut_at_most(self) -> int:
+        """As many edges, or fewer, disconnect it: none if it is in pieces, else those of a vertex of least degree."""
+        return 0 if self.components > 1 else self.least_degree
+
+    def to_json(self) -> dict[str, int]:
+        """Return ``least``, the sizes, and ``cut_at_most``."""
+        sizes = asdict(self)
+        del sizes["level"]
+        return {"least": self.least, **sizes, "cut_at_most": self.cut_at_most}
 
 
 @compiled
@@ -73,7 +76,7 @@ def _join_edges(
 
 def join_levels(
     levels_u: Levels, levels_v: Levels, passes: Iterable[Iterable[tuple[Ends, Ends]]]
-) -> Iterator[Level]:
+) -> Iterator[CohesionLevel]:
     """Yield the graphs of all levels that vertices have, from the highest down.
 
     Parameters
@@ -85,11 +88,8 @@ def join_levels(
     """
     n_u = int(levels_u.size)
     levels = np.concatenate((levels_u, levels_v))
-    above, sizes, degrees = (
-        np.arange(levels.size, dtype=np.int64),
-        np.ones(levels.size, np.int64),
-        np.zeros(levels.size, np.int64),
-    )
+    above = np.arange(levels.size, dtype=np.int64)
+    sizes, degrees = np.ones(levels.size, np.int64), np.zeros(levels.size, np.int64)
     n_edges, components, largest = 0, 0, 1
     for level, edges in zip(np.unique(levels)[::-1], passes, strict=False):
         components += int(np.count_nonzero(levels == level))
@@ -99,12 +99,5 @@ def join_levels(
             components -= int(unions)
             largest = max(largest, int(grown))
         inside = levels >= level
-        yield Level(
-            int(level),
-            int(np.count_nonzero(inside[:n_u])),
-            int(np.count_nonzero(inside[n_u:])),
-            n_edges,
-            components,
-            largest,
-            int(degrees[inside].min()),
-        )
+        in_u, in_v = (int(np.count_nonzero(each)) for each in (inside[:n_u], inside[n_u:]))
+        yield CohesionLevel(int(level), in_u, in_v, n_edges, components, largest, int(degrees[inside].min()))

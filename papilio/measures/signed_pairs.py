@@ -13,7 +13,7 @@ vertex are bounded when the graph is indexed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
 from papilio.kernels.jit import Ids, Ints, Place, Sums, compiled
-from papilio.kernels.threads import ChunkRunner, available_threads, cut_by_cost
-from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
+from papilio.kernels.wedge.graph import WedgeRows
 from papilio.kernels.wedge.loops import add_to_sums, join_sums
 from papilio.kernels.wedge.signed_loops import index_signed
+from papilio.measures.layers import Report, layer_of, run_reported, wedge_costs
 from papilio.motifs import CENSUS_CLASSES
 from papilio.parts import Layer
 
@@ -43,9 +43,6 @@ _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 104
 
 _SIDE_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 144, 16
 """What a vertex of the pair side takes beside: its classes and costs, and what each thread counts in."""
-
-Report = Callable[[float], None]
-"""Told the share of the work that is done, from 0 to 1, from any thread."""
 
 _Met = tuple[Ids, Ids]
 """Counters of the vertices met, zero between starts, and which those are."""
@@ -137,19 +134,9 @@ def _offer(heap: Ints, size: Ints) -> None:
 
 @compiled
 def _find_pairs(
-    rows: WedgeRows,
-    items: Ints,
-    start: Place,
-    stop: Place,
-    first: Place,
-    order: NDArray[np.int32],
-    chosen: NDArray[np.bool_],
-    counters: Ids,
-    met: Ids,
-    heap: Ints,
-    size: Ints,
-    sums: Sums,
-) -> None:
+    rows: WedgeRows, items: Ints, start: Place, stop: Place, first: Place, order: NDArray[np.int32],
+    chosen: NDArray[np.bool_], counters: Ids, met: Ids, heap: Ints, size: Ints, sums: Sums,
+) -> None:  # fmt: skip
     """Add the classes of the pairs of ``items[start:stop]`` to the sums, and offer each to the heap.
 
     ``chosen`` says of which classes the butterflies of a pair are what pairs are ordered by; ``first`` is the first row
@@ -191,38 +178,14 @@ def _sum_vertices(
                     counts[each, rank] += classes[each]
 
 
-@compiled
-def _wedge_costs(rows: WedgeRows, first: Place, costs: Ints) -> None:
-    """Write the wedges that start at each rank, its way back to itself included, and one more."""
-    middles = rows.n_u if first < rows.n_u else 0
-    for rank in range(costs.size):
-        cost = np.int64(1)
-        for at in range(rows.offsets[first + rank], rows.offsets[first + rank + 1]):
-            middle = middles + np.int64(rows.ids[at] >> 1)
-            cost += rows.offsets[middle + 1] - rows.offsets[middle]
-        costs[rank] = cost
-
-
 def bytes_of_pairs(n_vertices: int, n_side: int, n_edges: int, threads: int, k: int) -> int:
     """Return the bytes of host memory that the functions below take at most, the graph included.
 
-    Parameters
-    ----------
-    n_vertices, n_side : int
-        Vertices of both layers, and of the pair side.
-    n_edges : int
-    threads : int
-    k : int
-        Pairs that are kept.
+    ``n_side`` are the vertices of the pair side, ``n_vertices`` those of both layers; ``k`` pairs are kept.
     """
     per_side = _SIDE_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads
     heaps = 2 * threads * 8 * _HEAP_COLUMNS * min(k, n_side * n_side)
     return _INDEX_BYTES_PER_EDGE * n_edges + _INDEX_BYTES_PER_VERTEX * n_vertices + per_side * n_side + heaps
-
-
-def _side(index: WedgeIndex, side: Layer) -> tuple[int, int, NDArray[np.int32]]:
-    """Return size, first row, and the ids by rank of a layer."""
-    return (index.n_u, 0, index.order_u) if side == "u" else (index.n_v, index.n_u, index.order_v)
 
 
 def _make_met(size: int) -> _Met:
@@ -243,14 +206,10 @@ def find_pairs(
     ----------
     graph : BipartiteGraph
         Signed.
-    side : {"u", "v"}
     chosen : sequence of bool
         Whether each class counts, in the order of :data:`papilio.motifs.CENSUS_CLASSES`.
     k : int
         Most pairs returned, at least 1; pairs without any such butterfly are left out.
-    threads : int, optional
-        By default the processors that this process may use.
-    report : callable
 
     Returns
     -------
@@ -261,11 +220,10 @@ def find_pairs(
         Butterflies of each class.
     """
     index = index_signed(graph, side)
-    rows, items, costs = index.rows, index.items, index.costs
-    n, first, order = _side(index, side)
+    rows, items = index.rows, index.items
+    n, first, order = layer_of(index, side)
     held = min(k, n * (n - 1) // 2) + 1
     mask = np.array(chosen, np.bool_)
-    report_done = _reporter(costs, report)
 
     def make_state() -> tuple[_Met, Ints, Ints, Sums]:
         heap = np.empty((held, _HEAP_COLUMNS), np.int64)
@@ -274,32 +232,19 @@ def find_pairs(
     def find(state: tuple[_Met, Ints, Ints, Sums], start: int, stop: int) -> None:
         met, heap, size, sums = state
         _find_pairs(rows, items, start, stop, first, order, mask, *met, heap, size, sums)
-        report_done(start, stop)
 
-    chosen_threads = available_threads() if threads is None else threads
-    runner = ChunkRunner(make_state, chosen_threads)
-    runner.run(cut_by_cost(costs, chosen_threads), find)
-    found = [np.empty((0, _HEAP_COLUMNS), np.int64)]
-    found += [heap[: size[0]] for _, heap, size, _ in runner.states]
+    states = run_reported(index.costs, threads, make_state, find, report)
+    found = [np.empty((0, _HEAP_COLUMNS), np.int64), *(heap[: size[0]] for _, heap, size, _ in states)]
     pairs = np.concatenate(found)
     best = np.lexsort((pairs[:, 2], pairs[:, 1], -pairs[:, 0]))[:k]
-    totals = (sum(join_sums(sums[each]) for *_, sums in runner.states) for each in range(_CLASSES))
+    totals = (sum(join_sums(sums[each]) for *_, sums in states) for each in range(_CLASSES))
     return pairs[best], tuple(totals)
 
 
 def sum_vertices(
     graph: BipartiteGraph, side: Layer, threads: int | None = None, report: Report = lambda share: None
 ) -> NDArray[np.uint64]:
-    """Return the butterflies of each class that each vertex of a layer is in, by the pairs of this layer.
-
-    Parameters
-    ----------
-    graph : BipartiteGraph
-        Signed.
-    side : {"u", "v"}
-    threads : int, optional
-        By default the processors that this process may use.
-    report : callable
+    """Return the butterflies of each class that each vertex of a layer of a signed graph is in, by pairs of this layer.
 
     Returns
     -------
@@ -313,30 +258,14 @@ def sum_vertices(
     """
     index = index_signed(graph, side)
     check_vertices(graph, index.max_degree)
-    n, first, order = _side(index, side)
-    rows, counts, costs = index.rows, np.zeros((_CLASSES, n), np.int64), np.empty(n, np.int64)
-    _wedge_costs(rows, first, costs)
-    report_done = _reporter(costs, report)
+    layer = layer_of(index, side)
+    rows, counts = index.rows, np.zeros((_CLASSES, layer.n), np.int64)
 
     def add(state: _Met, start: int, stop: int) -> None:
-        _sum_vertices(rows, start, stop, first, *state, counts)
-        report_done(start, stop)
+        _sum_vertices(rows, start, stop, layer.first, *state, counts)
 
-    chosen_threads = available_threads() if threads is None else threads
-    runner = ChunkRunner(lambda: _make_met(n), chosen_threads)
-    runner.run(cut_by_cost(costs, chosen_threads), add)
-    by_id = np.empty((_CLASSES, n), np.uint64)
-    by_id[:, order] = counts
+    costs = wedge_costs(rows, layer, signed=True)
+    run_reported(costs, threads, lambda: _make_met(layer.n), add, report)
+    by_id = np.empty((_CLASSES, layer.n), np.uint64)
+    by_id[:, layer.order] = counts
     return by_id
-
-
-def _reporter(costs: Ints, report: Report) -> Callable[[int, int], None]:
-    """Return what is called with each finished interval, from any thread."""
-    ends = np.concatenate(([0], np.cumsum(costs)))
-    done: list[int] = []
-
-    def finish(start: int, stop: int) -> None:
-        done.append(int(ends[stop] - ends[start]))
-        report(sum(done) / int(ends[-1]))
-
-    return finish

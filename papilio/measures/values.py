@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.measures.levels import Level
+from papilio.api.inputs import GraphInput
+from papilio.measures.levels import CohesionLevel
 from papilio.motifs import Granularity
+from papilio.storage.results import Columns, write_edge_columns, write_vertex_columns
 from papilio.storage.vectors import Vectors
 from papilio.tasks.result import CountResult
 
 __all__ = [
-    "CohesionLevel",
     "CohesionProfile",
     "LatapyClustering",
     "LocalClustering",
     "RobinsAlexander",
     "Summary",
     "summarise",
+    "write_values",
 ]
 
 Values = Mapping[str, NDArray[np.float64]]
@@ -31,24 +36,14 @@ Values = Mapping[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Summary:
-    """The values of a layer, or of the edges.
+    """The values of a layer, or of the edges."""
 
-    Attributes
-    ----------
-    size : int
-        Vertices or edges.
-    defined : int
-        How many of them have values.
-    mean : dict of str to float or None
-        Mean of those; None without any.
-    mean_of_all : dict of str to float or None
-        Mean where an undefined value is taken for 0, as NetworkX does; None of nothing at all.
-    """
-
-    size: int
-    defined: int
-    mean: dict[str, float | None]
-    mean_of_all: dict[str, float | None]
+    size: int  # vertices or edges
+    defined: int  # how many of them have values
+    mean: dict[str, float | None]  # of those; None without any
+    mean_of_all: dict[
+        str, float | None
+    ]  # with 0 for an undefined value, as NetworkX does; None of nothing at all
 
 
 def summarise(values: Values) -> Summary:
@@ -65,28 +60,37 @@ def summarise(values: Values) -> Summary:
     )
 
 
+def write_values(
+    target: Path,
+    source: GraphInput,
+    columns: Mapping[Any, Columns],
+    metadata: Mapping[str, Any],
+    *,
+    overwrite: bool,
+) -> None:
+    """Write columns of each vertex by layer, or of each ``edge``, to a file that tells the hash of the graph."""
+    with ExitStack() as stack:
+        store = source.stored(stack, target.parent)
+        named = {f"papilio.{name}": json.dumps(value, sort_keys=True) for name, value in metadata.items()}
+        named = {"papilio.graph_hash": store.hash, **named}
+        if "edge" in columns:
+            write_edge_columns(target, store, columns["edge"], named, overwrite=overwrite)
+        else:
+            write_vertex_columns(target, store, columns, named, overwrite=overwrite)
+
+
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:
     return {phase: round(value, 6) for phase, value in seconds.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class RobinsAlexander:
-    """Clustering of a whole graph after Robins and Alexander.
-
-    Attributes
-    ----------
-    butterflies, three_paths : int
-        Cycles of four edges, and paths of three.
-    counted : CountResult
-        The count of the butterflies, with its proof of work.
-    seconds : dict of str to float
-        Wall time by phase: ``paths``, and ``total``.
-    """
+    """Clustering of a whole graph after Robins and Alexander, from its cycles of four edges and paths of three."""
 
     butterflies: int
     three_paths: int
     counted: CountResult
-    seconds: dict[str, float] = field(repr=False)
+    seconds: dict[str, float] = field(repr=False)  # by phase: ``paths``, and ``total``
 
     @property
     def fraction(self) -> Fraction | None:
@@ -118,25 +122,14 @@ class RobinsAlexander:
 class LatapyClustering:
     """Clustering of every vertex of some layers after Latapy, Magnien and Del Vecchio.
 
-    Attributes
-    ----------
-    values : Vectors of dict of str to ndarray of float64, host
-        By layer, ``dot``, ``min`` and ``max`` of each vertex; shapes (n_u,) and (n_v,). NaN for a vertex that shares no
-        neighbour with another.
-    partners : Vectors of ndarray of int64, host
-        By layer, with how many vertices each shares a neighbour.
-    graph : dict
-        As in :class:`~papilio.tasks.result.CountResult`.
-    seconds : dict of str to float
-        Wall time by phase: ``read``, ``pairs``, ``write``, and ``total``.
-    output : str or None
-        The file written.
+    ``values`` has by layer ``dot``, ``min`` and ``max`` of each vertex, shapes (n_u,) and (n_v,), NaN for a vertex that
+    shares no neighbour with another; ``partners`` with how many vertices each shares one.
     """
 
     values: Vectors[dict[str, NDArray[np.float64]]]
     partners: Vectors[NDArray[np.int64]]
-    graph: dict[str, Any]
-    seconds: dict[str, float] = field(repr=False)
+    graph: dict[str, Any]  # as in CountResult
+    seconds: dict[str, float] = field(repr=False)  # by phase: ``read``, ``pairs``, ``write``, and ``total``
     output: str | None = None
 
     def summaries(self) -> dict[str, Summary]:
@@ -158,22 +151,9 @@ class LatapyClustering:
 class LocalClustering:
     """Butterflies over possible ones, of every vertex or every edge.
 
-    Attributes
-    ----------
-    per : str
-        ``vertex`` or ``edge``.
-    values : Vectors of dict of str to ndarray of float64, host
-        For ``u`` and ``v``, or for ``edge``: ``closed``, and of vertices ``square``; NaN where no butterfly is
-        possible. Edges are in the order of the edges sorted by (u, v); ``values.aligned("edge")`` has the order of what
-        the graph was read from.
-    butterflies, three_paths : Vectors of ndarray of uint64, host
-        The same way, the exact numbers that they follow from.
-    counted : CountResult
-        The count of the butterflies, with its proof of work.
-    seconds : dict of str to float
-        Wall time by phase: ``paths``, ``write``, and ``total``.
-    output : str or None
-        The file written.
+    ``values`` has, for ``u`` and ``v``, or for ``edge``: ``closed``, and of vertices ``square``; NaN where no butterfly
+    is possible. ``butterflies`` and ``three_paths`` are the exact numbers that they follow from. Edges are in the order
+    of the edges sorted by (u, v); ``values.aligned("edge")`` has the order of what the graph was read from.
     """
 
     per: Granularity
@@ -181,7 +161,7 @@ class LocalClustering:
     butterflies: Vectors[NDArray[np.uint64]]
     three_paths: Vectors[NDArray[np.uint64]]
     counted: CountResult
-    seconds: dict[str, float] = field(repr=False)
+    seconds: dict[str, float] = field(repr=False)  # by phase: ``paths``, ``write``, and ``total``
     output: str | None = None
 
     def summaries(self) -> dict[str, Summary]:
@@ -201,67 +181,17 @@ class LocalClustering:
         }
 
 
-@dataclass(frozen=True)
-class CohesionLevel:
-    """The subgraph that the vertices in some butterflies or more induce.
-
-    Attributes
-    ----------
-    least : int
-        Its vertices are each in at least so many butterflies of the whole graph.
-    n_u, n_v, n_edges : int
-        Its sizes.
-    components : int
-        Connected components; a vertex without edges is one.
-    largest : int
-        Vertices of the largest component.
-    least_degree : int
-        Least degree of its vertices, within it.
-    """
-
-    least: int
-    n_u: int
-    n_v: int
-    n_edges: int
-    components: int
-    largest: int
-    least_degree: int
-
-    @classmethod
-    def of(cls, level: Level) -> CohesionLevel:
-        """Return what a level is whose vertices are in ``2 ** (level - 1)`` butterflies or more; all in that of 0."""
-        least = 1 << (level.level - 1) if level.level else 0
-        sizes = {name: value for name, value in asdict(level).items() if name != "level"}
-        return cls(least, **sizes)
-
-    @property
-    def cut_at_most(self) -> int:
-        """As many edges, or fewer, disconnect it: none if it is in pieces, else those of a vertex of least degree."""
-        return 0 if self.components > 1 else self.least_degree
-
-    def to_json(self) -> dict[str, int]:
-        """Return the fields, and ``cut_at_most``."""
-        return {**asdict(self), "cut_at_most": self.cut_at_most}
-
-
 @dataclass(frozen=True, eq=False)
 class CohesionProfile:
     """How a graph hangs together, the more so the more butterflies its vertices are in.
 
-    Attributes
-    ----------
-    levels : tuple of CohesionLevel
-        From all vertices to those in the most butterflies, for 0, 1, 2, 4, 8, ... butterflies, without those that hold
-        the same vertices as the next.
-    counted : CountResult
-        The count of the butterflies per vertex, with its proof of work.
-    seconds : dict of str to float
-        Wall time by phase: ``levels``, and ``total``.
+    ``levels`` go from all vertices to those in the most butterflies, for 0, 1, 2, 4, 8, ... butterflies, without those
+    that hold the same vertices as the next.
     """
 
     levels: tuple[CohesionLevel, ...]
     counted: CountResult
-    seconds: dict[str, float] = field(repr=False)
+    seconds: dict[str, float] = field(repr=False)  # by phase: ``levels``, and ``total``
 
     def to_json(self) -> dict[str, Any]:
         """Return one JSON object; integers in full."""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph
-from papilio.measures.levels import Level, join_levels
+from papilio.measures.levels import CohesionLevel, join_levels
 from tests.tools.strategies import bipartite_graphs, edge_list
 
 
@@ -20,7 +20,9 @@ def pieces(graph: BipartiteGraph, size: int) -> Iterator[tuple[np.ndarray, np.nd
         yield graph.u[start : start + size], graph.v[start : start + size]
 
 
-def level_by_definition(graph: BipartiteGraph, level: int, levels: dict[tuple[str, int], int]) -> Level:
+def level_by_definition(
+    graph: BipartiteGraph, level: int, levels: dict[tuple[str, int], int]
+) -> CohesionLevel:
     whole = nx.Graph()
     whole.add_nodes_from(levels)
     whole.add_edges_from((("u", u), ("v", v)) for u, v in edge_list(graph))
@@ -28,7 +30,7 @@ def level_by_definition(graph: BipartiteGraph, level: int, levels: dict[tuple[st
     parts = [len(part) for part in nx.connected_components(inside)]
     n_u = sum(vertex[0] == "u" for vertex in inside)
     least = min(degree for _, degree in inside.degree)
-    return Level(level, n_u, len(inside) - n_u, inside.size(), len(parts), max(parts), least)
+    return CohesionLevel(level, n_u, len(inside) - n_u, inside.size(), len(parts), max(parts), least)
 
 
 @settings(max_examples=80, deadline=None)
