@@ -18,17 +18,10 @@ __all__ = ["CensusResult", "census"]
 
 @dataclass(frozen=True, eq=False)
 class CensusResult:
-    """Butterflies by class.
+    """Butterflies by class."""
 
-    Attributes
-    ----------
-    counted : CountResult
-        The count, with its proof of work.
-    rows : tuple of (CensusClass, int, float)
-        The six classes, each with its butterflies and their share of all.
-    """
-
-    counted: CountResult
+    counted: CountResult  # the count, with its proof of work
+    # the six classes, each with its butterflies and their share of all
     rows: tuple[tuple[CensusClass, int, float], ...]
 
     @property

@@ -351,13 +351,11 @@ def resume_job(
 
     Parameters
     ----------
-    path : path-like
     cluster, engine, workers : optional
         Where the rest is counted, as for :func:`count`; by default as before. ``workers`` given before holds
         only for the cluster given before.
     trust : bool
         Whether to connect to the scheduler that the directory names although others can write there.
-    progress : callable, optional
 
     Raises
     ------
@@ -412,7 +410,6 @@ def verify_job(
 
     Parameters
     ----------
-    path : path-like
     sample : int
         Leases to count again in this process; 0 for none.
     engine : {"auto", "cpu", "gpu"}

@@ -39,45 +39,25 @@ _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 80
 
 @dataclass(frozen=True, eq=False)
 class DecompositionResult:
-    """The exact number of every item, the forest of components, and how they were found.
+    """The exact number of every item, the forest of components, and how they were found."""
 
-    Attributes
-    ----------
-    kind : str
-        ``wing`` or ``tip``.
-    layer : str or None
-        Of tips: the layer whose vertices have numbers.
-    vectors : Vectors
-        ``number`` of uint64 and, where the components were asked for, ``node`` of int32 (-1 for none), of shape
-        (n_items,): the wing number of every edge and its node of the forest, in the order of the edges sorted by
-        (u, v), or those of every vertex of the layer, by id. ``vectors.aligned("number")`` has the order and form of
-        what the graph was read from.
-    forest : Forest or None
-        The components at every level, with items by id; None where it was not asked for.
-    engine : str
-        The engine that ran: ``cpu`` or ``gpu``.
-    graph : dict
-        ``path`` and ``hash`` (None for a graph in memory), ``n_u``, ``n_v``, ``n_edges``.
-    ranges, coarse_rounds, fine_rounds, updates : int
-        See :class:`~papilio.kernels.peel.phases.Peeled`.
-    seconds : dict of str to float
-        Wall time by phase: ``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``, and ``total``.
-    output : str or None
-        The directory written.
-    """
-
-    kind: PeelingKind
-    layer: Layer | None
+    kind: PeelingKind  # ``wing`` or ``tip``
+    layer: Layer | None  # of tips: the layer whose vertices have numbers
+    # ``number`` of uint64 and, where the components were asked for, ``node`` of int32 (-1 for none), of shape
+    # (n_items,): the wing number of every edge and its node of the forest, in the order of the edges sorted by (u,
+    # v), or those of every vertex of the layer, by id. ``vectors.aligned("number")`` has the order and form of what
+    # the graph was read from.
     vectors: Vectors[NDArray[Any]]
-    forest: Forest | None
+    forest: Forest | None  # the components at every level, with items by id; None where it was not asked for
     engine: EngineName
-    graph: dict[str, Any]
-    ranges: int
+    graph: dict[str, Any]  # ``path`` and ``hash`` (None for a graph in memory), ``n_u``, ``n_v``, ``n_edges``
+    ranges: int  # see :class:`~papilio.kernels.peel.phases.Peeled`
     coarse_rounds: int
     fine_rounds: int
     updates: int
+    # wall time by phase: ``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``, and ``total``
     seconds: dict[str, float] = field(repr=False)
-    output: str | None = None
+    output: str | None = None  # the directory written
 
     @property
     def numbers(self) -> NDArray[np.uint64]:
@@ -236,13 +216,7 @@ def _vectors(made: Decomposed, source: GraphInput, layer: Layer | None) -> Vecto
 
 
 def _check_question(kind: str, layer: str | None, engine: str) -> None:
-    """Refuse what makes no sense.
-
-    Raises
-    ------
-    InputError
-        Saying what would.
-    """
+    """Refuse what makes no sense."""
     if kind not in ("wing", "tip"):
         raise InputError(f"unknown decomposition {kind!r}; known: wing (of edges), tip (of vertices)")
     if kind == "tip" and layer not in ("u", "v"):
@@ -254,13 +228,7 @@ def _check_question(kind: str, layer: str | None, engine: str) -> None:
 
 
 def _choose_engine(engine: EngineChoice) -> EngineName:
-    """Return the engine to run.
-
-    Raises
-    ------
-    EngineUnavailableError
-        When the gpu engine is asked for and cannot run here.
-    """
+    """Return the engine to run."""
     if engine == "cpu":
         return "cpu"
     missing = missing_for_gpu()
@@ -270,13 +238,7 @@ def _choose_engine(engine: EngineChoice) -> EngineName:
 
 
 def _read(source: GraphInput) -> BipartiteGraph:
-    """Read the graph.
-
-    Raises
-    ------
-    CapacityError
-        When not even its first index fits; the one that is peeled is measured before it is built.
-    """
+    """Read the graph."""
     if source.store is not None:
         store = source.store
         needed = _INDEX_BYTES_PER_EDGE * store.n_edges + _INDEX_BYTES_PER_VERTEX * (store.n_u + store.n_v)

@@ -217,15 +217,7 @@ class _Run:
         )
 
     def require_room(self, *, may_replace: bool) -> None:
-        """Refuse a target where something is, unless it is a listing of the same question that may be replaced.
-
-        Raises
-        ------
-        StoreError
-            When something is there.
-        InputError
-            When this process cannot write there.
-        """
+        """Refuse a target where something is, unless it is a listing of the same question that may be replaced."""
         if not os.access(self._target.parent, os.W_OK):
             raise InputError(f"output {self._target} lies in a directory that this process cannot write to")
         target = self._target
@@ -272,13 +264,7 @@ class _Run:
         return result
 
     def _check(self, executor: Executor, listed: Partial) -> bool:
-        """Count what was listed, where all were asked for; return whether that was so.
-
-        Raises
-        ------
-        ExecutionError
-            When the numbers differ.
-        """
+        """Count what was listed, where all were asked for; return whether that was so."""
         listing = self._listing
         if listing.limit is not None or listing.with_u or listing.with_v:
             return False

@@ -56,7 +56,6 @@ def partition(
 
     Parameters
     ----------
-    graph : path-like or GraphStore
     output : path-like
         Directory of the partition, which must not exist.
     motif : Motif
@@ -129,14 +128,10 @@ def fit_job(
     ----------
     stack : ExitStack
         With which what is only needed for this job ends.
-    source : GraphInput
-    question : Question
     job : JobSpec
         On the whole graph.
     executor : Executor
         Started.
-    engine : {"auto", "cpu", "gpu"}
-    budget : Budget
     directory : Path or None
         Where the parts are, or, if nothing is there and parts are needed, are cut; None for a directory that is
         removed when ``stack`` ends.

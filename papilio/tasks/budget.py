@@ -12,17 +12,10 @@ __all__ = ["NO_BUDGET", "Budget"]
 
 @dataclass(frozen=True)
 class Budget:
-    """Memory that a job may use on each of its workers; None leaves what a worker has.
+    """Memory that a job may use on each of its workers; None leaves what a worker has."""
 
-    Attributes
-    ----------
-    device_bytes : int or None
-        Of its device, with the CUDA context.
-    host_bytes : int or None
-        Of its process, resident. Where the leases run in the process that folds, that is in it.
-    """
-
-    device_bytes: int | None = None
+    device_bytes: int | None = None  # of its device, with the CUDA context
+    # of its process, resident. Where the leases run in the process that folds, that is in it.
     host_bytes: int | None = None
 
     def __post_init__(self) -> None:

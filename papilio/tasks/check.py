@@ -21,30 +21,16 @@ __all__ = ["JobCheck", "check_job"]
 
 @dataclass(frozen=True)
 class JobCheck:
-    """What was checked, all of it found right.
+    """What was checked, all of it found right."""
 
-    Attributes
-    ----------
-    count : int
-        The answer, which is the sum of the partials.
-    records : int
-        Records of the ledger.
-    leases, items : int
-        Leases and their work items, which tile every partition.
-    shards : int
-        Shards with the right size and checksum, which make the vectors or the rows of the answer.
-    graph : str or None
-        Content hash of the store, computed from its edges; None for a graph in memory, which was not checked.
-    limit_reached : bool
-        Whether a listing ended at its limit, so that the leases need not tile the items.
-    """
-
-    count: int
-    records: int
-    leases: int
+    count: int  # the answer, which is the sum of the partials
+    records: int  # records of the ledger
+    leases: int  # leases and their work items, which tile every partition
     items: int
-    shards: int
+    shards: int  # shards with the right size and checksum, which make the vectors or the rows of the answer
+    # content hash of the store, computed from its edges; None for a graph in memory, which was not checked
     graph: str | None
+    # whether a listing ended at its limit, so that the leases need not tile the items
     limit_reached: bool = False
 
     def to_json(self) -> dict[str, Any]:

@@ -46,71 +46,32 @@ CoordinatorState = Literal["waiting", "running", "finished", "failed", "cancelle
 
 @dataclass(frozen=True)
 class Submission:
-    """A job that was given to a cluster.
+    """A job that was given to a cluster."""
 
-    Attributes
-    ----------
-    id : str
-        Another one each time.
-    cluster : str
-        Address of the scheduler.
-    engine : {"auto", "cpu", "gpu"}
-    workers : int or None
-        Workers to wait for before the first lease.
-    priority : {"low", "normal", "high"}
-    output : str or None
-        File for the counts per vertex or edge.
-    host : str
-        Where it was submitted from.
-    submitted_at : float
-        Seconds since 1970.
-    """
-
-    id: str
-    cluster: str
+    id: str  # another one each time
+    cluster: str  # address of the scheduler
     engine: EngineChoice
-    workers: int | None
+    workers: int | None  # workers to wait for before the first lease
     priority: Priority
-    output: str | None
-    host: str
-    submitted_at: float
+    output: str | None  # file for the counts per vertex or edge
+    host: str  # where it was submitted from
+    submitted_at: float  # seconds since 1970
 
 
 @dataclass(frozen=True)
 class Coordinator:
-    """The process that hands out the leases of a submission, and how it ended.
+    """The process that hands out the leases of a submission, and how it ended."""
 
-    Attributes
-    ----------
-    submission : str
-        Id of the submission.
-    attempt : int
-        From 1 on: how often the cluster has started it.
-    losses : int
-        Starts before this one that were lost without a finished lease.
-    host : str
-    pid : int
-    worker : str
-        Address of the Dask worker.
-    state : {"waiting", "running", "finished", "failed", "cancelled"}
-    reason : str or None
-        What it waits for, or why it failed.
-    n_sessions : int
-        Sessions in the ledger when this was written; a later one is not this coordinator's.
-    written_at : float
-        Seconds since 1970.
-    """
-
-    submission: str
-    attempt: int
-    losses: int
+    submission: str  # id of the submission
+    attempt: int  # from 1 on: how often the cluster has started it
+    losses: int  # starts before this one that were lost without a finished lease
     host: str
     pid: int
-    worker: str
+    worker: str  # address of the Dask worker
     state: CoordinatorState
-    reason: str | None
-    n_sessions: int
-    written_at: float
+    reason: str | None  # what it waits for, or why it failed
+    n_sessions: int  # sessions in the ledger when this was written; a later one is not this coordinator's
+    written_at: float  # seconds since 1970
 
     @property
     def ended(self) -> bool:
@@ -120,26 +81,13 @@ class Coordinator:
 
 @dataclass(frozen=True)
 class CancelRequest:
-    """The wish that a job end.
+    """The wish that a job end."""
 
-    Attributes
-    ----------
-    submission : str or None
-        Id of the submission that it is about, if any.
-    holder : str or None
-        Claim of the process that wrote the ledger at that time, if any.
-    host : str
-    pid : int
-        Where it was asked.
-    requested_at : float
-        Seconds since 1970.
-    """
-
-    submission: str | None
-    holder: str | None
+    submission: str | None  # id of the submission that it is about, if any
+    holder: str | None  # claim of the process that wrote the ledger at that time, if any
     host: str
-    pid: int
-    requested_at: float
+    pid: int  # where it was asked
+    requested_at: float  # seconds since 1970
 
     @classmethod
     def now(cls, submission: str | None, holder: str | None) -> CancelRequest:

@@ -84,10 +84,6 @@ class _Description:
 class JobDirectory:
     """A job directory to read from; opening it reads ``job.json`` only.
 
-    Parameters
-    ----------
-    path : path-like
-
     Attributes
     ----------
     root : Path

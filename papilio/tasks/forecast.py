@@ -77,7 +77,6 @@ def part_memory(job: JobSpec, engine: EngineName, threads: int, layer: Layer | N
 
     Parameters
     ----------
-    job, engine
     threads : int
         Of the cpu engine.
     layer : {"u", "v"}, optional

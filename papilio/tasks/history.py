@@ -18,63 +18,31 @@ _ADVICE = "the ledger was damaged; start a new job directory"
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """One process's turn at a job.
+    """One process's turn at a job."""
 
-    Attributes
-    ----------
-    number : int
-        From 1 on.
-    host : str
-    pid : int
-    engine, cluster : str
-    workers : int
-        Workers that its leases were planned for.
-    planned, leases : int
-        Leases planned, and finished so far.
-    began_at : float
-        Seconds since 1970.
-    ended_at : float or None
-        None while it runs, and when it was killed.
-    outcome : str or None
-        ``finished``, or why it ended before.
-    """
-
-    number: int
+    number: int  # from 1 on
     host: str
     pid: int
     engine: str
     cluster: str
-    workers: int
-    planned: int
+    workers: int  # workers that its leases were planned for
+    planned: int  # leases planned, and finished so far
     leases: int
-    began_at: float
-    ended_at: float | None
-    outcome: str | None
+    began_at: float  # seconds since 1970
+    ended_at: float | None  # None while it runs, and when it was killed
+    outcome: str | None  # ``finished``, or why it ended before
 
 
 @dataclass(frozen=True)
 class JobHistory:
-    """What the ledger of a job says.
-
-    Attributes
-    ----------
-    sessions : tuple of SessionInfo
-    leases : tuple of LeaseResult
-        In the order finished; the paths of their shards are absolute.
-    shard_bytes : tuple of int
-        Size of the shard of each lease; 0 without one.
-    tip : str
-        Checksum of the last record, which covers all.
-    n_records : int
-    plan_keys : frozenset of str
-        Identities of the plans that its sessions had, as far as they say so: one, in a ledger of one job.
-    """
+    """What the ledger of a job says."""
 
     sessions: tuple[SessionInfo, ...]
-    leases: tuple[LeaseResult, ...]
-    shard_bytes: tuple[int, ...]
-    tip: str
+    leases: tuple[LeaseResult, ...]  # in the order finished; the paths of their shards are absolute
+    shard_bytes: tuple[int, ...]  # size of the shard of each lease; 0 without one
+    tip: str  # checksum of the last record, which covers all
     n_records: int
+    # identities of the plans that its sessions had, as far as they say so: one, in a ledger of one job
     plan_keys: frozenset[str] = frozenset()
 
 

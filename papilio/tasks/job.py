@@ -51,63 +51,32 @@ def name_question(motif: Motif, per: str, listing: Listing | None) -> str:
 
 @dataclass(frozen=True)
 class PartitionRef:
-    """A partition of the graph into self-contained parts, which workers read instead of the graph.
+    """A partition of the graph into self-contained parts, which workers read instead of the graph."""
 
-    Attributes
-    ----------
-    path : str
-        Directory of the partition, the same for all workers.
-    hash : str
-        Its content hash; a worker that finds another one refuses.
-    """
-
-    path: str
-    hash: str
+    path: str  # directory of the partition, the same for all workers
+    hash: str  # its content hash; a worker that finds another one refuses
 
 
 @dataclass(frozen=True)
 class JobSpec:
-    """One question about one graph.
+    """One question about one graph."""
 
-    Attributes
-    ----------
-    source : str
-        Where a worker finds the graph: a store's path or URL, or ``memory:<name>`` inside this process.
-    graph_hash : str
-        Content hash of the graph; a worker that finds another one refuses.
-    kind : str
-        ``bipartite`` or ``unipartite``.
-    n_u, n_v, n_edges : int
-        Sizes of the graph, for predictions (a unipartite graph has n_u = n_v).
-    signed : bool
-        Whether the edges carry signs.
-    motif : Motif
-        What is counted.
-    per : str
-        ``total``, ``vertex`` or ``edge``.
-    options : tuple of (str, str)
-        How its engines compute it, as :func:`papilio.motifs.choose_options` returns it; no part of the question.
-    listing : Listing or None
-        That the motifs are listed, and which; None when they are counted.
-    partition : PartitionRef or None
-        The parts that are counted one by one; None when every worker holds the whole graph. No part of the question.
-    budget : Budget
-        Memory that it may use on each worker; no part of the question.
-    """
-
+    # where a worker finds the graph: a store's path or URL, or ``memory:<name>`` inside this process
     source: str
-    graph_hash: str
-    kind: str
-    n_u: int
+    graph_hash: str  # content hash of the graph; a worker that finds another one refuses
+    kind: str  # ``bipartite`` or ``unipartite``
+    n_u: int  # sizes of the graph, for predictions (a unipartite graph has n_u = n_v)
     n_v: int
     n_edges: int
-    signed: bool
+    signed: bool  # whether the edges carry signs
     motif: Motif
     per: Granularity
+    # how its engines compute it, as :func:`papilio.motifs.choose_options` returns it; no part of the question
     options: EngineOptions = ()
-    listing: Listing | None = None
+    listing: Listing | None = None  # that the motifs are listed, and which; None when they are counted
+    # the parts that are counted one by one; None when every worker holds the whole graph. No part of the question.
     partition: PartitionRef | None = None
-    budget: Budget = NO_BUDGET
+    budget: Budget = NO_BUDGET  # memory that it may use on each worker; no part of the question
 
     def __post_init__(self) -> None:
         if self.per not in GRANULARITIES:
@@ -199,26 +168,13 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class PrepareTask:
-    """Read the graph and prepare it in a worker's cache, and report the items and their costs.
-
-    Attributes
-    ----------
-    job : JobSpec
-    engine : str
-        ``cpu`` or ``gpu``.
-    run_id : str
-        Identifies one call; results are never shared between calls.
-    slot : int
-        Which of the workers that prepare at the same time; the costs travel from slot 0 alone.
-    attempt : int
-        How many times the task was handed out before.
-    """
+    """Read the graph and prepare it in a worker's cache, and report the items and their costs."""
 
     job: JobSpec
     engine: EngineName
-    run_id: str
-    slot: int = 0
-    attempt: int = 0
+    run_id: str  # identifies one call; results are never shared between calls
+    slot: int = 0  # which of the workers that prepare at the same time; the costs travel from slot 0 alone
+    attempt: int = 0  # how many times the task was handed out before
 
     @property
     def key(self) -> str:
@@ -232,48 +188,25 @@ class PrepareTask:
 
 @dataclass(frozen=True)
 class LeaseTask:
-    """Count exactly the items [start, stop) of one partition.
-
-    Attributes
-    ----------
-    job : JobSpec
-    engine : str
-        ``cpu`` or ``gpu``.
-    plan_key : str
-        Identity of the plan that the interval belongs to; see ``CountPlan.key``.
-    run_id : str
-        Identifies one call; results are never shared between calls.
-    partition, start, stop : int
-        The interval.
-    work : int
-        Predicted work units of the interval.
-    shard_dir : str or None
-        Directory for a partial's vectors, or for what is listed; without it vectors come back in memory (same
-        process only), and motifs are only counted as they are found.
-    attempt : int
-        How many times workers failed with the interval before.
-    sequence : int
-        Number of the lease in its run; with the interval it names the task and its shard.
-    next_partition : int or None
-        The partition that the worker will probably get once this one is done, so that it can be read ahead; None
-        where no other one is left.
-    limit_s : float or None
-        Seconds after which it is cut; None for no limit.
-    """
+    """Count exactly the items [start, stop) of one partition."""
 
     job: JobSpec
     engine: EngineName
-    plan_key: str
-    run_id: str
+    plan_key: str  # identity of the plan that the interval belongs to; see ``CountPlan.key``
+    run_id: str  # identifies one call; results are never shared between calls
     partition: int
     start: int
     stop: int
-    work: int
+    work: int  # predicted work units of the interval
+    # directory for a partial's vectors, or for what is listed; without it vectors come back in memory (same process
+    # only), and motifs are only counted as they are found
     shard_dir: str | None = None
-    attempt: int = 0
-    sequence: int = 0
+    attempt: int = 0  # how many times workers failed with the interval before
+    sequence: int = 0  # number of the lease in its run; with the interval it names the task and its shard
+    # the partition that the worker will probably get once this one is done, so that it can be read ahead; None where
+    # no other one is left
     next_partition: int | None = None
-    limit_s: float | None = None
+    limit_s: float | None = None  # seconds after which it is cut; None for no limit
 
     @property
     def key(self) -> str:

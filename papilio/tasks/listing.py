@@ -95,7 +95,6 @@ def make_fold(
 
     Parameters
     ----------
-    plan : CountPlan
     keep_shards : bool
         Whether shards of vectors stay once they are added; those of a listing do.
     directory : path-like, optional

@@ -105,9 +105,6 @@ def choose_memory(
     ----------
     job : JobSpec
         Without a partition; whatever budget it has is not looked at.
-    engine : {"cpu", "gpu"}
-    workers : sequence of WorkerInfo
-    budget : Budget
 
     Raises
     ------
@@ -212,11 +209,6 @@ def _require_parts_fit(
     """Refuse a job on parts that cannot fit, before anything is read; return the largest forecast of the workers.
 
     The forecast holds the part that is read ahead, where there is room for it.
-
-    Raises
-    ------
-    CapacityError
-        Naming the part, what it needs and what the worker may use.
     """
     worst = MemoryForecast(0, 0, 0)
     for worker in workers:

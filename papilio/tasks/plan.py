@@ -36,40 +36,22 @@ compressing, writing, reading back and folding it. Measured: 0.2 s for a million
 
 @dataclass(frozen=True)
 class Decision:
-    """One decision of the planner.
+    """One decision of the planner."""
 
-    Attributes
-    ----------
-    number : int
-        From 1 on, in the order taken.
-    what : str
-    reason : str
-    """
-
-    number: int
+    number: int  # from 1 on, in the order taken
     what: str
     reason: str
 
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """A self-contained part of the graph and its work items.
-
-    Attributes
-    ----------
-    index : int
-    table : CostTable
-        Costs of its items.
-    blocks : tuple of str
-        The blocks of the partition directory that it is made of, as in its manifest; empty for the whole graph.
-    nbytes : int
-        Bytes of its arrays; 0 for the whole graph, whose size the plan does not know.
-    """
+    """A self-contained part of the graph and its work items."""
 
     index: int
-    table: CostTable
+    table: CostTable  # costs of its items
+    # the blocks of the partition directory that it is made of, as in its manifest; empty for the whole graph
     blocks: tuple[str, ...] = ()
-    nbytes: int = 0
+    nbytes: int = 0  # bytes of its arrays; 0 for the whole graph, whose size the plan does not know
 
     @property
     def n_items(self) -> int:
@@ -79,77 +61,39 @@ class PartitionPlan:
 
 @dataclass(frozen=True)
 class Lease:
-    """An interval of work items that one worker runs at a time.
-
-    Attributes
-    ----------
-    partition, start, stop : int
-    work : int
-        Predicted work units.
-    """
+    """An interval of work items that one worker runs at a time."""
 
     partition: int
     start: int
     stop: int
-    work: int
+    work: int  # predicted work units
 
 
 @dataclass(frozen=True)
 class CountPlan:
-    """Everything that is decided about a job before its leases run.
-
-    Attributes
-    ----------
-    job : JobSpec
-    engine : str
-        ``cpu`` or ``gpu``: what the workers will run.
-    strategy : str
-        How the graph is partitioned: ``replicate`` (every worker holds the whole graph), or the strategy of the
-        partition directory, such as ``bcpar`` or ``pair_blocks``.
-    n_workers : int
-        Workers that take leases.
-    threads : int
-        Threads of the smallest of them.
-    partitions : tuple of PartitionPlan
-    leases : tuple of Lease
-        The forecast: those that are handed out when every worker is as fast as predicted and none is cut.
-    costs_digest : str
-        Hash of the costs of all items.
-    work_unit : str
-        Name of a unit of work.
-    worker_speed : float
-        Predicted work units per second of one worker.
-    vector_s : float
-        What the vector of one lease costs by itself; 0 when it has none.
-    predicted_run_s : float
-        Predicted time of all leases on all workers.
-    memory : MemoryForecast
-        Predicted peaks of one worker.
-    prepared_bytes : int
-        Memory that the prepared graph keeps, measured.
-    decisions : tuple of Decision
-    finished : tuple of (int, int, int)
-        Partition, start and stop of the intervals that earlier sessions of the job counted.
-    replication : float
-        Edges of all parts by the edges of the graph: how often the parts hold an edge, on average.
-    """
+    """Everything that is decided about a job before its leases run."""
 
     job: JobSpec
-    engine: EngineName
+    engine: EngineName  # ``cpu`` or ``gpu``: what the workers will run
+    # how the graph is partitioned: ``replicate`` (every worker holds the whole graph), or the strategy of the
+    # partition directory, such as ``bcpar`` or ``pair_blocks``
     strategy: str
-    n_workers: int
-    threads: int
+    n_workers: int  # workers that take leases
+    threads: int  # threads of the smallest of them
     partitions: tuple[PartitionPlan, ...]
+    # the forecast: those that are handed out when every worker is as fast as predicted and none is cut
     leases: tuple[Lease, ...]
-    costs_digest: str
-    work_unit: str
-    worker_speed: float
-    vector_s: float
-    predicted_run_s: float
-    memory: MemoryForecast
-    prepared_bytes: int
+    costs_digest: str  # hash of the costs of all items
+    work_unit: str  # name of a unit of work
+    worker_speed: float  # predicted work units per second of one worker
+    vector_s: float  # what the vector of one lease costs by itself; 0 when it has none
+    predicted_run_s: float  # predicted time of all leases on all workers
+    memory: MemoryForecast  # predicted peaks of one worker
+    prepared_bytes: int  # memory that the prepared graph keeps, measured
     decisions: tuple[Decision, ...]
+    # partition, start and stop of the intervals that earlier sessions of the job counted
     finished: tuple[tuple[int, int, int], ...] = ()
+    # edges of all parts by the edges of the graph: how often the parts hold an edge, on average
     replication: float = 1.0
 
     @property
@@ -245,7 +189,6 @@ def make_plan(
 
     Parameters
     ----------
-    job : JobSpec
     engine, engine_reason : str
         The engine chosen and why.
     workers : tuple of WorkerInfo

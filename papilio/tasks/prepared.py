@@ -56,25 +56,14 @@ MAX_STEPS = 1 << 18
 
 @dataclass(eq=False)
 class ReadyGraph:
-    """A prepared graph with what its leases need beside it.
+    """A prepared graph with what its leases need beside it."""
 
-    Attributes
-    ----------
-    prepared : Prepared
-        Of the engine.
-    items, work : ndarray of int64, host
-        Breakpoints of the items and the cost of all items before each.
-    speed : float
-        Predicted work units per second: by the rate of the engine, later by the time of the last lease.
-    names : LayerNames or None
-        What a listing calls the vertices.
-    """
-
-    prepared: Any
-    items: NDArray[np.int64]
+    prepared: Any  # of the engine
+    items: NDArray[np.int64]  # breakpoints of the items and the cost of all items before each
     work: NDArray[np.int64]
+    # predicted work units per second: by the rate of the engine, later by the time of the last lease
     speed: float
-    names: LayerNames | None = None
+    names: LayerNames | None = None  # what a listing calls the vertices
 
     @property
     def nbytes(self) -> int:

@@ -36,10 +36,6 @@ def cancel_job(path: str | os.PathLike[str]) -> Literal["requested", "already re
     The coordinator of a submitted job stops within about two seconds, a count in a terminal after its next lease.
     Asking twice does no harm.
 
-    Parameters
-    ----------
-    path : path-like
-
     Raises
     ------
     InputError
@@ -81,7 +77,6 @@ def wait_job(
 
     Parameters
     ----------
-    path : path-like
     timeout_s : float, optional
         How long to wait; by default as long as it takes.
     report : callable, optional

@@ -26,25 +26,15 @@ __all__ = ["CountResult", "ListingResult", "TopEntry", "find_largest", "find_top
 
 @dataclass(frozen=True)
 class TopEntry:
-    """One vertex or edge with a large count.
+    """One vertex or edge with a large count."""
 
-    Attributes
-    ----------
-    place : str
-        ``u`` or ``v`` for a vertex of that layer, ``n`` for one of a unipartite graph, ``edge`` for an edge.
-    ids : tuple of int
-        Its id, or the ids of both ends.
-    labels : tuple
-        Its original label, or those of both ends, ``str`` or ``int`` or, of a graph in memory, whatever they are; the
-        ids where there are none.
-    count : int
-        Motifs that it is part of.
-    """
-
+    # ``u`` or ``v`` for a vertex of that layer, ``n`` for one of a unipartite graph, ``edge`` for an edge
     place: str
-    ids: tuple[int, ...]
+    ids: tuple[int, ...]  # its id, or the ids of both ends
+    # its original label, or those of both ends, ``str`` or ``int`` or, of a graph in memory, whatever they are; the
+    # ids where there are none
     labels: tuple[Any, ...]
-    count: int
+    count: int  # motifs that it is part of
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object; labels that are neither text nor integers as text."""
@@ -63,103 +53,46 @@ def json_labels(labels: Sequence[Any]) -> list[str | int]:
 
 @dataclass(frozen=True, eq=False)
 class CountResult:
-    """An exact count.
-
-    Attributes
-    ----------
-    motif : Motif
-    per : str
-        ``total``, ``vertex`` or ``edge``.
-    count : int
-        Motifs in the graph, whatever ``per`` is.
-    engine : str
-        The engine that ran: ``cpu`` or ``gpu``.
-    cluster : str
-        The executor that ran it.
-    workers : tuple of WorkerInfo
-        The workers that took leases.
-    leases_by_worker : dict of str to int
-        Leases that each worker answered.
-    items, leases : int
-        Work items of the job, and intervals that they were counted in.
-    plan_key : str
-        Identity of question and items.
-    seconds : dict of str to float
-        Wall time by phase: ``start`` (the cluster), ``plan``, ``read``, ``prepare``, ``run``, ``fold``,
-        ``write``, and ``total``.
-    work : int
-        Work units done.
-    work_unit : str
-        What they are, in the plural.
-    graph : dict
-        ``path``, ``hash``, ``kind``, ``n_u``, ``n_v``, ``n_edges``, ``signed``.
-    peak_memory_bytes : int
-        Largest host memory of a worker process.
-    decisions : tuple of Decision
-        Of the plan.
-    output : str or None
-        The file written.
-    top : tuple of TopEntry
-        The largest counts per vertex or edge.
-    vectors : Vectors of ndarray of uint64, host
-        Per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), or ``n`` of a unipartite graph, per edge ``edge`` of
-        shape (n_edges,) in the order of the edges sorted by (u, v); empty for ``total``. Of a graph that was read from
-        an object of another library, ``vectors.aligned("edge")`` has the order and form of that object.
-    table : dict of tuple of int to int
-        Counts by (p, q), or another key of the family, for a motif whose answer is a table, by rising key, without
-        those that are 0; ``count`` is their sum. Empty for any other motif.
-    checksum : int or None
-        Sum, modulo 2^64, of the hashes of all motifs, for a family that has one.
-    best : tuple of Best
-        The largest motifs, as many as the motif asks for.
-    job_directory : str or None
-        Where the ledger of the count is kept.
-    leases_before : int
-        How many of the leases earlier sessions of the job had counted.
-    reused : bool
-        Whether the job was finished already, so that nothing was counted now.
-    strategy : str
-        ``replicate``, or how the parts were cut that were counted.
-    replication : float
-        Edges of all parts by the edges of the graph.
-    moved : Movement
-        What the leases of this call read of parts.
-    peak_device_bytes : int
-        Most device memory that a worker held for arrays; 0 without a GPU.
-    used_device_bytes : int
-        Most device memory in use when a lease ended, by the driver's account, by whatever process.
-    """
+    """An exact count."""
 
     motif: Motif
     per: Granularity
-    count: int
+    count: int  # motifs in the graph, whatever ``per`` is
     engine: EngineName
-    cluster: str
-    workers: tuple[WorkerInfo, ...]
-    leases_by_worker: dict[str, int]
-    items: int
+    cluster: str  # the executor that ran it
+    workers: tuple[WorkerInfo, ...]  # the workers that took leases
+    leases_by_worker: dict[str, int]  # leases that each worker answered
+    items: int  # work items of the job, and intervals that they were counted in
     leases: int
-    plan_key: str
+    plan_key: str  # identity of question and items
+    # wall time by phase: ``start`` (the cluster), ``plan``, ``read``, ``prepare``, ``run``, ``fold``, ``write``, and
+    # ``total``
     seconds: dict[str, float]
     work: int
-    work_unit: str
-    graph: dict[str, Any]
-    peak_memory_bytes: int
+    work_unit: str  # what they are, in the plural
+    graph: dict[str, Any]  # ``path``, ``hash``, ``kind``, ``n_u``, ``n_v``, ``n_edges``, ``signed``
+    peak_memory_bytes: int  # largest host memory of a worker process
     decisions: tuple[Decision, ...]
-    output: str | None = None
-    top: tuple[TopEntry, ...] = ()
+    output: str | None = None  # the file written
+    top: tuple[TopEntry, ...] = ()  # the largest counts per vertex or edge
+    # per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), or ``n`` of a unipartite graph, per edge ``edge`` of
+    # shape (n_edges,) in the order of the edges sorted by (u, v); empty for ``total``. Of a graph that was read from
+    # an object of another library, ``vectors.aligned("edge")`` has the order and form of that object.
     vectors: Vectors[NDArray[np.uint64]] = field(default_factory=Vectors, repr=False)
+    # counts by (p, q), or another key of the family, for a motif whose answer is a table, by rising key, without
+    # those that are 0; ``count`` is their sum. Empty for any other motif.
     table: dict[Cell, int] = field(default_factory=dict, repr=False)
-    job_directory: str | None = None
-    leases_before: int = 0
-    reused: bool = False
-    strategy: str = "replicate"
-    replication: float = 1.0
-    moved: Movement = field(default_factory=Movement)
-    peak_device_bytes: int = 0
+    job_directory: str | None = None  # where the ledger of the count is kept
+    leases_before: int = 0  # how many of the leases earlier sessions of the job had counted
+    reused: bool = False  # whether the job was finished already, so that nothing was counted now
+    strategy: str = "replicate"  # ``replicate``, or how the parts were cut that were counted
+    replication: float = 1.0  # edges of all parts by the edges of the graph
+    moved: Movement = field(default_factory=Movement)  # what the leases of this call read of parts
+    peak_device_bytes: int = 0  # most device memory that a worker held for arrays; 0 without a GPU
+    # most device memory in use when a lease ended, by the driver's account, by whatever process
     used_device_bytes: int = 0
-    checksum: int | None = None
-    best: tuple[Best, ...] = ()
+    checksum: int | None = None  # sum, modulo 2^64, of the hashes of all motifs, for a family that has one
+    best: tuple[Best, ...] = ()  # the largest motifs, as many as the motif asks for
 
     @property
     def work_per_second(self) -> float:
@@ -207,24 +140,12 @@ class CountResult:
 
 @dataclass(frozen=True, eq=False)
 class ListingResult(CountResult):
-    """A listing; ``count`` is the number of its rows and ``output`` its directory.
+    """A listing; ``count`` is the number of its rows and ``output`` its directory."""
 
-    Attributes
-    ----------
-    listing : Listing
-        What limits it.
-    limit_reached : bool
-        Whether it ended at its limit, so that there may be more.
-    files : int
-        Parquet files in the directory.
-    checked : bool
-        Whether a count found as many: where all motifs of the graph are listed.
-    """
-
-    listing: Listing = field(default_factory=Listing)
-    limit_reached: bool = False
-    files: int = 0
-    checked: bool = False
+    listing: Listing = field(default_factory=Listing)  # what limits it
+    limit_reached: bool = False  # whether it ended at its limit, so that there may be more
+    files: int = 0  # Parquet files in the directory
+    checked: bool = False  # whether a count found as many: where all motifs of the graph are listed
 
     @property
     def rows(self) -> int:

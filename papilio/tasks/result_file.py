@@ -31,17 +31,10 @@ _PHASES = frozenset({"start", "plan", "read", "prepare", "run", "fold", "write",
 
 @dataclass(frozen=True)
 class LedgerEnd:
-    """The state of a ledger.
-
-    Attributes
-    ----------
-    n_records : int
-    tip : str
-        Checksum of the last record.
-    """
+    """The state of a ledger."""
 
     n_records: int
-    tip: str
+    tip: str  # checksum of the last record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,21 +119,11 @@ class _WrittenResult:
 
 @dataclass(frozen=True)
 class JobAnswer:
-    """What ``result.json`` holds.
+    """What ``result.json`` holds."""
 
-    Attributes
-    ----------
-    result : _WrittenResult
-        The answer, as it was written.
-    ledger : LedgerEnd
-        The state of the ledger that it was made from.
-    vectors_checksum : str or None
-        Of ``vectors.parquet``; None for an answer without vectors.
-    """
-
-    result: _WrittenResult
-    ledger: LedgerEnd
-    vectors_checksum: str | None
+    result: _WrittenResult  # the answer, as it was written
+    ledger: LedgerEnd  # the state of the ledger that it was made from
+    vectors_checksum: str | None  # of ``vectors.parquet``; None for an answer without vectors
 
     def rebuild(self, vectors: Mapping[str, NDArray[np.uint64]], name: str) -> CountResult:
         """Return the result, with the vectors that the file leaves out; ``name`` is the file, for messages.
@@ -198,8 +181,6 @@ def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHi
         The job directory, for messages.
     result : CountResult
         Its vectors may be left out.
-    plan : CountPlan
-    history : JobHistory
 
     Raises
     ------

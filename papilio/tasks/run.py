@@ -69,7 +69,6 @@ def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
 
     Parameters
     ----------
-    task : PrepareTask
     seat : Seat
         The worker that runs this.
     """

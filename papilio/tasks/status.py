@@ -24,69 +24,32 @@ CANCELLED = "cancelled"
 
 @dataclass(frozen=True)
 class JobStatus:
-    """State and progress of a job.
-
-    Attributes
-    ----------
-    path : str
-    state : str
-        ``submitted`` (a cluster has it, none of its workers has begun), ``waiting`` (the coordinator waits, or was
-        lost and the cluster will start another), ``running``, ``finished``, ``failed``, ``cancelled``, or
-        ``interrupted`` (a count outside a cluster that ended before the answer).
-    reason : str or None
-        What it waits for, or why it failed.
-    cancel_requested : bool
-        Whether the process that has it was asked to stop.
-    motif : dict
-        Name and parameters.
-    per : str
-    listing : dict or None
-        Which motifs are listed; None for a count.
-    graph_hash : str
-    source : str or None
-        The store; None for a graph in memory.
-    plan_key : str or None
-        None until the job was planned.
-    created_at : float
-        Seconds since 1970.
-    leases : int
-        Finished leases.
-    items_done, items : int
-        Work items counted, and in all (0 until the job was planned).
-    work_done, work : int
-        Their predicted work units.
-    count : int or None
-        The answer, once there is one; of a listing the number of its rows.
-    holder : Holder or None
-        The process that runs the job now.
-    sessions : tuple of SessionInfo
-    submission : Submission or None
-        The last time that it was given to a cluster.
-    coordinator : Coordinator or None
-        Of that submission.
-    """
+    """State and progress of a job."""
 
     path: str
+    # ``submitted`` (a cluster has it, none of its workers has begun), ``waiting`` (the coordinator waits, or was lost
+    # and the cluster will start another), ``running``, ``finished``, ``failed``, ``cancelled``, or ``interrupted`` (a
+    # count outside a cluster that ended before the answer)
     state: JobState
-    reason: str | None
-    cancel_requested: bool
-    motif: dict[str, Any]
+    reason: str | None  # what it waits for, or why it failed
+    cancel_requested: bool  # whether the process that has it was asked to stop
+    motif: dict[str, Any]  # name and parameters
     per: str
     graph_hash: str
-    source: str | None
-    plan_key: str | None
-    created_at: float
-    leases: int
-    items_done: int
+    source: str | None  # the store; None for a graph in memory
+    plan_key: str | None  # None until the job was planned
+    created_at: float  # seconds since 1970
+    leases: int  # finished leases
+    items_done: int  # work items counted, and in all (0 until the job was planned)
     items: int
-    work_done: int
+    work_done: int  # their predicted work units
     work: int
-    count: int | None
-    holder: Holder | None
+    count: int | None  # the answer, once there is one; of a listing the number of its rows
+    holder: Holder | None  # the process that runs the job now
     sessions: tuple[SessionInfo, ...]
-    submission: Submission | None = None
-    coordinator: Coordinator | None = None
-    listing: dict[str, Any] | None = None
+    submission: Submission | None = None  # the last time that it was given to a cluster
+    coordinator: Coordinator | None = None  # of that submission
+    listing: dict[str, Any] | None = None  # which motifs are listed; None for a count
 
     @property
     def title(self) -> str:
@@ -117,8 +80,6 @@ def find_state(
         Whether the directory holds the answer.
     holder : Holder or None
         The process that has the ledger now.
-    control : JobControl
-    history : JobHistory
     """
     if finished:
         return "finished", None

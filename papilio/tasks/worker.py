@@ -18,60 +18,29 @@ __all__ = ["Seat", "WorkerInfo", "describe_worker", "read_worker"]
 
 @dataclass(frozen=True)
 class Seat:
-    """Where a task runs and what it may use there.
+    """Where a task runs and what it may use there."""
 
-    Attributes
-    ----------
-    worker : str
-        Name of the worker.
-    threads : int
-        Threads that the CPU engine may use.
-    memory_bytes : int
-        Host memory that the worker may use.
-    """
-
-    worker: str
-    threads: int
-    memory_bytes: int
+    worker: str  # name of the worker
+    threads: int  # threads that the CPU engine may use
+    memory_bytes: int  # host memory that the worker may use
 
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """One worker, as it describes itself.
-
-    Attributes
-    ----------
-    name : str
-        Address on a cluster, ``inline`` in this process.
-    host : str
-    pid : int
-    version : str
-        Version of Papilio.
-    threads : int
-        Threads that the CPU engine may use.
-    memory_bytes : int
-        Host memory that the worker may use.
-    gpu : str or None
-        Name of the first GPU that it sees.
-    gpu_memory_bytes : int
-        Total memory of that GPU; 0 without one.
-    gpu_missing : str or None
-        Why the gpu engine cannot run there; None when it can.
-    gpu_uuid : str
-        Identity of that GPU, or of its slice; empty without one, or where the driver gives none.
-    """
+    """One worker, as it describes itself."""
 
     may_grow: ClassVar[bool] = True
 
-    name: str
+    name: str  # address on a cluster, ``inline`` in this process
     host: str
     pid: int
-    version: str
-    threads: int
-    memory_bytes: int
-    gpu: str | None
-    gpu_memory_bytes: int
-    gpu_missing: str | None
+    version: str  # version of Papilio
+    threads: int  # threads that the CPU engine may use
+    memory_bytes: int  # host memory that the worker may use
+    gpu: str | None  # name of the first GPU that it sees
+    gpu_memory_bytes: int  # total memory of that GPU; 0 without one
+    gpu_missing: str | None  # why the gpu engine cannot run there; None when it can
+    # identity of that GPU, or of its slice; empty without one, or where the driver gives none
     gpu_uuid: str = ""
 
     @property

@@ -36,7 +36,6 @@ class PartAffinity:
 
         Parameters
         ----------
-        worker : str
         left : mapping of int to int
             Work left by partition.
         least_help : int

@@ -28,18 +28,11 @@ that it would just be done when the other one is."""
 
 @dataclass(frozen=True)
 class FailedItem:
-    """A work item that fails wherever it runs.
-
-    Attributes
-    ----------
-    partition, item : int
-    reason : str
-        How its last attempt ended.
-    """
+    """A work item that fails wherever it runs."""
 
     partition: int
     item: int
-    reason: str
+    reason: str  # how its last attempt ended
 
 
 MAX_FAILED_IN_ROW = 32

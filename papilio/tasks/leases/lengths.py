@@ -52,20 +52,12 @@ TAIL_VECTOR_OVERHEAD = 1.0
 
 @dataclass(frozen=True)
 class LeaseLengths:
-    """Bounds on the predicted time of a lease.
-
-    Attributes
-    ----------
-    min_s, max_s : float
-    reason : str
-        Why not shorter.
-    limit_s : float or None
-        Seconds after which the lease is cut, however much was predicted; None for never.
-    """
+    """Bounds on the predicted time of a lease."""
 
     min_s: float
     max_s: float
-    reason: str
+    reason: str  # why not shorter
+    # seconds after which the lease is cut, however much was predicted; None for never
     limit_s: float | None = None
 
 

@@ -21,19 +21,12 @@ long as predicted still ends before the rest does."""
 
 @dataclass(frozen=True)
 class Piece:
-    """Items [start, stop) of one partition.
-
-    Attributes
-    ----------
-    partition, start, stop : int
-    attempt : int
-        How many times workers failed with all of these items.
-    """
+    """Items [start, stop) of one partition."""
 
     partition: int
     start: int
     stop: int
-    attempt: int = 0
+    attempt: int = 0  # how many times workers failed with all of these items
 
 
 class WorkPool:
