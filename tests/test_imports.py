@@ -45,7 +45,7 @@ HOMES = {
     "scipy": ("papilio/storage",),
     "matplotlib": ("papilio/reports/figures.py",),
     "packaging": ("papilio/cluster/doctor.py",),
-    "jinja2": ("papilio/reports/page.py",),
+    "jinja2": ("papilio/reports/page.py", "papilio/cluster/sbatch.py"),
     "click": ("papilio/cli",),
     "rich": ("papilio/cli", "papilio/cluster/progress.py"),
 }

@@ -282,14 +282,14 @@ def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) ->
         work=outcome.partial.work,
         work_unit=plan.work_unit,
         graph=graph,
-        peak_memory_bytes=outcome.worker_peak_bytes,
+        peak_memory_bytes=outcome.peaks.host_bytes,
         decisions=plan.decisions,
         leases_before=outcome.n_leases_before,
         strategy=plan.strategy,
         replication=plan.replication,
-        moved=outcome.moved,
-        peak_device_bytes=outcome.device_peak_bytes,
-        used_device_bytes=outcome.device_used_bytes,
+        moved=outcome.peaks.moved,
+        peak_device_bytes=outcome.peaks.device_bytes,
+        used_device_bytes=outcome.peaks.device_used_bytes,
         checksum=outcome.partial.checksum
         if plan.job.family.has_checksum and not outcome.partial.capped
         else None,

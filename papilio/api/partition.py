@@ -11,7 +11,7 @@ from pathlib import Path
 from papilio.api.inputs import GraphInput, Question
 from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
-from papilio.cluster.events import CutAdvanced, Listener, PhaseStarted
+from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
 from papilio.cluster.executor import Executor, choose_engine
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import InputError, UnsupportedError
@@ -162,7 +162,7 @@ def fit_job(
     job = replace(job_of_store(store, *question), budget=budget)
     request = _make_request(job, name, workers, budget, describe_worker("here").threads)
     with _parent_of(directory):
-        found = _cut(store, directory, job, request, lambda share: listener(CutAdvanced(share)))
+        found = _cut(store, directory, job, request, lambda share: listener(PhaseAdvanced(share)))
     release_memory()
     return _with_parts(job, found)
 

@@ -30,7 +30,7 @@ from papilio.cluster.progress import ProgressBar
 from papilio.cluster.sbatch import SbatchSpec
 from papilio.errors import ExecutionError, InputError, PapilioError
 from papilio.motifs import Motif
-from papilio.reports.batch import submit_points, unfinished_points
+from papilio.reports.batch import submit_points
 from papilio.reports.build import write_report
 from papilio.reports.experiment import ExperimentDirectory
 from papilio.reports.figures import require_matplotlib
@@ -233,7 +233,12 @@ def _run(
     try:
         with ProgressBar() as bar:
             run_experiment(
-                directory, workers=sorted(workers), cluster=cluster, warm_up=warm_up, listener=bar, told=tell
+                directory,
+                workers=sorted(workers),
+                cluster=cluster,
+                warm_up=warm_up,
+                listener=bar,
+                on_run=tell,
             )
     except ExecutionError:
         with suppress(PapilioError):
@@ -242,7 +247,7 @@ def _run(
 
 
 def _submit(directory: ExperimentDirectory, motif: Motif, allocation: dict[str, Any], figures: bool) -> None:
-    points = unfinished_points(directory)
+    points = directory.unfinished_points()
     if not points:
         say("all runs are finished; nothing was submitted")
         _report(directory.root, None, figures, as_json=False)

@@ -86,21 +86,9 @@ def task_key(submission: Submission) -> str:
 
 
 def coordinate(path: str, submission_id: str, count: Count) -> str:
-    """Run the job of a directory to its end; the body of the Dask task.
+    """Run the job of a directory to its end, as a Dask task, and return the state in which it ended.
 
-    Parameters
-    ----------
-    path : str
-        The job directory.
-    submission_id : str
-        What was submitted; another submission of the directory since then makes this one void.
-    count : callable
-        ``papilio.count``.
-
-    Returns
-    -------
-    str
-        The state in which it ended, for whoever looks at the task.
+    Another submission of the directory since ``submission_id`` makes this one void. ``count`` is ``papilio.count``.
     """
     worker = get_worker()
     secede()
@@ -323,15 +311,7 @@ class _Watch(threading.Thread):
         self.join(GRACE_S)
 
     def check(self) -> None:
-        """Raise the reason to end the run, if there is one.
-
-        Raises
-        ------
-        JobCancelledError
-            When the submission was cancelled.
-        PapilioError
-            When the worker of this coordinator ends, or another submission took its place.
-        """
+        """Raise the reason to end the run: JobCancelledError, or that another coordinator takes over."""
         self._look()
         if self._reason is not None:
             raise self._reason

@@ -6,7 +6,6 @@ users an open port is as good as a login. Each run makes a key of its own, which
 
 from __future__ import annotations
 
-import logging
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +16,7 @@ from papilio.errors import StoreError
 if TYPE_CHECKING:
     from distributed import Security
 
-__all__ = ["make_security", "say_insecure", "tls_config", "write_credentials"]
+__all__ = ["make_security", "tls_config", "write_credentials"]
 
 CERTIFICATE, KEY = "certificate.pem", "key.pem"
 
@@ -26,14 +25,10 @@ _ROLES = ("client", "scheduler", "worker")
 _SKEW, _VALID = timedelta(days=1), timedelta(days=365)
 """The clocks of nodes differ, by how much is a site's affair; a run takes no year."""
 
-_LOG = logging.getLogger("papilio")
-
 
 def _make_pair() -> tuple[str, str]:
     """Return a certificate that signs itself and its key, in PEM format.
 
-    Notes
-    -----
     An elliptic curve takes under a millisecond; the RSA key of ``distributed.Security.temporary`` takes 50 to 250, and
     its certificate is refused by a node whose clock is behind.
     """
@@ -74,10 +69,7 @@ def make_security() -> Security:
 def write_credentials(folder: Path) -> None:
     """Make a directory that only its owner can enter, with ``certificate.pem`` and ``key.pem``.
 
-    Raises
-    ------
-    StoreError
-        When it exists already, or cannot be made.
+    A StoreError says that it exists already, or cannot be made.
     """
     certificate, key = _make_pair()
     try:
@@ -102,12 +94,3 @@ def tls_config(folder: Path) -> dict[str, Any]:
         **{f"distributed.comm.tls.{role}.cert": certificate for role in _ROLES},
         **{f"distributed.comm.tls.{role}.key": key for role in _ROLES},
     }
-
-
-def say_insecure(cluster: str) -> None:
-    """Log that a cluster is started without credentials."""
-    _LOG.warning(
-        "papilio: the %s cluster starts without credentials, as asked for (insecure): any user who can connect to this "
-        "machine can run code as you while it runs",
-        cluster,
-    )

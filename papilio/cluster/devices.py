@@ -18,10 +18,7 @@ ONE_WORKER_PER_GPU = (
 def find_shared_gpu(users: Iterable[tuple[str, str]]) -> tuple[str, list[str]] | None:
     """Return the first GPU that several users name, and these users; None when each has its own.
 
-    Parameters
-    ----------
-    users : iterable of (str, str)
-        UUID of the GPU, and the user of it; an empty UUID says nothing.
+    Each user comes with the UUID of its GPU; an empty one says nothing.
     """
     found: dict[str, list[str]] = {}
     for uuid, user in users:
@@ -31,13 +28,7 @@ def find_shared_gpu(users: Iterable[tuple[str, str]]) -> tuple[str, list[str]] |
 
 
 def check_devices(workers: Sequence[WorkerInfo]) -> None:
-    """Refuse GPU workers of which two processes use one GPU, by its UUID; several workers of one process may.
-
-    Raises
-    ------
-    ClusterError
-        Naming the processes and the GPU.
-    """
+    """Refuse, with a ClusterError, two processes that use one GPU, by its UUID; several workers of one may."""
     processes = {(worker.host, worker.pid): worker for worker in workers}
     named = ((w.gpu_uuid, f"{w.name} (process {w.pid} on {w.host})") for w in processes.values())
     shared = find_shared_gpu(named)

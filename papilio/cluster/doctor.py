@@ -31,6 +31,7 @@ from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError,
 from papilio.kernels import __file__ as kernels_file
 from papilio.kernels.device.discovery import GpuInfo, driver_cuda_version, list_gpus
 from papilio.kernels.device.toolchain import Toolchain, inspect_toolchain, kernel_cache_directory
+from papilio.kernels.threads import available_threads
 from papilio.storage.store import GraphStore, open_store
 from papilio.version import __version__
 
@@ -103,7 +104,7 @@ def check_processors(
     allowed: int | None = None, cores: int | None = None, limits: CgroupLimits | None = None
 ) -> Check:
     """Compare the processors that this process may use with the time that its control group grants."""
-    usable = allowed or len(os.sched_getaffinity(0))
+    usable = allowed or available_threads()
     physical = cores or psutil.cpu_count(logical=False) or usable
     quota = (limits or read_cgroup_limits()).processors
     found = f"{usable} threads usable, {physical} physical cores"

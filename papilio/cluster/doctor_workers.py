@@ -31,19 +31,12 @@ _COMPARED = ("numpy", "numba", "dask", "distributed", "pyarrow")
 
 @dataclass(frozen=True)
 class WorkerFacts:
-    """One process that runs tasks.
-
-    Attributes
-    ----------
-    host : str
-    versions : mapping of str to str
-        Of Python, Papilio and the packages that both ends should have alike.
-    gpus : tuple of GpuInfo
-        Visible GPUs; the first is the one that is used.
-    """
+    """One process that runs tasks."""
 
     host: str
+    # Of Python, Papilio and the packages that both ends should have alike.
     versions: Mapping[str, str]
+    # Those that are visible; the first is the one that is used.
     gpus: tuple[GpuInfo, ...]
 
 
@@ -107,17 +100,7 @@ def check_worker_stores(path: str, problems: Mapping[str, str | None]) -> Check:
 
 
 def check_cluster(cluster: str, store: GraphStore | None = None, n_workers: int | None = None) -> list[Check]:
-    """Start or reach a cluster and check its workers.
-
-    Parameters
-    ----------
-    cluster : str
-        As of ``papilio count``.
-    store : GraphStore, optional
-        To be reached by every worker.
-    n_workers : int, optional
-        Workers to start or to wait for.
-    """
+    """Start or reach a cluster, with ``n_workers`` workers, and check that all of them are fit and read the store."""
     try:
         with make_executor(cluster, "auto", n_workers) as executor:
             return _check_started(executor, store)

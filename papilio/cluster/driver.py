@@ -40,63 +40,44 @@ _REMOVAL_ATTEMPTS, _REMOVAL_PAUSE_S = 20, 0.05
 """A worker's open file can make a directory stay, on a shared file system for about a second."""
 
 
-@dataclass(frozen=True)
-class JobOutcome:
-    """The answer of a job and how it came about.
-
-    Attributes
-    ----------
-    plan : CountPlan
-    workers : tuple of WorkerInfo
-        Those that the leases were planned for.
-    partial : Partial
-        Folded over all items.
-    seconds : dict of str to float
-        Wall time of the phases ``plan``, ``read``, ``prepare``, ``run`` and ``fold``; they do not overlap.
-    worker_peak_bytes : int
-        Largest host memory of a worker process.
-    n_leases_by_worker : dict of str to int
-        Leases that each worker answered now.
-    n_leases_before : int
-        Leases that earlier sessions of the job had finished.
-    listed : tuple of ListingShard
-        What the leases of a listing wrote, in the order of the items.
-    device_peak_bytes : int
-        Most device memory that a worker held for arrays; 0 without a GPU.
-    device_used_bytes : int
-        Most device memory that was in use when a lease ended, by the driver's account, by whatever process.
-    moved : Movement
-        What all leases read of parts; all 0 for a whole graph.
-    """
-
-    plan: CountPlan
-    workers: tuple[WorkerInfo, ...]
-    partial: Partial
-    seconds: dict[str, float]
-    worker_peak_bytes: int
-    n_leases_by_worker: dict[str, int]
-    n_leases_before: int = 0
-    listed: tuple[ListingShard, ...] = ()
-    device_peak_bytes: int = 0
-    device_used_bytes: int = 0
-    moved: Movement = field(default_factory=Movement)
-
-
 @dataclass
-class _Peaks:
+class Peaks:
     """The most memory of any worker so far, and what all of them read of parts."""
 
+    # Of a worker process.
     host_bytes: int
+    # Held for arrays; 0 without a GPU.
     device_bytes: int = 0
-    used_bytes: int = 0
+    # In use when a lease ended, by the driver's account, by whatever process.
+    device_used_bytes: int = 0
+    # All 0 for a whole graph.
     moved: Movement = field(default_factory=Movement)
 
     def note(self, result: LeaseResult) -> None:
         """Take note of a finished lease."""
         self.host_bytes = max(self.host_bytes, result.peak_bytes)
         self.device_bytes = max(self.device_bytes, result.device_peak_bytes)
-        self.used_bytes = max(self.used_bytes, result.device_used_bytes)
+        self.device_used_bytes = max(self.device_used_bytes, result.device_used_bytes)
         self.moved += result.movement
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """The answer of a job and how it came about."""
+
+    plan: CountPlan
+    # Those that the leases were planned for.
+    workers: tuple[WorkerInfo, ...]
+    # Folded over all items.
+    partial: Partial
+    # Wall time of the phases ``plan``, ``read``, ``prepare``, ``run`` and ``fold``; they do not overlap.
+    seconds: dict[str, float]
+    peaks: Peaks
+    # Leases that each worker answered now, and those that earlier sessions of the job had finished.
+    n_leases_by_worker: dict[str, int]
+    n_leases_before: int
+    # What the leases of a listing wrote, in the order of the items.
+    listed: tuple[ListingShard, ...]
 
 
 @contextmanager
@@ -104,14 +85,8 @@ def run_directory(parent: Path, *, private: bool = False) -> Iterator[str]:
     """Give a directory for the shards of one run under ``parent``, removed when the block ends in any way.
 
     Only this user can enter it when it is ``private``, and wherever ``parent`` is for the temporary files of all users.
-
-    Its name is known before it exists, so that an interrupt at any moment finds what to remove. Workers that
-    still run may write into it while it goes; they cannot once it is gone.
-
-    Raises
-    ------
-    StoreError
-        When it cannot be created.
+    Its name is known before it exists, so that an interrupt at any moment finds what to remove. Workers that still run
+    may write into it while it goes; they cannot once it is gone. A StoreError says that it cannot be created.
     """
     path = parent / f".papilio-run-{uuid4().hex}"
     with removed_at_end(path):
@@ -191,19 +166,9 @@ def count_job(
 ) -> JobOutcome:
     """Plan a job and run it to its answer; a listing only until it has as many rows as are asked for.
 
-    Parameters
-    ----------
-    executor : Executor
-        Started.
-    job : JobSpec
-    engine : {"auto", "cpu", "gpu"}
-    shard_parent : Path or None
-        Where the vectors of partials pass through; None when the executor runs in this process. For a listing
-        without a session: where its leases write, which is left to the caller.
-    listener : callable
-        Told of every event.
-    session : JobSession, optional
-        Where finished leases are registered, and what earlier sessions finished is found: only the rest runs.
+    The vectors of partials pass through ``shard_parent``, which is None when the executor runs in this process; leases
+    of a listing without a session write there, and what they write is left to the caller. A session registers finished
+    leases, and knows what earlier sessions finished: only the rest runs.
 
     Raises
     ------
@@ -226,7 +191,7 @@ def count_job(
         **slowest.seconds,
     }
     listener(PlanMade(plan))
-    peaks = _Peaks(max(report.peak_bytes for report in reports))
+    peaks = Peaks(max(report.peak_bytes for report in reports))
     by_worker = dict.fromkeys((worker.name for worker in workers), 0)
     fold_s, started = 0.0, perf_counter()
     resumable = nullcontext() if session is None else session.naming_resume()
@@ -266,10 +231,7 @@ def count_job(
     partial = fold.finish()
     seconds |= {"run": perf_counter() - started - fold_s, "fold": fold_s}
     listed = fold.shards if isinstance(fold, ListingFold) else ()
-    return JobOutcome(
-        plan, workers, partial, seconds, peaks.host_bytes, by_worker, len(before), listed,
-        peaks.device_bytes, peaks.used_bytes, peaks.moved,
-    )  # fmt: skip
+    return JobOutcome(plan, workers, partial, seconds, peaks, by_worker, len(before), listed)
 
 
 def _shard_directory(

@@ -9,7 +9,6 @@ from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
 
 __all__ = [
-    "CutAdvanced",
     "Event",
     "LeaseFinished",
     "Listener",
@@ -24,38 +23,16 @@ __all__ = [
 class PhaseStarted:
     """A phase of the run begins.
 
-    Attributes
-    ----------
-    name : str
-        ``start``, ``cut`` (into parts), ``plan``, ``run``, ``check`` (of a listing) or ``write``; of measures also
-        ``paths``, ``read``, ``pairs`` and ``levels``.
+    Its name is ``start``, ``cut`` (into parts), ``plan``, ``run``, ``check`` (of a listing) or ``write``; of measures
+    also ``paths``, ``read``, ``pairs`` and ``levels``.
     """
 
     name: str
 
 
 @dataclass(frozen=True)
-class CutAdvanced:
-    """The graph is being cut into parts.
-
-    Attributes
-    ----------
-    share : float
-        What is done, from 0 to 1.
-    """
-
-    share: float
-
-
-@dataclass(frozen=True)
 class PhaseAdvanced:
-    """A phase that has no leases goes on.
-
-    Attributes
-    ----------
-    share : float
-        What is done of it, from 0 to 1.
-    """
+    """A phase that has no leases goes on; ``share`` is what is done of it, from 0 to 1."""
 
     share: float
 
@@ -69,23 +46,16 @@ class PlanMade:
 
 @dataclass(frozen=True)
 class LeaseFinished:
-    """One lease was counted and folded.
-
-    Attributes
-    ----------
-    result : LeaseResult
-    work : int
-        Its predicted work units.
-    """
+    """One lease was counted and folded; ``work`` is what was predicted for it, in work units."""
 
     result: LeaseResult
     work: int
 
 
-Event = PhaseStarted | PhaseAdvanced | CutAdvanced | PlanMade | LeaseFinished
+Event = PhaseStarted | PhaseAdvanced | PlanMade | LeaseFinished
 Listener = Callable[[Event], None]
-"""Called in the thread that runs the job, between tasks (:class:`CutAdvanced` and :class:`PhaseAdvanced` in any
-thread); an exception of its own ends the run."""
+"""Called in the thread that runs the job, between tasks (:class:`PhaseAdvanced` in any thread); an
+exception of its own ends the run."""
 
 
 def ignore_events(event: Event) -> None:

@@ -23,39 +23,24 @@ TaskFunction = Callable[[AnyTask, Seat], Result]
 
 
 class Executor(Protocol):
-    """Where tasks run.
+    """Where tasks run, one job at a time; entering it starts it, leaving closes what it started."""
 
-    Used as a context manager: entering starts it, leaving closes what it started. One job at a time.
-
-    Attributes
-    ----------
-    name : str
-        ``inline``, ``local``, ``cuda`` or ``existing``.
-    in_process : bool
-        Whether tasks run in this very process, so that vectors need no files.
-    prefers_gpu : bool
-        Whether the engine ``auto`` means the GPU where one can be used.
-    gpu_refusal : str or None
-        Why the gpu engine is not offered, whatever the workers have; None when it is.
-    """
-
+    # ``inline``, ``local``, ``cuda``, ``slurm`` or ``existing``.
     name: str
+    # Whether tasks run in this very process, so that vectors need no files.
     in_process: bool
-    prefers_gpu: bool
+    # Why the gpu engine is not offered, whatever the workers have; None when it is.
     gpu_refusal: str | None
 
     @property
     def workers(self) -> tuple[WorkerInfo, ...]:
         """The workers; at least one once started."""
-        ...
 
     def refresh(self) -> None:
         """Take note of workers that came and went."""
-        ...
 
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
         """Refuse with a ClusterError unless every worker given finds the graph of the job."""
-        ...
 
     def run(
         self,
@@ -66,21 +51,12 @@ class Executor(Protocol):
     ) -> Iterator[Result]:
         """Run tasks on the workers given, as these come free, until the source has none; yield the results.
 
-        Parameters
-        ----------
-        function : callable
-            Importable on the workers.
-        source : TaskSource
-            Told how each task ended, before its result is yielded.
-        workers : sequence of WorkerInfo
-        in_flight : int
-            Tasks handed to one worker at a time.
+        The function is importable on the workers, the source is told how each task ended before its result is yielded,
+        and one worker is handed ``in_flight`` tasks at a time.
         """
-        ...
 
     def close(self) -> None:
         """Stop what was started; safe to call twice."""
-        ...
 
     def __enter__(self) -> Self: ...
 
@@ -89,19 +65,10 @@ class Executor(Protocol):
 
 @contextmanager
 def machine_errors_named(where: str) -> Iterator[None]:
-    """Name what the machine refuses to a task: memory, open files, room on a disk.
+    """Name what the machine refuses to the worker and task ``where``: memory, open files, room on a disk.
 
-    Parameters
-    ----------
-    where : str
-        The worker and its task.
-
-    Raises
-    ------
-    CapacityError
-        When memory ran out.
-    WorkerError
-        For an error of the operating system that no part of Papilio has explained.
+    It is a CapacityError when memory ran out, a WorkerError for an error of the operating system that no part of
+    Papilio has explained.
     """
     try:
         yield
@@ -115,13 +82,7 @@ def machine_errors_named(where: str) -> Iterator[None]:
 
 
 def check_versions(workers: Sequence[WorkerInfo]) -> None:
-    """Refuse workers of another version of Papilio: their items or partials could differ.
-
-    Raises
-    ------
-    ClusterError
-        Naming the first such worker.
-    """
+    """Refuse, with a ClusterError, workers of another version of Papilio: their items or partials could differ."""
     for worker in workers:
         if worker.version != __version__:
             raise ClusterError(
@@ -160,7 +121,7 @@ def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName,
         return "gpu", f"asked for; {len(able)} of {len(workers)} workers have a GPU", able
     if choice == "cpu":
         return "cpu", "asked for", workers
-    if executor.prefers_gpu and able:
+    if executor.gpu_refusal is None and able:
         check_devices(able)
         return "gpu", f"{len(able)} of {len(workers)} workers have a GPU ({able[0].gpu})", able
     if executor.gpu_refusal is not None:

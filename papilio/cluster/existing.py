@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -60,17 +60,8 @@ class _SchedulerFile:
 class ExistingExecutor(DaskPool):
     """Workers of a scheduler that someone else started and that stays when the run ends.
 
-    Parameters
-    ----------
-    target : str, path-like or distributed.Client
-        ``tcp://host:port`` (or another protocol of Dask), the path of a scheduler file, or a connected
-        client, which stays open.
-    n_workers : int, optional
-        Workers to wait for; by default one.
-    priority : {"low", "normal", "high"}
-        Among the jobs that share the cluster, see :data:`LAG_S`.
-    inside_worker : bool
-        Whether this process is a worker of the cluster.
+    The target is an address such as ``tcp://host:port``, the path of a scheduler file, or a connected client, which
+    stays open. ``priority`` is among the jobs that share the cluster, see :data:`LAG_S`.
     """
 
     name = "existing"
@@ -84,14 +75,13 @@ class ExistingExecutor(DaskPool):
         priority: Priority = "normal",
         inside_worker: bool = False,
     ) -> None:
-        if n_workers is not None and n_workers < 1:
-            raise InputError(f"workers is {n_workers}; at least 1")
+        super().__init__(1 if n_workers is None else n_workers, inside_worker=inside_worker)
         if priority not in LAG_S:
             raise InputError(f"priority is {priority!r}; expected one of {', '.join(LAG_S)}")
-        super().__init__(n_workers, inside_worker=inside_worker)
         self._target = target
         self._lag_s = LAG_S[priority]
         self._user = uuid4().hex
+        self._graph_hashes: set[str] = set()
 
     def task_priority(self) -> int:
         """Return the time from which a lease that is handed out now is due, as a priority in milliseconds."""
@@ -100,6 +90,7 @@ class ExistingExecutor(DaskPool):
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
         """Refuse unless every worker finds the store, and note that its graph is in use."""
         super().check_source(job, workers)
+        self._graph_hashes.add(job.graph_hash)
         self.client.run_on_scheduler(use_graphs, self.client.id, self._user, sorted(self._graph_hashes))
 
     def close(self) -> None:
@@ -107,17 +98,9 @@ class ExistingExecutor(DaskPool):
         if self._client is not None and self._client.status == "running" and self._graph_hashes:
             unused = self._client.run_on_scheduler(leave_graphs, self._user, sorted(self._graph_hashes))
             if unused:
-                self._forget(unused)
+                # A worker that does not answer, as a stopped one, is not waited for.
+                self.ask_all(forget_graphs, unused, addresses=None, patience_s=FORGET_S)
         super().close()
-
-    def _forget(self, graph_hashes: list[str]) -> None:
-        """Let the workers forget graphs; a worker that does not answer, as a stopped one, is not waited for."""
-
-        async def forget() -> None:
-            await self._client.run(forget_graphs, graph_hashes, on_error="ignore")
-
-        with suppress(TimeoutError):
-            self._client.sync(forget, callback_timeout=FORGET_S)
 
     def _connect(self, stack: ExitStack) -> Any:
         if isinstance(self._target, Client):

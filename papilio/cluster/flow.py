@@ -68,31 +68,19 @@ class Pool(Protocol):
     """What the flow needs of a cluster; see :class:`papilio.cluster.pool.DaskPool`."""
 
     @property
-    def client(self) -> Any:
-        """The Dask client."""
-        ...
+    def client(self) -> Any: ...
 
-    def live_workers(self) -> dict[str, str]:
-        """Status of every worker that the scheduler knows, by address."""
-        ...
+    def live_workers(self) -> dict[str, str]: ...
 
-    def describe(self, addresses: Sequence[str]) -> tuple[WorkerInfo, ...]:
-        """Descriptions of workers; those that do not answer are left out."""
-        ...
+    def describe(self, addresses: Sequence[str]) -> tuple[WorkerInfo, ...]: ...
 
-    def ask(self, function: Callable[..., Any], *args: Any, address: str, patience_s: float) -> Any:
-        """Call a short function in a worker process; None when it does not answer in time."""
-        ...
+    def ask(self, function: Callable[..., Any], *args: Any, address: str, patience_s: float) -> Any: ...
 
     def ask_all(
         self, function: Callable[..., Any], *args: Any, addresses: Sequence[str], patience_s: float
-    ) -> dict[str, Any]:
-        """Call a short function in several; those that do not answer in time are left out."""
-        ...
+    ) -> dict[str, Any]: ...
 
-    def task_priority(self) -> int:
-        """Dask's priority of a task that is handed out now."""
-        ...
+    def task_priority(self) -> int: ...
 
 
 @dataclass
@@ -124,17 +112,8 @@ class _Place(Generic[AnyTask]):
 class TaskFlow(Generic[AnyTask, Result]):
     """One pass of tasks through a pool; iterate once.
 
-    Parameters
-    ----------
-    pool : Pool
-    function : callable
-        Called on the worker for each task.
-    source : TaskSource
-        Gives the tasks and is told how they end.
-    workers : sequence of WorkerInfo
-        Those that take tasks; workers that join later and are like them take tasks too.
-    in_flight : int
-        Tasks that one worker holds at a time: 2 hide the scheduler's latency.
+    The function is called on a worker for each task. Workers that join later and are like those given take tasks too.
+    One worker holds ``in_flight`` tasks at a time: 2 hide the scheduler's latency.
     """
 
     def __init__(
@@ -197,12 +176,8 @@ class TaskFlow(Generic[AnyTask, Result]):
     def _hand_out(self) -> bool:
         """Fill the workers up, evenly; return whether a task is left that nobody can take.
 
-        A worker may decline what is left, a part that others will be done with before it has read it.
-
-        Raises
-        ------
-        ExecutionError
-            When all decline and none is at work, so that nothing would change that.
+        A worker may decline what is left, a part that others will be done with before it has read it. When all
+        decline and none is at work, nothing would change that: an ExecutionError.
         """
         if self._ends:
             return False
@@ -294,12 +269,8 @@ class TaskFlow(Generic[AnyTask, Result]):
         """Give no more tasks to a worker that cannot go on, and put back what it holds.
 
         A process that lost its GPU ends, and the one that its nanny starts instead is another worker. What it ran
-        may have been the cause, as of any lost worker; what else a worker lacks is no task's fault.
-
-        Raises
-        ------
-        PapilioError
-            ``error``, when no other worker is left or comes, or none has finished anything for long.
+        may have been the cause, as of any lost worker; what else a worker lacks is no task's fault. The error is raised
+        when no other worker is left or comes, or none has finished anything for long.
         """
         self._losses.append(error)
         ends = isinstance(error, DeviceLostError)

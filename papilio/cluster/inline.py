@@ -19,17 +19,11 @@ __all__ = ["InlineExecutor"]
 class InlineExecutor:
     """Runs tasks in the calling thread; the engine uses all processors, or the first visible GPU.
 
-    Parameters
-    ----------
-    n_workers : int, optional
-        Only 1 makes sense.
-    threads : int, optional
-        Threads of the CPU engine; by default the processors that this process may use.
+    The CPU engine has ``threads`` threads, by default for the processors that this process may use.
     """
 
     name = "inline"
     in_process = True
-    prefers_gpu = True
     gpu_refusal: str | None = None
 
     def __init__(self, n_workers: int | None = None, threads: int | None = None) -> None:
@@ -38,11 +32,7 @@ class InlineExecutor:
                 f"workers is {n_workers}; the inline cluster is one worker: use the local cluster"
             )
         self._worker = describe_worker("inline", threads)
-
-    @property
-    def workers(self) -> tuple[WorkerInfo, ...]:
-        """This process."""
-        return (self._worker,)
+        self.workers = (self._worker,)
 
     def refresh(self) -> None:
         """Do nothing: this process stays."""
@@ -59,11 +49,8 @@ class InlineExecutor:
     ) -> Iterator[Result]:
         """Run the tasks in order, until a signal comes; one that fails is tried again, in parts, as the source decides.
 
-        Raises
-        ------
-        PapilioError
-            When another lease would fare no better in this process: its GPU is lost, the store is gone, the disk is
-            full; see :data:`papilio.errors.FAULTS`.
+        An error ends the run when another lease would fare no better in this process: its GPU is lost, the store is
+        gone, the disk is full; see :data:`papilio.errors.FAULTS`.
         """
         while not requested() and (task := source.take(1, self._worker.name)) is not None:
             try:

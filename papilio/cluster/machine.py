@@ -42,33 +42,19 @@ def read_cgroup_limits(
 ) -> CgroupLimits:
     """Read the limits of control groups, version 1 or 2; a group is also bound by those above it.
 
-    ``dask.system`` and ``distributed.system`` look at one group only, and round the processors up.
-
-    Parameters
-    ----------
-    membership : Path
-        File with one line ``id:controllers:path`` per hierarchy.
-    root : Path
-        Where the hierarchies are mounted.
+    ``dask.system`` and ``distributed.system`` look at one group only, and round the processors up. ``membership`` has
+    one line ``id:controllers:path`` per hierarchy; the hierarchies are mounted under ``root``.
     """
     processors: list[float] = []
     memory: list[int] = []
-    for line in _lines(membership):
+    for line in _text(membership).splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
-        names = controllers.split(",")
-        if not controllers:
-            for group in _with_parents(root, path):
-                processors += _quota(_lines(group / "cpu.max"))
-                memory += _limit(_lines(group / "memory.max"))
-        if "cpu" in names:
-            for group in _with_parents(_hierarchy(root, controllers, "cpu"), path):
-                period = _lines(group / "cpu.cfs_period_us")
-                quota = _lines(group / "cpu.cfs_quota_us")
-                processors += _quota([f"{q} {p}" for q, p in zip(quota, period, strict=False)])
-        if "memory" in names:
-            for group in _with_parents(_hierarchy(root, controllers, "memory"), path):
-                memory += _limit(_lines(group / "memory.limit_in_bytes"))
+        # Version 2 has one hierarchy without a name; of version 1 each is mounted by the names of its controllers.
+        for hierarchy in {controllers, *controllers.split(",")}:
+            for group in _with_parents(root / hierarchy, path):
+                processors += _read_quota(group)
+                memory += _read_limit(group)
     return CgroupLimits(min(processors, default=None), min(memory, default=None))
 
 
@@ -79,15 +65,11 @@ def free_memory_bytes() -> int:
     return free if limit is None else min(free, max(0, limit - psutil.Process().memory_info().rss))
 
 
-def _lines(path: Path) -> list[str]:
+def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="ascii").split("\n")[:-1]
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return []
-
-
-def _hierarchy(root: Path, controllers: str, name: str) -> Path:
-    return root / controllers if (root / controllers).is_dir() else root / name
+        return ""
 
 
 def _with_parents(root: Path, path: str) -> list[Path]:
@@ -96,27 +78,22 @@ def _with_parents(root: Path, path: str) -> list[Path]:
     return [root.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1)]
 
 
-def _quota(lines: list[str]) -> list[float]:
-    """Return ``quota / period`` of a line that holds both, unless there is no quota."""
-    fields = lines[0].split() if lines else []
-    if len(fields) != 2 or fields[0] in ("max", "-1"):
-        return []
-    return [int(fields[0]) / int(fields[1])]
+def _read_quota(group: Path) -> list[float]:
+    """Return the processor seconds per second of a group, unless there is no quota."""
+    names = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
+    fields = [field for name in names for field in _text(group / name).split()]
+    return [int(fields[0]) / int(fields[1])] if len(fields) == 2 and fields[0] not in ("max", "-1") else []
 
 
-def _limit(lines: list[str]) -> list[int]:
-    if not lines or lines[0] == "max" or int(lines[0]) >= _UNLIMITED_BYTES:
-        return []
-    return [int(lines[0])]
+def _read_limit(group: Path) -> list[int]:
+    text = _text(group / "memory.max") or _text(group / "memory.limit_in_bytes")
+    return [int(text)] if text.strip() not in ("", "max") and int(text) < _UNLIMITED_BYTES else []
 
 
 def find_filesystem(path: Path, mounts: Iterable[tuple[str, str]] | None = None) -> str | None:
-    """Return the type of the file system of a path, whether or not the path exists; None when unknown.
+    """Return the type of the file system of a path, such as ``nfs4``, whether or not the path exists; None if unknown.
 
-    Parameters
-    ----------
-    mounts : iterable of (str, str)
-        Directory and type, such as ``ext4`` or ``nfs4``, of every mounted file system; by default of this machine.
+    ``mounts`` holds directory and type of every mounted file system, by default those of this machine.
     """
     resolved = path.resolve()
     if mounts is None:

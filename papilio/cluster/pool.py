@@ -10,10 +10,10 @@ from typing import Any, Self
 
 from papilio.cluster.executor import Result, TaskFunction, check_versions
 from papilio.cluster.flow import TaskFlow
-from papilio.cluster.quiet import kill_workers, quiet_dask
+from papilio.cluster.quiet import quiet_dask
 from papilio.cluster.remote import describe_dask_worker, find_store_problem
 from papilio.cluster.task_source import AnyTask, TaskSource
-from papilio.errors import ClusterError, PapilioError, StoreError
+from papilio.errors import ClusterError, InputError, PapilioError, StoreError
 from papilio.tasks.job import JobSpec
 from papilio.tasks.worker import WorkerInfo, read_worker
 
@@ -30,25 +30,14 @@ ANSWER_S = 5.0
 class DaskPool(ABC):
     """Base of the executors that run on Dask; a subclass connects in :meth:`_connect`.
 
-    Parameters
-    ----------
-    n_workers : int, optional
-        Workers to wait for; by default one.
-    inside_worker : bool
-        Whether this process is a worker of the cluster, whose own messages must not be silenced.
-
-    Attributes
-    ----------
-    interrupt : callable
-        Called about once a second while leases run and none finishes; what it raises ends the run.
+    Started, it has ``n_workers`` workers at least. ``inside_worker`` says whether this process is a worker of the
+    cluster, whose own messages must not be silenced. ``interrupt`` is called about once a second while leases run and
+    none finishes; what it raises ends the run.
     """
 
     name: str
     in_process = False
-    prefers_gpu = True
     gpu_refusal: str | None = None
-    owns_processes = False
-    """Whether the workers are processes that this one has started, and may kill."""
     remedy = (
         "a worker that ends at once was perhaps killed for lack of memory; make room (memory: free; processes: "
         "ulimit -u; open files: ulimit -n; temporary files: df, another TMPDIR), ask papilio doctor, or use --cluster "
@@ -56,14 +45,16 @@ class DaskPool(ABC):
     )
     """What to do when the cluster does not start."""
 
-    def __init__(self, n_workers: int | None = None, *, inside_worker: bool = False) -> None:
-        self.interrupt: Callable[[], None] = _go_on
+    def __init__(self, n_workers: int, *, inside_worker: bool = False) -> None:
+        if n_workers < 1:
+            raise InputError(f"workers is {n_workers}; at least 1")
+        self.interrupt: Callable[[], None] = lambda: None
         self._inside_worker = inside_worker
         self._n_workers = n_workers
         self._stack = ExitStack()
         self._client: Any = None
-        self._workers: tuple[WorkerInfo, ...] = ()
-        self._graph_hashes: set[str] = set()
+        # Those that were found when the executor was started, or last refreshed.
+        self.workers: tuple[WorkerInfo, ...] = ()
 
     @abstractmethod
     def _connect(self, stack: ExitStack) -> Any:
@@ -76,39 +67,23 @@ class DaskPool(ABC):
             raise ClusterError(f"the {self.name} cluster is not started; use it in a with block")
         return self._client
 
-    @property
-    def workers(self) -> tuple[WorkerInfo, ...]:
-        """The workers found when the executor was started, or last refreshed."""
-        return self._workers
-
     def refresh(self) -> None:
-        """Describe the workers anew if others are there than before.
-
-        Raises
-        ------
-        ClusterError
-            When there is none, or one cannot run Papilio.
-        """
+        """Describe the workers anew if others are there; a ClusterError when none is, or one cannot run Papilio."""
         self._wait_for_workers(1)
-        if set(self.live_workers()) != {worker.name for worker in self._workers}:
-            self._workers = self._describe_all()
-            check_versions(self._workers)
+        if set(self.live_workers()) != {worker.name for worker in self.workers}:
+            self.workers = self._describe_all()
 
     def __enter__(self) -> Self:
         with start_errors_named(self.name, self.remedy), ExitStack() as stack:
             if not self._inside_worker:
                 stack.enter_context(quiet_dask())
             self._client = self._connect(stack)
-            self._wait_for_workers(self._n_workers or 1)
-            self._workers = self._describe_all()
-            check_versions(self._workers)
+            self._wait_for_workers(self._n_workers)
+            self.workers = self._describe_all()
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        interrupted = kind is not None and not issubclass(kind, Exception)
-        if interrupted and self.owns_processes and self._client is not None:
-            kill_workers(self._client.cluster)
+    def __exit__(self, *error: Any) -> None:
         self.close()
 
     def close(self) -> None:
@@ -135,14 +110,9 @@ class DaskPool(ABC):
         return 0
 
     def live_workers(self) -> dict[str, str]:
-        """Return the status of every worker that the scheduler knows, by address.
+        """Return the status of every worker that the scheduler knows, by address; raises as :attr:`interrupt` does.
 
-        Raises
-        ------
-        ClusterError
-            When the scheduler does not answer.
-        PapilioError
-            As :attr:`interrupt` raises.
+        A ClusterError says that the scheduler does not answer.
         """
         self.interrupt()
         lost = "the connection to the scheduler was lost; start it again, then count again"
@@ -161,16 +131,16 @@ class DaskPool(ABC):
         return self.ask_all(function, *args, addresses=[address], patience_s=patience_s).get(address)
 
     def ask_all(
-        self, function: Callable[..., Any], *args: Any, addresses: Sequence[str], patience_s: float
+        self, function: Callable[..., Any], *args: Any, addresses: Sequence[str] | None, patience_s: float
     ) -> dict[str, Any]:
-        """Call a short function in worker processes, all at once, and return their answers.
+        """Call a short function in some worker processes, or in all of them, and return their answers by address.
 
         A worker that is stopped, or about to go, does not answer: there is none after ``patience_s`` seconds. May be
         called from any thread.
         """
 
         async def call() -> Any:
-            return await self.client.run(function, *args, workers=list(addresses), on_error="ignore")
+            return await self.client.run(function, *args, workers=addresses, on_error="ignore")
 
         try:
             answers: dict[str, Any] = self.client.sync(call, callback_timeout=patience_s)
@@ -193,18 +163,13 @@ class DaskPool(ABC):
                     f"worker {address} cannot run Papilio ({type(answer).__name__}: {answer}); "
                     "install the same version of papilio there"
                 )
-        infos = (read_worker(answer) for answer in answers.values())
-        return tuple(sorted(infos, key=lambda info: (info.host, info.name)))
+        workers = map(read_worker, answers.values())
+        found = tuple(sorted(workers, key=lambda worker: (worker.host, worker.name)))
+        check_versions(found)
+        return found
 
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
-        """Refuse unless every worker given finds the store with the hash that this process found.
-
-        Raises
-        ------
-        ClusterError
-            Naming the first worker that does not.
-        """
-        self._graph_hashes.add(job.graph_hash)
+        """Refuse, with a ClusterError, a worker that does not find the store with the hash that this process found."""
         addresses = [worker.name for worker in workers]
         answers = self.client.run(
             find_store_problem, job.source, job.graph_hash, workers=addresses, on_error="return"
@@ -230,20 +195,10 @@ class DaskPool(ABC):
 
 @contextmanager
 def start_errors_named(cluster: str, remedy: str) -> Iterator[None]:
-    """Name what keeps a cluster from starting, in one line that has the first cause of all.
+    """Name what keeps a cluster from starting, in one line that has the first cause of all, and what to do.
 
-    Parameters
-    ----------
-    cluster : str
-        Its name.
-    remedy : str
-        What to do.
-
-    Raises
-    ------
-    ClusterError
-        For all that Dask and the system raise, and for a directory that cannot be made. Other errors of Papilio say
-        already what is wrong.
+    It is a ClusterError for all that Dask and the system raise, and for a directory that cannot be made. Other errors
+    of Papilio say already what is wrong.
     """
     try:
         yield
@@ -274,7 +229,3 @@ def find_workers(client: Any) -> dict[str, dict[str, Any]]:
     """
     workers: dict[str, dict[str, Any]] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
     return workers
-
-
-def _go_on() -> None:
-    """Let a run go on."""

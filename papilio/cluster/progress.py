@@ -16,7 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from papilio.cluster.events import CutAdvanced, Event, LeaseFinished, PhaseAdvanced, PhaseStarted, PlanMade
+from papilio.cluster.events import Event, LeaseFinished, PhaseAdvanced, PhaseStarted, PlanMade
 
 __all__ = ["ProgressBar"]
 
@@ -76,7 +76,7 @@ class ProgressBar:
             case PhaseStarted(name):
                 lists = self._lists and name == "run"
                 self._bar.update(self._task, description="listing" if lists else _PHASES[name])
-            case CutAdvanced(share) | PhaseAdvanced(share):
+            case PhaseAdvanced(share):
                 self.advance_share(share)
             case PlanMade(plan):
                 self._lists = plan.job.listing is not None

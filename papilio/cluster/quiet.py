@@ -59,14 +59,10 @@ def hold_interrupts() -> Iterator[None]:
 
 
 def kill_workers(cluster: Any) -> None:
-    """Kill the worker processes that a cluster of this machine has, so that closing it waits for none.
+    """Kill the worker processes of this machine that a cluster has, so that closing it waits for none.
 
-    Asked to end, a worker first ends what it runs, which may take longer than whoever pressed Ctrl-C waits.
-
-    Parameters
-    ----------
-    cluster : Cluster
-        Of workers with nannies, which see that they go and start no others.
+    Asked to end, a worker first ends what it runs, which may take longer than whoever pressed Ctrl-C waits. Only
+    workers with nannies are killed, which see that they go and start no others.
     """
     for nanny in tuple(cluster.workers.values()):
         if isinstance(nanny, Nanny):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -28,17 +30,7 @@ __all__ = ["Recount", "recount_leases"]
 
 @dataclass(frozen=True)
 class Recount:
-    """What was counted again.
-
-    Attributes
-    ----------
-    engine : str
-    seed : int
-    leases : int
-        How many, chosen at random without repetition.
-    items, work : int
-        Their work items and work units.
-    """
+    """How many leases were counted again, chosen at random without repetition; their work items and work units."""
 
     engine: EngineName
     seed: int
@@ -93,35 +85,30 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
     )
 
 
-def _compare(lease: LeaseResult, again: LeaseResult, same_work: bool) -> None:
-    name = f"items [{lease.start}, {lease.stop}) of partition {lease.partition}"
-    for what, found, expected in (
-        ("total", lease.total, again.total),
-        ("work", lease.work, again.work),
-        ("checksum", lease.checksum, again.checksum),
-        ("best", lease.best, again.best),
-    ):
-        if found != expected and (same_work or what != "work"):
-            raise ExecutionError(
-                f"{name}: the ledger holds {what} {found} of engine {lease.engine}; "
-                f"engine {again.engine} counts {expected}"
-            )
+def _answers(lease: LeaseResult, again: LeaseResult, same_work: bool) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the answers of a lease by name, with what the ledger holds first; of a vector the first that differs."""
+    yield "total", lease.total, again.total
+    if same_work:
+        yield "work", lease.work, again.work
+    yield "checksum", lease.checksum, again.checksum
+    yield "best", lease.best, again.best
     for cell in sorted(lease.cells.keys() | again.cells.keys()):
-        held, counted = lease.cells.get(cell, 0), again.cells.get(cell, 0)
-        if held != counted:
-            raise ExecutionError(
-                f"{name}: the ledger holds {held} in cell {cell} of engine {lease.engine}; "
-                f"engine {again.engine} counts {counted}"
-            )
+        yield f"cell {cell}", lease.cells.get(cell, 0), again.cells.get(cell, 0)
     if lease.shard is None or not again.vectors:
         return
     vectors = read_partial_shard(lease.shard.path, lease.shard.checksum)
     for key, vector in again.vectors.items():
         if not np.array_equal(vectors[key], vector):
             entry = int(np.flatnonzero(vectors[key] != vector)[0])
+            yield f"entry {entry} of vector {key!r}", int(vectors[key][entry]), int(vector[entry])
+
+
+def _compare(lease: LeaseResult, again: LeaseResult, same_work: bool) -> None:
+    for what, held, counted in _answers(lease, again, same_work):
+        if held != counted:
             raise ExecutionError(
-                f"{name}: entry {entry} of vector {key!r} is {int(vectors[key][entry])} of engine "
-                f"{lease.engine}; engine {again.engine} counts {int(vector[entry])}"
+                f"items [{lease.start}, {lease.stop}) of partition {lease.partition}: the ledger holds {what}: {held}, "
+                f"of engine {lease.engine}; engine {again.engine} counts {counted}"
             )
 
 

@@ -49,15 +49,9 @@ def find_store_problem(source: str, graph_hash: str) -> str | None:
 def call_task(function: TaskFunction[AnyTask, Result], task: AnyTask) -> Result:
     """Call ``function`` for ``task`` with this worker's name and threads; its errors name the worker.
 
-    Raises
-    ------
-    PapilioError
-        Of the class that ``function`` raised; of those of :func:`machine_errors_named` where the machine is the cause;
-        ExecutionError, with the traceback, for anything else.
-
-    Notes
-    -----
-    A process that lost its GPU ends once its error is on the way: its nanny, if it has one, starts another.
+    They keep their class if they are Papilio's, are those of :func:`machine_errors_named` where the machine is the
+    cause, and an ExecutionError with the traceback for anything else. A process that lost its GPU ends once its error
+    is on the way: its nanny, if it has one, starts another.
     """
     seat = _describe(get_worker()).seat
     where = f"worker {seat.worker}, {task}"

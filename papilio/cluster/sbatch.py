@@ -1,20 +1,26 @@
-"""Write batch scripts for Slurm: a scheduler, workers and the client inside one allocation."""
+"""Batch scripts for Slurm: scheduler, workers and client inside one allocation; and how its commands are called."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import unicodedata
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 
-from papilio.errors import InputError
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from papilio.errors import ClusterError, InputError
 from papilio.families import EngineChoice
 from papilio.motifs import GRANULARITIES, Granularity
 from papilio.storage.tables import check_suffix
 from papilio.tasks.job import ENGINE_CHOICES
 
-__all__ = ["SbatchSpec", "parse_time", "render_count", "require_plain"]
+__all__ = ["SbatchSpec", "call_slurm", "parse_time", "render_count", "require_plain"]
+
+_COMMAND_S = 60.0
+"""A controller that does not answer for so long is down."""
 
 MIN_GRACE_S = 10
 """Ending a count, its workers and its scheduler takes a few seconds."""
@@ -30,89 +36,58 @@ _GPUS = re.compile(r"(?:[A-Za-z0-9_.-]+:)?(?P<count>[1-9]\d*)")
 _LOST_IN_DIRECTIVES = '"\\'
 """What sbatch takes out of the lines that it reads."""
 
-_PLACE = re.compile(r"@([a-z_]+)@")
-
 
 @dataclass(frozen=True)
 class SbatchSpec:
-    """A count as one Slurm job, or as one array of jobs that differ in the number of workers.
+    """A count as one Slurm job, or as one array of jobs that differ in the number of workers."""
 
-    Attributes
-    ----------
-    motif : str
-        Name of the motif.
-    store : str
-        Path of the graph store, as the nodes see it.
-    time : str
-        Time limit as Slurm writes it: ``02:00:00``, ``90`` (minutes), ``1-12``.
-    memory_bytes : int
-        Memory of each node; nine tenths of it are divided among the node's workers.
-    nodes : int
-        Nodes of the allocation.
-    workers_per_node : int
-        CPU workers on each node; one per GPU with ``gpus_per_node``.
-    cpus_per_worker : int
-        Processors of each worker, and threads of a CPU worker.
-    gpus_per_node : str or None
-        GPUs on each node, as ``4`` or with their type as ``a100:4``; one worker each.
-    engine : {"auto", "cpu", "gpu"}
-        Passed to the count; with GPUs ``auto`` means ``gpu``.
-    per : {"total", "vertex", "edge"}
-        Granularity of the count.
-    as_json : bool
-        Whether the answer is one JSON object.
-    counts : str or None
-        File for the counts per vertex or edge: Parquet, CSV or JSON, by its suffix.
-    job : str or None
-        Directory of the durable job: running the script again resumes it.
-    max_requeues : int
-        How often a run that the time limit ended is queued again; needs ``job``.
-    partition, account : str or None
-        Where Slurm runs the job and whom it charges; None leaves both to the site.
-    name : str or None
-        Name of the job; by default ``papilio-`` and the motif.
-    interface : str or None
-        Network interface of scheduler and workers, such as ``ib0``.
-    setup : tuple of str
-        Shell lines that activate the environment with Papilio.
-    array : tuple of int
-        Numbers of workers, one job each: a scaling experiment; empty for a single job with all workers.
-    grace_s : int
-        Seconds before the time limit at which the count is ended.
-    experiment : str or None
-        Directory of a scaling experiment: each job of the array runs its point there, not a count of its own.
-    figures : bool
-        Whether the jobs of an experiment draw the figures of its report.
-    motif_flags : tuple of str
-        Words of the command line that belong to the motif, such as its sizes.
-    insecure : bool
-        Whether the scheduler takes connections without credentials.
-    """
-
+    # Name of the motif.
     motif: str
+    # Path of the graph store, as the nodes see it.
     store: str
+    # Time limit as Slurm writes it: ``02:00:00``, ``90`` (minutes), ``1-12``.
     time: str
+    # Of each node; nine tenths of it are divided among the node's workers.
     memory_bytes: int
+    # Nodes of the allocation.
     nodes: int = 1
+    # CPU workers on each node; one per GPU with ``gpus_per_node``.
     workers_per_node: int = 1
+    # Processors of each worker, and threads of a CPU worker.
     cpus_per_worker: int = 1
+    # GPUs on each node, as ``4`` or with their type as ``a100:4``; one worker each.
     gpus_per_node: str | None = None
+    # With GPUs ``auto`` means ``gpu``.
     engine: EngineChoice = "auto"
     per: Granularity = "total"
+    # Whether the answer is one JSON object.
     as_json: bool = False
+    # File for the counts per vertex or edge: Parquet, CSV or JSON, by its suffix.
     counts: str | None = None
+    # Directory of the durable job: running the script again resumes it.
     job: str | None = None
+    # How often a run that the time limit ended is queued again; needs ``job``.
     max_requeues: int = 0
+    # Where Slurm runs the job and whom it charges; None leaves both to the site.
     partition: str | None = None
     account: str | None = None
+    # Of the job; by default ``papilio-`` and the motif.
     name: str | None = None
+    # Network interface of scheduler and workers, such as ``ib0``.
     interface: str | None = None
+    # Shell lines that activate the environment with Papilio.
     setup: tuple[str, ...] = ()
+    # Numbers of workers, one job each: a scaling experiment; empty for a single job with all workers.
     array: tuple[int, ...] = ()
+    # Seconds before the time limit at which the count is ended.
     grace_s: int = 120
+    # Directory of a scaling experiment: each job of the array runs its point there, not a count of its own.
     experiment: str | None = None
+    # Whether the jobs of an experiment draw the figures of its report.
     figures: bool = True
+    # Words of the command line that belong to the motif, such as its sizes.
     motif_flags: tuple[str, ...] = ()
+    # Whether the scheduler takes connections without credentials.
     insecure: bool = False
 
     @property
@@ -129,13 +104,7 @@ class SbatchSpec:
         return int(match["count"])
 
     def validate(self) -> None:
-        """Refuse what Slurm or the script could not do.
-
-        Raises
-        ------
-        InputError
-            Naming the field, its value and what to write.
-        """
+        """Refuse, with an InputError, what Slurm or the script could not do."""
         total = self.nodes * self.tasks_per_node
         for name in ("nodes", "workers_per_node", "cpus_per_worker"):
             if getattr(self, name) < 1:
@@ -193,21 +162,30 @@ class SbatchSpec:
             raise InputError(f"name is {self.name!r}; it is part of the names of the logs: leave out the /")
 
 
+def call_slurm(
+    command: list[str], refusal: str, advice: str, *, script: str | None = None, folder: Path | None = None
+) -> str:
+    """Return what a command of Slurm prints, called in ``folder`` with ``script`` on its standard input.
+
+    A ClusterError holds ``refusal``, the first line of Slurm's answer and ``advice``, or says that it does not answer.
+    """
+    try:
+        return subprocess.run(
+            command, input=script, cwd=folder, check=True, capture_output=True, text=True, timeout=_COMMAND_S
+        ).stdout
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.strip().splitlines() or [f"{command[0]} ended with exit code {error.returncode}"]
+        raise ClusterError(f"{refusal}: {lines[0]}; {advice}") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ClusterError(
+            f"{command[0]} does not answer ({error}); check that Slurm's controller runs"
+        ) from error
+
+
 def require_plain(what: str, text: str, others: str = "") -> None:
-    """Refuse characters that a script, a command line or the name of a file would not keep.
+    """Refuse, with an InputError, what a script or a command line would not keep.
 
-    Parameters
-    ----------
-    what : str
-        Name of ``text`` in the message.
-    text : str
-    others : str
-        Characters to refuse besides control characters and what is no Unicode.
-
-    Raises
-    ------
-    InputError
-        Naming the first such character.
+    That are control characters, what is no Unicode, and ``others``; ``what`` names the text.
     """
     for character in text:
         if unicodedata.category(character) in ("Cc", "Cs") or character in others:
@@ -217,15 +195,10 @@ def require_plain(what: str, text: str, others: str = "") -> None:
 
 
 def parse_time(text: str) -> int:
-    """Return the seconds of a time limit as Slurm writes it.
+    """Return the seconds of a time limit as Slurm writes it; an InputError for anything else, and for nought.
 
     Minutes, ``minutes:seconds``, ``hours:minutes:seconds``, ``days-hours``, ``days-hours:minutes`` or
     ``days-hours:minutes:seconds``.
-
-    Raises
-    ------
-    InputError
-        For anything else, and for nought.
     """
     match = _TIME.fullmatch(text)
     seconds = 0
@@ -242,83 +215,30 @@ def parse_time(text: str) -> int:
 
 
 def render_count(spec: SbatchSpec) -> str:
-    """Return the batch script of a count.
+    """Return the batch script of a count: bash, with its directives for sbatch.
 
-    The scheduler and the client run on the first node of the allocation, the workers as one step over all
-    nodes. The script ends with the exit code of the client, and ends the workers however the client ended.
-
-    Parameters
-    ----------
-    spec : SbatchSpec
-
-    Returns
-    -------
-    str
-        A bash script with its directives for sbatch.
-
-    Raises
-    ------
-    InputError
-        When the specification makes no sense.
+    The scheduler and the client run on the first node of the allocation, the workers as one step over all nodes. The
+    script ends with the exit code of the client, and ends the workers however the client ended. An InputError says that
+    the specification makes no sense.
     """
     spec.validate()
-    gpu = spec.gpus_per_node is not None
-    values = {
-        "directives": "\n".join(f"#SBATCH {directive}" for directive in _directives(spec)),
-        "setup": "\n".join(spec.setup) or ": # none was given; the environment of sbatch is used",
-        "workers": "$SLURM_ARRAY_TASK_ID" if spec.array else str(spec.nodes * spec.tasks_per_node),
-        "workers_per_node": str(spec.tasks_per_node),
-        "max_requeues": str(spec.max_requeues),
-        "cpus_per_worker": str(spec.cpus_per_worker),
-        "threads": str(1 if gpu else spec.cpus_per_worker),
-        "memory_limit": str(int(spec.memory_bytes * _WORKER_SHARE) // spec.tasks_per_node),
-        "interface": f"{shlex.quote(f'--interface={spec.interface}')} " if spec.interface else "",
-        "worker_comment": "one for each GPU, which sees no other" if gpu else "processes on the CPU",
-        "worker_prologue": _read("choose_gpu.sh") if gpu else "",
-        "worker_prefix": 'bash -c "$choose_gpu" choose-gpu ' if gpu else "",
-        "gres": f"--gres=gpu:{spec.gpus_per_node} " if gpu else "",
-        "patience_s": str(min(int(_PATIENCE_SHARE * spec.grace_s), _MAX_PATIENCE_S)),
-        "command": _command(spec),
-        "arguments": shlex.join([spec.motif, spec.store] if spec.experiment is None else [spec.experiment]),
-        "protocol": "tcp" if spec.insecure else "tls",
-        "credentials": _INSECURE if spec.insecure else _read("credentials.sh"),
-    }
-    return _PLACE.sub(lambda match: values[match[1]], _read("count.sbatch"))
-
-
-_INSECURE = (
-    'say "no credentials, as asked for (insecure): whoever can connect to the nodes can run code as you"\n'
-)
-
-
-def _read(template: str) -> str:
-    return files("papilio.cluster").joinpath("templates", template).read_text(encoding="utf-8")
-
-
-def _directives(spec: SbatchSpec) -> list[str]:
-    log = "%x-%A-%a" if spec.array else "%x-%j"
-    directives = [
-        f'--job-name="{spec.name or f"papilio-{spec.motif}"}"',
-        f"--nodes={spec.nodes}",
-        f"--ntasks-per-node={spec.tasks_per_node}",
-        f"--cpus-per-task={spec.cpus_per_worker}",
-        f"--mem={-(-spec.memory_bytes // 2**20)}M",
-        f"--time={spec.time}",
-        f"--output={log}.out",
-        f"--error={log}.err",
-        f"--signal=B:USR1@{spec.grace_s}",
-        "--no-kill",
-    ]
-    directives += ["--requeue", "--open-mode=append"] if spec.max_requeues else ["--no-requeue"]
-    if spec.gpus_per_node is not None:
-        directives.append(f"--gres=gpu:{spec.gpus_per_node}")
-    if spec.partition is not None:
-        directives.append(f'--partition="{spec.partition}"')
-    if spec.account is not None:
-        directives.append(f'--account="{spec.account}"')
-    if spec.array:
-        directives.append(f"--array={','.join(map(str, sorted(set(spec.array))))}")
-    return directives
+    templates = Environment(
+        loader=PackageLoader("papilio.cluster"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        lstrip_blocks=True,
+        trim_blocks=True,
+    )
+    templates.filters["quote"] = shlex.quote
+    return templates.get_template("count.sbatch").render(
+        spec=spec,
+        gpu=spec.gpus_per_node is not None,
+        memory_mib=-(-spec.memory_bytes // 2**20),
+        memory_limit=int(spec.memory_bytes * _WORKER_SHARE) // spec.tasks_per_node,
+        patience_s=min(int(_PATIENCE_SHARE * spec.grace_s), _MAX_PATIENCE_S),
+        command=_command(spec),
+        arguments=shlex.join([spec.motif, spec.store] if spec.experiment is None else [spec.experiment]),
+    )
 
 
 def _command(spec: SbatchSpec) -> str:

@@ -41,7 +41,7 @@ def make_executor(
     n_workers : int, optional
         Processes (``local``), GPUs (``cuda``), or workers to wait for.
     threads : int, optional
-        Threads of each worker of the ``local`` cluster; by default it divides the processors.
+        Of each worker of the ``local`` cluster; by default it divides the processors.
 
     Raises
     ------
@@ -76,13 +76,7 @@ def make_executor(
 
 
 def check_cluster(cluster: Any) -> None:
-    """Refuse what names no cluster and is none.
-
-    Raises
-    ------
-    InputError
-        Saying what is taken.
-    """
+    """Refuse, with an InputError, what names no cluster and is none."""
     if isinstance(cluster, str | os.PathLike):
         read_path("cluster", cluster)
         return
@@ -96,13 +90,7 @@ def check_cluster(cluster: Any) -> None:
 
 
 def _split(cluster: Any) -> tuple[str | None, list[str]]:
-    """Return the name and the options of a cluster of one's own; no name for any other.
-
-    Raises
-    ------
-    InputError
-        For an option that the cluster does not have.
-    """
+    """Return name and options of a cluster of one's own; no name for any other. Unknown options are refused."""
     if not isinstance(cluster, str):
         return None, []
     name, _, text = cluster.partition(":")
@@ -116,13 +104,7 @@ def _split(cluster: Any) -> tuple[str | None, list[str]]:
 
 
 def with_insecure(cluster: str) -> str:
-    """Return the word for the same cluster without credentials.
-
-    Raises
-    ------
-    InputError
-        When it is not started by the run.
-    """
+    """Return the word for the same cluster without credentials; an InputError when it is not started by the run."""
     name, options = _split(cluster)
     if name is None:
         raise InputError(
@@ -135,10 +117,7 @@ def with_insecure(cluster: str) -> str:
 def resolve_auto(cluster: str, engine: EngineChoice) -> str:
     """Return the same cluster with ``auto`` replaced by what it means on this machine: ``cuda`` or ``local``.
 
-    Raises
-    ------
-    EngineUnavailableError
-        When the engine ``gpu`` is asked for and cannot run here.
+    An EngineUnavailableError says that the engine ``gpu`` is asked for and cannot run here.
     """
     name, sign, options = cluster.partition(":")
     return f"{_choose_own(engine)}{sign}{options}" if name == "auto" else cluster

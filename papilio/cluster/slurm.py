@@ -7,7 +7,6 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,19 +18,16 @@ from typing import Any
 import dask
 from distributed import Client
 
-from papilio.cluster.credentials import say_insecure, tls_config, write_credentials
-from papilio.cluster.local import NO_DASHBOARD, WORKER_CONFIG, private_scratch
-from papilio.cluster.pool import JOIN_S, DaskPool
-from papilio.cluster.sbatch import require_plain
+from papilio.cluster.credentials import tls_config, write_credentials
+from papilio.cluster.own_cluster import NO_DASHBOARD, OwnCluster
+from papilio.cluster.pool import JOIN_S
+from papilio.cluster.sbatch import call_slurm, require_plain
 from papilio.errors import ClusterError, EngineUnavailableError, InputError
 
 __all__ = ["NO_LOCKS", "SlurmExecutor", "parse_slurm_options"]
 
 POLL_S = 0.5
 """Between looks at the cluster and at the queue."""
-
-_COMMAND_S = 30.0
-"""How long a busy controller may take to answer squeue."""
 
 _HOPELESS = {
     "PartitionConfig",
@@ -63,12 +59,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 def parse_slurm_options(text: str) -> dict[str, Any]:
     """Return the arguments of SLURMCluster that ``partition=long,cores=4,memory=16GiB`` means.
 
-    ``gpus=1`` asks for as many GPUs per worker.
-
-    Raises
-    ------
-    InputError
-        For an unknown option or a value that does not fit.
+    ``gpus=1`` asks for as many GPUs per worker. An InputError names an unknown option, or a value that does not fit.
     """
     arguments: dict[str, Any] = {}
     for item in filter(None, text.split(",")):
@@ -90,25 +81,11 @@ def parse_slurm_options(text: str) -> dict[str, Any]:
     return arguments
 
 
-class SlurmExecutor(DaskPool):
+class SlurmExecutor(OwnCluster):
     """A SLURMCluster: the scheduler in this process, each worker a job of Slurm.
 
-    Parameters
-    ----------
-    options : str
-        ``key=value`` pairs separated by commas; see :func:`parse_slurm_options`. The rest comes from Dask's
-        configuration (``jobqueue.slurm``).
-    n_workers : int, optional
-        Jobs to submit, one worker each; by default one. The run starts when all of them run.
-    insecure : bool
-        Whether the scheduler takes connections without credentials.
-
-    Raises
-    ------
-    EngineUnavailableError
-        Without dask-jobqueue or sbatch.
-    InputError
-        For options that make no sense.
+    ``options`` is as for :func:`parse_slurm_options`; the rest comes from Dask's configuration (``jobqueue.slurm``).
+    The run starts when all workers run, by default one.
     """
 
     name = "slurm"
@@ -118,8 +95,7 @@ class SlurmExecutor(DaskPool):
     )
 
     def __init__(self, options: str = "", n_workers: int | None = None, *, insecure: bool = False) -> None:
-        if n_workers is not None and n_workers < 1:
-            raise InputError(f"workers is {n_workers}; at least 1")
+        super().__init__(1 if n_workers is None else n_workers, insecure=insecure)
         self._arguments = parse_slurm_options(options)
         if find_spec("dask_jobqueue") is None:
             raise EngineUnavailableError("the slurm cluster needs dask-jobqueue (install papilio[slurm])")
@@ -128,13 +104,11 @@ class SlurmExecutor(DaskPool):
                 "the slurm cluster needs sbatch, which is not on the PATH; run this on a login node of the "
                 "cluster, or write a job script with 'papilio slurm render'"
             )
-        super().__init__(n_workers or 1)
         self._cluster: Any = None
-        self._insecure = insecure
 
     def _connect(self, stack: ExitStack) -> Any:
         with _keep_interrupt_handler():
-            from dask_jobqueue import SLURMCluster
+            import dask_jobqueue  # noqa: F401
         # A SLURMCluster that refuses its arguments would complain again when it is collected.
         for key in ("cores", "memory"):
             if not (self._arguments.get(key) or dask.config.get(f"jobqueue.slurm.{key}", None)):
@@ -142,42 +116,46 @@ class SlurmExecutor(DaskPool):
                     f"the slurm cluster needs {key} per worker; give them as in slurm:cores=4,memory=16GiB, "
                     f"or in Dask's configuration (jobqueue.slurm.{key})"
                 )
-        config = self._enter_config(stack)
+        config = self._share_config(stack)
+        self._cluster = stack.enter_context(
+            self._make_cluster(job_script_prologue=[*_configured("job-script-prologue"), *_exports(config)])
+        )
+        refusal, script = "Slurm refuses the jobs of the workers", self._cluster.job_script()
+        call_slurm(["sbatch", "--test-only"], refusal, "change the options", script=script)
+        self._cluster.scale(jobs=self._n_workers)
+        return stack.enter_context(Client(self._cluster, set_as_default=False))
+
+    def _make_cluster(self, **common: Any) -> Any:
+        from dask_jobqueue import SLURMCluster
+
+        arguments = dict(self._arguments)
+        directives = [*_configured("job-extra-directives"), *arguments.pop("job_extra_directives", [])]
         scheduler_options = dask.config.get("jobqueue.slurm.scheduler-options", None) or {}
-        self._cluster = SLURMCluster(
+        return SLURMCluster(
             processes=1,
             protocol="tcp://" if self._insecure else "tls://",
             scheduler_options={**scheduler_options, **NO_DASHBOARD},
             worker_extra_args=["--no-dashboard", "--dashboard-address", NO_DASHBOARD["dashboard_address"]],
-            job_script_prologue=[*_configured("job-script-prologue"), *_worker_environment(config)],
+            job_extra_directives=directives,
             silence_logs=logging.CRITICAL,
-            **self._with_configured_directives(),
+            **arguments,
+            **common,
         )
-        stack.enter_context(self._cluster)
-        _try_submission(self._cluster.job_script())
-        self._cluster.scale(jobs=self._n_workers)
-        return stack.enter_context(Client(self._cluster, set_as_default=False))
 
-    def _enter_config(self, stack: ExitStack) -> dict[str, Any]:
+    def _share_config(self, stack: ExitStack) -> dict[str, Any]:
         """Set what the scheduler and its workers are to be configured with until ``stack`` ends, and return it.
 
         The workers read their credentials, as files, where ``jobqueue.slurm.shared-temp-directory`` says or in the
         current directory.
         """
         shared = dask.config.get("jobqueue.slurm.shared-temp-directory", None) or os.getcwd()
-        scratch = stack.enter_context(private_scratch(Path(os.path.expanduser(os.path.expandvars(shared)))))
-        config = {**WORKER_CONFIG, "temporary-directory": str(scratch), **NO_LOCKS}
-        if self._insecure:
-            say_insecure(self.name)
-        else:
-            write_credentials(scratch / "credentials")
-            config |= tls_config(scratch / "credentials")
+        config = self._configure(stack, Path(os.path.expanduser(os.path.expandvars(shared)))) | NO_LOCKS
+        if not self._insecure:
+            folder = Path(config["temporary-directory"], "credentials")
+            write_credentials(folder)
+            config |= tls_config(folder)
         stack.enter_context(dask.config.set(config))
         return config
-
-    def _with_configured_directives(self) -> dict[str, Any]:
-        extra = self._arguments.get("job_extra_directives", [])
-        return {**self._arguments, "job_extra_directives": [*_configured("job-extra-directives"), *extra]}
 
     def _wait_for_workers(self, n_workers: int) -> None:
         """Wait as long as Slurm keeps the jobs in its queue, and a while once they run."""
@@ -200,43 +178,18 @@ class SlurmExecutor(DaskPool):
                 )
 
 
-def _try_submission(script: str) -> None:
-    """Ask Slurm whether it would take the job.
-
-    Raises
-    ------
-    ClusterError
-        With the answer of sbatch when it would not.
-    """
-    try:
-        subprocess.run(
-            ["sbatch", "--test-only"],
-            input=script, capture_output=True, text=True, timeout=_COMMAND_S, check=True,
-        )  # fmt: skip
-    except subprocess.CalledProcessError as error:
-        lines = error.stderr.strip().splitlines() or [f"sbatch ended with exit code {error.returncode}"]
-        raise ClusterError(
-            f"Slurm refuses the jobs of the workers: {lines[0]}; change the options"
-        ) from error
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ClusterError(f"sbatch does not answer ({error}); check that Slurm's controller runs") from error
-
-
 def _read_queue() -> dict[str, str]:
     """Return state and reason of every job of this user that Slurm has not ended, by id."""
     command = ["squeue", "--me", "--noheader", "--format=%i %T %r", "--states=PENDING,CONFIGURING,RUNNING"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ClusterError(f"squeue does not answer ({error}); check that Slurm's controller runs") from error
-    return {job: state for job, _, state in (line.partition(" ") for line in answer.stdout.splitlines())}
+    answer = call_slurm(command, "squeue fails", "check that Slurm's controller runs")
+    return {job: state for job, _, state in (line.partition(" ") for line in answer.splitlines())}
 
 
 def _configured(key: str) -> list[str]:
     return list(dask.config.get(f"jobqueue.slurm.{key}", None) or [])
 
 
-def _worker_environment(config: dict[str, Any]) -> Iterator[str]:
+def _exports(config: dict[str, Any]) -> Iterator[str]:
     """Yield the shell lines that give a worker the configuration of this process."""
     for key, value in config.items():
         yield f"export DASK_{key.upper().replace('.', '__').replace('-', '_')}={shlex.quote(str(value))}"

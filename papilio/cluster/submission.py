@@ -16,7 +16,7 @@ from distributed import Client
 
 from papilio.cluster.coordinator import Count, coordinate, dataset_name, task_key
 from papilio.cluster.executor import choose_engine
-from papilio.cluster.existing import LAG_S, ExistingExecutor
+from papilio.cluster.existing import ExistingExecutor
 from papilio.cluster.selection import OWN_CLUSTERS
 from papilio.errors import ClusterError, InputError, JobBusyError
 from papilio.families import EngineChoice
@@ -52,21 +52,8 @@ def submit_job(
 ) -> None:
     """Return once a cluster has a job, which it then brings to its end without this process.
 
-    Parameters
-    ----------
-    root : Path
-        The job directory; this process and all workers see it under this path.
-    job : JobSpec
-        On a store that all workers see.
-    cluster : str, path-like or distributed.Client
-        Address or scheduler file of a scheduler that stays.
-    engine : {"auto", "cpu", "gpu"}
-    workers : int or None
-        Workers that the coordinator waits for before the first lease.
-    priority : {"low", "normal", "high"}
-    output : Path or None
-    count : callable
-        ``papilio.count``.
+    The job is on a store, and its directory ``root`` and ``output`` have the same paths for this process and all
+    workers. The coordinator waits for ``workers`` of them before the first lease; ``count`` is ``papilio.count``.
 
     Raises
     ------
@@ -84,9 +71,7 @@ def submit_job(
             f"cluster is {cluster!r}, which ends with this process; submit to a scheduler that stays: an address "
             "such as tcp://host:8786, or a scheduler file"
         )
-    if priority not in LAG_S:
-        raise InputError(f"priority is {priority!r}; expected one of {', '.join(LAG_S)}")
-    with ExistingExecutor(cluster) as executor:
+    with ExistingExecutor(cluster, priority=priority) as executor:
         name, _, chosen = choose_engine(executor, job.settle_engine(engine)[0])
         require_memory(job, name, chosen)
         executor.check_source(job, chosen)
@@ -173,13 +158,7 @@ def find_folder_problem(folder: str, probe: str) -> str | None:
 
 
 def _require_folder(client: Client, folder: Path) -> None:
-    """Refuse a folder that a worker does not see, or cannot write to.
-
-    Raises
-    ------
-    ClusterError
-        Naming the first such worker.
-    """
+    """Refuse, with a ClusterError, a folder that a worker does not see, or cannot write to."""
     probe = f".papilio-probe-{uuid4().hex}"
     path = folder / probe
     ask: Callable[..., Any] = find_folder_problem

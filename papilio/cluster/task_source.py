@@ -23,36 +23,25 @@ class TaskSource(Protocol[AnyTask, Result_contra]):
     @property
     def has_more(self) -> bool:
         """Whether a task can be taken; when no other one is held, by any worker."""
-        ...
 
     def take(self, n_workers: int, worker: str) -> AnyTask | None:
         """Return the next task for ``worker``, one of ``n_workers``; None when there is none for it now."""
-        ...
 
     def answer(self, task: AnyTask, result: Result_contra) -> None:
         """Take note of a result; what it leaves undone can be taken again."""
-        ...
 
     def lose(self, task: AnyTask, worker: str, *, was_running: bool) -> None:
         """Put back the task of a worker that is gone; it is a suspect when it was running there."""
-        ...
 
     def fail(self, task: AnyTask, error: Exception) -> None:
         """Put back, or give up, a task that raised; raises ``error`` when the run cannot go on."""
-        ...
 
     def predict_s(self, task: AnyTask, worker: str) -> float | None:
         """Return how long the task takes on the worker, or None when it cannot be cut."""
-        ...
 
 
 class TaskList:
-    """A fixed list of preparations, each for whichever worker comes next.
-
-    Parameters
-    ----------
-    tasks : iterable of PrepareTask
-    """
+    """A fixed list of preparations, each for whichever worker comes next."""
 
     def __init__(self, tasks: Iterable[PrepareTask]) -> None:
         self._pending = deque(tasks)
@@ -70,13 +59,7 @@ class TaskList:
         """Every answer is whole."""
 
     def lose(self, task: PrepareTask, worker: str, *, was_running: bool) -> None:
-        """Put a task first in line again, under a new key.
-
-        Raises
-        ------
-        ClusterError
-            When it has taken too many workers down.
-        """
+        """Put a task first in line again, under a new key, unless it has taken too many workers down (ClusterError)."""
         if task.attempt + 1 >= MAX_ATTEMPTS:
             raise ClusterError(
                 f"{task} took {MAX_ATTEMPTS} workers down, the last one {worker}; "

@@ -38,17 +38,7 @@ def find_stranger(path: Path) -> str | None:
 def require_trusted(cluster: str | None, named_in: Path) -> None:
     """Refuse a cluster that is named in a file which others can write, unless it is one that this process starts.
 
-    Parameters
-    ----------
-    cluster : str or None
-        As for :func:`papilio.count`.
-    named_in : Path
-        The file that it was read from.
-
-    Raises
-    ------
-    InputError
-        Naming the file and who can write it.
+    The InputError names the file ``named_in`` and who can write it.
     """
     if cluster is None or cluster in OWN_CLUSTERS:
         return

@@ -49,18 +49,10 @@ def write_report(
     overwrite: bool = False,
     figures: bool = True,
 ) -> Path:
-    """Write the report of a job directory or of a scaling experiment; return its page.
+    """Write the report of a job directory or of a scaling experiment, finished or not; return its page.
 
-    Parameters
-    ----------
-    path : path-like
-        Of the job or experiment, finished or not.
-    output : path-like, optional
-        Directory for the report, made if its parent exists; by default ``report`` in ``path``, which is written again.
-    overwrite : bool
-        Replace a report that is at ``output``.
-    figures : bool
-        Draw figures, which needs matplotlib.
+    It goes to the directory ``output``, which is made if its parent exists, by default to ``report`` in ``path``, which
+    is written again. Figures need matplotlib.
 
     Raises
     ------

@@ -15,6 +15,8 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -49,17 +51,7 @@ _ADVICE = "it was damaged: restore it, or run the experiment in another director
 
 @dataclass(frozen=True)
 class PointGraph:
-    """The graph of one point.
-
-    Attributes
-    ----------
-    workers : int
-    path : str
-        Of the store.
-    hash : str
-        Its content hash.
-    n_u, n_v, n_edges : int
-    """
+    """The graph of one point: a store, its content hash, its sizes."""
 
     workers: int
     path: str
@@ -71,41 +63,25 @@ class PointGraph:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a scaling experiment measures.
-
-    Attributes
-    ----------
-    motif : Motif
-    per : str
-        ``total``, ``vertex`` or ``edge``.
-    mode : {"strong", "weak"}
-    graphs : tuple of PointGraph
-        One for each number of workers, rising; the same store for all in strong scaling.
-    repeat : int
-        Repetitions of each point.
-    cluster : str
-        Where it runs; ``sbatch`` for one Slurm job for each point.
-    engine : {"auto", "cpu", "gpu"}
-    threads : int or None
-        Threads of a ``local`` worker, the same for all points.
-    model : str or None
-        The model that the graphs were generated from, for the smallest number of workers.
-    command : str
-        The command line that measures it.
-    options : tuple of (str, str)
-        How the engines compute the motif, as :func:`papilio.motifs.choose_options` returns it.
-    """
+    """What a scaling experiment measures."""
 
     motif: Motif
     per: Granularity
     mode: Mode
+    # One for each number of workers, rising; the same store for all in strong scaling.
     graphs: tuple[PointGraph, ...]
+    # Repetitions of each point.
     repeat: int
+    # Where it runs; ``sbatch`` for one Slurm job for each point.
     cluster: str
     engine: EngineChoice
+    # Of a ``local`` worker, the same for all points.
     threads: int | None
+    # What the graphs were generated from, for the smallest number of workers.
     model: str | None
+    # The command line that measures it.
     command: str
+    # How the engines compute the motif, as :func:`papilio.motifs.choose_options` returns it.
     options: EngineOptions = ()
 
     def __post_init__(self) -> None:
@@ -118,13 +94,7 @@ class Experiment:
         return tuple(graph.workers for graph in self.graphs)
 
     def graph_for(self, workers: int) -> PointGraph:
-        """Return the graph of a point.
-
-        Raises
-        ------
-        InputError
-            When the experiment has no such point.
-        """
+        """Return the graph of a point; an InputError when the experiment has no such point."""
         for graph in self.graphs:
             if graph.workers == workers:
                 return graph
@@ -132,20 +102,14 @@ class Experiment:
             f"workers is {workers}; the experiment has points with {', '.join(map(str, self.workers))} workers"
         )
 
-    def extended_by(self, asked: Experiment) -> Experiment:
-        """Return the union of this experiment and one that may have more points or repetitions.
-
-        Raises
-        ------
-        ValueError
-            Naming the first thing that differs.
-        """
+    def extended_by(self, wanted: Experiment) -> Experiment:
+        """Return the union with one that may have more points or repetitions; a ValueError names what else differs."""
         for name in ("motif", "per", "mode", "cluster", "engine", "threads", "model", "options"):
-            held, wanted = getattr(self, name), getattr(asked, name)
-            if held != wanted:
-                raise ValueError(f"{name} {held}; asked is {wanted}")
+            held, other = getattr(self, name), getattr(wanted, name)
+            if held != other:
+                raise ValueError(f"{name} {held}; asked is {other}")
         graphs = {graph.workers: graph for graph in self.graphs}
-        for graph in asked.graphs:
+        for graph in wanted.graphs:
             held_graph = graphs.setdefault(graph.workers, graph)
             if held_graph.hash != graph.hash:
                 raise ValueError(
@@ -153,41 +117,30 @@ class Experiment:
                 )
         hashes = {graph.hash for graph in graphs.values()}
         if self.mode == "strong" and len(hashes) > 1:
-            raise ValueError(f"graph {self.graphs[0].hash}; asked is {asked.graphs[0].hash}")
+            raise ValueError(f"graph {self.graphs[0].hash}; asked is {wanted.graphs[0].hash}")
         return replace(
-            asked,
+            wanted,
             graphs=tuple(graphs[workers] for workers in sorted(graphs)),
-            repeat=max(self.repeat, asked.repeat),
+            repeat=max(self.repeat, wanted.repeat),
         )
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What the ledger of a point says of one repetition.
-
-    Attributes
-    ----------
-    workers, repeat : int
-    host : str
-        Of the process that drove it.
-    began_at : float
-        Seconds since 1970.
-    start_s : float
-        Seconds until the workers were there.
-    cluster : str
-        Name of the executor.
-    versions : dict of str to str
-    outcome : str or None
-        ``finished``, why it failed, or None when it runs or was killed.
-    """
+    """What the ledger of a point says of one repetition."""
 
     workers: int
     repeat: int
+    # Of the process that drove it.
     host: str
+    # Seconds since 1970.
     began_at: float
+    # Seconds until the workers were there.
     start_s: float
+    # Name of the executor.
     cluster: str
     versions: dict[str, str]
+    # ``finished``, why it failed, or None when it runs or was killed.
     outcome: str | None
 
 
@@ -211,21 +164,7 @@ class _Description:
 class ExperimentDirectory:
     """The directory of an experiment, to read from; opening it reads ``scale.json`` only.
 
-    Parameters
-    ----------
-    path : path-like
-
-    Attributes
-    ----------
-    root : Path
-    experiment : Experiment
-    created_at : float
-        Seconds since 1970.
-
-    Raises
-    ------
-    StoreError
-        When it holds no experiment, or one of another version of the format.
+    A StoreError says that it holds no experiment, or one of another version of the format.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -242,13 +181,7 @@ class ExperimentDirectory:
         self.experiment, self.created_at = described.experiment, described.created_at
 
     def require_trusted(self) -> None:
-        """Refuse to run on the scheduler that ``scale.json`` names when others can write there.
-
-        Raises
-        ------
-        InputError
-            Naming the file and who can write it.
-        """
+        """Refuse, with an InputError, a scheduler that ``scale.json`` names when others can write there."""
         require_trusted(self.experiment.cluster, self.root / EXPERIMENT_FILE)
 
     def point_path(self, workers: int) -> Path:
@@ -282,21 +215,21 @@ class ExperimentDirectory:
 
     def finished_runs(self) -> tuple[RunRecord, ...]:
         """Return the runs that count, by workers and repetition."""
-        return tuple(
-            record
-            for workers in self.experiment.workers
-            for _, record in sorted(self.records(workers).items())
-            if record.outcome == "finished"
-        )
+        return tuple(record for record in self._last_runs() if record.outcome == "finished")
 
     def failed_runs(self) -> tuple[RunRecord, ...]:
         """Return the runs that ended with an error and were not run again."""
-        return tuple(
-            record
-            for workers in self.experiment.workers
-            for _, record in sorted(self.records(workers).items())
-            if record.outcome not in ("finished", None)
-        )
+        return tuple(record for record in self._last_runs() if record.outcome not in ("finished", None))
+
+    def unfinished_points(self) -> tuple[int, ...]:
+        """Return the numbers of workers whose repetitions are not all finished."""
+        done = Counter(record.workers for record in self.finished_runs())
+        return tuple(each for each in self.experiment.workers if done[each] < self.experiment.repeat)
+
+    def _last_runs(self) -> Iterator[RunRecord]:
+        for workers in self.experiment.workers:
+            for _, record in sorted(self.records(workers).items()):
+                yield record
 
     @property
     def n_runs(self) -> int:
@@ -305,13 +238,7 @@ class ExperimentDirectory:
 
 
 def check_root(path: str | os.PathLike[str]) -> Path:
-    """Return the directory of an experiment, which is absent, empty or holds one; nothing is created.
-
-    Raises
-    ------
-    InputError
-        When something else is there.
-    """
+    """Return the directory of an experiment, which is absent, empty or holds one (else InputError); create nothing."""
     root = local_path(path)
     if (root / EXPERIMENT_FILE).exists() or not root.exists():
         return root
@@ -325,7 +252,7 @@ def check_root(path: str | os.PathLike[str]) -> Path:
     return root
 
 
-def begin_experiment(path: str | os.PathLike[str], asked: Experiment) -> ExperimentDirectory:
+def begin_experiment(path: str | os.PathLike[str], experiment: Experiment) -> ExperimentDirectory:
     """Write ``scale.json``, or check that the directory holds the same experiment.
 
     Points and repetitions may be added to an experiment; nothing else may differ.
@@ -338,12 +265,12 @@ def begin_experiment(path: str | os.PathLike[str], asked: Experiment) -> Experim
         When it cannot be written.
     """
     root = check_root(path)
-    created_at, experiment = time.time(), asked
+    created_at = time.time()
     if (root / EXPERIMENT_FILE).exists():
         held = ExperimentDirectory(root)
         created_at = held.created_at
         try:
-            experiment = held.experiment.extended_by(asked)
+            experiment = held.experiment.extended_by(experiment)
         except ValueError as error:
             raise InputError(f"{root} holds an experiment with {error}: give another directory") from error
     content = {

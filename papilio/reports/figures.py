@@ -45,16 +45,7 @@ _MAX_NAMED_WORKERS = 32
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawn figure.
-
-    Attributes
-    ----------
-    name : str
-        Stem of its files.
-    caption : str
-        What it shows, in a sentence.
-    svg, png : bytes
-    """
+    """A drawn figure: the stem of its files, what it shows in a sentence, its content in two formats."""
 
     name: str
     caption: str
@@ -63,13 +54,7 @@ class Figure:
 
 
 def require_matplotlib() -> None:
-    """Refuse to go on where figures cannot be drawn.
-
-    Raises
-    ------
-    EngineUnavailableError
-        Naming the extra to install.
-    """
+    """Refuse to go on where figures cannot be drawn; the EngineUnavailableError names the extra to install."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -183,14 +168,7 @@ def draw_times(points: Sequence[Point], mode: Mode) -> Figure:
 
 
 def draw_census(rows: Sequence[tuple[CensusClass, int, float]], caption: str) -> Figure:
-    """Draw the shares of the classes of butterflies as bars, each with its count.
-
-    Parameters
-    ----------
-    rows : sequence of (CensusClass, int, float)
-        As :meth:`papilio.motifs.Census.rows` gives them.
-    caption : str
-    """
+    """Draw the shares of the classes of butterflies, of :meth:`papilio.motifs.Census.rows`, each with its count."""
     colours = {"coherent": BLUE, "incoherent": ORANGE, "mixed": GREY}
 
     def paint(axes: Any) -> None:
@@ -210,15 +188,7 @@ def draw_census(rows: Sequence[tuple[CensusClass, int, float]], caption: str) ->
 
 
 def draw_timeline(name: str, caption: str, spans: Sequence[LeaseSpan], n_workers: int) -> Figure:
-    """Draw the leases of every worker as bars over time: a Gantt chart.
-
-    Parameters
-    ----------
-    name, caption : str
-    spans : sequence of LeaseSpan
-    n_workers : int
-        All workers; those without a lease have an empty row.
-    """
+    """Draw the leases of every worker as bars over time: a Gantt chart, with empty rows for idle workers."""
     workers = sorted({span.worker for span in spans})
     rows = {worker: row for row, worker in enumerate(workers)}
     n_rows = max(n_workers, len(rows))

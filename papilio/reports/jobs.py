@@ -48,13 +48,7 @@ class JobFacts:
 
 
 def read_job(path: str | os.PathLike[str]) -> JobFacts:
-    """Read a job directory.
-
-    Raises
-    ------
-    StoreError
-        When it is none, or damaged.
-    """
+    """Read a job directory; a StoreError says that it is none, or damaged."""
     directory = JobDirectory(path)
     # Vectors may be large, and no report shows them.
     result = directory.result(with_vectors=False) if directory.finished else None
@@ -82,13 +76,7 @@ def _wall(result: CountResult) -> float:
 
 
 def read_run(directory: ExperimentDirectory, record: RunRecord) -> Run:
-    """Return a finished run of an experiment, with its measures.
-
-    Raises
-    ------
-    StoreError
-        When its job directory is missing, unfinished or damaged.
-    """
+    """Return a finished run, with its measures; a StoreError says that its job is missing, unfinished or damaged."""
     job = JobDirectory(directory.job_path(record.workers, record.repeat))
     if not job.finished:
         raise StoreError(

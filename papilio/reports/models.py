@@ -19,10 +19,7 @@ _MODELS: dict[str, type[Model]] = {model.name: model for model in (Rmat, PowerLa
 def parse_model(text: str) -> Model:
     """Return the model of a specification such as ``power-law:n_u=100000,n_v=20000,exponent_v=2.2``.
 
-    Raises
-    ------
-    InputError
-        For an unknown model or parameter, and one that is missing or no number.
+    An InputError names an unknown model or parameter, and one that is missing or no number.
     """
     name, _, rest = text.partition(":")
     if name not in _MODELS:
@@ -48,16 +45,14 @@ def parse_model(text: str) -> Model:
 def _number(key: str, text: str, kind: str) -> Any:
     kind = kind.removesuffix(" | None")
     try:
+        if kind == "bool":
+            return {"true": True, "false": False, "1": True, "0": False}[text.lower()]
         value = float(text)
         if kind == "float":
             return value
-        if kind == "bool":
-            return {"true": True, "false": False, "1": True, "0": False}[text.lower()]
         if value != int(value):
             raise ValueError
     except (ValueError, OverflowError, KeyError) as error:
-        if kind == "bool" and text.lower() in ("true", "false"):
-            return text.lower() == "true"
         raise InputError(f"{key} is {text!r}; expected {kind}") from error
     return int(value)
 
@@ -97,13 +92,7 @@ def grow_model(model: Model, factor: int) -> Model:
 
 
 def open_or_generate(path: Path, model: Model, seed: int) -> GraphStore:
-    """Return the store at ``path``, generated there if it is not.
-
-    Raises
-    ------
-    StoreError
-        When another graph is there.
-    """
+    """Return the store at ``path``, generated there if there is none; a StoreError if another graph is there."""
     if not path.exists():
         return generate(model, path, seed=seed)
     store = open_store(path)

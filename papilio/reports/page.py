@@ -90,16 +90,9 @@ def _environment() -> Environment:
 
 
 def render_page(template: str, *, title: str, state: str, subtitle: str, **facts: Any) -> str:
-    """Return a whole page; control characters, which XML cannot hold, become U+FFFD.
+    """Return the page of a template that extends ``page.html``, which shows ``facts``.
 
-    Parameters
-    ----------
-    template : str
-        Name of a file in ``templates`` that extends ``page.html``.
-    state : str
-        ``finished``, or what else it is, marked as such.
-    facts : object
-        What the template shows.
+    The state is ``finished``, or marked as what else it is. Control characters, which XML cannot hold, become U+FFFD.
     """
     page = _environment().get_template(template)
     return _NOT_XML.sub("\ufffd", page.render(title=title, state=state, subtitle=subtitle, **facts))

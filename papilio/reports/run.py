@@ -8,11 +8,11 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from papilio.api import count as api
+from papilio.cluster.doctor import installed_version
 from papilio.cluster.events import Listener, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
@@ -24,25 +24,20 @@ from papilio.tasks.result import CountResult
 from papilio.tasks.worker import WorkerInfo
 from papilio.version import __version__
 
-__all__ = ["installed_versions", "run_experiment"]
+__all__ = ["run_experiment"]
 
 _PACKAGES = (
     "numpy", "numba", "cupy-cuda13x", "cupy-cuda12x", "dask", "distributed", "dask-cuda", "pyarrow",
 )  # fmt: skip
 
-Told = Callable[[int, int, CountResult | PapilioError | None], None]
+RunEnded = Callable[[int, int, CountResult | PapilioError | None], None]
 """Called with workers, repetition, and what came of it: None when it was finished before."""
 
 
-def installed_versions() -> dict[str, str]:
+def _installed_versions() -> dict[str, str]:
     """Return the versions of Papilio, Python and the libraries that counting uses; imports none of them."""
     found = {"papilio": __version__, "python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    return found | {name: held for name in _PACKAGES if (held := installed_version(name)) is not None}
 
 
 def run_experiment(
@@ -52,7 +47,7 @@ def run_experiment(
     cluster: str | None = None,
     warm_up: bool = True,
     listener: Listener = ignore_events,
-    told: Told | None = None,
+    on_run: RunEnded | None = None,
 ) -> None:
     """Run what is not finished: first repetition of all points, then the second, and so on.
 
@@ -60,7 +55,6 @@ def run_experiment(
 
     Parameters
     ----------
-    directory : ExperimentDirectory
     workers : sequence of int, optional
         Points to run; by default all.
     cluster : str, optional
@@ -68,10 +62,8 @@ def run_experiment(
     warm_up : bool
         Run the point with the most workers once before all others, unmeasured: where kernels were not compiled
         before they are then.
-    listener : callable
-        Told of every event of every job.
-    told : callable, optional
-        Told of every run that ended.
+    on_run : callable, optional
+        Called for every run that ended.
 
     Raises
     ------
@@ -84,15 +76,15 @@ def run_experiment(
     points = experiment.workers if workers is None else tuple(workers)
     for each in points:
         experiment.graph_for(each)
-    todo = [each for each in points if _n_finished(directory, each) < experiment.repeat]
+    todo = set(points).intersection(directory.unfinished_points())
     if warm_up and todo:
         _warm_up(directory, max(todo), cluster or experiment.cluster, listener)
     failures: list[str] = []
     for repeat in range(1, experiment.repeat + 1):
         for each in points:
             outcome = _run_once(directory, each, repeat, cluster or experiment.cluster, listener)
-            if told is not None:
-                told(each, repeat, outcome)
+            if on_run is not None:
+                on_run(each, repeat, outcome)
             if isinstance(outcome, PapilioError):
                 failures.append(f"{_name(each, repeat)}: {outcome}")
             elif outcome is not None:
@@ -101,11 +93,6 @@ def run_experiment(
         raise ExecutionError(
             f"{len(failures)} of the runs failed, and the same command runs them again; first {failures[0]}"
         )
-
-
-def _n_finished(directory: ExperimentDirectory, workers: int) -> int:
-    records = directory.records(workers).values()
-    return sum(record.outcome == "finished" for record in records)
 
 
 def _warm_up(directory: ExperimentDirectory, workers: int, cluster: str, listener: Listener) -> None:
@@ -167,7 +154,7 @@ def _run_once(
         outcome: CountResult | PapilioError
         fields: dict[str, Any] = {
             "type": "run", "repeat": repeat, "host": socket.gethostname(), "began_at": began_at,
-            "versions": installed_versions(),
+            "versions": _installed_versions(),
         }  # fmt: skip
 
         def note_start(name: str, start_s: float) -> None:

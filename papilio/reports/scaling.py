@@ -24,49 +24,30 @@ Mode = Literal["strong", "weak"]
 
 @dataclass(frozen=True)
 class Run:
-    """One finished run of an experiment.
+    """One finished run of an experiment."""
 
-    Attributes
-    ----------
-    workers, repeat : int
-        Its point, and which repetition it is, from 1 on.
-    count : int
-    seconds : dict of str to float
-        By phase, as in :class:`papilio.CountResult`; ``start`` and ``total`` include the start of the cluster.
-    work : int
-        Work units done.
-    work_unit : str
-    leases : int
-    measures : TimelineMeasures
-    peak_bytes : int
-        Largest host memory of a worker process.
-    graph_hash : str
-    n_edges : int
-    engine, cluster : str
-    hosts : tuple of str
-    began_at : float
-        Seconds since 1970.
-    versions : dict of str to str
-    job : str
-        Its job directory, relative to the experiment.
-    """
-
+    # Its point, and which repetition it is, from 1 on.
     workers: int
     repeat: int
     count: int
+    # By phase, as in :class:`papilio.CountResult`; ``start`` and ``total`` include the start of the cluster.
     seconds: dict[str, float]
+    # Work units done.
     work: int
     work_unit: str
     leases: int
     measures: TimelineMeasures
+    # Largest host memory of a worker process.
     peak_bytes: int
     graph_hash: str
     n_edges: int
     engine: str
     cluster: str
     hosts: tuple[str, ...]
+    # Seconds since 1970.
     began_at: float
     versions: dict[str, str]
+    # Its job directory, relative to the experiment.
     job: str
 
     @property
@@ -82,35 +63,23 @@ class Run:
 
 @dataclass(frozen=True)
 class Point:
-    """The runs with one number of workers.
-
-    Attributes
-    ----------
-    workers : int
-    runs : tuple of Run
-        By repetition; at least one.
-    middle : Run
-        The run of median time; the faster of the middle two.
-    seconds_min, seconds_median, seconds_max : float
-        Of :attr:`Run.counting_s`.
-    speedups : tuple of float
-        Of the runs, over the speed of the smallest number of workers.
-    speedup : float
-        Of the speed in the median time.
-    efficiency : float
-    ideal : float
-        How many times more workers than the smallest point.
-    """
+    """The runs with one number of workers."""
 
     workers: int
+    # By repetition; at least one.
     runs: tuple[Run, ...]
+    # The run of median time; the faster of the middle two.
     middle: Run
+    # Of :attr:`Run.counting_s`.
     seconds_min: float
     seconds_median: float
     seconds_max: float
+    # Of the runs, over the speed of the smallest number of workers.
     speedups: tuple[float, ...]
+    # Of the speed in the median time.
     speedup: float
     efficiency: float
+    # How many times more workers than the smallest point has.
     ideal: float
 
     def to_json(self) -> dict[str, Any]:
@@ -120,13 +89,7 @@ class Point:
 
 
 def gather_points(runs: Sequence[Run]) -> tuple[Point, ...]:
-    """Return the points of an experiment, by rising number of workers; pure.
-
-    Raises
-    ------
-    ExecutionError
-        When runs on the same graph have different counts.
-    """
+    """Return the points of an experiment, by rising number of workers; see :func:`require_equal_counts`."""
     require_equal_counts(runs)
     by_workers: dict[int, list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.workers, run.repeat)):
@@ -162,13 +125,7 @@ def _speed(runs: Sequence[Run]) -> float:
 
 
 def require_equal_counts(runs: Sequence[Run]) -> None:
-    """Refuse runs that counted the same graph and disagree.
-
-    Raises
-    ------
-    ExecutionError
-        Naming the first two, with their counts.
-    """
+    """Refuse runs that counted the same graph and disagree; an ExecutionError names the first two."""
     first: dict[str, Run] = {}
     for run in runs:
         other = first.setdefault(run.graph_hash, run)

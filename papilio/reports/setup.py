@@ -9,6 +9,7 @@ from pathlib import Path
 from papilio.cluster.selection import resolve_auto
 from papilio.errors import InputError, StoreError
 from papilio.families import EngineChoice
+from papilio.kernels.threads import available_threads
 from papilio.motifs import Granularity, Motif, choose_options
 from papilio.reports.experiment import (
     Experiment,
@@ -49,24 +50,19 @@ def begin_scaling(
     ----------
     output : path-like
         The directory; its parent exists.
-    motif : Motif
     stores : sequence of path-like
         The store of strong scaling, or one for each number of workers in their order; none with ``model``.
     workers : sequence of int
         Numbers of workers, each once.
     repeat : int
         Repetitions of each point.
-    per : {"total", "vertex", "edge"}
     weak : bool
         Whether the graph grows with the workers.
-    model : str, optional
+    model, seed : str, int, optional
         Model of the graph for the smallest number of workers, as ``power-law:n_u=100000,n_v=20000``; the
         others are that many times as large, which needs multiples of the smallest number.
-    seed : int
-        Of the generated graphs.
     cluster : str
         As for :func:`papilio.count`; ``auto`` is resolved here. ``sbatch`` for Slurm jobs of their own.
-    engine : {"auto", "cpu", "gpu"}
     threads : int, optional
         Threads of each ``local`` worker; by default the processors over the largest number of workers, at
         least 1, so that all points have the same.
@@ -102,7 +98,7 @@ def begin_scaling(
     if not local and threads is not None:
         raise InputError(f"threads is {threads}; only workers of the local cluster can be given threads")
     if local and threads is None:
-        threads = max(1, _processors() // max(numbers))
+        threads = max(1, available_threads() // max(numbers))
     root = check_root(output)
     if model is None:
         given = [open_store(store) for store in stores]
@@ -164,7 +160,3 @@ def _point_graph(workers: int, store: GraphStore) -> PointGraph:
 
 def _absolute(path: str) -> str:
     return path if is_url(path) else os.path.abspath(path)
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -16,57 +16,35 @@ __all__ = ["LeaseSpan", "TimelineMeasures", "WorkerLoad", "measure_timeline", "s
 
 @dataclass(frozen=True)
 class LeaseSpan:
-    """One finished lease on the timeline of its worker.
-
-    Attributes
-    ----------
-    worker : str
-    partition, start, stop : int
-        Its work items.
-    began_at, ended_at : float
-        Seconds since 1970.
-    run_s : float
-        Seconds in the engine.
-    work : int
-        Work units done.
-    peak_bytes, device_peak_bytes : int
-        Largest host memory of the worker process so far, and largest device memory that it held for arrays.
-    """
+    """One finished lease on the timeline of its worker."""
 
     worker: str
+    # Its work items: the interval ``[start, stop)`` of a partition.
     partition: int
     start: int
     stop: int
+    # Seconds since 1970.
     began_at: float
     ended_at: float
+    # Seconds in the engine.
     run_s: float
+    # Work units done.
     work: int
+    # The most memory of the worker process so far, of the host and of arrays on the device.
     peak_bytes: int
     device_peak_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class WorkerLoad:
-    """What one worker did.
-
-    Attributes
-    ----------
-    worker : str
-    leases : int
-    busy_s : float
-        Sum of the seconds of its leases in the engine.
-    work : int
-        Work units done.
-    first_at, last_at : float
-        Begin of its first and end of its last lease, seconds since 1970.
-    peak_bytes, device_peak_bytes : int
-        Largest host memory of the process, and largest device memory that it held for arrays.
-    """
+    """What one worker did."""
 
     worker: str
     leases: int
+    # Sum of the seconds of its leases in the engine.
     busy_s: float
     work: int
+    # Begin of its first and end of its last lease, seconds since 1970.
     first_at: float
     last_at: float
     peak_bytes: int
@@ -75,33 +53,22 @@ class WorkerLoad:
 
 @dataclass(frozen=True)
 class TimelineMeasures:
-    """What the timeline of one run says.
+    """What the timeline of one run says."""
 
-    Attributes
-    ----------
-    loads : tuple of WorkerLoad
-        Of the workers that finished a lease, by name.
-    n_workers : int
-        All workers, also those that finished none.
-    wall_s : float
-        Wall time of the phase that runs leases.
-    busy_s : float
-        Sum over all leases of their seconds in the engine.
-    overhead : float
-        Share of the workers' time that was spent outside the engine: ``1 - busy_s / (n_workers * wall_s)``.
-    tail_s : float
-        From the moment at which the first worker has nothing more to do to the end of the last lease; from the
-        first lease on when a worker never had one.
-    balance : float
-        Busy seconds of the busiest worker over their mean; 1 is even.
-    """
-
+    # Of the workers that finished a lease, by name.
     loads: tuple[WorkerLoad, ...]
+    # All workers, also those that finished none.
     n_workers: int
+    # Wall time of the phase that runs leases.
     wall_s: float
+    # Sum over all leases of their seconds in the engine.
     busy_s: float
+    # Share of the workers' time that was spent outside the engine: ``1 - busy_s / (n_workers * wall_s)``.
     overhead: float
+    # From the moment at which the first worker has nothing more to do to the end of the last lease; from the first
+    # lease on when a worker never had one.
     tail_s: float
+    # Busy seconds of the busiest worker over their mean; 1 is even.
     balance: float
 
 
@@ -120,15 +87,9 @@ def spans_of(leases: Iterable[LeaseResult]) -> tuple[LeaseSpan, ...]:
 def measure_timeline(
     spans: Sequence[LeaseSpan], n_workers: int, wall_s: float | None = None
 ) -> TimelineMeasures:
-    """Measure overhead, tail and balance of one run.
+    """Measure overhead, tail and balance of one run, which had at least as many workers as the spans name.
 
-    Parameters
-    ----------
-    spans : sequence of LeaseSpan
-    n_workers : int
-        At least 1, and at least as many as the spans name.
-    wall_s : float, optional
-        Wall time of the phase; by default from the first begin to the last end.
+    ``wall_s`` is the wall time of the phase, by default from the first begin to the last end.
     """
     by_worker: dict[str, list[LeaseSpan]] = {}
     for span in spans:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import papilio
-from papilio.cluster.events import CutAdvanced, Event, LeaseFinished
+from papilio.cluster.events import Event, LeaseFinished, PhaseAdvanced
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.storage import edges
@@ -120,7 +120,7 @@ def test_budget_alone_is_enough(graph: Path, whole: Any, budget: int, per: Any) 
     assert result.count == whole[per].count
     for name, vector in whole[per].vectors.items():
         np.testing.assert_array_equal(result.vectors[name], vector)
-    shares = [event.share for event in heard if isinstance(event, CutAdvanced)]
+    shares = [event.share for event in heard if isinstance(event, PhaseAdvanced)]
     assert shares[-1] == 1
     assert shares == sorted(shares)
     assert len({event.result.partition for event in heard if isinstance(event, LeaseFinished)}) > 2
@@ -133,7 +133,7 @@ def test_graph_that_fits_is_not_cut(graph: Path, whole: Any) -> None:
         graph, papilio.Butterfly(), engine="cpu", host_memory=1 << 30, progress=heard.append
     )
     assert result.count == whole["vertex"].count
-    assert not any(isinstance(event, CutAdvanced) for event in heard)
+    assert not any(isinstance(event, PhaseAdvanced) for event in heard)
 
 
 def test_job_keeps_its_parts_and_resumes_on_them(
@@ -159,7 +159,7 @@ def test_job_keeps_its_parts_and_resumes_on_them(
     assert resumed.count == whole["vertex"].count
     assert resumed.leases_before >= 1
     assert papilio.open_partition(job / "partition").hash == cut
-    assert not any(isinstance(event, CutAdvanced) for event in heard)
+    assert not any(isinstance(event, PhaseAdvanced) for event in heard)
     assert papilio.verify_job(job, sample=2, engine="cpu")[1] is not None
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from papilio.cluster.executor import Executor
-from papilio.cluster.local import WORKER_CONFIG, LocalExecutor
+from papilio.cluster.local import LocalExecutor
+from papilio.cluster.own_cluster import WORKER_CONFIG
 from papilio.storage.store import GraphStore, write_store
 from tests.conftest import ROOT, read_edges
 

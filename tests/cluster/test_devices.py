@@ -53,7 +53,6 @@ class Pool:
 
     name = "existing"
     in_process = False
-    prefers_gpu = True
     gpu_refusal = None
 
     def __init__(self, *workers: WorkerInfo) -> None:

@@ -20,7 +20,7 @@ import pytest
 from distributed import Scheduler
 from distributed.comm import CommClosedError
 
-from papilio.cluster import cuda, local, slurm
+from papilio.cluster import cuda, local, own_cluster, slurm
 from papilio.cluster.doctor_workers import check_cluster
 from papilio.cluster.local import LocalExecutor
 from papilio.cluster.pool import DaskPool, start_errors_named
@@ -131,7 +131,7 @@ def test_a_client_that_does_not_connect_closes_the_cluster(
             ended.append(True)
 
     monkeypatch.setattr(local, "LocalCluster", lambda **_: Cluster())
-    monkeypatch.setattr(local, "Client", raising(error))
+    monkeypatch.setattr(own_cluster, "Client", raising(error))
     assert text in start_error(LocalExecutor(1))
     assert ended == [True]
     assert list(temporary.iterdir()) == []

@@ -113,7 +113,7 @@ def test_parts_give_what_the_whole_graph_gives(
     assert plan.strategy == ("pair_blocks" if motif == Butterfly() else "bcpar")
     assert len(plan.partitions) > 3
     assert sum(outcome.n_leases_by_worker.values()) > len(plan.partitions)
-    moved = outcome.moved
+    moved = outcome.peaks.moved
     stored = sum(part.nbytes for part in plan.partitions)
     assert 0 < moved.read_bytes <= stored
     assert moved.staged_bytes == 0
@@ -372,5 +372,5 @@ def test_parts_are_staged_for_the_gpu_engine(
     ready._engine_of.cache_clear()
     expect(graph, Butterfly(), per, outcome)
     assert limits == [(1 << 30) - CONTEXT_BYTES]
-    assert 0 < outcome.moved.staged_bytes <= outcome.moved.read_bytes + (1 << 16)
+    assert 0 < outcome.peaks.moved.staged_bytes <= outcome.peaks.moved.read_bytes + (1 << 16)
     assert "of device memory of a budget of 1.00 GiB and" in str(outcome.plan.decisions)

@@ -1,0 +1,92 @@
+"""What the clusters that a run starts, and that end with it, have in common: configuration, credentials, scratch."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from contextlib import ExitStack
+from copy import deepcopy
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+import dask
+from distributed import Client
+
+from papilio.cluster.credentials import make_security
+from papilio.cluster.driver import run_directory
+from papilio.cluster.pool import DaskPool
+from papilio.cluster.quiet import hold_interrupts, kill_workers
+
+__all__ = ["NO_DASHBOARD", "WORKER_CONFIG", "OwnCluster"]
+
+WORKER_CONFIG = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.comm.timeouts.connect": "30s",
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+}
+"""Workers keep one prepared graph and no Dask data: nothing to spill, and a pause would end in a stall. Dask's pages
+over HTTP ask nobody for credentials: there are none. Nobody looks at samples of the threads' stacks, which Dask takes
+a hundred times a second, nor at how late its event loops wake up, fifty times a second."""
+
+NO_DASHBOARD = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
+"""Any free port, rather than a warning when the usual one is taken by another cluster."""
+
+_LOG = logging.getLogger("papilio")
+
+
+class OwnCluster(DaskPool):
+    """Base of the executors that start a cluster; a subclass makes it in :meth:`_make_cluster`.
+
+    Without credentials (``insecure``) the scheduler takes connections of everyone who can reach this machine.
+    """
+
+    def __init__(self, n_workers: int, *, insecure: bool = False) -> None:
+        super().__init__(n_workers)
+        self._insecure = insecure
+
+    @abstractmethod
+    def _make_cluster(self, **common: Any) -> Any:
+        """Return a started cluster with ``common`` and what else it takes."""
+
+    def _connect(self, stack: ExitStack) -> Any:
+        self._configure(stack, Path(gettempdir()))
+        with hold_interrupts():
+            cluster = self._make_cluster(
+                scheduler_kwargs=NO_DASHBOARD,
+                security=None if self._insecure else make_security(),
+                silence_logs=logging.CRITICAL,
+            )
+            stack.enter_context(cluster)
+        return stack.enter_context(Client(cluster, set_as_default=False))
+
+    def _configure(self, stack: ExitStack, scratch_parent: Path) -> dict[str, Any]:
+        """Set Dask's configuration until ``stack`` ends, with a directory for temporary files in ``scratch_parent``.
+
+        Only this user can enter that directory. Schedulers and workers put a directory of theirs first on Python's
+        path. Where Dask makes it by itself has the same name for all users of a machine, so that another one could be
+        there first.
+        """
+        if self._insecure:
+            _LOG.warning(
+                "papilio: the %s cluster starts without credentials, as asked for (insecure): any user who can "
+                "connect to this machine can run code as you while it runs",
+                self.name,
+            )
+        scratch = stack.enter_context(run_directory(scratch_parent, private=True))
+        # Dask keeps the lists that it is given.
+        config = {**deepcopy(WORKER_CONFIG), "temporary-directory": scratch}
+        stack.enter_context(dask.config.set(config))
+        return config
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        if interrupted and self._client is not None:
+            kill_workers(self._client.cluster)
+        super().__exit__(kind, error, trace)
