@@ -30,11 +30,11 @@ POLL_S = 0.5
 """Between looks at the cluster and at the queue."""
 
 _HOPELESS = {
-    "PartitionConfig",
-    "PartitionTimeLimit",
-    "PartitionNodeLimit",
     "BadConstraints",
     "InvalidAccount",
+    "PartitionConfig",
+    "PartitionNodeLimit",
+    "PartitionTimeLimit",
 }
 """Reasons for which Slurm keeps a job pending that waiting does not cure."""
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -28,18 +28,10 @@ _NOT_XML = re.compile("[^\\t\\n\\r\\u0020-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0
 """Characters that no XML document may hold."""
 
 
-class _Machine(NamedTuple):
-    host: str
-    threads: int
-    memory: str
-    gpu: str
-    version: str
-
-
-def _machines(workers: Iterable[WorkerInfo]) -> Iterable[tuple[_Machine, int]]:
-    """Return the machines that workers are on, and how many workers each has."""
+def _machines(workers: Iterable[WorkerInfo]) -> list[tuple[Any, ...]]:
+    """Return a row for each kind of workers on each host: host, how many, threads, memory, GPU, version."""
     found = Counter(
-        _Machine(
+        (
             worker.host,
             worker.threads,
             _mib(worker.memory_bytes),
@@ -48,7 +40,7 @@ def _machines(workers: Iterable[WorkerInfo]) -> Iterable[tuple[_Machine, int]]:
         )
         for worker in workers
     )
-    return found.items()
+    return [(host, number, *offer) for (host, *offer), number in found.items()]
 
 
 def _mib(n_bytes: int) -> str:
