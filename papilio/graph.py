@@ -95,23 +95,13 @@ def _check_sorted(first: NDArray[np.int32], second: NDArray[np.int32], names: st
 
 @dataclass(frozen=True, eq=False)
 class BipartiteGraph:
-    """A simple bipartite graph, optionally signed.
+    """A simple bipartite graph, optionally signed; its edges are sorted by (u, v), without duplicates."""
 
-    Attributes
-    ----------
-    n_u, n_v : int
-        Sizes of the two layers; isolated vertices count.
-    u, v : ndarray of int32, shape (n_edges,), host
-        Endpoints of the edges, sorted by (u, v), no duplicates.
-    sign : ndarray of int8, shape (n_edges,), host, or None
-        +1 or -1 per edge; None for an unsigned graph.
-    """
-
-    n_u: int
+    n_u: int  # isolated vertices count
     n_v: int
-    u: NDArray[np.int32]
+    u: NDArray[np.int32]  # endpoints, int32, both of shape (n_edges,), host
     v: NDArray[np.int32]
-    sign: NDArray[np.int8] | None = None
+    sign: NDArray[np.int8] | None = None  # +1 or -1, int8, shape (n_edges,), host; None for an unsigned graph
 
     def __post_init__(self) -> None:
         _require_arrays(u=self.u, v=self.v, **({} if self.sign is None else {"sign": self.sign}))
@@ -169,13 +159,7 @@ class BipartiteGraph:
         return graph
 
     def validate(self) -> None:
-        """Check every invariant of the class; O(n_edges).
-
-        Raises
-        ------
-        GraphError, CapacityError
-            Naming the first thing that is wrong.
-        """
+        """Check every invariant of the class; O(n_edges). Errors name the first thing that is wrong."""
         _check_layer("n_u", self.n_u)
         _check_layer("n_v", self.n_v)
         if self.u.shape != self.v.shape:
@@ -188,12 +172,10 @@ class BipartiteGraph:
 
     @property
     def n_edges(self) -> int:
-        """Number of edges."""
         return int(self.u.size)
 
     @property
     def signed(self) -> bool:
-        """Whether the edges carry signs."""
         return self.sign is not None
 
     @cached_property
@@ -232,22 +214,12 @@ class BipartiteGraph:
 
 @dataclass(frozen=True, eq=False)
 class UnipartiteGraph:
-    """A simple undirected graph: no self loops, each edge once as (u, v) with u < v.
+    """A simple undirected graph: no self loops, each edge once as u < v, sorted by (u, v)."""
 
-    Attributes
-    ----------
-    n : int
-        Number of vertices; isolated vertices count.
-    u, v : ndarray of int32, shape (n_edges,), host
-        Endpoints with u < v, sorted by (u, v), no duplicates.
-    sign : ndarray of int8, shape (n_edges,), host, or None
-        +1 or -1 per edge; None for an unsigned graph.
-    """
-
-    n: int
-    u: NDArray[np.int32]
+    n: int  # isolated vertices count
+    u: NDArray[np.int32]  # endpoints, int32, both of shape (n_edges,), host
     v: NDArray[np.int32]
-    sign: NDArray[np.int8] | None = None
+    sign: NDArray[np.int8] | None = None  # +1 or -1, int8, shape (n_edges,), host; None for an unsigned graph
 
     def __post_init__(self) -> None:
         _require_arrays(u=self.u, v=self.v, **({} if self.sign is None else {"sign": self.sign}))
@@ -289,12 +261,10 @@ class UnipartiteGraph:
 
     @property
     def n_edges(self) -> int:
-        """Number of undirected edges."""
         return int(self.u.size)
 
     @property
     def signed(self) -> bool:
-        """Whether the edges carry signs."""
         return self.sign is not None
 
     @cached_property

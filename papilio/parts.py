@@ -47,96 +47,53 @@ def _nbytes(block: Any) -> int:
 
 @dataclass(frozen=True, eq=False)
 class StartBlock:
-    """Starts of wedges with all their middles. Arrays are C-contiguous; on the host, or, once staged, on a device.
-
-    Attributes
-    ----------
-    layer : {"u", "v"}
-        Layer of the starts.
-    rank : ndarray of int32, shape (n,)
-        Ranks of the starts, ascending.
-    ids : ndarray of int32, shape (n,)
-        Their ids in the whole graph.
-    work : ndarray of int64, shape (n,)
-        Wedges that start at each in the whole graph, at least 1.
-    indptr : ndarray of int64, shape (n + 1,)
-        Row i of the next two is ``[indptr[i], indptr[i + 1])``.
-    middles : ndarray of int32, shape (n_entries,)
-        Ranks in the other layer of the middles, ascending in each row. Middles without an end before the start may
-        be left out.
-    edges : ndarray of int64, shape (n_entries,) or (0,)
-        Edge id of each entry in the whole graph; empty where counts per edge are not asked for.
-    """
+    """Starts of wedges with all their middles. Arrays are C-contiguous; on the host, or, once staged, on a device."""
 
     layer: Layer
-    rank: NDArray[np.int32]
-    ids: NDArray[np.int32]
-    work: NDArray[np.int64]
-    indptr: NDArray[np.int64]
+    rank: NDArray[np.int32]  # of the starts, ascending, shape (n,)
+    ids: NDArray[np.int32]  # their ids in the whole graph
+    work: NDArray[np.int64]  # wedges that start at each in the whole graph, at least 1
+    indptr: NDArray[np.int64]  # shape (n + 1,); row i of the next two is [indptr[i], indptr[i + 1])
+    # Ranks in the other layer, ascending in each row; one without an end before the start may lack.
     middles: NDArray[np.int32]
+    # Edge ids in the whole graph; shape (0,) where counts per edge are not asked for.
     edges: NDArray[np.int64]
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the arrays."""
         return _nbytes(self)
 
 
 @dataclass(frozen=True, eq=False)
 class EndBlock:
-    """Ends of wedges by their middles. Arrays are C-contiguous; on the host, or, once staged, on a device.
-
-    Attributes
-    ----------
-    layer : {"u", "v"}
-        Layer of the ends.
-    rank, ids : ndarray of int32, shape (n_ends,)
-        Ranks of the ends, ascending, and their ids in the whole graph.
-    middle_rank, middle_ids : ndarray of int32, shape (n_middles,)
-        Ranks in the other layer of the middles that have ends here, ascending, and their ids in the whole graph.
-    indptr : ndarray of int64, shape (n_middles + 1,)
-        Row i of the next two is ``[indptr[i], indptr[i + 1])``; none is empty.
-    ends : ndarray of int32, shape (n_entries,)
-        Places in ``rank`` of the ends next to the middle that precede it, ascending in each row.
-    edges : ndarray of int64, shape (n_entries,) or (0,)
-        Edge id of each entry in the whole graph; empty where counts per edge are not asked for.
-    """
+    """Ends of wedges by their middles. Arrays are C-contiguous; on the host, or, once staged, on a device."""
 
     layer: Layer
-    rank: NDArray[np.int32]
-    ids: NDArray[np.int32]
+    rank: NDArray[np.int32]  # of the ends, ascending, shape (n_ends,)
+    ids: NDArray[np.int32]  # their ids in the whole graph
+    # In the other layer, of the middles that have ends here, ascending, shape (n_middles,).
     middle_rank: NDArray[np.int32]
     middle_ids: NDArray[np.int32]
+    # Shape (n_middles + 1,); row i of the next two is [indptr[i], indptr[i + 1]), none is empty.
     indptr: NDArray[np.int64]
+    # Places in ``rank`` of the ends next to the middle that precede it, ascending in each row.
     ends: NDArray[np.int32]
+    # Edge ids in the whole graph; shape (0,) where counts per edge are not asked for.
     edges: NDArray[np.int64]
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the arrays."""
         return _nbytes(self)
 
 
 @dataclass(frozen=True)
 class PartSizes:
-    """How large a part is.
+    """How large a part is."""
 
-    Attributes
-    ----------
-    roots : int
-        Starts or roots: the work items.
-    root_entries : int
-        Edges at them, as the part holds them.
-    vertices : int
-        All other vertices that the part holds.
-    entries : int
-        All other edges, as the part holds them.
-    """
-
-    roots: int
-    root_entries: int
-    vertices: int
-    entries: int
+    roots: int  # starts or roots: the work items
+    root_entries: int  # edges at them, as the part holds them
+    vertices: int  # all other vertices that the part holds
+    entries: int  # all other edges, as the part holds them
 
     @property
     def edges(self) -> int:
@@ -146,16 +103,9 @@ class PartSizes:
 
 @dataclass(frozen=True)
 class PartBytes:
-    """Memory that a part needs, as a sum over its sizes; all in bytes.
+    """Memory that a part needs, as a sum over its sizes; all in bytes."""
 
-    Attributes
-    ----------
-    fixed : int
-        For any part.
-    root, root_entry, vertex, entry : float
-        For each start or root, edge of these, other vertex and other edge.
-    """
-
+    # For any part; the others are for each start or root, edge of these, other vertex and other edge.
     fixed: int
     root: float
     root_entry: float
@@ -163,7 +113,6 @@ class PartBytes:
     entry: float
 
     def of(self, sizes: PartSizes) -> int:
-        """Return the bytes that a part of these sizes needs."""
         return self.fixed + round(
             self.root * sizes.roots
             + self.root_entry * sizes.root_entries
@@ -187,12 +136,10 @@ class WedgePart:
 
     @property
     def layer(self) -> Layer:
-        """Layer of the starts and ends."""
         return self.starts.layer
 
     @property
     def sizes(self) -> PartSizes:
-        """How large it is."""
         starts, ends = self.starts, self.ends
         return PartSizes(
             int(starts.rank.size),
@@ -203,7 +150,6 @@ class WedgePart:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the arrays of both blocks."""
         return self.starts.nbytes + self.ends.nbytes
 
     def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -225,26 +171,15 @@ class WedgePart:
 class RootPart:
     """Roots of the anchored layer with the subgraph of their bicliques: a part of the biclique engine.
 
-    Attributes
-    ----------
-    layer : {"u", "v"}
-        The anchored layer.
-    graph : BipartiteGraph
-        The subgraph under ids of its own; ``graph.u`` and ``graph.v`` are on the host, or, once staged, on a device.
-    ids_u, ids_v : ndarray of int32, shape (graph.n_u,) and (graph.n_v,), host
-        Ids of its vertices in the whole graph.
-    roots : ndarray of int32, shape (n_roots,), host
-        Ids in ``graph`` of the roots, in the order of the work items.
-    work : ndarray of int64, shape (n_roots,), host
-        Estimated work of each, falling, at least 1.
+    Once it is staged, ``graph.u`` and ``graph.v`` are on a device; all else stays on the host.
     """
 
-    layer: Layer
-    graph: BipartiteGraph
-    ids_u: NDArray[np.int32]
+    layer: Layer  # the anchored layer
+    graph: BipartiteGraph  # the subgraph under ids of its own
+    ids_u: NDArray[np.int32]  # ids of its vertices in the whole graph, shape (graph.n_u,)
     ids_v: NDArray[np.int32]
-    roots: NDArray[np.int32]
-    work: NDArray[np.int64]
+    roots: NDArray[np.int32]  # ids in ``graph`` of the roots, in the order of the work items
+    work: NDArray[np.int64]  # estimated work of each, falling, at least 1
 
     @property
     def sizes(self) -> PartSizes:
@@ -258,7 +193,6 @@ class RootPart:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the arrays, those of the graph included."""
         return _nbytes(self) + int(self.graph.u.nbytes) + int(self.graph.v.nbytes)
 
     def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:

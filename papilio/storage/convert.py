@@ -86,8 +86,6 @@ def convert(
         Bound of the memory of the process in bytes; by default a quarter of the machine's.
     temp_dir : path-like, optional
         Directory for scratch files, about 10 to 40 bytes per edge; by default that of ``output``.
-    overwrite : bool
-        Replace an existing store.
     progress : callable, optional
         See :data:`ConvertProgress`.
 

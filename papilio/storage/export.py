@@ -61,12 +61,8 @@ def to_pandas(graph: Graph | LabelledGraph) -> pandas.DataFrame:
 def to_arrow(graph: Graph | LabelledGraph) -> pyarrow.Table:
     """Return a pyarrow table with columns ``u``, ``v`` and, for a signed graph, ``sign``; one row per edge.
 
-    Vertices without edges do not appear.
-
-    Raises
-    ------
-    GraphError
-        For labels that have no Arrow type, such as a mixture of integers and strings.
+    Vertices without edges do not appear. GraphError for labels that have no Arrow type, such as a mixture of integers
+    and strings.
     """
     import pyarrow
 
@@ -79,15 +75,10 @@ def to_arrow(graph: Graph | LabelledGraph) -> pyarrow.Table:
 
 
 def to_scipy(graph: Graph | LabelledGraph, *, format: str = "csr") -> Any:
-    """Return a SciPy sparse array of int64, with 1 or the sign at each edge.
+    """Return a SciPy sparse array of int64, with 1 or the sign at each edge, in any format of ``coo_array.asformat``.
 
-    The biadjacency matrix, shape (n_u, n_v), of a bipartite graph; the symmetric adjacency matrix, shape
-    (n, n), of a unipartite one. Labels do not enter.
-
-    Parameters
-    ----------
-    format : str
-        As ``scipy.sparse.coo_array.asformat``: ``csr``, ``csc``, ``coo`` and so on.
+    The biadjacency matrix, shape (n_u, n_v), of a bipartite graph; the symmetric adjacency matrix, shape (n, n), of a
+    unipartite one. Labels do not enter.
     """
     from scipy import sparse
 
@@ -102,14 +93,9 @@ def to_scipy(graph: Graph | LabelledGraph, *, format: str = "csr") -> Any:
 def to_networkx(graph: Graph | LabelledGraph) -> networkx.Graph[Any]:
     """Return a NetworkX graph; all vertices are nodes, those without edges too.
 
-    Nodes are the labels, or the ids; in a bipartite graph without labels V's ids follow U's, from ``n_u`` on.
-    Nodes of a bipartite graph have the attribute ``bipartite``, 0 for U and 1 for V; edges of a signed graph
-    have the attribute ``sign``.
-
-    Raises
-    ------
-    GraphError
-        When two vertices have the same label.
+    Nodes are the labels, or the ids; in a bipartite graph without labels V's ids follow U's, from ``n_u`` on. Nodes of
+    a bipartite graph have the attribute ``bipartite``, 0 for U and 1 for V; edges of a signed graph have the attribute
+    ``sign``. GraphError when two vertices have the same label.
     """
     import networkx
 

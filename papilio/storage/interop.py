@@ -64,13 +64,10 @@ def from_numpy(
     n_v: int | None = None,
     positive_from: float | None = None,
 ) -> LabelledGraph:
-    """Read an array of edges.
+    """Read an array of edges, of shape (k, 2), or (k, 3) with the value that gives the sign in the third column.
 
     Parameters
     ----------
-    edges : ndarray of shape (k, 2) or (k, 3)
-        u, v and, in a third column, the value that gives the sign.
-    kind : {"bipartite", "unipartite"}
     relabel : bool, optional
         Whether the entries are labels to be given dense ids, rather than dense 0-based ids themselves. By
         default numbers are ids and anything else is a label.
@@ -120,25 +117,17 @@ def from_pandas(
     n_v: int | None = None,
     positive_from: float | None = None,
 ) -> LabelledGraph:
-    """Read a data frame of one edge per row.
+    """Read a data frame of one edge per row; parameters and errors as :func:`from_numpy`.
+
+    Entries are labels unless ``relabel`` is False. InputError also for a column that is not there, or missing values.
 
     Parameters
     ----------
-    frame : pandas.DataFrame
     u, v : hashable, optional
         Columns of the two ends. By default ``u`` and ``v`` (then with ``sign``, where there is such a column);
         else those that :mod:`papilio.storage.column_choice` tells by their names.
     sign : hashable, optional
         Column of the value that gives the sign.
-    kind, relabel, n_u, n_v, positive_from
-        As :func:`from_numpy`, but entries are labels unless ``relabel`` is False.
-
-    Raises
-    ------
-    InputError
-        For a column that is not there, or missing values.
-    GraphError, CapacityError
-        As :func:`from_numpy`.
     """
     names = _pick_columns(list(frame.columns), u, v, sign)
     for name in names:
@@ -188,18 +177,10 @@ def from_arrow(
 def from_scipy(
     matrix: Any, *, kind: GraphKind = "bipartite", sign: bool = False, positive_from: float | None = None
 ) -> LabelledGraph:
-    """Read a SciPy sparse matrix or array: every entry other than zero is an edge.
+    """Read a SciPy sparse matrix or array of any format: every entry other than zero is an edge.
 
-    Parameters
-    ----------
-    matrix : scipy.sparse matrix or array, any format
-        Rows are U and columns V. Unipartite: square; an entry on either side of the diagonal is the edge.
-        Repeated entries add up first, as everywhere in SciPy.
-    kind : {"bipartite", "unipartite"}
-    sign : bool
-        Make a signed graph from the signs of the entries.
-    positive_from : float, optional
-        Make a signed graph: entries of at least this are positive.
+    Rows are U and columns V. Unipartite: square; an entry on either side of the diagonal is the edge. Repeated entries
+    add up first, as everywhere in SciPy. With ``sign``, or from ``positive_from`` on, the entries give the signs.
 
     Raises
     ------
@@ -242,8 +223,6 @@ def from_networkx(
 
     Parameters
     ----------
-    graph : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
-    kind : {"bipartite", "unipartite"}
     u_nodes : collection of nodes, optional
         The nodes of layer U. By default those whose attribute ``bipartite`` is 0; those of V have 1.
     sign : str, optional
@@ -371,14 +350,8 @@ def _find_reader(obj: Any) -> Callable[..., LabelledGraph]:
 def label_any(obj: Any, **options: Any) -> LabelledGraph:
     """Read any object that a ``from_*`` function reads; ``options`` are that function's.
 
-    The type is told by the names of its classes, so nothing is imported.
-
-    Raises
-    ------
-    InputError
-        For an object of another library.
-    GraphError, CapacityError
-        As the reader.
+    The type is told by the names of its classes, so nothing is imported. InputError for an object of another library;
+    other errors as the reader.
     """
     if isinstance(obj, LabelledGraph):
         return obj
@@ -396,12 +369,9 @@ def from_any(obj: Any, *, kind: Literal["unipartite"], **options: Any) -> Unipar
 
 
 def from_any(obj: Any, *, kind: GraphKind = "bipartite", **options: Any) -> Graph:
-    """Return the graph of any object that :func:`label_any` reads, without its labels.
+    """Return the graph of any object that :func:`label_any` reads, without its labels; errors as there.
 
-    Raises
-    ------
-    InputError
-        As :func:`label_any`, and for a graph of Papilio that is not of this ``kind``.
+    InputError also for a graph of Papilio that is not of this ``kind``.
     """
     if isinstance(obj, LabelledGraph | BipartiteGraph | UnipartiteGraph):
         graph = label_any(obj).graph

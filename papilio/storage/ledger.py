@@ -153,15 +153,7 @@ class Ledger:
         self._is_torn = False
 
     def __enter__(self) -> Self:
-        """Take the lock and read.
-
-        Raises
-        ------
-        JobBusyError
-            When another process holds the lock; it is named.
-        StoreError
-            When the file cannot be written or is damaged.
-        """
+        """Take the lock and read; JobBusyError names the process that holds it, StoreError the damage."""
         try:
             self._lock, self.token = _take_lock(self.path)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -197,12 +189,8 @@ class Ledger:
     def append(self, record: Mapping[str, Any]) -> None:
         """Add a record; it is on the disk when this returns, or not at all.
 
-        Raises
-        ------
-        JobBusyError
-            When another process has taken the file over, whatever the locks of this file system say.
-        StoreError
-            When it cannot be written: the file then holds what it held before.
+        JobBusyError when another process has taken the file over, whatever the locks of this file system say.
+        StoreError when it cannot be written: the file then holds what it held before.
         """
         self.require_claim()
         checksum = _checksum(self.tip, record)
@@ -233,10 +221,7 @@ class Ledger:
     def require_claim(self) -> None:
         """Refuse to go on unless this writer was the last to take the lock, and the only one to write.
 
-        Raises
-        ------
-        JobBusyError
-            Naming the process that took the file over.
+        JobBusyError names the process that took the file over.
         """
         try:
             claim, n_bytes = _read_claim(self.path), os.fstat(self._file).st_size

@@ -76,10 +76,7 @@ def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:
 def local_path(path: str | os.PathLike[str]) -> Path:
     """Return ``path`` as a local path to write to.
 
-    Raises
-    ------
-    StoreError
-        For a URL (only local writes are atomic) or when the parent directory does not exist.
+    StoreError for a URL (only local writes are atomic) or when the parent directory does not exist.
     """
     text = os.fspath(path)
     if is_url(text):
@@ -157,12 +154,8 @@ def _replace_directory(scratch: Path, target: Path) -> None:
 def check_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
     """Return the file to write, before anything is computed: nothing is there, or a file that may be replaced.
 
-    Raises
-    ------
-    InputError
-        For a directory, a device or the like, and in a directory that cannot be written to.
-    StoreError
-        For a URL, in a directory that does not exist, and where something is that may not be replaced.
+    InputError for a directory, a device or the like, and in a directory that cannot be written to; StoreError for a
+    URL, in a directory that does not exist, and where something is that may not be replaced.
     """
     target = local_path(path)
     with os_errors_named(target):

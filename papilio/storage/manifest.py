@@ -65,10 +65,7 @@ class Manifest:
     def from_json(cls, text: str | bytes, name: str) -> Manifest:
         """Read the text of ``graph.json``; ``name`` is its path, for messages.
 
-        Raises
-        ------
-        StoreError
-            When the text is not JSON, not a manifest, of a newer version, or breaks an invariant.
+        StoreError when it is no manifest, of a newer version, or breaks an invariant.
         """
         names = [each.name for each in fields(cls)]
         data = parse_manifest(text, name, FORMAT, FORMAT_VERSION, names, ("a graph store", _ADVICE))

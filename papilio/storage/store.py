@@ -70,13 +70,7 @@ class GraphStore:
         return filesystem_of(self.path)
 
     def require_unchanged(self) -> None:
-        """Check that the directory still holds the graph that was opened.
-
-        Raises
-        ------
-        StoreError
-            When it holds another one, or none.
-        """
+        """Check that the directory still holds the graph that was opened, else StoreError."""
         now = open_store(self.path).hash
         if now != self.hash:
             raise StoreError(
@@ -196,13 +190,7 @@ class GraphStore:
         )
 
     def verify(self) -> None:
-        """Read everything once and compare with the manifest; O(n_edges), one row group in memory.
-
-        Raises
-        ------
-        StoreError
-            When edges are missing, out of order or out of range, or their hash is not the recorded one.
-        """
+        """Read everything once and compare with the manifest; one row group in memory; errors as :meth:`batches`."""
         for _ in self.batches():
             pass
         for layer in self.manifest.labels:
@@ -212,12 +200,8 @@ class GraphStore:
 def open_store(path: str | os.PathLike[str]) -> GraphStore:
     """Open the graph store at a local path or at a URL that pyarrow reads.
 
-    Reads the manifest and checks that the edge files are there with their recorded sizes.
-
-    Raises
-    ------
-    StoreError
-        When there is no store, or it is corrupt, truncated, foreign or of a newer version.
+    Reads the manifest and checks that the edge files are there with their recorded sizes. StoreError when there is no
+    store, or it is corrupt, truncated, foreign or of a newer version.
     """
     name = os.fspath(path)
     filesystem, root = filesystem_of(name)
