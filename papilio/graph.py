@@ -81,20 +81,48 @@ def _indptr(rows: NDArray[np.int32], n_rows: int) -> NDArray[np.int64]:
     return indptr
 
 
-def _check_sorted(first: NDArray[np.int32], second: NDArray[np.int32], names: str) -> None:
+def _check_sorted(first: NDArray[np.int32], second: NDArray[np.int32]) -> None:
     if first.size < 2:
         return
     ahead = (first[1:] > first[:-1]) | ((first[1:] == first[:-1]) & (second[1:] > second[:-1]))
     if not bool(ahead.all()):
         at = int(np.argmin(ahead)) + 1
         raise GraphError(
-            f"edges are not sorted by {names} without duplicates: edge {at} is ({first[at]}, {second[at]}) "
+            f"edges are not sorted by (u, v) without duplicates: edge {at} is ({first[at]}, {second[at]}) "
             f"after ({first[at - 1]}, {second[at - 1]}); use from_edges to sort and deduplicate"
         )
 
 
+class _EdgeArrays:
+    """What graphs of both kinds share: parallel arrays of sorted edges."""
+
+    u: NDArray[np.int32]
+    v: NDArray[np.int32]
+    sign: NDArray[np.int8] | None
+
+    def __post_init__(self) -> None:
+        _require_arrays(u=self.u, v=self.v, **({} if self.sign is None else {"sign": self.sign}))
+
+    def _check_edges(self, n_u: int, n_v: int) -> None:
+        if self.u.shape != self.v.shape:
+            raise GraphError(f"u has shape {self.u.shape} and v has {self.v.shape}; expected the same")
+        _as_ids("u", self.u, n_u)
+        _as_ids("v", self.v, n_v)
+        _check_sorted(self.u, self.v)
+        if self.sign is not None and self.sign.size and not bool((np.abs(self.sign) == 1).all()):
+            raise GraphError(_NO_SIGN)
+
+    @property
+    def n_edges(self) -> int:
+        return int(self.u.size)
+
+    @property
+    def signed(self) -> bool:
+        return self.sign is not None
+
+
 @dataclass(frozen=True, eq=False)
-class BipartiteGraph:
+class BipartiteGraph(_EdgeArrays):
     """A simple bipartite graph, optionally signed; its edges are sorted by (u, v), without duplicates."""
 
     n_u: int  # isolated vertices count
@@ -102,9 +130,6 @@ class BipartiteGraph:
     u: NDArray[np.int32]  # endpoints, int32, both of shape (n_edges,), host
     v: NDArray[np.int32]
     sign: NDArray[np.int8] | None = None  # +1 or -1, int8, shape (n_edges,), host; None for an unsigned graph
-
-    def __post_init__(self) -> None:
-        _require_arrays(u=self.u, v=self.v, **({} if self.sign is None else {"sign": self.sign}))
 
     @classmethod
     def from_edges(
@@ -162,21 +187,7 @@ class BipartiteGraph:
         """Check every invariant of the class; O(n_edges). Errors name the first thing that is wrong."""
         _check_layer("n_u", self.n_u)
         _check_layer("n_v", self.n_v)
-        if self.u.shape != self.v.shape:
-            raise GraphError(f"u has shape {self.u.shape} and v has {self.v.shape}; expected the same")
-        _as_ids("u", self.u, self.n_u)
-        _as_ids("v", self.v, self.n_v)
-        _check_sorted(self.u, self.v, "(u, v)")
-        if self.sign is not None and self.sign.size and not bool((np.abs(self.sign) == 1).all()):
-            raise GraphError(_NO_SIGN)
-
-    @property
-    def n_edges(self) -> int:
-        return int(self.u.size)
-
-    @property
-    def signed(self) -> bool:
-        return self.sign is not None
+        self._check_edges(self.n_u, self.n_v)
 
     @cached_property
     def indptr(self) -> NDArray[np.int64]:
@@ -213,16 +224,13 @@ class BipartiteGraph:
 
 
 @dataclass(frozen=True, eq=False)
-class UnipartiteGraph:
+class UnipartiteGraph(_EdgeArrays):
     """A simple undirected graph: no self loops, each edge once as u < v, sorted by (u, v)."""
 
     n: int  # isolated vertices count
     u: NDArray[np.int32]  # endpoints, int32, both of shape (n_edges,), host
     v: NDArray[np.int32]
     sign: NDArray[np.int8] | None = None  # +1 or -1, int8, shape (n_edges,), host; None for an unsigned graph
-
-    def __post_init__(self) -> None:
-        _require_arrays(u=self.u, v=self.v, **({} if self.sign is None else {"sign": self.sign}))
 
     @classmethod
     def from_edges(cls, u: ArrayLike, v: ArrayLike, n: int | None = None) -> UnipartiteGraph:
@@ -249,23 +257,9 @@ class UnipartiteGraph:
     def validate(self) -> None:
         """Check every invariant of the class; O(n_edges)."""
         _check_layer("n", self.n)
-        if self.u.shape != self.v.shape:
-            raise GraphError(f"u has shape {self.u.shape} and v has {self.v.shape}; expected the same")
-        _as_ids("u", self.u, self.n)
-        _as_ids("v", self.v, self.n)
-        _check_sorted(self.u, self.v, "(u, v)")
+        self._check_edges(self.n, self.n)
         if self.u.size and not bool((self.u < self.v).all()):
             raise GraphError("an edge has u >= v; each undirected edge is stored once with u < v")
-        if self.sign is not None and self.sign.size and not bool((np.abs(self.sign) == 1).all()):
-            raise GraphError(_NO_SIGN)
-
-    @property
-    def n_edges(self) -> int:
-        return int(self.u.size)
-
-    @property
-    def signed(self) -> bool:
-        return self.sign is not None
 
     @cached_property
     def degree(self) -> NDArray[np.int64]:

@@ -1,27 +1,308 @@
-"""Converting an edge list of any known format into a graph store: the public function and its options."""
+"""Converting an edge list of any known format into a graph store, in passes none of which holds the edges in memory.
+
+The input is parsed into a scratch Parquet file of raw edges, while the labels that occur are noted; the labels get
+dense ids; DuckDB sorts the edges out of core; the sorted stream is deduplicated and written.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal
 
+import numpy as np
 import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from papilio.arguments import Bytes, checked, read_bytes
-from papilio.errors import CapacityError, InputError
+from papilio.errors import CapacityError, DuplicateEdgeError, InputError
 from papilio.interrupts import removed_at_end
+from papilio.storage.arrays import NpySource, ParquetSource
 from papilio.storage.column_choice import ColumnRef, WantedColumns
-from papilio.storage.formats import FORMATS, LabelType, ReadOptions
-from papilio.storage.ingest import ConvertJob, ConvertProgress, Duplicates, InputPath, ingest
+from papilio.storage.compression import InputFile
+from papilio.storage.formats import FORMATS, EdgeSource, LabelType, ReadOptions, raw_schema
+from papilio.storage.labels import read_label, write_labels
 from papilio.storage.location import check_replaceable, local_path
+from papilio.storage.ordering import Deduplicator, Duck
+from papilio.storage.relabel import BYTES_PER_LABEL, IdMap, LabelTracker, declared_maps, dense_map
 from papilio.storage.signs import sign_rule
-from papilio.storage.store import GraphStore
+from papilio.storage.store import GraphStore, StoreWriter
+from papilio.storage.textlines import TextSource
+from papilio.version import __version__
 
 __all__ = ["MIN_MEMORY_BYTES", "ConvertProgress", "Duplicates", "convert"]
+
+Duplicates = Literal["first", "last", "error"]
+"""Which of several equal edges is kept: by time where there is a time column, else by place in the input."""
+
+ConvertProgress = Callable[[str, int, int], None]
+"""Called with ("read", bytes, bytes in all), then ("write", edges, edges at most in all)."""
+
+InputPath = str | os.PathLike[str]
+
+_OUTSIDE_DUCK_BYTES = 160 << 20
+"""Memory for batches on their way and the row group being written, while DuckDB sorts."""
+
+_MAX_BASELINE_BYTES = 256 << 20
+"""How much of what the process held before is counted against the bound."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What a conversion has been asked to do."""
+
+    output: Path
+    scratch: Path  # directory for intermediate files
+    options: ReadOptions
+    duplicates: Duplicates
+    memory_bytes: int
+    threads: int
+    overwrite: bool
+    progress: ConvertProgress
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The layers that have labels of their own."""
+        return ("u", "v") if self.options.bipartite else ("u",)
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What goes into the manifest besides the graph: its provenance, and what was left out."""
+
+    provenance: dict[str, Any]
+    dropped: dict[str, int]
+
+
+def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
+    paths = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    with ExitStack() as stack:
+        files = [stack.enter_context(InputFile(path)) for path in paths]
+        total = sum(file.n_bytes for file in files)
+        source = _open_source(files, job, lambda done: job.progress("read", done, total))
+        raw = _RawEdges(files[0].path, source, job)
+        raw.spool()
+    report = _report(files, raw, source, job)
+    maps = raw.integer_maps()
+    return _write_joined(raw, report, job) if maps is None else _write_mapped(raw, maps, report, job)
+
+
+def _report(files: list[InputFile], raw: _RawEdges, source: EdgeSource, job: _Job) -> _Report:
+    options = job.options
+    provenance: dict[str, Any] = {
+        "papilio": __version__,
+        "source": files[0].name if len(files) == 1 else [file.name for file in files],
+        "source_bytes": sum(file.n_bytes for file in files),
+        "compression": files[0].compression,
+        "format": source.info.format,
+        "format_forced": options.format is not None,
+        "layout": source.info.layout,
+        "edges_read": raw.rows,
+        "options": {
+            "bipartite": options.bipartite,
+            "sign": None if options.sign is None else f"{source.info.sign_column}: {options.sign.describe()}",
+            "duplicates": job.duplicates,
+            "skip_malformed": options.skip_malformed,
+        },
+        "notes": source.info.notes,
+    }
+    dropped = {
+        "self_loops": raw.self_loops,
+        "malformed": source.info.malformed,
+        "comments": source.info.comments,
+    }
+    return _Report(provenance, dropped)
+
+
+def _open_source(files: list[InputFile], job: _Job, on_read: Callable[[int], None]) -> EdgeSource:
+    """Return the reader of the input, by its first bytes or the forced format."""
+    if not 1 <= len(files) <= 2:
+        raise InputError(f"{len(files)} files were given; convert reads one file, or two .npy files")
+    magic = files[0].peek(8)
+    chosen = job.options.format
+    if chosen is None:
+        chosen = "npy" if magic.startswith(b"\x93NUMPY") else "parquet" if magic.startswith(b"PAR1") else None
+    names = [file.path for file in files]
+    if chosen == "npy":
+        for at, file in enumerate(files):
+            (job.scratch / str(at)).mkdir()
+            if not file.peek(8).startswith(b"\x93NUMPY"):
+                raise InputError(f"{file.path} is not a .npy file")
+        return NpySource(
+            [f.spool(job.scratch / str(at)) for at, f in enumerate(files)], names, job.options, on_read
+        )
+    if len(files) == 2:
+        raise InputError(f"{names[0]} is not a .npy file; two files are read as a pair of .npy files only")
+    if chosen == "parquet":
+        return ParquetSource(files[0].spool(job.scratch), names[0], job.options, on_read)
+    return TextSource(files[0], job.options, job.threads, on_read)
+
+
+class _RawEdges:
+    """The edges as read, in a scratch Parquet file, and what was noted on the way."""
+
+    def __init__(self, name: str, source: EdgeSource, job: _Job) -> None:
+        self._name = name
+        self._source = source
+        self._job = job
+        self.path = job.scratch / "raw.parquet"
+        self.schema = raw_schema(source.info, job.options.sign is not None)
+        self.columns: tuple[str, ...] = tuple(self.schema.names)
+        self.rows = 0
+        self.self_loops = 0
+        n_trackers = 2 if job.options.bipartite else 1
+        max_labels = job.memory_bytes // (4 * n_trackers * BYTES_PER_LABEL)
+        self._trackers = [LabelTracker(max_labels) for _ in range(n_trackers)]
+
+    def spool(self) -> None:
+        """Read the whole source into the scratch file."""
+        integers = [f.name for f in self.schema if f.type == pa.int64()]
+        with pq.ParquetWriter(
+            self.path,
+            self.schema,
+            compression="none" if len(integers) > 1 else "lz4",
+            use_dictionary=["sign"],
+            column_encoding=dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
+        ) as writer:
+            for batch in self._source.batches():
+                self.rows += batch.num_rows
+                kept = batch if self._job.options.bipartite else self._without_loops(batch)
+                for at, name in enumerate(("u", "v")):
+                    if name in integers:
+                        self._trackers[at % len(self._trackers)].add(kept.column(name).to_numpy())
+                writer.write_batch(kept)
+        pa.default_memory_pool().release_unused()
+
+    def _without_loops(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch without self loops, the smaller endpoint first."""
+        u, v = batch.column("u"), batch.column("v")
+        kept = batch.filter(pc.not_equal(u, v))
+        self.self_loops += batch.num_rows - kept.num_rows
+        if kept.schema.field("u").type != pa.int64():
+            return kept
+        u, v = kept.column("u").to_numpy(), kept.column("v").to_numpy()
+        others = [kept.column(name) for name in self.columns[2:]]
+        arrays = [pa.array(np.minimum(u, v)), pa.array(np.maximum(u, v)), *others]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def integer_maps(self) -> tuple[IdMap, IdMap] | None:
+        """Return the maps from labels to ids of both columns, or None when labels have to be joined."""
+        info = self._source.info
+        if info.labels != ("integer", "integer"):
+            return None
+        both = (self._trackers[0], self._trackers[-1])
+        if info.declared is not None:
+            declared = declared_maps(self._name, info.declared, both)
+            if declared is not None:
+                return declared
+            info.notes.append("labels lie outside the sizes that the header declares; ids are their ranks")
+        found = [dense_map(tracker) for tracker in self._trackers]
+        if found[0] is None or found[-1] is None:
+            return None
+        return found[0], found[-1]
+
+    @property
+    def label_kinds(self) -> tuple[str, str]:
+        """Return "integer" or "text" for the labels of both columns."""
+        return self._source.info.labels
+
+
+def _open_duck(job: _Job, held_bytes: int) -> Duck:
+    """Open DuckDB with what the bound leaves: without the process, the tables of labels and the batches."""
+    baseline = min(psutil.Process().memory_info().rss - held_bytes, _MAX_BASELINE_BYTES)
+    free = job.memory_bytes - baseline - held_bytes - _OUTSIDE_DUCK_BYTES
+    return Duck(job.scratch, int(free * 0.85), job.threads)
+
+
+def _write_mapped(raw: _RawEdges, maps: tuple[IdMap, IdMap], report: _Report, job: _Job) -> GraphStore:
+    """Sort by label, which is the order of the ids too, and translate the sorted stream."""
+    report.provenance["ids"] = [id_map.describe() for id_map in maps]
+    files: dict[str, Path] = {}
+    for layer, id_map in zip(job.layers, maps, strict=False):
+        if not id_map.is_identity:
+            files[layer] = job.scratch / f"{layer}.labels"
+            write_labels(files[layer], id_map.labels(), pa.int64())
+    held_bytes = sum({id(id_map): id_map.nbytes for id_map in maps}.values())
+    with _open_duck(job, held_bytes) as duck:
+        ordered = duck.order_edges(raw.path, raw.columns, job.duplicates == "last")
+        edges = Deduplicator((maps[0].ids(u), maps[1].ids(v), sign) for u, v, sign in ordered)
+        sizes = (maps[0].size, maps[1].size)
+        return _write(edges, lambda at, vertex: maps[at].label(vertex), sizes, files, report, job)
+
+
+def _write_joined(raw: _RawEdges, report: _Report, job: _Job) -> GraphStore:
+    """Collect the different labels, join their ranks to the edges, and sort."""
+    report.provenance["ids"] = [f"ranks of {kind} labels" for kind in raw.label_kinds]
+    files = {layer: job.scratch / f"{layer}.labels" for layer in job.layers}
+    with _open_duck(job, 0) as duck:
+        sizes = []
+        for layer, path in files.items():
+            columns = (layer,) if job.options.bipartite else ("u", "v")
+            sizes.append(
+                write_labels(path, duck.distinct_labels(raw.path, columns), raw.schema.field(layer).type)
+            )
+        pair = (files["u"], files[job.layers[-1]])
+        joined = duck.join_edges(
+            raw.path, raw.columns, job.duplicates == "last", pair, not job.options.bipartite
+        )
+
+        return _write(
+            Deduplicator(joined),
+            lambda at, vertex: read_label(pair[at], vertex),
+            (sizes[0], sizes[-1]),
+            files,
+            report,
+            job,
+        )
+
+
+def _write(
+    edges: Deduplicator,
+    label: Callable[[int, int], Any],
+    sizes: tuple[int, int],
+    label_files: dict[str, Path],
+    report: _Report,
+    job: _Job,
+) -> GraphStore:
+    """Write the store from sorted edges; ``label(at, vertex)`` names a vertex of U (at = 0) or V (1)."""
+    done = positive = 0
+    with StoreWriter(
+        job.output,
+        kind="bipartite" if job.options.bipartite else "unipartite",
+        n_u=sizes[0],
+        n_v=sizes[1],
+        signed=job.options.sign is not None,
+        provenance=report.provenance,
+        overwrite=job.overwrite,
+    ) as writer:
+        for u, v, sign in edges:
+            if edges.example is not None and job.duplicates == "error":
+                names = ", ".join(str(label(at, vertex)) for at, vertex in enumerate(edges.example))
+                raise DuplicateEdgeError(
+                    f"{report.provenance['source']}: the edge ({names}) occurs more than once; "
+                    "keep the first or the last of equal edges instead"
+                )
+            writer.append(u, v, sign)
+            done += u.size
+            positive += 0 if sign is None else int(np.count_nonzero(sign > 0))
+            job.progress("write", done + edges.duplicates, report.provenance["edges_read"])
+        for layer, path in label_files.items():
+            writer.add_label_file(layer, path, sizes[0] if layer == "u" else sizes[1])
+        if job.options.sign is not None and done and positive in (0, done):
+            report.provenance["notes"].append(
+                f"all {done:,} edges are {'positive' if positive else 'negative'} by the rule "
+                f"({report.provenance['options']['sign']}); positive_from or sign_values set another"
+            )
+        writer.dropped.update(report.dropped, duplicates=edges.duplicates)
+    return writer.store
+
 
 MIN_MEMORY_BYTES = 512 << 20
 """Smallest memory bound: the libraries themselves take 150 to 200 MiB."""
@@ -107,15 +388,15 @@ def convert(
     StoreError
         When ``output`` exists or cannot be written.
     """
-    if duplicates not in get_args(Duplicates):
-        raise InputError(f"duplicates is {duplicates!r}; expected one of {', '.join(get_args(Duplicates))}")
+    if format is not None and format not in FORMATS:
+        raise InputError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
     rule = sign_rule(sign_column is not None, positive_from, sign_values)
     options = ReadOptions(
-        format=_format_name(format),
+        format=format,
         bipartite=bipartite,
         sign=rule,
         columns=WantedColumns(u, v, sign_column, time_column, signed=rule is not None),
-        labels=_label_type(labels),
+        labels=labels,
         header=header,
         skip_malformed=skip_malformed,
     )
@@ -132,7 +413,7 @@ def convert(
             tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}.convert-") as scratch,
             removed_at_end(scratch),
         ):
-            job = ConvertJob(
+            job = _Job(
                 output=target,
                 scratch=Path(scratch),
                 options=options,
@@ -142,22 +423,10 @@ def convert(
                 overwrite=overwrite,
                 progress=progress or (lambda phase, done, total: None),
             )
-            return ingest(input, job)
+            return _ingest(input, job)
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise CapacityError(
                 f"the disk of {parent} is full; free some space or use another temp_dir"
             ) from error
         raise
-
-
-def _format_name(name: str | None) -> Any:
-    if name is not None and name not in FORMATS:
-        raise InputError(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
-    return name
-
-
-def _label_type(name: str | None) -> Any:
-    if name is not None and name not in get_args(LabelType):
-        raise InputError(f"labels is {name!r}; expected one of {', '.join(get_args(LabelType))}")
-    return name

@@ -23,7 +23,6 @@ from papilio.storage.labelled import (
     LabelledGraph,
     assemble,
     assemble_columns,
-    check_kind,
     label_array,
     read_signs,
 )
@@ -189,7 +188,6 @@ def from_scipy(
     GraphError
         For entries that have no sign, or two sides of a diagonal that differ in sign.
     """
-    check_kind(kind)
     if len(matrix.shape) != 2:
         raise InputError(f"a sparse matrix of shape {matrix.shape} is no graph; expected two dimensions")
     n_u, n_v = (int(size) for size in matrix.shape)
@@ -235,7 +233,6 @@ def from_networkx(
     GraphError
         For a node of no layer, an edge within a layer, or an edge without a sign.
     """
-    check_kind(kind)
     nodes = list(graph.nodes)
     layer_u = set(nodes) if kind == "unipartite" else _layer_u(graph, u_nodes)
     labels_u = [node for node in nodes if node in layer_u]

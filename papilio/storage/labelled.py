@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ __all__ = [
     "LabelledGraph",
     "assemble",
     "assemble_columns",
-    "check_kind",
     "label_array",
     "read_signs",
 ]
@@ -73,12 +72,6 @@ class LabelledGraph:
             return self.origin.edges(self.graph, self.edge_of_row, values)
         labels = self.labels(place)
         return values if labels is None else self.origin.vertices(labels, values)
-
-
-def check_kind(kind: str) -> None:
-    """Raise InputError unless ``kind`` is one of the two kinds of graph."""
-    if kind not in get_args(GraphKind):
-        raise InputError(f"kind is {kind!r}; expected {' or '.join(map(repr, get_args(GraphKind)))}")
 
 
 def label_array(labels: list[Any]) -> NDArray[Any]:
@@ -218,7 +211,6 @@ def assemble_columns(
     InputError for options that contradict each other; GraphError or CapacityError for ids out of range, or labels or
     signs that cannot be read.
     """
-    check_kind(kind)
     if relabel and (n_u is not None or n_v is not None):
         raise InputError("n_u and n_v are for ids; with relabel=True the labels give the sizes")
     if positive_from is not None and values is None:

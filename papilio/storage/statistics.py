@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.storage.generators.models import count_pairs
 from papilio.storage.store import GraphStore
 
 __all__ = [
@@ -60,6 +61,7 @@ def describe(store: GraphStore) -> dict[str, Any]:
         if sign is not None:
             positive += int(np.count_nonzero(sign > 0))
     manifest = store.manifest
+    pairs = count_pairs(store.n_u, store.n_v if bipartite else None)
     degrees = {"u": _describe_degrees(degree_u)}
     if bipartite:
         degrees["v"] = _describe_degrees(degree_v)
@@ -72,7 +74,7 @@ def describe(store: GraphStore) -> dict[str, Any]:
         "signed": store.signed,
         "hash": store.hash,
         "format_version": manifest.format_version,
-        "density": _density(store),
+        "density": store.n_edges / pairs if pairs else None,
         "degrees": degrees,
         "signs": {"positive": positive, "negative": store.n_edges - positive} if store.signed else None,
         "labels": list(manifest.labels),
@@ -82,11 +84,6 @@ def describe(store: GraphStore) -> dict[str, Any]:
         "edge_files": len(manifest.edge_files),
         "row_groups": len(store.row_groups),
     }
-
-
-def _density(store: GraphStore) -> float | None:
-    pairs = store.n_u * store.n_v if store.kind == "bipartite" else store.n_u * (store.n_u - 1) // 2
-    return store.n_edges / pairs if pairs else None
 
 
 def _describe_degrees(degrees: NDArray[np.int64]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from papilio.errors import CapacityError, DuplicateEdgeError, InputError, MalformedLineError, StoreError
-from papilio.storage import ingest, lineparser, ordering, textlines
+from papilio.storage import convert as converting
+from papilio.storage import lineparser, ordering, textlines
 from papilio.storage.convert import convert
 from papilio.storage.store import StoreWriter, open_store
 from tests.storage.convert_helpers import labelled_edges, write_input
@@ -313,7 +314,7 @@ def test_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     def full(*arguments: Any, **options: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(ingest.pq.ParquetWriter, "write_batch", full)
+    monkeypatch.setattr(converting.pq.ParquetWriter, "write_batch", full)
     with pytest.raises(CapacityError, match=r"disk of .* is full"):
         convert(path, tmp_path / "g")
 

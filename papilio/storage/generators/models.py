@@ -14,7 +14,7 @@ from papilio.errors import CapacityError, InputError
 from papilio.graph import MAX_VERTICES
 from papilio.storage.manifest import GraphKind
 
-__all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat"]
+__all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat", "count_pairs"]
 
 _MAX_EDGES = 2**46
 """Draws of one graph, at most: a week at a hundred million edges per second."""
@@ -26,7 +26,15 @@ _MAX_DEGREE = 2**24
 """Largest bound of a drawn degree: the distribution is held as a table."""
 
 
-def _check_size(name: str, value: int, least: int, most: int) -> None:
+def count_pairs(n_u: int, n_v: int | None) -> int:
+    """Return how many pairs an edge may join; without ``n_v`` those of one set of ``n_u`` vertices."""
+    return n_u * (n_u - 1) // 2 if n_v is None else n_u * n_v
+
+
+def _check_size(name: str, value: int | None, least: int, most: int) -> None:
+    """Check a size that is given."""
+    if value is None:
+        return
     if value < least:
         raise InputError(f"{name} is {value}; expected at least {least}")
     if value > most:
@@ -91,8 +99,7 @@ class Rmat(Model):
     def __post_init__(self) -> None:
         check_fields(self)
         _check_size("scale_u", self.scale_u, 0, _MAX_SCALE)
-        if self.scale_v is not None:
-            _check_size("scale_v", self.scale_v, 0, _MAX_SCALE)
+        _check_size("scale_v", self.scale_v, 0, _MAX_SCALE)
         _check_size("edges", self.edges, 0, _MAX_EDGES)
         for name, value in (("a", self.a), ("b", self.b), ("c", self.c)):
             if not 0.0 <= value <= 1.0:
@@ -144,8 +151,7 @@ class PowerLaw(Model):
     def __post_init__(self) -> None:
         check_fields(self)
         _check_size("n_u", self.n_u, 0, MAX_VERTICES)
-        if self.n_v is not None:
-            _check_size("n_v", self.n_v, 0, MAX_VERTICES)
+        _check_size("n_v", self.n_v, 0, MAX_VERTICES)
         for layer, exponent, low, high in (
             ("u", self.exponent_u, self.min_degree_u, self.max_degree_u),
             ("v", self.exponent_v, self.min_degree_v, self.max_degree_v),
@@ -194,11 +200,9 @@ class Planted(Model):
             raise InputError(
                 f"n_v is {self.n_v} and size_v is {self.size_v}; give both for bicliques, neither for cliques"
             )
-        if self.n_v is not None and self.size_v is not None:
-            _check_size("n_v", self.n_v, 0, MAX_VERTICES)
-            _check_size("size_v", self.size_v, 0, self.n_v)
-        pairs = self.n_u * self.n_v if self.n_v is not None else self.n_u * (self.n_u - 1) // 2
-        if self.noise and not pairs:
+        _check_size("n_v", self.n_v, 0, MAX_VERTICES)
+        _check_size("size_v", self.size_v, 0, self.n_v or 0)
+        if self.noise and not count_pairs(self.n_u, self.n_v):
             raise InputError(f"noise is {self.noise} edges, but the graph has no pair of vertices to join")
 
 
@@ -221,7 +225,5 @@ class Complete(Model):
     def __post_init__(self) -> None:
         check_fields(self)
         _check_size("n_u", self.n_u, 0, MAX_VERTICES)
-        if self.n_v is not None:
-            _check_size("n_v", self.n_v, 0, MAX_VERTICES)
-        pairs = self.n_u * self.n_v if self.n_v is not None else self.n_u * (self.n_u - 1) // 2
-        _check_size("the number of edges", pairs, 0, _MAX_EDGES)
+        _check_size("n_v", self.n_v, 0, MAX_VERTICES)
+        _check_size("the number of edges", count_pairs(self.n_u, self.n_v), 0, _MAX_EDGES)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.storage.generators.blocks import BLOCK_EDGES, DRAW_BYTES, EdgeBlock, deduplicate
-from papilio.storage.generators.models import Complete, Planted
+from papilio.storage.generators.models import Complete, Planted, count_pairs
 from papilio.storage.generators.randomness import Permutation, draw_below, draw_binomial, stream
 
 __all__ = ["CompleteSource", "PlantedSource"]
@@ -26,7 +26,7 @@ class PairSpace:
 
     def __init__(self, n_u: int, n_v: int | None) -> None:
         self._n_u, self._n_v = n_u, n_v
-        self.size = n_u * (n_u - 1) // 2 if n_v is None else n_u * n_v
+        self.size = count_pairs(n_u, n_v)
 
     def keys(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the pairs as ``u << 32 | v``, shape (k,)."""
