@@ -151,6 +151,7 @@ class _RawEdges:
     def __init__(self, name: str, source: EdgeSource, job: _Job) -> None:
         self._name = name
         self._source = source
+        self.label_kinds = source.info.labels
         self._job = job
         self.path = job.scratch / "raw.parquet"
         self.schema = raw_schema(source.info, job.options.sign is not None)
@@ -207,11 +208,6 @@ class _RawEdges:
         if found[0] is None or found[-1] is None:
             return None
         return found[0], found[-1]
-
-    @property
-    def label_kinds(self) -> tuple[str, str]:
-        """Return "integer" or "text" for the labels of both columns."""
-        return self._source.info.labels
 
 
 def _open_duck(job: _Job, held_bytes: int) -> Duck:

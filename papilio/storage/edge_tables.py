@@ -255,10 +255,7 @@ def _with_labels(head: Head, layout: TextLayout, first: list[bytes], options: Re
         layout = replace(layout, labels=(kinds[0], kinds[1]))
     return replace(
         layout,
-        decimal=(
-            decimal[0] and layout.labels[0] == "integer",
-            decimal[1] and layout.labels[1] == "integer",
-        ),
+        decimal=(decimal[0] and layout.labels[0] == "integer", decimal[1] and layout.labels[1] == "integer"),
     )
 
 

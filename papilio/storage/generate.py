@@ -114,11 +114,7 @@ def generate(
 
 @checked
 def generate_graph(
-    model: Model,
-    seed: Seed = 0,
-    *,
-    signs: Share | None = None,
-    workers: Threads | None = None,
+    model: Model, seed: Seed = 0, *, signs: Share | None = None, workers: Threads | None = None
 ) -> BipartiteGraph | UnipartiteGraph:
     """Generate a graph in memory, with exactly the edges and signs that :func:`generate` stores; errors as there."""
     advance = _Advance(None)

@@ -64,10 +64,7 @@ def write_decomposition(
         When the directory cannot be written or the store not be read.
     """
     asked = {"kind": kind, "layer": layer}
-    metadata = {
-        "papilio.graph_hash": store.hash,
-        "papilio.api.decompose": json.dumps(asked, sort_keys=True),
-    }
+    metadata = {"papilio.graph_hash": store.hash, "papilio.api.decompose": json.dumps(asked, sort_keys=True)}
     with atomic_directory(path, overwrite, DECOMPOSITION_NAME) as scratch:
         columns: dict[str, NDArray[Any]] = {kind: numbers}
         if item_nodes is not None:

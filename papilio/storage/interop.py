@@ -19,13 +19,7 @@ from papilio.errors import GraphError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.column_choice import pick_ends
 from papilio.storage.export import to_arrow, to_networkx, to_numpy, to_pandas, to_scipy
-from papilio.storage.labelled import (
-    LabelledGraph,
-    assemble,
-    assemble_columns,
-    label_array,
-    read_signs,
-)
+from papilio.storage.labelled import LabelledGraph, assemble, assemble_columns, label_array, read_signs
 from papilio.storage.manifest import GraphKind
 from papilio.storage.origins import ArrayRows, ArrowRows, FrameRows, NetworkEdges, SparseEntries
 

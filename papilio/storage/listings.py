@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -54,8 +55,6 @@ RowSizes = Mapping[str, int | None]
 """Columns of a listing, and how many vertices each has in a row; None for any number."""
 
 _ADVICE = "the listing is damaged: remove it, or give another directory"
-
-_HASH_BYTES = 1 << 22
 
 _PARQUET: dict[str, Any] = {"compression": "zstd", "use_dictionary": False, "write_statistics": False}
 """Rows repeat in long runs, which zstd finds by itself: 1.3 bytes for each (3,3)-biclique of youtube-groupmemberships
@@ -109,11 +108,8 @@ def _schema(names: LayerNames, sizes: RowSizes, question: Mapping[str, Any]) -> 
 
 
 def _hash_file(path: Path) -> str:
-    digest = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
-        while part := file.read(_HASH_BYTES):
-            digest.update(part)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16)).hexdigest()
 
 
 class _Part:
@@ -369,10 +365,7 @@ def _place(shard: Path, part: Path, keep: bool) -> None:
 
 def _copy_rows(shard: Path, part: Path, wanted: int) -> str:
     """Write the first rows of a shard to another file, one row group in memory; return its checksum."""
-    with (
-        pq.ParquetFile(shard) as file,
-        pq.ParquetWriter(part, file.schema_arrow, **_PARQUET) as writer,
-    ):
+    with pq.ParquetFile(shard) as file, pq.ParquetWriter(part, file.schema_arrow, **_PARQUET) as writer:
         group = 0
         while wanted:
             table = file.read_row_group(group).slice(0, wanted)
