@@ -94,7 +94,7 @@ def _check_sorted(first: NDArray[np.int32], second: NDArray[np.int32]) -> None:
 
 
 class _EdgeArrays:
-    """What graphs of both kinds share: parallel arrays of sorted edges."""
+    """The arrays that graphs of both kinds hold: parallel, of sorted edges."""
 
     u: NDArray[np.int32]
     v: NDArray[np.int32]

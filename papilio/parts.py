@@ -88,7 +88,7 @@ class EndBlock:
 
 @dataclass(frozen=True)
 class PartSizes:
-    """How large a part is."""
+    """The size of a part."""
 
     roots: int  # starts or roots: the work items
     root_entries: int  # edges at them, as the part holds them
@@ -183,7 +183,7 @@ class RootPart:
 
     @property
     def sizes(self) -> PartSizes:
-        """How large it is; on the host only. O(edges)."""
+        """The size of the part; on the host only. O(edges)."""
         graph, n_roots = self.graph, int(self.roots.size)
         n_left, left = (graph.n_v, graph.v) if self.layer == "v" else (graph.n_u, graph.u)
         is_root = np.zeros(n_left, np.bool_)

@@ -100,7 +100,7 @@ class ArrayFile:
 
 
 class ArrayMemory:
-    """What :class:`ArrayFile` is, in memory, for what fits there: reading gives a view and copies nothing."""
+    """An array in memory with the methods of :class:`ArrayFile`, for what fits there: reading gives a view."""
 
     def __init__(self, dtype: DTypeLike, size: int) -> None:
         self._values = empty_pages(size, dtype)
@@ -114,7 +114,6 @@ class ArrayMemory:
         return self._values[start:stop]
 
     def remove(self) -> None:
-        """Give the memory back."""
         self._values = empty_pages(0, self._values.dtype)
 
 
@@ -157,10 +156,10 @@ def slices_of(array: NDArray[Any], entries: int = SLICE_ENTRIES) -> Iterator[NDA
 
 
 def release_memory() -> None:
-    """Give free memory back to the system, as far as the allocators of Arrow and of the C library do so on request.
+    """Return free memory to the system, as far as the allocators of Arrow and of the C library do so on request.
 
-    They keep it for the next allocation of the same kind, which may never come: after a pass over a store some
-    50 MB. Takes a millisecond or a few.
+    They keep it for the next allocation of the same kind, which may never come: after a pass over a store some 50 MB.
+    Takes a millisecond or a few.
     """
     pa.default_memory_pool().release_unused()
     if sys.platform.startswith("linux"):

@@ -1,4 +1,4 @@
-"""Which columns of an input are read: by what the user names, by usual names, else by place.
+"""The choice of the columns of an input: by what the user names, by usual names, else by place.
 
 With a line of names (or a schema), the columns of U and V are those called ``u`` and ``v``; else the two that are
 left without an index, times and values; else the two with usual names of endpoints. In these cases the first of the
@@ -73,7 +73,7 @@ USUAL = Columns(0, 1, 2)
 
 @dataclass(frozen=True)
 class WantedColumns:
-    """What the user says of the columns, by numbers from 1 on or by names; None for what is to be found."""
+    """The user's choice of columns, by numbers from 1 on or by names; None for what is to be found."""
 
     u: ColumnRef | None = None
     v: ColumnRef | None = None

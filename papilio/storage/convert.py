@@ -56,7 +56,7 @@ _MAX_BASELINE_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class _Job:
-    """What a conversion has been asked to do."""
+    """The options of a conversion."""
 
     output: Path
     scratch: Path  # directory for intermediate files
@@ -75,7 +75,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Report:
-    """What goes into the manifest besides the graph: its provenance, and what was left out."""
+    """The part of the manifest that does not describe the graph: its provenance, and what was left out."""
 
     provenance: dict[str, Any]
     dropped: dict[str, int]

@@ -1,4 +1,4 @@
-"""What kinds of input there are, and how the layout of a text file is detected from its beginning.
+"""The kinds of input, and the layout of text files, which is detected from their beginning.
 
 | format | lines |
 |---|---|
@@ -75,17 +75,16 @@ NOT_A_NUMBER = ("nan", "NaN", "NAN")
 
 
 def is_integer(field_text: bytes) -> bool:
-    """Tell whether a field is an integer that fits 64 bits."""
     return bool(_INTEGER.match(field_text)) and -(2**63) <= int(field_text) < 2**63
 
 
 def is_number(field_text: bytes) -> bool:
-    """Tell whether a field is a number of any kind, or says that it is none (NaN)."""
+    """Whether a field is a number of any kind, or says that it is none (NaN)."""
     return bool(_NUMBER.match(field_text)) or field_text.decode(errors="replace") in NOT_A_NUMBER
 
 
 def has_leading_zero(field_text: bytes) -> bool:
-    """Tell an integer from a code such as 0042, whose zeros belong to the label."""
+    """Whether a number is a code such as 0042, whose zeros belong to the label."""
     return bool(_LEADING_ZERO.match(field_text))
 
 
@@ -104,7 +103,7 @@ def time_type(field_text: bytes) -> Literal["integer", "number", "text"]:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What the user asks of the reading of an input."""
+    """The user's options for reading an input."""
 
     format: FormatName | None = None  # None to detect it
     bipartite: bool = True  # whether the two columns are two layers, or vertices of one
@@ -147,7 +146,7 @@ class HeldLine:
 
 @dataclass(frozen=True)
 class TextLayout:
-    """How the lines of a text file are to be read."""
+    """The layout of the lines of a text file."""
 
     format: FormatName
     delimiter: bytes = b""  # between fields; empty for any run of blanks and tabs
@@ -281,7 +280,7 @@ _SHOWN_COLUMNS = 6
 
 @dataclass
 class SourceInfo:
-    """What is known of an input; the counters grow while its batches are taken."""
+    """Facts about an input; the counters grow while its batches are taken."""
 
     format: FormatName
     labels: tuple[LabelType, LabelType] = ("integer", "integer")  # types of the two columns of endpoints

@@ -55,7 +55,7 @@ class LabelledGraph:
         return [(int(self.graph.u[edge]), int(self.graph.v[edge])) for edge in edges]
 
     def is_renamed(self, place: str) -> bool:
-        """Whether the object that it was read from has other names or another order than these ids at ``place``."""
+        """Whether the object that the graph was read from has other names, or another order, at ``place``."""
         return self.origin is not None and (place == "edge" or self.labels(place) is not None)
 
     def align(self, place: str, values: NDArray[Any]) -> Any:

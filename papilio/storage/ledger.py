@@ -53,7 +53,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class LedgerContent:
-    """What a ledger holds."""
+    """The records of a ledger, in the order written, and the state of its file."""
 
     records: tuple[dict[str, Any], ...]
     tip: str  # checksum of the last line, which covers all of them; empty without lines

@@ -98,7 +98,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class ParsedBlock:
-    """What a block holds; no batch when it has no edges, or when lines are malformed and not to be skipped."""
+    """The edges of a block and its counts of lines; no batch without edges, or where a malformed line ends all."""
 
     batch: pa.RecordBatch | None
     n_lines: int  # lines of any kind

@@ -80,7 +80,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _Description:
-    """What ``_listing.json`` says, beside its format."""
+    """The content of ``_listing.json``, beside its format."""
 
     may_grow: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Where things lie: paths and URLs to read from; files and directories that appear whole or not at all."""
+"""Paths and URLs to read from; files and directories that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ def os_errors_named(
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
-    """Tell a URL (``s3://bucket/graph``) from a local path."""
     return "://" in os.fspath(path)
 
 
@@ -113,10 +112,10 @@ def check_replaceable(target: Path, overwrite: bool, marker: str = MANIFEST_NAME
 def atomic_directory(
     path: str | os.PathLike[str], overwrite: bool = False, marker: str = MANIFEST_NAME
 ) -> Iterator[Path]:
-    """Give a temporary sibling directory that becomes ``path`` when the block ends well, or is removed.
+    """Make a temporary sibling directory that becomes ``path`` when the block ends well, or is removed.
 
-    What may be overwritten is said by ``marker``, see :func:`check_replaceable`. StoreError when ``path`` cannot be
-    created, or is there and may not be overwritten.
+    ``marker`` says what may be overwritten, see :func:`check_replaceable`. StoreError when ``path`` cannot be created,
+    or is there and may not be overwritten.
     """
     target = local_path(path)
     check_replaceable(target, overwrite, marker)
@@ -177,16 +176,11 @@ def _occupied(target: Path) -> str:
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], overwrite: bool = True) -> Iterator[Path]:
-    """Give a temporary sibling file that becomes ``path`` when the block ends well, or is removed.
+    """Name a temporary sibling file that becomes ``path`` when the block ends well, or is removed.
 
     Where ``path`` is a symbolic link, the file that it leads to is written. With ``overwrite`` a file that is there by
-    then is replaced.
-
-    Raises
-    ------
-    StoreError
-        When ``path`` is a URL, is a directory, lies in a directory that does not exist, or is there and is not to be
-        replaced; for an OSError of the block.
+    then is replaced. StoreError when ``path`` is a URL, is a directory, lies in a directory that does not exist, or is
+    there and is not to be replaced; for an OSError of the block.
     """
     target = local_path(os.path.realpath(local_path(path)))
     scratch = _sibling(target, "new")

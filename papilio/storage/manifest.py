@@ -39,7 +39,7 @@ class EdgeFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is known of a stored graph without reading its edges."""
+    """Facts about a stored graph that are known without reading its edges."""
 
     may_grow: ClassVar[bool] = True
 

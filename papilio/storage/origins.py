@@ -1,4 +1,4 @@
-"""What graphs in memory were read from, and how values of their edges and vertices are given back in that form."""
+"""The objects that graphs in memory were read from; values of edges and vertices are given back in their form."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _CHUNK_LABELS = 1 << 20
 
 
 class LabelTracker:
-    """Notes which integer labels of a layer occur; ``max_labels`` is the size of the largest table.
+    """The integer labels of a layer that occur; ``max_labels`` is the size of the largest table.
 
     Labels from this on, and negative ones, leave only the range known.
     """

@@ -1,4 +1,4 @@
-"""How the sign of an edge follows from a column of the input.
+"""The sign of an edge, as it follows from a column of the input.
 
 Three rules: above zero (``sign_column``), from a threshold on (``positive_from``), and by words
 (``sign_values``). A rule gives +1 or -1 or says that a value has no sign, which makes the line malformed.

@@ -38,7 +38,7 @@ def hold_line(number: int, text: bytes, fields: list[bytes], n_rows: int, width:
 
 @dataclass
 class SeenIds:
-    """What the decision needs of the lines of data: how many there are, and the range of ids in their columns."""
+    """The number of lines of data and the range of ids in their columns, as far as they were seen."""
 
     rows: int = 0
     low: int = 2**63
@@ -62,7 +62,7 @@ class SeenIds:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a first line of numbers is; ``n_vertices`` is what a header declares, of one set."""
+    """The meaning of a first line of numbers; ``n_vertices`` is what a header declares, of one set."""
 
     kind: Literal["header", "edge", "malformed"]
     note: str | None = None

@@ -50,7 +50,6 @@ def schema_of(types: Mapping[str, pa.DataType], metadata: Mapping[str, str] | No
 
 
 def is_parquet(path: str | os.PathLike[str]) -> bool:
-    """Tell a Parquet file by its suffix."""
     return Path(path).suffix.lower() == ".parquet"
 
 
@@ -78,7 +77,7 @@ def open_table(
     overwrite: bool = False,
     integers: tuple[str, ...] = (),
 ) -> Iterator[TableSink]:
-    """Give what takes the rows of a new file, which is there when the block ends well, and else is not.
+    """Open a new file for the rows of a table; it is there when the block ends well, and else is not.
 
     The suffix says whether Parquet, CSV or JSON is written; Parquet alone keeps the metadata of the schema.
     ``integers`` are columns of integers that are text in Parquet, having too many digits. StoreError or InputError

@@ -1,8 +1,8 @@
-"""What every model's source gives: sorted blocks of edges, in order, each drawn alone.
+"""Sorted blocks of edges, in order, each drawn alone: the form in which every model's source gives its graph.
 
-A source cuts the edges of its graph into blocks by ranges of (u, v). The cut depends on the model and the
-seed only, never on memory, threads or time, and every block draws from its own stream: blocks may be drawn
-anywhere, in any order, again and again, and are always the same. Isolated vertices are removed in two passes.
+A source cuts the edges of its graph into blocks by ranges of (u, v). The cut depends on the model and the seed only,
+never on memory, threads or time, and every block draws from its own stream: blocks may be drawn anywhere, in any
+order, again and again, and are always the same. Isolated vertices are removed in two passes.
 """
 
 from __future__ import annotations
