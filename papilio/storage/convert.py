@@ -73,14 +73,6 @@ class _Job:
         return ("u", "v") if self.options.bipartite else ("u",)
 
 
-@dataclass(frozen=True)
-class _Report:
-    """The part of the manifest that does not describe the graph: its provenance, and what was left out."""
-
-    provenance: dict[str, Any]
-    dropped: dict[str, int]
-
-
 def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
     paths = [given] if isinstance(given, (str, os.PathLike)) else list(given)
     with ExitStack() as stack:
@@ -89,36 +81,30 @@ def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
         source = _open_source(files, job, lambda done: job.progress("read", done, total))
         raw = _RawEdges(files[0].path, source, job)
         raw.spool()
-    report = _report(files, raw, source, job)
+    provenance = _provenance(files, raw)
     maps = raw.integer_maps()
-    return _write_joined(raw, report, job) if maps is None else _write_mapped(raw, maps, report, job)
+    return _write_joined(raw, provenance) if maps is None else _write_mapped(raw, maps, provenance)
 
 
-def _report(files: list[InputFile], raw: _RawEdges, source: EdgeSource, job: _Job) -> _Report:
-    options = job.options
-    provenance: dict[str, Any] = {
+def _provenance(files: list[InputFile], raw: _RawEdges) -> dict[str, Any]:
+    info, options = raw.info, raw.job.options
+    return {
         "papilio": __version__,
         "source": files[0].name if len(files) == 1 else [file.name for file in files],
         "source_bytes": sum(file.n_bytes for file in files),
         "compression": files[0].compression,
-        "format": source.info.format,
+        "format": info.format,
         "format_forced": options.format is not None,
-        "layout": source.info.layout,
+        "layout": info.layout,
         "edges_read": raw.rows,
         "options": {
             "bipartite": options.bipartite,
-            "sign": None if options.sign is None else f"{source.info.sign_column}: {options.sign.describe()}",
-            "duplicates": job.duplicates,
+            "sign": None if options.sign is None else f"{info.sign_column}: {options.sign.describe()}",
+            "duplicates": raw.job.duplicates,
             "skip_malformed": options.skip_malformed,
         },
-        "notes": source.info.notes,
+        "notes": info.notes,
     }
-    dropped = {
-        "self_loops": raw.self_loops,
-        "malformed": source.info.malformed,
-        "comments": source.info.comments,
-    }
-    return _Report(provenance, dropped)
 
 
 def _open_source(files: list[InputFile], job: _Job, on_read: Callable[[int], None]) -> EdgeSource:
@@ -151,8 +137,8 @@ class _RawEdges:
     def __init__(self, name: str, source: EdgeSource, job: _Job) -> None:
         self._name = name
         self._source = source
-        self.label_kinds = source.info.labels
-        self._job = job
+        self.info = source.info
+        self.job = job
         self.path = job.scratch / "raw.parquet"
         self.schema = raw_schema(source.info, job.options.sign is not None)
         self.columns: tuple[str, ...] = tuple(self.schema.names)
@@ -174,7 +160,7 @@ class _RawEdges:
         ) as writer:
             for batch in self._source.batches():
                 self.rows += batch.num_rows
-                kept = batch if self._job.options.bipartite else self._without_loops(batch)
+                kept = batch if self.job.options.bipartite else self._without_loops(batch)
                 for at, name in enumerate(("u", "v")):
                     if name in integers:
                         self._trackers[at % len(self._trackers)].add(kept.column(name).to_numpy())
@@ -195,7 +181,7 @@ class _RawEdges:
 
     def integer_maps(self) -> tuple[IdMap, IdMap] | None:
         """Return the maps from labels to ids of both columns, or None when labels have to be joined."""
-        info = self._source.info
+        info = self.info
         if info.labels != ("integer", "integer"):
             return None
         both = (self._trackers[0], self._trackers[-1])
@@ -217,9 +203,10 @@ def _open_duck(job: _Job, held_bytes: int) -> Duck:
     return Duck(job.scratch, int(free * 0.85), job.threads)
 
 
-def _write_mapped(raw: _RawEdges, maps: tuple[IdMap, IdMap], report: _Report, job: _Job) -> GraphStore:
+def _write_mapped(raw: _RawEdges, maps: tuple[IdMap, IdMap], provenance: dict[str, Any]) -> GraphStore:
     """Sort by label, which is the order of the ids too, and translate the sorted stream."""
-    report.provenance["ids"] = [id_map.describe() for id_map in maps]
+    job = raw.job
+    provenance["ids"] = [id_map.describe() for id_map in maps]
     files: dict[str, Path] = {}
     for layer, id_map in zip(job.layers, maps, strict=False):
         if not id_map.is_identity:
@@ -230,12 +217,13 @@ def _write_mapped(raw: _RawEdges, maps: tuple[IdMap, IdMap], report: _Report, jo
         ordered = duck.order_edges(raw.path, raw.columns, job.duplicates == "last")
         edges = Deduplicator((maps[0].ids(u), maps[1].ids(v), sign) for u, v, sign in ordered)
         sizes = (maps[0].size, maps[1].size)
-        return _write(edges, lambda at, vertex: maps[at].label(vertex), sizes, files, report, job)
+        return _write(raw, provenance, edges, lambda at, vertex: maps[at].label(vertex), sizes, files)
 
 
-def _write_joined(raw: _RawEdges, report: _Report, job: _Job) -> GraphStore:
+def _write_joined(raw: _RawEdges, provenance: dict[str, Any]) -> GraphStore:
     """Collect the different labels, join their ranks to the edges, and sort."""
-    report.provenance["ids"] = [f"ranks of {kind} labels" for kind in raw.label_kinds]
+    job = raw.job
+    provenance["ids"] = [f"ranks of {kind} labels" for kind in raw.info.labels]
     files = {layer: job.scratch / f"{layer}.labels" for layer in job.layers}
     with _open_duck(job, 0) as duck:
         sizes = []
@@ -248,55 +236,60 @@ def _write_joined(raw: _RawEdges, report: _Report, job: _Job) -> GraphStore:
         joined = duck.join_edges(
             raw.path, raw.columns, job.duplicates == "last", pair, not job.options.bipartite
         )
-
+        edges = Deduplicator(joined)
         return _write(
-            Deduplicator(joined),
+            raw,
+            provenance,
+            edges,
             lambda at, vertex: read_label(pair[at], vertex),
             (sizes[0], sizes[-1]),
             files,
-            report,
-            job,
         )
 
 
 def _write(
+    raw: _RawEdges,
+    provenance: dict[str, Any],
     edges: Deduplicator,
     label: Callable[[int, int], Any],
     sizes: tuple[int, int],
     label_files: dict[str, Path],
-    report: _Report,
-    job: _Job,
 ) -> GraphStore:
     """Write the store from sorted edges; ``label(at, vertex)`` names a vertex of U (at = 0) or V (1)."""
-    done = positive = 0
+    job, done, positive = raw.job, 0, 0
     with StoreWriter(
         job.output,
         kind="bipartite" if job.options.bipartite else "unipartite",
         n_u=sizes[0],
         n_v=sizes[1],
         signed=job.options.sign is not None,
-        provenance=report.provenance,
+        provenance=provenance,
         overwrite=job.overwrite,
     ) as writer:
         for u, v, sign in edges:
             if edges.example is not None and job.duplicates == "error":
                 names = ", ".join(str(label(at, vertex)) for at, vertex in enumerate(edges.example))
                 raise DuplicateEdgeError(
-                    f"{report.provenance['source']}: the edge ({names}) occurs more than once; "
+                    f"{provenance['source']}: the edge ({names}) occurs more than once; "
                     "keep the first or the last of equal edges instead"
                 )
             writer.append(u, v, sign)
             done += u.size
             positive += 0 if sign is None else int(np.count_nonzero(sign > 0))
-            job.progress("write", done + edges.duplicates, report.provenance["edges_read"])
+            job.progress("write", done + edges.duplicates, provenance["edges_read"])
         for layer, path in label_files.items():
             writer.add_label_file(layer, path, sizes[0] if layer == "u" else sizes[1])
         if job.options.sign is not None and done and positive in (0, done):
-            report.provenance["notes"].append(
+            provenance["notes"].append(
                 f"all {done:,} edges are {'positive' if positive else 'negative'} by the rule "
-                f"({report.provenance['options']['sign']}); positive_from or sign_values set another"
+                f"({provenance['options']['sign']}); positive_from or sign_values set another"
             )
-        writer.dropped.update(report.dropped, duplicates=edges.duplicates)
+        writer.dropped.update(
+            self_loops=raw.self_loops,
+            malformed=raw.info.malformed,
+            comments=raw.info.comments,
+            duplicates=edges.duplicates,
+        )
     return writer.store
 
 
