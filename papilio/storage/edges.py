@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,7 @@ __all__ = [
     "edge_problem",
     "list_row_groups",
     "read_row_groups",
+    "unreadable_named",
 ]
 
 _HASH_BYTES = 16
@@ -220,15 +222,21 @@ class RowGroup:
     u_max: int
 
 
-def _open_file(filesystem: arrow_fs.FileSystem, root: str, name: str) -> pq.ParquetFile:
+@contextmanager
+def unreadable_named(name: str) -> Iterator[None]:
+    """Say which Parquet file of a store is missing, or not readable, inside the block."""
     try:
-        return pq.ParquetFile(filesystem.open_input_file(f"{root}/{name}"))
+        yield
     except FileNotFoundError as error:
-        raise StoreError(f"{root}/{name} is missing; the store is corrupt, write it again") from error
+        raise StoreError(f"{name} is missing; the store is corrupt, write it again") from error
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(
-            f"{root}/{name} is not readable as Parquet ({error}); write the store again"
-        ) from error
+        raise StoreError(f"{name} is not readable as Parquet ({error}); write the store again") from error
+
+
+def _open_file(filesystem: arrow_fs.FileSystem, root: str, name: str) -> pq.ParquetFile:
+    path = f"{root}/{name}"
+    with unreadable_named(path):
+        return pq.ParquetFile(filesystem.open_input_file(path))
 
 
 def list_row_groups(filesystem: arrow_fs.FileSystem, root: str, manifest: Manifest) -> tuple[RowGroup, ...]:

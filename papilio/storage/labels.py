@@ -14,9 +14,10 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import CapacityError, GraphError, StoreError
 from papilio.graph import MAX_VERTICES
-from papilio.storage.tables import schema_of
+from papilio.storage.edges import unreadable_named
+from papilio.storage.tables import open_parquet, schema_of
 
-__all__ = ["label_file", "label_type", "read_label", "read_label_column", "read_labels", "write_labels"]
+__all__ = ["label_file", "label_type", "read_label", "read_label_column", "write_labels"]
 
 _ROW_GROUP_LABELS = 1 << 20
 """Labels of a row group; a bound of memory while writing."""
@@ -44,11 +45,7 @@ def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: p
     if kind == pa.int64():
         encoding["label"] = "DELTA_BINARY_PACKED"
     count = 0
-    with pq.ParquetWriter(
-        path, schema, compression="zstd", use_dictionary=False, column_encoding=encoding
-    ) as writer:
-        # A file without any row group is not readable by all versions of Arrow.
-        writer.write_table(schema.empty_table())
+    with open_parquet(path, schema, use_dictionary=False, column_encoding=encoding) as write:
         for batch in batches:
             for start in range(0, len(batch), _ROW_GROUP_LABELS):
                 if count + len(batch) > MAX_VERTICES:
@@ -56,7 +53,7 @@ def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: p
                 part = batch[start : start + _ROW_GROUP_LABELS]
                 ids = pa.array(np.arange(count, count + len(part), dtype=np.int32))
                 values = part.cast(kind) if isinstance(part, pa.Array) else pa.array(part, type=kind)
-                writer.write_table(pa.Table.from_arrays([ids, values], schema=schema))
+                write(pa.Table.from_arrays([ids, values], schema=schema))
                 count += len(part)
     return count
 
@@ -72,22 +69,11 @@ def read_label_column(filesystem: arrow_fs.FileSystem, root: str, layer: str, si
     StoreError when the file is missing, unreadable or of another size.
     """
     name = f"{root}/{label_file(layer)}"
-    try:
-        with filesystem.open_input_file(name) as source:
-            table = pq.ParquetFile(source).read()
-    except FileNotFoundError as error:
-        raise StoreError(f"{name} is missing; the store is corrupt, write it again") from error
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{name} is not readable as Parquet ({error}); write the store again") from error
+    with unreadable_named(name), filesystem.open_input_file(name) as source:
+        table = pq.ParquetFile(source).read()
     if table.column_names != ["id", "label"] or table.num_rows != size:
         raise StoreError(
             f"{name} has columns {', '.join(table.column_names)} and {table.num_rows} rows; "
             f"expected id, label and {size} rows: write the store again"
         )
     return table.column("label")
-
-
-def read_labels(filesystem: arrow_fs.FileSystem, root: str, layer: str, size: int) -> NDArray[Any]:
-    """Read labels as :func:`read_label_column` does, as int64 or str objects; shape (size,)."""
-    labels: NDArray[Any] = read_label_column(filesystem, root, layer, size).to_numpy()
-    return labels

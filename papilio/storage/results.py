@@ -24,7 +24,7 @@ from papilio.motifs import Cell, CensusClass, Motif, motif_to_json
 from papilio.storage.array_file import release_pages, slices_of
 from papilio.storage.location import atomic_file
 from papilio.storage.store import GraphStore
-from papilio.storage.tables import is_parquet, open_table, schema_of
+from papilio.storage.tables import is_parquet, open_parquet, open_table, schema_of
 
 __all__ = [
     "Columns",
@@ -259,17 +259,12 @@ def write_partial_shard(path: str | os.PathLike[str], vectors: Mapping[str, NDAr
     schema = schema_of({"value": pa.uint64()}, {"papilio.vectors": json.dumps(sizes)})
     with (
         atomic_file(path) as scratch,
-        pq.ParquetWriter(scratch, schema, compression="zstd", use_dictionary=False) as writer,
+        open_parquet(scratch, schema, use_dictionary=False) as write,
     ):
-        for part in _parts(vectors):
-            writer.write_table(pa.Table.from_arrays([pa.array(part)], schema=schema))
+        for name in sizes:
+            for part in slices_of(vectors[name], _ROW_GROUP):
+                write(pa.table([pa.array(part)], schema=schema))
     return _shard_checksum(vectors)
-
-
-def _parts(vectors: Mapping[str, NDArray[np.uint64]]) -> Iterator[NDArray[np.uint64]]:
-    yield np.empty(0, np.uint64)  # a file without any row group is not readable by all versions of Arrow
-    for name in sorted(vectors):
-        yield from slices_of(vectors[name], _ROW_GROUP)
 
 
 def read_partial_shard(path: str | os.PathLike[str], checksum: str) -> dict[str, NDArray[np.uint64]]:

@@ -37,7 +37,7 @@ from papilio.storage.edges import (
     list_row_groups,
     read_row_groups,
 )
-from papilio.storage.labels import label_file, label_type, read_label_column, read_labels, write_labels
+from papilio.storage.labels import label_file, label_type, read_label_column, write_labels
 from papilio.storage.location import MANIFEST_NAME, atomic_directory, filesystem_of, read_file
 from papilio.storage.manifest import GraphKind, Manifest
 
@@ -157,10 +157,8 @@ class GraphStore:
         Integers as int64, strings as str objects; shape (n_u,) or (n_v,). A unipartite graph has one set of
         labels, returned for either layer.
         """
-        name = "u" if self.kind == "unipartite" else layer
-        if name not in self.manifest.labels:
-            return None
-        return read_labels(*self._filesystem(), name, self.n_u if name == "u" else self.n_v)
+        column = self.label_column("u" if self.kind == "unipartite" else layer)
+        return None if column is None else column.to_numpy()
 
     def ends(self, edges: Sequence[int]) -> list[tuple[int, int]]:
         """Return the ids of both ends of a few edges; reads all edges once, errors as :meth:`batches`."""

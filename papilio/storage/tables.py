@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ __all__ = [
     "check_suffix",
     "check_table_file",
     "is_parquet",
+    "open_parquet",
     "open_table",
     "read_rows",
     "schema_of",
@@ -87,8 +88,6 @@ def open_table(
     opened = {".parquet": _open_parquet, ".csv": _open_csv, ".json": _open_json}[target.suffix.lower()]
     try:
         with atomic_file(target, overwrite) as scratch, opened(scratch, schema, integers) as sink:
-            # A file without any row group is not readable by all versions of Arrow.
-            sink(schema.empty_table())
             yield sink
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or error
@@ -98,9 +97,20 @@ def open_table(
 
 
 @contextmanager
-def _open_parquet(scratch: Path, schema: pa.Schema, integers: tuple[str, ...]) -> Iterator[TableSink]:
-    with pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+def open_parquet(path: Path, schema: pa.Schema, **options: Any) -> Iterator[TableSink]:
+    """Open a Parquet file for the rows of a table; ``options`` are those of ``pyarrow.parquet.ParquetWriter``.
+
+    Its first row group is empty: a file without any is not readable by all versions of Arrow.
+    """
+    with pq.ParquetWriter(path, schema, compression="zstd", **options) as writer:
+        writer.write_table(schema.empty_table())
         yield writer.write_table
+
+
+def _open_parquet(
+    scratch: Path, schema: pa.Schema, integers: tuple[str, ...]
+) -> AbstractContextManager[TableSink]:
+    return open_parquet(scratch, schema)
 
 
 @contextmanager
