@@ -34,9 +34,9 @@ from papilio.cluster.trust import require_trusted
 from papilio.errors import InputError
 from papilio.families import EngineChoice
 from papilio.motifs import Granularity, Motif, choose_options, read_motif
+from papilio.storage.labelled import Vectors
 from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.store import GraphStore, open_store
-from papilio.storage.vectors import Vectors
 from papilio.tasks.budget import Budget
 from papilio.tasks.check import JobCheck, check_job
 from papilio.tasks.control import Priority

@@ -24,9 +24,9 @@ from papilio.kernels.engine import EngineName
 from papilio.kernels.peel.components import Forest
 from papilio.kernels.peel.decomposers import Decomposed, decompose_graph
 from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
-from papilio.storage.hierarchy import check_decomposition_path, write_decomposition
+from papilio.storage.labelled import Vectors
+from papilio.storage.results import check_decomposition_path, write_decomposition
 from papilio.storage.store import GraphStore
-from papilio.storage.vectors import Vectors
 
 __all__ = ["DecompositionResult", "decompose"]
 
@@ -130,7 +130,7 @@ def decompose(
         Whose vertices; needed for tips, and for them alone.
     output : path-like, optional
         A directory to make, with the numbers and the forest as Parquet files: see
-        :mod:`papilio.storage.hierarchy`. Whole or absent.
+        :mod:`papilio.storage.results`. Whole or absent.
     overwrite : bool
         Replace a decomposition that is at ``output``.
     hierarchy : bool

@@ -36,9 +36,9 @@ from papilio.measures.values import (
 from papilio.motifs import Butterfly
 from papilio.parts import Layer
 from papilio.storage.array_file import SLICE_ENTRIES
+from papilio.storage.labelled import Vectors
 from papilio.storage.results import Columns
 from papilio.storage.statistics import count_degrees, count_three_paths, count_wedges, edge_three_paths
-from papilio.storage.vectors import Vectors
 from papilio.tasks.result import CountResult, find_top
 
 __all__ = [

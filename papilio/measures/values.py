@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from papilio.api.inputs import GraphInput
 from papilio.measures.levels import CohesionLevel
 from papilio.motifs import Granularity
+from papilio.storage.labelled import Vectors
 from papilio.storage.results import Columns, write_edge_columns, write_vertex_columns
-from papilio.storage.vectors import Vectors
 from papilio.tasks.result import CountResult
 
 __all__ = [

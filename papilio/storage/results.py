@@ -3,6 +3,14 @@
 Every file is written under a temporary name and renamed. Counts are ``uint64``. Results are Parquet, CSV or JSON by
 the suffix of their file (:mod:`papilio.storage.tables`); the Parquet metadata of one holds the content hash of the
 graph (``papilio.graph_hash``) and the motif (``papilio.motif``, JSON).
+
+A decomposition is a directory, whole or absent; its files hold what was asked (``papilio.api.decompose``, JSON) in
+place of the motif.
+
+    _decomposition.json   what was decomposed and how many items and nodes there are; makes it a decomposition
+    edges.parquet         of wings: columns u, v (ids), wing, node; a row for each edge, in the order of the store
+    vertices.parquet      of tips: columns id, label (where the store has labels), tip, node; a row for each vertex
+    nodes.parquet         columns node, level, parent (null for a root), members, size; a row for each node
 """
 
 from __future__ import annotations
@@ -12,6 +20,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from math import log10
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -22,15 +31,17 @@ from numpy.typing import NDArray
 from papilio.errors import GraphError, StoreError
 from papilio.motifs import Cell, CensusClass, Motif, motif_to_json
 from papilio.storage.array_file import release_pages, slices_of
-from papilio.storage.location import atomic_file
+from papilio.storage.location import atomic_directory, atomic_file, check_replaceable, local_path
 from papilio.storage.store import GraphStore
 from papilio.storage.tables import is_parquet, open_parquet, open_table, schema_of
 
 __all__ = [
+    "DECOMPOSITION_NAME",
     "Columns",
+    "check_decomposition_path",
     "read_partial_shard",
     "write_census",
-    "write_columns",
+    "write_decomposition",
     "write_edge_columns",
     "write_edge_counts",
     "write_pairs",
@@ -109,7 +120,7 @@ def write_edge_columns(
             at += u.size
 
 
-def write_columns(path: str | os.PathLike[str], columns: Columns, metadata: Mapping[str, str]) -> None:
+def _write_columns(path: str | os.PathLike[str], columns: Columns, metadata: Mapping[str, str]) -> None:
     """Write columns as they are, one row group at a time; errors as :func:`open_table`."""
     schema = pa.schema(_fields_of(columns), metadata=dict(metadata))
     with open_table(path, schema) as write:
@@ -317,3 +328,84 @@ def write_pairs(
     schema = schema_of({name: array.type for name, array in arrays.items()}, metadata)
     with open_table(path, schema, overwrite=overwrite) as write:
         write(pa.table(arrays, schema=schema))
+
+
+DECOMPOSITION_NAME = "_decomposition.json"
+
+
+def check_decomposition_path(path: str | os.PathLike[str], overwrite: bool) -> Path:
+    """Return the directory to write, before anything is computed; StoreError when nothing may be made there."""
+    target = local_path(path)
+    check_replaceable(target, overwrite, DECOMPOSITION_NAME)
+    return target
+
+
+def write_decomposition(
+    path: str | os.PathLike[str],
+    store: GraphStore,
+    *,
+    kind: Literal["wing", "tip"],
+    layer: Literal["u", "v"] | None,
+    numbers: NDArray[np.uint64],
+    item_nodes: NDArray[np.int32] | None,
+    nodes: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]] | None,
+    overwrite: bool = False,
+) -> None:
+    """Write the numbers of all items, uint64 of shape (n_items,), and the forest where there is one.
+
+    Parameters
+    ----------
+    layer : {"u", "v"} or None
+        Of tips.
+    item_nodes : ndarray of int32, shape (n_items,), host, or None
+        Node of each item, -1 for none (null in the file); without it there is no such column.
+    nodes : tuple of ndarray, host, or None
+        Levels, parents (-1 for none), members and sizes, each of shape (n_nodes,).
+
+    Raises
+    ------
+    StoreError
+        When the directory cannot be written or the store not be read.
+    """
+    asked = {"kind": kind, "layer": layer}
+    metadata = {"papilio.graph_hash": store.hash, "papilio.api.decompose": json.dumps(asked, sort_keys=True)}
+    with atomic_directory(path, overwrite, DECOMPOSITION_NAME) as scratch:
+        columns: dict[str, NDArray[Any]] = {kind: numbers}
+        if item_nodes is not None:
+            columns["node"] = _known(item_nodes)
+        if layer is None:
+            write_edge_columns(scratch / "edges.parquet", store, columns, metadata)
+        else:
+            write_vertex_columns(
+                scratch / "vertices.parquet", store, {layer: columns}, metadata, names_layer=False
+            )
+        if nodes is not None:
+            _write_nodes(scratch / "nodes.parquet", nodes, metadata)
+        described = {
+            **asked,
+            "graph_hash": store.hash,
+            "items": int(numbers.size),
+            "nodes": None if nodes is None else int(nodes[0].size),
+        }
+        (scratch / DECOMPOSITION_NAME).write_text(json.dumps(described) + "\n", encoding="utf-8")
+
+
+def _write_nodes(
+    path: Path,
+    nodes: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]],
+    metadata: dict[str, str],
+) -> None:
+    levels, parents, members, sizes = nodes
+    columns: dict[str, NDArray[Any]] = {
+        "node": np.arange(levels.size, dtype=np.int32),
+        "level": levels,
+        "parent": _known(parents),
+        "members": members,
+        "size": sizes,
+    }
+    _write_columns(path, columns, metadata)
+
+
+def _known(ids: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Mask what is -1, for none."""
+    return np.ma.array(ids, mask=ids < 0, copy=False)

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from papilio.kernels.engine import Best, EngineName
 from papilio.motifs import Cell, Granularity, Listing, Motif
 from papilio.storage.array_file import slices_of
-from papilio.storage.labelled import LabelledGraph
+from papilio.storage.labelled import LabelledGraph, Vectors
 from papilio.storage.origins import plain_labels
 from papilio.storage.records import table_rows
 from papilio.storage.store import GraphStore
-from papilio.storage.vectors import Vectors
 from papilio.tasks.plan import Decision
 from papilio.tasks.reports import Movement
 from papilio.tasks.worker import WorkerInfo

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from papilio.errors import ExecutionError
 from papilio.kernels.engine import Best, EngineName, choose_best
 from papilio.motifs import Cell, Granularity, Listing, Motif
+from papilio.storage.labelled import Vectors
 from papilio.storage.records import SignedInt, read_record
-from papilio.storage.vectors import Vectors
 from papilio.tasks.history import JobHistory
 from papilio.tasks.plan import CountPlan, Decision
 from papilio.tasks.reports import Movement
