@@ -275,16 +275,18 @@ class EmulatorDevice:
     def load(self, stem: str, defines: Mapping[str, int]) -> EmulatorModule:
         """Compile the source ``<stem>.cu`` of Papilio."""
         path = SOURCES[f"{stem}.cu"]
-        return self._compile(path.read_text(), path.name, with_constants(defines))
+        return self._compile(path.read_text(), path.name, defines)
 
     def loads(self, text: str, name: str, defines: Mapping[str, int]) -> EmulatorModule:
-        """Compile a source given as text; ``name`` is the file that messages show."""
+        """Compile a source given as text, with the same constants; ``name`` is the file that messages show."""
         return self._compile(text, name, defines)
 
     def _compile(self, text: str, name: str, defines: Mapping[str, int]) -> EmulatorModule:
         sources = translate(text, name, SOURCES)
         names = tuple(kernel for source in sources for kernel in source.kernels)
-        return EmulatorModule(self, build_kernels(sources, defines, self.arch, self.runtime), names)
+        return EmulatorModule(
+            self, build_kernels(sources, with_constants(defines), self.arch, self.runtime), names
+        )
 
     def to_device(self, array: NDArray[Any]) -> Any:
         """A copy on the device, which is here."""

@@ -11,8 +11,8 @@ import pytest
 from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.kernels import bounds
 from papilio.kernels.engine import Engine
-from papilio.kernels.peel.gpu_rounds import Cut, PeelTuning
-from papilio.kernels.peel.gpu_wing import _peel_fine, index_wing_gpu, peel_wing_gpu
+from papilio.kernels.peel.gpu_rounds import Cut, PeelTuning, peel_on_gpu, peel_ranges
+from papilio.kernels.peel.gpu_wing import index_wing_gpu
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.kernels.wedge.gpu_graph import MAX_EDGES, check_rows
@@ -143,12 +143,11 @@ def test_ranges_of_wings_have_no_bound_of_their_own() -> None:
     """Ranges far beyond 2^11, most of them empty, order the wedges of a bloom as few do."""
     device, graph = emulator(1), skewed_graph(5, 24, 18, 150)
     index = index_wing_gpu(device, graph)
-    module = device.load("wing", {})
-    wanted = peel_wing_gpu(device, index, n_ranges=1).numbers
+    wanted = peel_on_gpu(device, index, n_ranges=1).numbers
     of = np.minimum(wanted // np.uint64(3), np.uint64(3)).astype(np.int32)
     assert of.max() == 3
     spread = 3_000
     lowest = [int(wanted[of == number].min()) for number in range(4)]
     spans = [low for number, low in enumerate(lowest) for low in [low] * (spread if number < 3 else 1)]
     cut = Cut(device.to_device(of * np.int32(spread)), [*spans, int(wanted.max()) + 1], 0, 0)
-    np.testing.assert_array_equal(_peel_fine(device, module, index, cut, PeelTuning())[0], wanted)
+    np.testing.assert_array_equal(peel_ranges(device, index, cut, PeelTuning())[0], wanted)

@@ -14,13 +14,9 @@
 #include "schedule.cuh"
 #include "wedges.cuh"
 
-#ifndef PAIR_BINS
-#define PAIR_BINS 256
-#endif
-
-constexpr int kCountPairs = 0;
-constexpr int kWritePairs = 1;
-constexpr int kSumPairs = 2;
+constexpr int kCountPairs = COUNT_PAIRS;
+constexpr int kSumPairs = SUM_PAIRS;
+static_assert(COUNT_PAIRS != SUM_PAIRS && WRITE_PAIRS != COUNT_PAIRS && WRITE_PAIRS != SUM_PAIRS, "three passes");
 constexpr int kEmpty = -1;
 constexpr int kBins = PAIR_BINS;
 
@@ -33,9 +29,6 @@ constexpr int kBins = PAIR_BINS;
         unsigned long long *keys, int *commons, unsigned long long *sums
 #define PASS_ARGUMENTS \
     mode, least, partners, found, places, final_rank, first_paired, rank_bits, common_bits, keys, commons, sums
-
-__device__ __forceinline__ long long global_thread() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
-__device__ __forceinline__ long long grid_threads() { return (long long)gridDim.x * blockDim.x; }
 
 /// Remove every edge one end of which has lost too many others. Looks at degrees while they fall: that an edge is
 /// removed sooner changes nothing, and only the thread of an edge removes it. Done when nothing was removed.
@@ -76,7 +69,7 @@ struct PairPass {
     int mode, least;
     int* partners;               // pairs of each left vertex; kCountPairs
     int* found;                  // pairs of each root; kCountPairs
-    const long long* places;     // where those of each root are written; kWritePairs, as the rest
+    const long long* places;     // where those of each root are written; WRITE_PAIRS, as the rest
     const int* final_rank;       // number of each left vertex in the index
     int first_paired;            // least number of a vertex with a pair
     int rank_bits, common_bits;  // key: (lesser, greater number, each less first_paired, shared); no bits: `commons`

@@ -10,7 +10,7 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.kernels.biclique.decisions import Choice
-from papilio.kernels.device.constants import PAIR_BINS
+from papilio.kernels.device.constants import COUNT_PAIRS, PAIR_BINS, SUM_PAIRS, WRITE_PAIRS
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.tuning import PairTuning, TableClass
 from papilio.kernels.wedge.gpu_graph import choose_grid, make_offsets
@@ -19,9 +19,6 @@ __all__ = ["PairRows", "Pairs", "count_pairs", "find_pairs"]
 
 PAIR_BYTES = 32
 """A pair while they are sorted: keys, the sort's copy, vertex and number of shared ones; then sums of costs."""
-
-_COUNT, _WRITE, _SUM = 0, 1, 2
-"""Passes, as in biclique_index.cu."""
 
 _KEY_BITS = 64
 _HIGH = np.uint64(32)
@@ -190,7 +187,7 @@ def count_pairs(
     most = rows.most_shared
     sums = device.xp.zeros(max(most + 1, PAIR_BINS), dtype=np.uint64)
     passes = _Passes(device, rows, least, tuning)
-    passes.run(_SUM, {"sums": sums})
+    passes.run(SUM_PAIRS, {"sums": sums})
     histogram = device.to_host(sums)
     return {int(shared): int(histogram[shared]) for shared in np.flatnonzero(histogram)}, passes.explain()
 
@@ -213,7 +210,7 @@ def find_pairs(
     xp, n = device.xp, rows.n_left
     passes = _Passes(device, rows, least, tuning)
     partners, found = xp.zeros(n, dtype=np.int32), xp.zeros(n, dtype=np.int32)
-    passes.run(_COUNT, {"partners": partners, "found": found})
+    passes.run(COUNT_PAIRS, {"partners": partners, "found": found})
     keys = (partners.astype(np.uint64) << _HIGH) | (np.uint64(n - 1) - xp.arange(n, dtype=np.uint64))
     keys[: n - rows.n_roots] |= _NO_ROOT
     keys.sort()
@@ -255,7 +252,9 @@ def _write_pairs(
     keys = xp.empty(n_pairs, dtype=np.uint64)
     common = xp.empty(1 if common_bits else n_pairs, dtype=np.int32)
     bits = {"first_paired": first_paired, "rank_bits": rank_bits, "common_bits": common_bits}
-    passes.run(_WRITE, {"places": places, "final_rank": final_rank, **bits, "keys": keys, "commons": common})
+    passes.run(
+        WRITE_PAIRS, {"places": places, "final_rank": final_rank, **bits, "keys": keys, "commons": common}
+    )
     if common_bits:
         keys.sort()
         common = xp.empty(n_pairs, dtype=np.int32)

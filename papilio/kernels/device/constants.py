@@ -1,7 +1,7 @@
 """Numbers that launchers and CUDA sources must agree on: here is where they are set.
 
-Every compilation gets all of them by ``-D`` (:func:`with_constants`). The sources have the same ones as ``#ifndef``
-defaults, so that each compiles alone, and assert those that follow from the layout of a struct.
+Every compilation gets all of them by ``-D`` (:func:`with_constants`). The sources have no values of their own, but
+assert those that follow from the layout of a struct.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ __all__ = [
     "COUNTER_ROUND",
     "COUNTER_UPDATES",
     "COUNTER_WORDS",
+    "COUNT_PAIRS",
     "DENSE_8_BELOW",
     "DENSE_16_BELOW",
     "LARGE_PLANES",
@@ -36,9 +37,11 @@ __all__ = [
     "SIDE_BITS",
     "STOPPABLE_ROWS",
     "SUBSET_FRAME_WORDS",
+    "SUM_PAIRS",
     "SUM_WORDS",
     "VERTEX_FRAME_WORDS",
     "WARP_PLANES",
+    "WRITE_PAIRS",
     "with_constants",
 ]
 
@@ -77,6 +80,9 @@ CENSUS_THREADS, CENSUS_SLOT_WORDS = 512, 3
 
 PAIR_BINS = 256
 """Least size of the histogram of pairs by shared vertices (biclique_index.cu)."""
+
+COUNT_PAIRS, WRITE_PAIRS, SUM_PAIRS = 0, 1, 2
+"""Passes over the wedges of all roots (biclique_index.cu)."""
 
 PEEL_GROUP = 8
 """Lanes that work on one entry of a list (peeling.cuh)."""

@@ -11,6 +11,9 @@ __device__ __forceinline__ int lane_id() { return threadIdx.x & 31; }
 
 __device__ __forceinline__ unsigned lanes_before(int lane) { return (1u << lane) - 1u; }
 
+__device__ __forceinline__ long long global_thread() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ __forceinline__ long long grid_threads() { return (long long)gridDim.x * blockDim.x; }
+
 /// Inclusive prefix sum over the lanes; the caller bounds the sum below 2^32.
 __device__ __forceinline__ unsigned warp_inclusive_sum(unsigned value) {
     const int lane = lane_id();

@@ -10,9 +10,9 @@ from papilio.kernels.peel.components import Forest
 from papilio.kernels.peel.cpu import finish_forest
 from papilio.kernels.peel.decomposers import Decomposed
 from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
-from papilio.kernels.peel.gpu_rounds import PeelTuning
-from papilio.kernels.peel.gpu_tip import index_tip_gpu, peel_tip_gpu
-from papilio.kernels.peel.gpu_wing import index_wing_gpu, peel_wing_gpu
+from papilio.kernels.peel.gpu_rounds import PeelIndex, PeelTuning, peel_on_gpu
+from papilio.kernels.peel.gpu_tip import index_tip_gpu
+from papilio.kernels.peel.gpu_wing import index_wing_gpu
 from papilio.kernels.peel.phases import Layer, PeelingKind, Report
 
 __all__ = ["decompose_on_gpu"]
@@ -31,16 +31,14 @@ def decompose_on_gpu(
     """Decompose a graph on a device.
 
     The parameters are those of :func:`papilio.kernels.peel.decomposers.decompose_graph`; ``n_ranges`` and ``tuning``
-    as in :func:`~papilio.kernels.peel.gpu_wing.peel_wing_gpu`.
+    as in :func:`~papilio.kernels.peel.gpu_rounds.peel_on_gpu`.
     """
     began = perf_counter()
     report("index", 0, 1)
     with device.guard():
+        index: PeelIndex
         if kind == "wing":
-            blooms = index_wing_gpu(device, graph)
-            device.synchronize()
-            index_s = perf_counter() - began
-            peeled = peel_wing_gpu(device, blooms, report, n_ranges, tuning)
+            index = blooms = index_wing_gpu(device, graph)
 
             def build() -> Forest:
                 links = blooms.wedges
@@ -54,13 +52,13 @@ def decompose_on_gpu(
 
         else:
             assert layer is not None
-            pairs = index_tip_gpu(device, graph, layer)
-            device.synchronize()
-            index_s = perf_counter() - began
-            peeled = peel_tip_gpu(device, pairs, report, n_ranges, tuning)
+            index = pairs = index_tip_gpu(device, graph, layer)
 
             def build() -> Forest:
                 on_host = (device.to_host(pairs.offsets), device.to_host(pairs.others))
                 return build_tip_forest(peeled.numbers, *on_host)
 
+        device.synchronize()
+        index_s = perf_counter() - began
+        peeled = peel_on_gpu(device, index, report, n_ranges, tuning)
         return finish_forest(peeled, index_s, build if with_forest else None, report)

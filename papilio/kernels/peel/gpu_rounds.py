@@ -1,9 +1,15 @@
-"""What peeling wings and tips share on the GPU: launch constants, ranges from histograms, bounds of lists."""
+"""Peeling on the GPU, of wings or tips: a coarse phase that cuts the items into ranges, and a fine one in each range.
+
+The coarse phase is a launch for each range, whose rounds wait for each other on the device; the host chooses the bounds
+of the ranges from a histogram of the supports. The fine phase is one launch with a block for each range. Indices,
+``gpu_tip.py`` and ``gpu_wing.py``, say what the items are linked by; the kernels are those of ``peeling.cuh``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,23 +23,29 @@ from papilio.kernels.device.constants import (
     NO_SUPPORT,
     PEEL_GROUP,
 )
-from papilio.kernels.device.protocol import Device, Kernel
-from papilio.kernels.peel.phases import N_BINS, Report, bin_end, bin_start, next_limit
-from papilio.kernels.wedge.gpu_graph import choose_grid
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.peel.phases import (
+    N_BINS,
+    Peeled,
+    PeelingKind,
+    Report,
+    bin_end,
+    bin_start,
+    ignore_report,
+    next_limit,
+)
+from papilio.kernels.wedge.gpu_graph import choose_grid, make_offsets
 
 __all__ = [
     "THREADS",
-    "Coarse",
     "Cut",
-    "FinePlan",
+    "PeelIndex",
     "PeelTuning",
+    "PeeledItems",
     "bounds_by_range",
-    "cut_ranges",
     "entries_of",
-    "new_counters",
-    "plan_fine",
-    "read_counters",
-    "starts_of",
+    "peel_on_gpu",
+    "peel_ranges",
 ]
 
 THREADS = 256
@@ -42,21 +54,14 @@ THREADS = 256
 
 @dataclass(frozen=True)
 class PeelTuning:
-    """How peeling is launched.
+    """How peeling is launched."""
 
-    Attributes
-    ----------
-    coarse_threads, fine_threads : int
-        Threads of a block of either phase, 512 at most; the coarse one has a block on each multiprocessor.
-    links_per_range : int
-        Links of an item that make a range worth its launch.
-    max_ranges : int
-        More bring nothing: the fine phase has a block for each.
-    """
-
+    # Threads of a block of either phase, 512 at most; the coarse one has a block on each multiprocessor.
     coarse_threads: int = 512
     fine_threads: int = 512
+    # Links of an item that make a range worth its launch.
     links_per_range: int = 1 << 15
+    # More bring nothing: the fine phase has a block for each.
     max_ranges: int = 256
 
     def choose_ranges(self, n_links: int) -> int:
@@ -66,20 +71,13 @@ class PeelTuning:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """The ranges of all items.
+    """The ranges of all items."""
 
-    Attributes
-    ----------
-    of : device array of int32, shape (n_items,)
-        Range of each item.
-    bounds : list of int
-        The numbers of range r are in ``[bounds[r], bounds[r + 1])``.
-    rounds, updates : int
-        What cutting took.
-    """
-
+    # Range of each item, device array of int32, shape (n_items,).
     of: Any
+    # The numbers of range r are in [bounds[r], bounds[r + 1]).
     bounds: list[int]
+    # What cutting took.
     rounds: int
     updates: int
 
@@ -97,29 +95,64 @@ class Cut:
         return xp.asarray(np.array(self.bounds[:-1], np.uint64))[self.of]
 
 
-class Coarse(Protocol):
-    """What is peeled in the coarse phase.
+@dataclass(frozen=True, eq=False)
+class PeeledItems:
+    """The items of one phase, on the device: offsets of their links and supports, int64."""
 
-    Attributes
-    ----------
-    supports, gone, link_offsets : device array
-        Of all items.
-    """
-
-    supports: Any
-    gone: Any
     link_offsets: Any
+    supports: Any
+    # Arguments of the kernel behind those of every kernel of the phase (peeling.cuh).
+    own: tuple[Any, ...]
 
-    def launch(self, grid: tuple[int, ...], block: tuple[int, ...], lists: tuple[Any, ...], own: Any) -> None:
-        """Launch a range; ``lists`` are items, going, its room, counters, arrivals; ``own`` bound, range, ranges."""
+
+class PeelIndex(Protocol):
+    """Items and their links on the device, which peeling leaves as they are."""
+
+    @property
+    def kind(self) -> PeelingKind:
+        """Which kernels peel it."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        ...
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all numbers are 0."""
+        ...
+
+    def open(self, device: Device) -> PeeledItems:
+        """Return all items, for the coarse phase."""
+        ...
+
+    def open_ranges(self, device: Device, cut: Cut) -> PeeledItems:
+        """Return all items with their links within their ranges and to higher ones, for the fine phase."""
         ...
 
 
-def starts_of(xp: Any, sizes: Any) -> Any:
-    """Return where each of consecutive intervals begins and the last one ends, int64 on the device."""
-    starts = xp.zeros(sizes.size + 1, dtype=np.int64)
-    xp.cumsum(sizes.astype(np.int64), out=starts[1:])
-    return starts
+def peel_on_gpu(
+    device: Device,
+    index: PeelIndex,
+    report: Report = ignore_report,
+    n_ranges: int | None = None,
+    tuning: PeelTuning | None = None,
+) -> Peeled:
+    """Return the number of every item of an index.
+
+    The coarse phase has ``n_ranges`` ranges if all are equally heavy, and one with 1; by default as many as pay.
+    """
+    if index.is_empty:
+        return Peeled(np.zeros(index.n_items, np.uint64), 0, 0, 0, 0, {"coarse": 0.0, "fine": 0.0})
+    chosen = PeelTuning() if tuning is None else tuning
+    began = perf_counter()
+    cut = _cut_ranges(device, index, chosen, n_ranges, report)
+    middle = perf_counter()
+    numbers, rounds, updates = peel_ranges(device, index, cut, chosen)
+    seconds = {"coarse": middle - began, "fine": perf_counter() - middle}
+    report("fine", 1, 1)
+    return Peeled(numbers, cut.n, cut.rounds, rounds, cut.updates + updates, seconds)
 
 
 def entries_of(sizes: Any) -> Any:
@@ -127,49 +160,44 @@ def entries_of(sizes: Any) -> Any:
     return (sizes + (PEEL_GROUP - 1)) // PEEL_GROUP + (sizes == 0)
 
 
-def new_counters(device: Device, n: int) -> Any:
-    """Return the counters of ``n`` teams, device array of uint64, shape (n, 8)."""
-    counters = device.xp.zeros((n, COUNTER_WORDS), dtype=np.uint64)
+def bounds_by_range(xp: Any, ranges: Any, n_ranges: int) -> Any:
+    """Return where each range begins in ascending ``ranges``, and the last one ends; int64 on the device."""
+    return xp.searchsorted(ranges, xp.arange(n_ranges + 1, dtype=ranges.dtype)).astype(np.int64)
+
+
+def _make_counters(device: Device, n_teams: int) -> Any:
+    counters = device.xp.zeros((n_teams, COUNTER_WORDS), dtype=np.uint64)
     counters[:, COUNTER_LEAST : COUNTER_LEAST + 2] = np.uint64(NO_SUPPORT)
     return counters
 
 
-def read_counters(device: Device, counters: Any) -> tuple[int, int]:
+def _read_counters(device: Device, counters: Any) -> tuple[int, int]:
     """Return (rounds, updates) of all teams together."""
     host = device.to_host(counters)
     return int(host[:, COUNTER_ROUND].sum()), int(host[:, COUNTER_UPDATES].sum())
 
 
-def cut_ranges(
-    device: Device, weigh: Kernel, coarse: Coarse, tuning: PeelTuning, n_ranges: int | None, report: Report
+def _cut_ranges(
+    device: Device, index: PeelIndex, tuning: PeelTuning, n_ranges: int | None, report: Report
 ) -> Cut:
-    """Run the coarse phase: a launch for each range, with a bound from a histogram of the supports.
-
-    Parameters
-    ----------
-    device : Device
-    weigh : kernel
-        Adds up the links of the items that are left by the bin of their supports.
-    coarse : Coarse
-    tuning : PeelTuning
-    n_ranges : int, optional
-        How many ranges there were if all were equally heavy; with 1 there is one.
-    report : callable
-    """
-    xp, n_items = device.xp, int(coarse.supports.size)
-    degrees = coarse.link_offsets[1:] - coarse.link_offsets[:-1]
-    total = int(coarse.link_offsets[-1]) + n_items
+    """Run the coarse phase: a launch for each range, with a bound from a histogram of the supports."""
+    xp, n_items = device.xp, index.n_items
+    module = device.load(index.kind, {})
+    peeled = index.open(device)
+    offsets = peeled.link_offsets
+    total = int(offsets[-1]) + n_items
     wanted = tuning.choose_ranges(total) if n_ranges is None else n_ranges
-    room = int(entries_of(degrees).sum())
+    room = int(entries_of(offsets[1:] - offsets[:-1]).sum())
     items, ranges = xp.arange(n_items, dtype=np.int32), xp.zeros(n_items, dtype=np.int32)
-    going, counters = xp.empty(2 * room, dtype=np.uint64), new_counters(device, 1)
+    gone = xp.zeros(n_items, dtype=np.uint8)
+    going, counters = xp.empty(2 * room, dtype=np.uint64), _make_counters(device, 1)
     bounds = [0]
     while True:
         weights = xp.zeros(N_BINS, dtype=np.uint64)
-        weigh(
+        module.get_function("weigh_items")(
             choose_grid(device, n_items),
             (THREADS,),
-            (np.int32(n_items), coarse.supports, coarse.gone, coarse.link_offsets, weights),
+            (np.int32(n_items), peeled.supports, gone, offsets, weights),
         )
         sums = np.cumsum(device.to_host(weights))
         left = int(sums[-1])
@@ -184,64 +212,44 @@ def cut_ranges(
                 bin_end(int(np.searchsorted(sums, total // wanted + 1))),
                 next_limit(max(bounds[-1], least)),
             )
-        coarse.launch(
+        module.get_function(f"{index.kind}_coarse")(
             (device.sm_count,),
             (tuning.coarse_threads,),
-            (items, going, np.int64(room), counters, xp.zeros(1, dtype=np.uint64)),
-            (np.int64(bound), np.int32(len(bounds) - 1), ranges),
-        )
+            (
+                items, np.int64(n_items), offsets, peeled.supports, gone, going, np.int64(room), counters,
+                xp.zeros(1, dtype=np.uint64), np.int64(bound), np.int32(len(bounds) - 1), ranges, *peeled.own,
+            ),
+            together=True,
+        )  # fmt: skip
         bounds.append(bound)
-    return Cut(ranges, bounds, *read_counters(device, counters))
+    return Cut(ranges, bounds, *_read_counters(device, counters))
 
 
-@dataclass(frozen=True, eq=False)
-class FinePlan:
-    """The items of the ranges that are peeled, and where their lists are.
-
-    Attributes
-    ----------
-    order : device array of int32, shape (n_blocks,)
-        Ranges to peel, heaviest first.
-    items : device array of int32, shape (n_items,)
-        Items by range.
-    item_bounds, going_bounds : device array of int64, shape (n_ranges + 1,)
-        Those of each range, and its part of the list of items that go.
-    going, counters : device array of uint64
-        Lists and counters.
-    n_blocks : int
-        Number of ranges to peel.
-    """
-
-    order: Any
-    items: Any
-    item_bounds: Any
-    going_bounds: Any
-    going: Any
-    counters: Any
-    n_blocks: int
-
-
-def plan_fine(device: Device, cut: Cut, degrees: Any) -> FinePlan:
-    """Lay out the fine phase; ``degrees`` are the links of each item, int64 on the device."""
+def peel_ranges(
+    device: Device, index: PeelIndex, cut: Cut, tuning: PeelTuning
+) -> tuple[NDArray[np.uint64], int, int]:
+    """Run the fine phase; return (numbers, rounds, updates)."""
     xp = device.xp
+    numbers = cut.known_numbers(xp)
+    if bool(cut.is_exact().all()):
+        return device.to_host(numbers), 0, 0
+    peeled = index.open_ranges(device, cut)
     items = xp.argsort(cut.of).astype(np.int32)
     item_bounds = bounds_by_range(xp, cut.of[items], cut.n)
-    going_bounds = starts_of(xp, entries_of(degrees[items]))[item_bounds]
+    entries = entries_of((peeled.link_offsets[1:] - peeled.link_offsets[:-1])[items])
+    going_bounds = make_offsets(xp, entries)[item_bounds]
     weights = np.diff(device.to_host(going_bounds))
     heaviest = np.argsort(-weights, kind="stable")
-    chosen = heaviest[~cut.is_exact()[heaviest] & (weights[heaviest] > 0)].astype(np.int32)
+    order = heaviest[~cut.is_exact()[heaviest] & (weights[heaviest] > 0)].astype(np.int32)
     going = xp.empty(max(1, 2 * int(going_bounds[-1])), dtype=np.uint64)
-    return FinePlan(
-        device.to_device(chosen),
-        items,
-        item_bounds,
-        going_bounds,
-        going,
-        new_counters(device, cut.n),
-        int(chosen.size),
-    )
-
-
-def bounds_by_range(xp: Any, ranges: Any, n_ranges: int) -> Any:
-    """Return where each range begins in ascending ``ranges``, and the last one ends; int64 on the device."""
-    return xp.searchsorted(ranges, xp.arange(n_ranges + 1, dtype=ranges.dtype)).astype(np.int64)
+    counters = _make_counters(device, cut.n)
+    if order.size:
+        device.load(index.kind, {}).get_function(f"{index.kind}_fine")(
+            (int(order.size),),
+            (tuning.fine_threads,),
+            (
+                device.to_device(order), items, item_bounds, peeled.link_offsets, peeled.supports,
+                xp.zeros(index.n_items, dtype=np.uint8), going, going_bounds, counters, numbers, *peeled.own,
+            ),
+        )  # fmt: skip
+    return device.to_host(numbers), *_read_counters(device, counters)

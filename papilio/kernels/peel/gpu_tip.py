@@ -1,32 +1,22 @@
-"""Tip numbers on the GPU (``tip.cu``): the pairs of a layer, the coarse phase, and a block for each range."""
+"""The pairs of a layer on the GPU (``tip.cu``), from which :mod:`papilio.kernels.peel.gpu_rounds` peels vertices."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
-from papilio.kernels.device.protocol import Device, Module
-from papilio.kernels.peel.gpu_rounds import (
-    THREADS,
-    Cut,
-    PeelTuning,
-    cut_ranges,
-    plan_fine,
-    read_counters,
-    starts_of,
-)
-from papilio.kernels.peel.phases import Layer, Peeled, Report, ignore_report
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.peel.gpu_rounds import THREADS, Cut, PeeledItems
+from papilio.kernels.peel.phases import Layer, PeelingKind
 from papilio.kernels.tuning import wedge_tuning
-from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph, choose_grid
+from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph, choose_grid, make_offsets
 
-__all__ = ["PairsGpu", "index_tip_gpu", "peel_tip_gpu"]
+__all__ = ["PairsGpu", "index_tip_gpu"]
 
 _TABLE_SHARE = 8
 """The tables in which blocks count take one part in so many of the free memory, and there is one at least."""
@@ -39,29 +29,47 @@ _BYTES_PER_ENTRY = 12
 
 @dataclass(frozen=True, eq=False)
 class PairsGpu:
-    """The pairs of one layer with at least two common neighbours, in both directions; all on the device.
+    """The pairs of one layer with at least two common neighbours, in both directions, on the device.
 
-    Attributes
-    ----------
-    offsets : device array of int64, shape (n + 1,)
-        Pairs of each vertex, by id within the layer.
-    others : device array of int32, shape (2 * n_pairs,)
-    common : device array of uint32, shape (2 * n_pairs,)
+    ``offsets``, int64 of shape (n + 1,), are the pairs of each vertex by id within the layer; ``others``, int32, and
+    ``common``, uint32, have the shape (2 * n_pairs,).
     """
 
     offsets: Any
     others: Any
     common: Any
+    kind: PeelingKind = "tip"
 
     @property
-    def n(self) -> int:
+    def n_items(self) -> int:
         """Vertices of the layer."""
         return int(self.offsets.size) - 1
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        return int(self.offsets.nbytes + self.others.nbytes + self.common.nbytes)
+    def is_empty(self) -> bool:
+        """Whether there is no pair."""
+        return bool(self.others.size == 0)
+
+    def open(self, device: Device) -> PeeledItems:
+        """Return all vertices, for the coarse phase."""
+        supports = self._sum_pairs(device, device.xp.zeros(self.n_items, dtype=np.int32))
+        return PeeledItems(self.offsets, supports, (self.others, self.common))
+
+    def open_ranges(self, device: Device, cut: Cut) -> PeeledItems:
+        """Return all vertices, for the fine phase."""
+        own = (self.others, self.common, cut.of)
+        return PeeledItems(self.offsets, self._sum_pairs(device, cut.of), own)
+
+    def _sum_pairs(self, device: Device, ranges: Any) -> Any:
+        """Return the butterflies of each vertex with those of its own range or a higher one; int64 on the device."""
+        n = self.n_items
+        supports = device.xp.empty(n, dtype=np.int64)
+        device.load("tip", {}).get_function("sum_pairs")(
+            choose_grid(device, 32 * n),
+            (THREADS,),
+            (self.offsets, self.others, self.common, ranges, np.int32(n), supports),
+        )
+        return supports
 
 
 def index_tip_gpu(device: Device, graph: BipartiteGraph, layer: Layer) -> PairsGpu:
@@ -81,10 +89,8 @@ def index_tip_gpu(device: Device, graph: BipartiteGraph, layer: Layer) -> PairsG
     check_vertices(graph, int(built.degree.max()))
     cursor = xp.zeros(n, dtype=np.uint64)
     nothing = xp.zeros(1, dtype=np.int32)
-    _walk_pairs(
-        device, device.load("tip", {"FILL": 0}), built, layer, cursor, nothing, nothing.view(np.uint32)
-    )
-    offsets = starts_of(xp, cursor)
+    _walk_pairs(device, 0, built, layer, cursor, nothing, nothing.view(np.uint32))
+    offsets = make_offsets(xp, cursor.astype(np.int64))
     size = int(offsets[-1])
     needed, room = _BYTES_PER_ENTRY * size, device.free_bytes()
     if needed > room:
@@ -96,14 +102,14 @@ def index_tip_gpu(device: Device, graph: BipartiteGraph, layer: Layer) -> PairsG
     others, common = xp.empty(size, dtype=np.int32), xp.empty(size, dtype=np.uint32)
     if size:
         cursor = offsets[:-1].astype(np.uint64)
-        _walk_pairs(device, device.load("tip", {"FILL": 1}), built, layer, cursor, others, common)
+        _walk_pairs(device, 1, built, layer, cursor, others, common)
     return PairsGpu(offsets, others, common)
 
 
 def _walk_pairs(
-    device: Device, module: Module, built: WedgeGraph, layer: Layer, cursor: Any, others: Any, common: Any
+    device: Device, fill: int, built: WedgeGraph, layer: Layer, cursor: Any, others: Any, common: Any
 ) -> None:
-    """Count the pairs of each vertex, or write them from the cursors on."""
+    """Count the pairs of each vertex, or, with ``fill``, write them from the cursors on."""
     xp = device.xp
     n, first_row, first_middle, rank = (
         (built.n_u, 0, built.n_u, built.rank_u) if layer == "u" else (built.n_v, built.n_u, 0, built.rank_v)
@@ -113,7 +119,7 @@ def _walk_pairs(
     n_tables = max(
         1, min(_BLOCKS_PER_SM * device.sm_count, n, device.free_bytes() // _TABLE_SHARE // (4 * n))
     )
-    module.get_function("tip_pairs")(
+    device.load("tip", {"FILL": fill}).get_function("tip_pairs")(
         (int(n_tables),),
         (THREADS,),
         (
@@ -121,94 +127,3 @@ def _walk_pairs(
             xp.zeros(int(n_tables) * n, dtype=np.uint32), xp.zeros(1, dtype=np.int32), cursor, others, common,
         ),
     )  # fmt: skip
-
-
-def peel_tip_gpu(
-    device: Device,
-    pairs: PairsGpu,
-    report: Report = ignore_report,
-    n_ranges: int | None = None,
-    tuning: PeelTuning | None = None,
-) -> Peeled:
-    """Return the tip number of every vertex of the layer of the pairs.
-
-    Parameters
-    ----------
-    device : Device
-    pairs : PairsGpu
-        Is left as it is.
-    report : callable
-        Told how far it is.
-    n_ranges : int, optional
-        Ranges of the coarse phase, if all were equally heavy; with 1 there is one. By default as many as pay.
-    tuning : PeelTuning, optional
-    """
-    if pairs.others.size == 0:
-        return Peeled(np.zeros(pairs.n, np.uint64), 0, 0, 0, 0, {"coarse": 0.0, "fine": 0.0})
-    chosen = PeelTuning() if tuning is None else tuning
-    module = device.load("tip", {"FILL": 0})
-    began = perf_counter()
-    coarse = _Coarse(device, module, pairs)
-    cut = cut_ranges(device, module.get_function("weigh_vertices"), coarse, chosen, n_ranges, report)
-    middle = perf_counter()
-    numbers, rounds, updates = _peel_fine(device, module, pairs, cut, chosen)
-    seconds = {"coarse": middle - began, "fine": perf_counter() - middle}
-    report("fine", 1, 1)
-    return Peeled(numbers, cut.n, cut.rounds, rounds, cut.updates + updates, seconds)
-
-
-def _sum_pairs(device: Device, module: Module, pairs: PairsGpu, ranges: Any) -> Any:
-    """Return the butterflies of each vertex with those of its own range or a higher one; int64 on the device."""
-    supports = device.xp.empty(pairs.n, dtype=np.int64)
-    module.get_function("sum_pairs")(
-        choose_grid(device, 32 * pairs.n),
-        (THREADS,),
-        (pairs.offsets, pairs.others, pairs.common, ranges, np.int32(pairs.n), supports),
-    )
-    return supports
-
-
-class _Coarse:
-    """The pairs in the coarse phase; see :class:`papilio.kernels.peel.gpu_rounds.Coarse`."""
-
-    def __init__(self, device: Device, module: Module, pairs: PairsGpu) -> None:
-        xp = device.xp
-        self._kernel, self._pairs = module.get_function("tip_coarse"), pairs
-        self.supports = _sum_pairs(device, module, pairs, xp.zeros(pairs.n, dtype=np.int32))
-        self.gone = xp.zeros(pairs.n, dtype=np.uint8)
-        self.link_offsets = pairs.offsets
-
-    def launch(self, grid: tuple[int, ...], block: tuple[int, ...], lists: tuple[Any, ...], own: Any) -> None:
-        """Launch a range."""
-        pairs = self._pairs
-        items, going, going_room, counters, arrivals = lists
-        self._kernel(
-            grid,
-            block,
-            (
-                items, np.int64(items.size), pairs.offsets, pairs.others, pairs.common, self.supports, self.gone,
-                going, going_room, counters, arrivals, *own,
-            ),
-            together=True,
-        )  # fmt: skip
-
-
-def _peel_fine(
-    device: Device, module: Module, pairs: PairsGpu, cut: Cut, tuning: PeelTuning
-) -> tuple[NDArray[np.uint64], int, int]:
-    """Peel the ranges; return (numbers, rounds, updates)."""
-    xp = device.xp
-    numbers = cut.known_numbers(xp)
-    plan = plan_fine(device, cut, pairs.offsets[1:] - pairs.offsets[:-1])
-    if plan.n_blocks:
-        supports = _sum_pairs(device, module, pairs, cut.of)
-        module.get_function("tip_fine")(
-            (plan.n_blocks,),
-            (tuning.fine_threads,),
-            (
-                plan.order, plan.items, plan.item_bounds, pairs.offsets, pairs.others, pairs.common, cut.of,
-                supports, xp.zeros(pairs.n, dtype=np.uint8), plan.going, plan.going_bounds, plan.counters,
-                numbers,
-            ),
-        )  # fmt: skip
-    return device.to_host(numbers), *read_counters(device, plan.counters)

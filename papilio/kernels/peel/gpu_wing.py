@@ -1,38 +1,23 @@
-"""Wing numbers on the GPU (``wing.cu``): the blooms of a graph, the coarse phase, and a block for each range.
-
-The coarse phase is a launch for each range, whose rounds wait for each other on the device; the host chooses the bounds
-of the ranges from a histogram of the supports. The fine phase is one launch.
-"""
+"""The blooms of a graph on the GPU (``wing.cu``), from which :mod:`papilio.kernels.peel.gpu_rounds` peels edges."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from time import perf_counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.constants import PEEL_GROUP
 from papilio.kernels.device.protocol import Device, Module, check_fits
-from papilio.kernels.peel.gpu_rounds import (
-    THREADS,
-    Cut,
-    PeelTuning,
-    bounds_by_range,
-    cut_ranges,
-    entries_of,
-    plan_fine,
-    read_counters,
-    starts_of,
-)
-from papilio.kernels.peel.phases import Peeled, Report, ignore_report
+from papilio.kernels.peel.gpu_rounds import THREADS, Cut, PeeledItems, bounds_by_range, entries_of
+from papilio.kernels.peel.phases import PeelingKind
 from papilio.kernels.tuning import wedge_tuning
-from papilio.kernels.wedge.gpu_graph import build_wedge_graph, choose_grid
+from papilio.kernels.wedge.gpu_graph import build_wedge_graph, choose_grid, make_offsets
 
-__all__ = ["BloomsGpu", "LinkedWedges", "index_wing_gpu", "peel_wing_gpu"]
+__all__ = ["BloomsGpu", "LinkedWedges", "index_wing_gpu"]
 
 _BYTES_PER_WEDGE = 56
 """Device memory at the peak of indexing: keys, order and sorted keys, both edges, and a copy while sorting."""
@@ -44,46 +29,26 @@ _LAST_RANGE = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class LinkedWedges:
-    """Wedges by segment, and the links of their edges; all on the device.
+    """Wedges by segment, and the links of their edges; all on the device."""
 
-    Attributes
-    ----------
-    offsets : device array of int64, shape (n_segments + 1,)
-    one, other : device array of int32, shape (n_wedges,)
-        Edges of each wedge; -1 for an edge of a higher range.
-    left : device array of int32, shape (n_segments,)
-        Wedges of the segment, and of its bloom in higher ranges.
-    link_offsets : device array of int64, shape (n_edges + 1,)
-    link_segment, link_twin : device array of int32, shape (n_links,)
-    supports : device array of int64, shape (n_edges,)
-    """
-
-    offsets: Any
-    one: Any
+    offsets: Any  # wedges of each segment: int64, shape (n_segments + 1,)
+    one: Any  # edges of each wedge, -1 for one of a higher range: int32, shape (n_wedges,)
     other: Any
-    left: Any
-    link_offsets: Any
-    link_segment: Any
+    left: Any  # wedges of each segment, and of its bloom in higher ranges: int32, shape (n_segments,)
+    link_offsets: Any  # links of each edge: int64, shape (n_edges + 1,)
+    link_segment: Any  # int32, shape (n_links,)
     link_twin: Any
-    supports: Any
+    supports: Any  # int64, shape (n_edges,)
 
 
 @dataclass(frozen=True, eq=False)
 class BloomsGpu:
-    """The blooms of a graph on the device, linked to its edges.
+    """The blooms of a graph on the device, linked to its edges."""
 
-    Attributes
-    ----------
-    n_edges : int
-    bloom_of : device array of int32, shape (n_wedges,)
-        Bloom of each wedge.
-    wedges : LinkedWedges
-        With a bloom for each segment.
-    """
-
-    n_edges: int
-    bloom_of: Any
-    wedges: LinkedWedges
+    n_items: int  # edges
+    bloom_of: Any  # bloom of each wedge: int32, shape (n_wedges,)
+    wedges: LinkedWedges  # with a bloom for each segment
+    kind: PeelingKind = "wing"
 
     @property
     def n_blooms(self) -> int:
@@ -91,10 +56,33 @@ class BloomsGpu:
         return int(self.wedges.left.size)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        arrays = (getattr(self.wedges, field.name) for field in fields(self.wedges))
-        return int(self.bloom_of.nbytes) + sum(int(array.nbytes) for array in arrays)
+    def is_empty(self) -> bool:
+        """Whether there is no edge."""
+        return self.n_items == 0
+
+    def open(self, device: Device) -> PeeledItems:
+        """Return all edges, for the coarse phase."""
+        return self._open(device, self.wedges, lambda entries: np.int64(entries.sum()))
+
+    def open_ranges(self, device: Device, cut: Cut) -> PeeledItems:
+        """Return all edges with their wedges by range, for the fine phase."""
+        wedges, ranges = _link_ranges(device, self, cut)
+        by_range = device.xp.argsort(ranges)
+        bounds = bounds_by_range(device.xp, ranges[by_range], cut.n)
+        return self._open(device, wedges, lambda entries: make_offsets(device.xp, entries[by_range])[bounds])
+
+    def _open(self, device: Device, wedges: LinkedWedges, share: Callable[[Any], Any]) -> PeeledItems:
+        """Copy what peeling changes; ``share`` gives the room of the teams in a list of so many entries by segment."""
+        xp, n_segments = device.xp, int(wedges.left.size)
+        entries = entries_of(wedges.offsets[1:] - wedges.offsets[:-1])
+        lost = xp.zeros(2 * n_segments, dtype=np.int32)
+        stamp = xp.full(self.n_items, 2**31 - 1, dtype=np.int32)
+        touched = xp.empty(2 * int(entries.sum()), dtype=np.uint64)
+        own = (
+            wedges.link_segment, wedges.link_twin, wedges.offsets, wedges.one, wedges.other,
+            np.int64(n_segments), wedges.left.copy(), lost, stamp, touched, share(entries),
+        )  # fmt: skip
+        return PeeledItems(wedges.link_offsets, wedges.supports.copy(), own)
 
 
 def index_wing_gpu(device: Device, graph: BipartiteGraph) -> BloomsGpu:
@@ -138,7 +126,7 @@ def _list_wedges(device: Device, module: Module, graph: BipartiteGraph) -> tuple
         none = xp.zeros(0, dtype=np.int32)
         return none.astype(np.uint64), none, none
     built = build_wedge_graph(device, graph, wedge_tuning(device.max_shared_bytes))
-    first_wedge = starts_of(xp, built.prefix)
+    first_wedge = make_offsets(xp, built.prefix)
     n_wedges = int(first_wedge[-1])
     needed, room = _BYTES_PER_WEDGE * n_wedges, device.free_bytes()
     if needed > room:
@@ -186,7 +174,7 @@ def _link(
         module.get_function("count_links")(
             grid, (THREADS,), (one, other, segment_of, left, np.int64(n_wedges), degree, supports)
         )
-    link_offsets = starts_of(xp, degree)
+    link_offsets = make_offsets(xp, degree.astype(np.int64))
     n_links = int(link_offsets[-1])
     link_segment, link_twin = xp.empty(n_links, dtype=np.int32), xp.empty(n_links, dtype=np.int32)
     if n_links:
@@ -201,111 +189,7 @@ def _link(
     )
 
 
-def peel_wing_gpu(
-    device: Device,
-    index: BloomsGpu,
-    report: Report = ignore_report,
-    n_ranges: int | None = None,
-    tuning: PeelTuning | None = None,
-) -> Peeled:
-    """Return the wing number of every edge.
-
-    Parameters
-    ----------
-    device : Device
-    index : BloomsGpu
-        Is left as it is.
-    report : callable
-        Told how far it is.
-    n_ranges : int, optional
-        Ranges of the coarse phase, if all were equally heavy; with 1 there is one. By default as many as pay.
-    tuning : PeelTuning, optional
-    """
-    if index.n_edges == 0:
-        return Peeled(np.zeros(0, np.uint64), 0, 0, 0, 0, {"coarse": 0.0, "fine": 0.0})
-    chosen = PeelTuning() if tuning is None else tuning
-    module = device.load("wing", {})
-    began = perf_counter()
-    coarse = _Coarse(device, module, index)
-    cut = cut_ranges(device, module.get_function("weigh_edges"), coarse, chosen, n_ranges, report)
-    del coarse
-    middle = perf_counter()
-    numbers, rounds, updates = _peel_fine(device, module, index, cut, chosen)
-    seconds = {"coarse": middle - began, "fine": perf_counter() - middle}
-    report("fine", 1, 1)
-    return Peeled(numbers, cut.n, cut.rounds, rounds, cut.updates + updates, seconds)
-
-
-class _Changing:
-    """What peeling changes of linked wedges, and room for the list of segments."""
-
-    def __init__(self, device: Device, n_edges: int, wedges: LinkedWedges) -> None:
-        xp = device.xp
-        sizes = wedges.offsets[1:] - wedges.offsets[:-1]
-        self.entries = entries_of(sizes)
-        self.room = int(self.entries.sum()) if int(sizes.size) else 0
-        self.left, self.supports = wedges.left.copy(), wedges.supports.copy()
-        self.lost = xp.zeros(2 * int(sizes.size), dtype=np.int32)
-        self.gone = xp.zeros(n_edges, dtype=np.uint8)
-        self.stamp = xp.full(n_edges, 2**31 - 1, dtype=np.int32)
-        self.touched = xp.empty(2 * self.room, dtype=np.uint64)
-
-
-class _Coarse:
-    """The blooms in the coarse phase; see :class:`papilio.kernels.peel.gpu_rounds.Coarse`."""
-
-    def __init__(self, device: Device, module: Module, index: BloomsGpu) -> None:
-        self._kernel, self._wedges = module.get_function("wing_coarse"), index.wedges
-        self._state = _Changing(device, index.n_edges, index.wedges)
-        self.supports, self.gone = self._state.supports, self._state.gone
-        self.link_offsets = index.wedges.link_offsets
-
-    def launch(self, grid: tuple[int, ...], block: tuple[int, ...], lists: tuple[Any, ...], own: Any) -> None:
-        """Launch a range."""
-        wedges, state = self._wedges, self._state
-        items, going, going_room, counters, arrivals = lists
-        self._kernel(
-            grid,
-            block,
-            (
-                items, np.int64(items.size), wedges.link_offsets, wedges.link_segment, wedges.link_twin,
-                wedges.offsets, wedges.one, wedges.other, np.int64(wedges.left.size), state.left, state.lost,
-                state.supports, state.gone, state.stamp, going, going_room, state.touched,
-                np.int64(state.room), counters, arrivals, *own,
-            ),
-            together=True,
-        )  # fmt: skip
-
-
-def _peel_fine(
-    device: Device, module: Module, index: BloomsGpu, cut: Cut, tuning: PeelTuning
-) -> tuple[NDArray[np.uint64], int, int]:
-    """Order the wedges by range and peel the ranges; return (numbers, rounds, updates)."""
-    xp = device.xp
-    numbers = cut.known_numbers(xp)
-    if bool(cut.is_exact().all()):
-        return device.to_host(numbers), 0, 0
-    wedges, segment_ranges = _link_ranges(device, module, index, cut)
-    state = _Changing(device, index.n_edges, wedges)
-    by_range = xp.argsort(segment_ranges)
-    touched_bounds = starts_of(xp, state.entries[by_range])[
-        bounds_by_range(xp, segment_ranges[by_range], cut.n)
-    ]
-    plan = plan_fine(device, cut, wedges.link_offsets[1:] - wedges.link_offsets[:-1])
-    module.get_function("wing_fine")(
-        (plan.n_blocks,),
-        (tuning.fine_threads,),
-        (
-            plan.order, plan.items, plan.item_bounds, wedges.link_offsets, wedges.link_segment,
-            wedges.link_twin, wedges.offsets, wedges.one, wedges.other, np.int64(wedges.left.size), state.left,
-            state.lost, state.supports, state.gone, state.stamp, plan.going, plan.going_bounds, state.touched,
-            touched_bounds, plan.counters, numbers,
-        ),
-    )  # fmt: skip
-    return device.to_host(numbers), *read_counters(device, plan.counters)
-
-
-def _link_ranges(device: Device, module: Module, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedges, Any]:
+def _link_ranges(device: Device, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedges, Any]:
     """Return the wedges by bloom and falling range, linked within their ranges, and the range of each segment.
 
     Ranges that are exact, and segments whose bloom has no other wedge so high, are left out.
@@ -331,4 +215,4 @@ def _link_ranges(device: Device, module: Module, index: BloomsGpu, cut: Cut) -> 
     )
     segment_of = (xp.cumsum(heads, dtype=np.int64) - 1).astype(np.int32)
     segments = (_offsets_of(xp, heads), one, other, before[kept].astype(np.int32))
-    return _link(device, module, index.n_edges, segments, segment_of), ranges[kept]
+    return _link(device, device.load("wing", {}), index.n_items, segments, segment_of), ranges[kept]

@@ -12,28 +12,6 @@
 
 #include "warp.cuh"
 
-#ifndef PEEL_GROUP
-#define PEEL_GROUP 8
-#endif
-#ifndef BIN_BITS
-#define BIN_BITS 5
-#endif
-#ifndef NO_SUPPORT
-#define NO_SUPPORT 9223372036854775807
-#endif
-#ifndef COUNTER_LEAST
-#define COUNTER_LEAST 4
-#endif
-#ifndef COUNTER_ROUND
-#define COUNTER_ROUND 6
-#endif
-#ifndef COUNTER_UPDATES
-#define COUNTER_UPDATES 7
-#endif
-#ifndef COUNTER_WORDS
-#define COUNTER_WORDS 8
-#endif
-
 constexpr int kGroup = PEEL_GROUP;
 constexpr unsigned long long kNoSupport = NO_SUPPORT;
 constexpr int kNever = 0x7fffffff;
@@ -50,8 +28,8 @@ struct GridTeam {
     unsigned long long* arrivals;
     unsigned long long expected;
 
-    __device__ __forceinline__ int index() const { return (int)(blockIdx.x * blockDim.x + threadIdx.x); }
-    __device__ __forceinline__ int size() const { return (int)(gridDim.x * blockDim.x); }
+    __device__ __forceinline__ int index() const { return (int)global_thread(); }
+    __device__ __forceinline__ int size() const { return (int)grid_threads(); }
     __device__ __forceinline__ void sync() {
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -91,7 +69,7 @@ __device__ __forceinline__ void push_entries(unsigned long long* list, unsigned 
     for (long long piece = 0; piece < pieces; ++piece) list[at + piece] = make_entry(id, piece);
 }
 
-/// The items of a team and where they are listed. `numbers` and `ranges`: one of them, for what is found out.
+/// The items of a team and where they are listed.
 struct PeeledItems {
     const int* items;
     long long n_items;
@@ -139,6 +117,26 @@ struct PeeledItems {
     }
 };
 
+/// What every kernel of the coarse phase takes first: one range, by the whole grid, in which every item below the bound
+/// is told the range.
+#define COARSE_PARAMETERS                                                                                              \
+    const int *items, const long long n_items, const long long *link_offsets, long long *supports, unsigned char *gone, \
+        unsigned long long *going, const long long going_room, unsigned long long *counters,                           \
+        unsigned long long *arrivals, const long long bound, const int range, int *ranges
+#define COARSE_ITEMS \
+    {items, n_items, link_offsets, supports, gone, going, going_room, reinterpret_cast<Counters*>(counters)}
+
+/// What every kernel of the fine phase takes first: a block per range. Range order[b] has the items, lists and counters
+/// that its bounds say.
+#define FINE_PARAMETERS                                                                                                \
+    const int *order, const int *items, const long long *item_bounds, const long long *link_offsets, long long *supports, \
+        unsigned char *gone, unsigned long long *going, const long long *going_bounds, unsigned long long *counters,   \
+        unsigned long long *numbers
+#define FINE_ITEMS(range)                                                                                              \
+    {items + item_bounds[range], item_bounds[range + 1] - item_bounds[range], link_offsets, supports, gone,            \
+     going + 2 * going_bounds[range], going_bounds[range + 1] - going_bounds[range],                                   \
+     reinterpret_cast<Counters*>(counters) + range}
+
 /// Rounds until no item is below the bound; returns the round that comes next.
 ///
 /// `motif.take(team, round, bound, found)` takes the items of the list away, and `motif.spread(team, round, bound)` lowers
@@ -181,7 +179,7 @@ __device__ __forceinline__ void peel_exactly(Team& team, const PeeledItems& item
 }
 
 /// Items by the leading bits of their supports, weighed by their links: what the bound of a range is chosen from.
-/// As `bin_of` in peeling.py.
+/// As `_bin_of` in ranges.py.
 constexpr int kBinBits = BIN_BITS;
 
 __device__ __forceinline__ int bin_of(long long support) {
@@ -190,9 +188,10 @@ __device__ __forceinline__ int bin_of(long long support) {
     return (shift << kBinBits) + (int)(support >> shift);
 }
 
-__device__ __forceinline__ void weigh_supports(const int n, const long long* supports, const unsigned char* gone,
-                                               const long long* link_offsets, unsigned long long* weights) {
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (long long)gridDim.x * blockDim.x)
+extern "C" __global__ void __launch_bounds__(256)
+weigh_items(const int n, const long long* supports, const unsigned char* gone, const long long* link_offsets,
+            unsigned long long* weights) {
+    for (long long i = global_thread(); i < n; i += grid_threads())
         if (!gone[i])
             atomicAdd(&weights[bin_of(supports[i])], (unsigned long long)(link_offsets[i + 1] - link_offsets[i] + 1));
 }

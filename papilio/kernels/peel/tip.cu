@@ -67,20 +67,13 @@ __device__ __forceinline__ long long butterflies_of(unsigned common) {
 extern "C" __global__ void __launch_bounds__(256)
 sum_pairs(const long long* offsets, const int* others, const unsigned* common, const int* ranges, const int n,
           long long* supports) {
-    const long long n_warps = (long long)gridDim.x * blockDim.x / kWarpSize;
-    for (long long item = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / kWarpSize; item < n; item += n_warps) {
+    for (long long item = global_thread() / kWarpSize; item < n; item += grid_threads() / kWarpSize) {
         unsigned long long sum = 0;
         for (long long at = offsets[item] + lane_id(); at < offsets[item + 1]; at += kWarpSize)
             if (ranges[others[at]] >= ranges[item]) sum += (unsigned long long)butterflies_of(common[at]);
         sum = warp_sum(sum);
         if (lane_id() == 0) supports[item] = (long long)sum;
     }
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-weigh_vertices(const int n, const long long* supports, const unsigned char* gone, const long long* link_offsets,
-               unsigned long long* weights) {
-    weigh_supports(n, supports, gone, link_offsets, weights);
 }
 
 /// The pairs as the vertices of one team see them; with `ranges`, those of other ranges are left alone.
@@ -124,33 +117,18 @@ struct Pairs {
     }
 };
 
-/// One range of the coarse phase, by the whole grid: every vertex below the bound is told the range.
 extern "C" __global__ void __launch_bounds__(512)
-tip_coarse(const int* items, const long long n_items, const long long* offsets, const int* others,
-           const unsigned* common, long long* supports, unsigned char* gone, unsigned long long* going,
-           const long long going_room, unsigned long long* counters, unsigned long long* arrivals,
-           const long long bound, const int range, int* ranges) {
+tip_coarse(COARSE_PARAMETERS, const int* others, const unsigned* common) {
     GridTeam team{arrivals, 0};
-    const PeeledItems vertices{items, n_items, offsets, supports, gone, going, going_room,
-                               reinterpret_cast<Counters*>(counters)};
+    const PeeledItems vertices COARSE_ITEMS;
     peel_below(team, vertices, Pairs<int>{vertices, others, common, nullptr, 0, ranges}, bound,
                (unsigned long long)range);
 }
 
-/// The fine phase: a block per range. Range order[b] has the items, lists and counters that its bounds say.
 extern "C" __global__ void __launch_bounds__(512)
-tip_fine(const int* order, const int* items, const long long* item_bounds, const long long* offsets, const int* others,
-         const unsigned* common, const int* ranges, long long* supports, unsigned char* gone, unsigned long long* going,
-         const long long* going_bounds, unsigned long long* counters, unsigned long long* numbers) {
+tip_fine(FINE_PARAMETERS, const int* others, const unsigned* common, const int* ranges) {
     BlockTeam team;
     const int range = order[blockIdx.x];
-    const PeeledItems vertices{items + item_bounds[range],
-                               item_bounds[range + 1] - item_bounds[range],
-                               offsets,
-                               supports,
-                               gone,
-                               going + 2 * going_bounds[range],
-                               going_bounds[range + 1] - going_bounds[range],
-                               reinterpret_cast<Counters*>(counters) + range};
+    const PeeledItems vertices FINE_ITEMS(range);
     peel_exactly(team, vertices, Pairs<unsigned long long>{vertices, others, common, ranges, range, numbers});
 }

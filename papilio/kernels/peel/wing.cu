@@ -17,9 +17,6 @@
 #include "peeling.cuh"
 #include "wedges.cuh"
 
-__device__ __forceinline__ long long global_thread() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
-__device__ __forceinline__ long long grid_threads() { return (long long)gridDim.x * blockDim.x; }
-
 /// Write the edge of each entry of both rows, by search; edges are given by original ids.
 extern "C" __global__ void __launch_bounds__(256)
 name_entries(const int* u, const int* v, const long long n, const int* rank_u, const int* rank_v,
@@ -87,12 +84,6 @@ fill_links(const int* one, const int* other, const int* segment_of, const long l
             link_twin[at] = a;
         }
     }
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-weigh_edges(const int n, const long long* supports, const unsigned char* gone, const long long* link_offsets,
-            unsigned long long* weights) {
-    weigh_supports(n, supports, gone, link_offsets, weights);
 }
 
 /// The blooms as the edges of one team see them. `Told` is the type of what an edge that goes is told.
@@ -184,51 +175,25 @@ struct Blooms {
     }
 };
 
-/// One range of the coarse phase, by the whole grid: every edge below the bound is told the range.
+#define BLOOM_PARAMETERS                                                                                               \
+    const int *link_segment, const int *link_twin, const long long *offsets, const int *one, const int *other,         \
+        const long long n_segments, int *left, int *lost, int *stamp, unsigned long long *touched
+#define BLOOM_FIELDS link_segment, link_twin, offsets, one, other, left, lost, n_segments, stamp
+
 extern "C" __global__ void __launch_bounds__(512)
-wing_coarse(const int* items, const long long n_items, const long long* link_offsets, const int* link_segment,
-            const int* link_twin, const long long* offsets, const int* one, const int* other, const long long n_segments,
-            int* left, int* lost, long long* supports, unsigned char* gone, int* stamp, unsigned long long* going,
-            const long long going_room, unsigned long long* touched, const long long touched_room,
-            unsigned long long* counters, unsigned long long* arrivals, const long long bound, const int range,
-            int* ranges) {
+wing_coarse(COARSE_PARAMETERS, BLOOM_PARAMETERS, const long long touched_room) {
     GridTeam team{arrivals, 0};
-    const PeeledItems edges{items, n_items, link_offsets, supports, gone, going, going_room,
-                            reinterpret_cast<Counters*>(counters)};
-    const Blooms<int> blooms{edges, link_segment, link_twin, offsets, one,     other,        left,
-                             lost,  n_segments,   stamp,     touched, touched_room, ranges};
+    const PeeledItems edges COARSE_ITEMS;
+    const Blooms<int> blooms{edges, BLOOM_FIELDS, touched, touched_room, ranges};
     peel_below(team, edges, blooms, bound, (unsigned long long)range);
 }
 
-/// The fine phase: a block per range. Range order[b] has the items, lists and counters that its bounds say.
 extern "C" __global__ void __launch_bounds__(512)
-wing_fine(const int* order, const int* items, const long long* item_bounds, const long long* link_offsets,
-          const int* link_segment, const int* link_twin, const long long* offsets, const int* one, const int* other,
-          const long long n_segments, int* left, int* lost, long long* supports, unsigned char* gone, int* stamp,
-          unsigned long long* going, const long long* going_bounds, unsigned long long* touched,
-          const long long* touched_bounds, unsigned long long* counters, unsigned long long* numbers) {
+wing_fine(FINE_PARAMETERS, BLOOM_PARAMETERS, const long long* touched_bounds) {
     BlockTeam team;
     const int range = order[blockIdx.x];
-    const PeeledItems edges{items + item_bounds[range],
-                            item_bounds[range + 1] - item_bounds[range],
-                            link_offsets,
-                            supports,
-                            gone,
-                            going + 2 * going_bounds[range],
-                            going_bounds[range + 1] - going_bounds[range],
-                            reinterpret_cast<Counters*>(counters) + range};
-    const Blooms<unsigned long long> blooms{edges,
-                                            link_segment,
-                                            link_twin,
-                                            offsets,
-                                            one,
-                                            other,
-                                            left,
-                                            lost,
-                                            n_segments,
-                                            stamp,
-                                            touched + 2 * touched_bounds[range],
-                                            touched_bounds[range + 1] - touched_bounds[range],
-                                            numbers};
+    const PeeledItems edges FINE_ITEMS(range);
+    const long long first = touched_bounds[range], room = touched_bounds[range + 1] - first;
+    const Blooms<unsigned long long> blooms{edges, BLOOM_FIELDS, touched + 2 * first, room, numbers};
     peel_exactly(team, edges, blooms);
 }

@@ -11,10 +11,6 @@
 
 #include "arena.cuh"
 
-#ifndef BIT_PLANES
-#define BIT_PLANES 12
-#endif
-
 /// Planes of the row counters: a threshold is at most 2^kMaxPlanes.
 constexpr int kMaxPlanes = BIT_PLANES;
 

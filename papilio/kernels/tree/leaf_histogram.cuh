@@ -8,10 +8,6 @@
 
 #include "warp.cuh"
 
-#ifndef LEAF_BINS
-#define LEAF_BINS 32
-#endif
-
 constexpr int kLeafBins = LEAF_BINS;
 constexpr int kLeafWords = kLeafBins * kWarpSize / 2;
 

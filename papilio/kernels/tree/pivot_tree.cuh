@@ -17,12 +17,6 @@
 #include "leaf_table.cuh"
 #include "tree_queue.cuh"
 
-#ifndef SIDE_BITS
-#define SIDE_BITS 16
-#endif
-#ifndef PIVOT_FRAME_WORDS
-#define PIVOT_FRAME_WORDS 4
-#endif
 static_assert(SIDE_BITS == 16, "of each half of a word of Taken");
 
 /// What a slot of the queue begins with, to tell sub-trees apart.

@@ -13,13 +13,6 @@
 #include "leaf_histogram.cuh"
 #include "tree_queue.cuh"
 
-#ifndef STOPPABLE_ROWS
-#define STOPPABLE_ROWS 4
-#endif
-#ifndef SUBSET_FRAME_WORDS
-#define SUBSET_FRAME_WORDS 10
-#endif
-
 /// What a slot of the queue begins with, to tell sub-trees apart.
 constexpr unsigned kSubsetSlot = 0;
 constexpr int kSubsetHead = 8;

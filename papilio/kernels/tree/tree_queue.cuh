@@ -12,16 +12,6 @@
 
 #include "warp.cuh"
 
-#ifndef QUEUE_PENDING
-#define QUEUE_PENDING 32
-#endif
-#ifndef QUEUE_STATE_WORDS
-#define QUEUE_STATE_WORDS 96
-#endif
-#ifndef QUEUE_END_WORDS
-#define QUEUE_END_WORDS 64
-#endif
-
 /// Words of the state of a launch, apart so that they lie in different lines: set by the host before the launch.
 constexpr int kQueueNextItem = 0;
 constexpr int kQueuePending = QUEUE_PENDING;  // the number of items at first

@@ -14,13 +14,6 @@
 #include "bit_matrix.cuh"
 #include "leaf_histogram.cuh"
 
-#ifndef VERTEX_FRAME_WORDS
-#define VERTEX_FRAME_WORDS 14
-#endif
-#ifndef SUM_WORDS
-#define SUM_WORDS 2
-#endif
-
 struct VertexFrame {
     unsigned* words;
     const int* places;

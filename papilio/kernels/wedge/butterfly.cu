@@ -22,27 +22,6 @@
 #include "sweep.cuh"
 #include "wedges.cuh"
 
-#ifndef WARP_PLANES
-#define WARP_PLANES 8
-#endif
-#ifndef BLOCK_PLANES
-#define BLOCK_PLANES 16
-#endif
-#ifndef LARGE_PLANES
-#define LARGE_PLANES 20
-#endif
-#ifndef DENSE_8_BELOW
-#define DENSE_8_BELOW 256
-#endif
-#ifndef DENSE_16_BELOW
-#define DENSE_16_BELOW 65536
-#endif
-#ifndef CENSUS_THREADS
-#define CENSUS_THREADS 512
-#endif
-#ifndef CENSUS_SLOT_WORDS
-#define CENSUS_SLOT_WORDS 3
-#endif
 #ifndef PER
 #define PER 0
 #endif

@@ -10,9 +10,6 @@
 // Every kernel is a grid-stride loop over independent elements; n edges below 2^32, rows below 2^31.
 #include "hub_columns.cuh"
 
-__device__ __forceinline__ long long global_thread() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
-__device__ __forceinline__ long long grid_threads() { return (long long)gridDim.x * blockDim.x; }
-
 __device__ __forceinline__ unsigned high_half(unsigned long long key) { return (unsigned)(key >> 32); }
 __device__ __forceinline__ unsigned low_half(unsigned long long key) { return (unsigned)key; }
 

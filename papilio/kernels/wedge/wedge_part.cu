@@ -13,9 +13,6 @@
 
 constexpr int kChunk = 1024;
 
-__device__ __forceinline__ long long global_thread() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
-__device__ __forceinline__ long long grid_threads() { return (long long)gridDim.x * blockDim.x; }
-
 /// preceding[i]: ends whose rank is below that of start i.
 extern "C" __global__ void __launch_bounds__(256)
 count_preceding(const int* __restrict__ start_rank, const int n_starts, const int* __restrict__ end_rank,

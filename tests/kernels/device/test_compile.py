@@ -5,7 +5,7 @@ any architecture: registers (a multiple of 8, the unit in which they are allocat
 bytes, and by architecture the bytes of spills that are put up with (none unless named). The entry called like the
 source is for the ``#ifndef`` defaults in it, compiled for every architecture; others add defines, as in
 ``"butterfly PER=1"``, and are compiled for the one that the kernels are tuned for and, among the slow tests, for the
-oldest one.
+oldest one. All have the constants of the launchers.
 
 A kernel without a budget fails with the line to add. Another version of the compiler than the one that the budgets
 were recorded with compiles everything too, but only reports what differs.
@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from papilio.kernels.device.constants import with_constants
 from papilio.kernels.device.sources import SOURCES
 from tests.conftest import ROOT
 from tests.tools.caches import cache_folder, content_key, locked, mark_used
@@ -74,7 +75,7 @@ def compile_for(text: str, name: str, defines: dict[str, int], arch: int) -> dic
     What compiled before is not compiled again (``tests/tools/caches.py``).
     """
     options = [f"--gpu-architecture=sm_{arch}", "-std=c++17", "--ptxas-options=-v"]
-    options += [f"-D{key}={value}" for key, value in sorted(defines.items())]
+    options += [f"-D{key}={value}" for key, value in sorted(with_constants(defines).items())]
     key = content_key([VERSION, name, *options, *_texts(text)])
     report = cache_folder("nvrtc") / f"{key}.log"
     with locked(f"nvrtc-{key}"):

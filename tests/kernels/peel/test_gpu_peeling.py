@@ -11,9 +11,9 @@ import pytest
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.peel.gpu_rounds import PeelTuning
-from papilio.kernels.peel.gpu_tip import index_tip_gpu, peel_tip_gpu
-from papilio.kernels.peel.gpu_wing import index_wing_gpu, peel_wing_gpu
+from papilio.kernels.peel.gpu_rounds import PeelTuning, peel_on_gpu
+from papilio.kernels.peel.gpu_tip import index_tip_gpu
+from papilio.kernels.peel.gpu_wing import index_wing_gpu
 from papilio.kernels.peel.phases import N_BINS, Layer, Peeled, bin_end, bin_start, next_limit
 from papilio.kernels.peel.tip import index_tip, peel_tip
 from papilio.kernels.peel.wing import index_wing, peel_wing
@@ -24,13 +24,13 @@ from tests.tools.strategies import complete_graph, planted_graph, skewed_graph
 
 
 def wings_of(device: Device, graph: BipartiteGraph, n_ranges: int | None, tuning: PeelTuning) -> Peeled:
-    return peel_wing_gpu(device, index_wing_gpu(device, graph), n_ranges=n_ranges, tuning=tuning)
+    return peel_on_gpu(device, index_wing_gpu(device, graph), n_ranges=n_ranges, tuning=tuning)
 
 
 def tips_of(
     device: Device, graph: BipartiteGraph, layer: Layer, n_ranges: int | None, tuning: PeelTuning
 ) -> Peeled:
-    return peel_tip_gpu(device, index_tip_gpu(device, graph, layer), n_ranges=n_ranges, tuning=tuning)
+    return peel_on_gpu(device, index_tip_gpu(device, graph, layer), n_ranges=n_ranges, tuning=tuning)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
