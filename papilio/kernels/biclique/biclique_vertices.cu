@@ -40,8 +40,7 @@ struct VertexSearch {
     VertexTree tree;
     // The root at hand: its right vertices are the columns, its children from the first of the item on the rows.
     int root;
-    const int* columns;
-    const int* children;
+    long long first;
     BitColumns matrix;
     unsigned long long own;  // of its sets
     // The child at hand: its candidates, and their places among the children.
@@ -55,13 +54,12 @@ struct VertexSearch {
         const int n_rows = take == 0 ? n_children : (int)(hop_indptr[unit.root + 1] - unit.first);
         const int n_columns = (int)(rows.indptr[unit.root + 1] - begin);
         root = unit.root;
-        columns = rows.ids + begin;
-        children = hop + unit.first;
+        first = unit.first;
         tree.of_rows = take_sums(arena, n_rows);
         tree.of_columns = take_sums(arena, n_columns);
         if (take > 2 && n_rows > take)
             tree.frames = reinterpret_cast<VertexFrame*>(arena.take((long long)(take - 2) * kVertexFrameWords));
-        matrix = fill_columns(arena, columns, n_columns, children, n_rows, rows, rights);
+        matrix = fill_columns(arena, rows.ids + begin, n_columns, hop + first, n_rows, rows, rights);
         own = take == 0 ? warp_sum(count_children(hop_common + unit.first)) : 0;
         return take == 0 ? 0 : min(n_children, n_rows - take);
     }
@@ -94,8 +92,8 @@ struct VertexSearch {
     __device__ __forceinline__ void close() const {
         __syncwarp();
         if (lane_id() == 0 && own != 0) atomicAdd(&of_left[root], own);
-        add_sums(tree.of_rows, children, matrix.n_rows, of_left);
-        add_sums(tree.of_columns, columns, matrix.n_columns, of_right);
+        add_sums(tree.of_rows, hop + first, matrix.n_rows, of_left);
+        add_sums(tree.of_columns, rows.ids + rows.indptr[root], matrix.n_columns, of_right);
     }
 
     __device__ __forceinline__ unsigned long long flush() {

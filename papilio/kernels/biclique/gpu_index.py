@@ -28,7 +28,7 @@ from papilio.kernels.biclique.items import BicliqueItems, SizeRange, number_root
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.device.protocol import Device, Module
 from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
-from papilio.kernels.wedge.gpu_graph import check_rows, choose_grid, link_rows, make_offsets
+from papilio.kernels.wedge.gpu_graph import check_rows, choose_grid, count_degrees, link_rows, make_offsets
 from papilio.motifs import Biclique
 
 __all__ = ["BicliqueDeviceIndex", "build_device_index", "halve_device_index"]
@@ -215,19 +215,9 @@ def _stars_of(
 
 def _load_edges(device: Device, linker: Module, graph: BipartiteGraph) -> _Edges:
     """Copy the edges, U left, and count degrees."""
-    xp = device.xp
-    edges = _Edges(
-        device.to_device(graph.u),
-        device.to_device(graph.v),
-        xp.zeros(graph.n_u, dtype=np.int32),
-        xp.zeros(graph.n_v, dtype=np.int32),
-    )
-    for ids, degree in ((edges.lefts, edges.degree_left), (edges.rights, edges.degree_right)):
-        if graph.n_edges:
-            linker.get_function("count_degrees")(
-                choose_grid(device, graph.n_edges), (_THREADS,), (ids, np.int64(graph.n_edges), degree)
-            )
-    return edges
+    u, v = device.to_device(graph.u), device.to_device(graph.v)
+    degrees = (count_degrees(device, linker, ids, n) for ids, n in ((u, graph.n_u), (v, graph.n_v)))
+    return _Edges(u, v, *degrees)
 
 
 def _peel(device: Device, edges: _Edges, sizes: SizeRange) -> int:

@@ -6,7 +6,7 @@ CuPy, and the tests with NumPy on an emulator of the CUDA sources.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 
-__all__ = ["N_STREAMS", "Device", "Kernel", "Module", "check_fits"]
+__all__ = ["N_STREAMS", "Device", "Kernel", "Launch", "Module", "check_fits", "launch_slices"]
 
 N_STREAMS = 4
 """Streams of a device: enough that a launch fills the processors that the one before leaves idle."""
@@ -27,6 +27,10 @@ and a grid that the device cannot hold at once is refused.
 """
 
 
+Launch = Callable[[int], None]
+"""A launch in the stream of the given number."""
+
+
 class Module(Protocol):
     """A compiled ``.cu`` file."""
 
@@ -36,20 +40,13 @@ class Module(Protocol):
 
 
 class Device(Protocol):
-    """What the launchers need of a device.
+    """What the launchers need of a device."""
 
-    Attributes
-    ----------
-    xp : module
-        CuPy, or NumPy on the emulator.
-    sm_count : int
-        Multiprocessors.
-    max_shared_bytes : int
-        Shared memory that one block can have, in bytes.
-    """
-
+    # CuPy, or NumPy on the emulator.
     xp: Any
+    # Multiprocessors.
     sm_count: int
+    # Shared memory that one block can have.
     max_shared_bytes: int
 
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:
@@ -109,3 +106,32 @@ def check_fits(name: str, size: int, limit: int, unit: str) -> None:
         raise CapacityError(
             f"{name} is {size} {unit}; the gpu engine takes at most {limit}; use --engine cpu"
         )
+
+
+def launch_slices(
+    device: Device,
+    n_slices: int,
+    launches: Callable[[int], Iterable[Launch]],
+    cut: Callable[[], bool],
+    n_streams: int = N_STREAMS,
+) -> int:
+    """Launch slice after slice, one ahead of the one that runs, in streams by turns; return how many were launched.
+
+    ``launches`` gives those of a slice by its number; once ``cut`` is true no further slice begins.
+    """
+    marks: list[list[Any]] = []
+    number = 0
+    for at in range(n_slices):
+        marks.append([])
+        for launch in launches(at):
+            with device.stream(number % n_streams):
+                launch(number % n_streams)
+                marks[at].append(device.mark())
+            number += 1
+        if at + 1 == n_slices:
+            break
+        for mark in marks[at - 1] if at else []:
+            device.wait(mark)
+        if cut():
+            return at + 1
+    return n_slices

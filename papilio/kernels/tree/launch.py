@@ -8,15 +8,16 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
-from papilio.kernels.device.protocol import Device, Kernel
+from papilio.kernels.device.protocol import Device, Kernel, Launch, launch_slices
 from papilio.kernels.engine import Cut
 from papilio.kernels.tree.layout import TreeClass, lay_out
 from papilio.kernels.tuning import TreeTuning
@@ -63,7 +64,6 @@ class TreeLauncher:
         self._bounds = bounds
         self.classes = [one.between(bounds[0], bounds[-1]) for one in classes]
         self.layout = lay_out(device, tuning, self.classes, fixed_words, blocks_per_sm)
-        self._items: list[Any] = []
         self._memory: dict[int, _Memory] = {}
         self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)
         """Words that the blocks of each number intersected, in all launches, device."""
@@ -76,51 +76,43 @@ class TreeLauncher:
         """
         n_slices, n_classes = len(self._bounds) - 1, len(self.classes)
         found = [np.searchsorted(one.items, np.asarray(self._bounds)) for one in self.classes]
+        sizes = np.array([np.diff(ends) for ends in found]).reshape(n_classes, n_slices)
         state = np.zeros((n_slices, n_classes, QUEUE_STATE_WORDS), dtype=np.int32)
-        for number, ends in enumerate(found):
-            state[:, number, QUEUE_PENDING] = np.diff(ends)
+        state[:, :, QUEUE_PENDING] = sizes.T
         states = self.device.xp.asarray(state)
-        self._items = self._order_items(found)
-        marks: list[list[Any]] = []
-        stream = 0
-        for at in range(n_slices):
-            marks.append([])
+        items = self._order_items(found)
+        n_streams = min(self.layout.n_streams, int(np.count_nonzero(sizes)))
+        self._memory = {stream: self._make_memory() for stream in range(n_streams)}
+
+        def launches(at: int) -> Iterator[Launch]:
             for number in reversed(range(n_classes)):
                 begin, end = (int(place) for place in found[number][at : at + 2])
-                if begin == end:
-                    continue
-                memory = self._memory_of(stream % self.layout.n_streams)
-                with self.device.stream(stream % self.layout.n_streams):
-                    self._launch(number, begin, end, states[at, number], memory, first, last)
-                    marks[at].append(self.device.mark())
-                stream += 1
-            if at + 1 == n_slices:
-                break
-            for mark in marks[at - 1] if at else []:
-                self.device.wait(mark)
-            if cut():
-                return at + 1
-        return n_slices
+                if begin < end:
+                    of_slice = items[number][begin:end]
+                    yield partial(self._launch, number, begin, of_slice, states[at, number], first, last)
+
+        return launch_slices(self.device, n_slices, launches, cut, self.layout.n_streams)
 
     def _launch(
         self,
         number: int,
         begin: int,
-        end: int,
+        items: Any,
         state: Any,
-        memory: _Memory,
         first: tuple[Any, ...],
         last: tuple[Any, ...],
+        stream: int,
     ) -> None:
-        one, tuning, layout = self.classes[number], self.tuning, self.layout
-        cost = int(self.costs[one.items[begin:end]].sum()) if layout.n_slots else 0
-        wanted = max(-(-(end - begin) // layout.n_warps), cost // (tuning.share_cost * layout.n_warps))
+        one, tuning, layout, memory = self.classes[number], self.tuning, self.layout, self._memory[stream]
+        n_items = int(items.size)
+        cost = int(self.costs[one.items[begin : begin + n_items]].sum()) if layout.n_slots else 0
+        wanted = max(-(-n_items // layout.n_warps), cost // (tuning.share_cost * layout.n_warps))
         self.kernel(
             (min(wanted, layout.blocks[number]),),
             (32 * layout.n_warps,),
             (
-                *first, self._items[number][begin:end], np.int32(end - begin), np.int32(tuning.near_words),
-                memory.slab, np.int64(one.far_words), state, memory.ends, memory.tickets, memory.slots,
+                *first, items, np.int32(n_items), np.int32(tuning.near_words), memory.slab,
+                np.int64(one.far_words), state, memory.ends, memory.tickets, memory.slots,
                 np.uint32(layout.n_slots), np.int32(tuning.slot_words), np.int32(tuning.check_steps),
                 self.block_words, *last,
             ),
@@ -139,17 +131,16 @@ class TreeLauncher:
             made.append(self.device.xp.asarray(items))
         return made
 
-    def _memory_of(self, stream: int) -> _Memory:
-        if stream not in self._memory:
-            xp, n_slots = self.device.xp, self.layout.n_slots
-            words = max(
-                blocks * self.layout.n_warps * one.far_words
-                for blocks, one in zip(self.layout.blocks, self.classes, strict=True)
-            )
-            self._memory[stream] = _Memory(
-                slab=xp.empty(max(4, words), dtype=np.uint32),
-                ends=xp.zeros(QUEUE_END_WORDS, dtype=np.uint32),
-                tickets=xp.arange(max(1, n_slots), dtype=np.uint32),
-                slots=xp.empty(max(1, n_slots * self.tuning.slot_words), dtype=np.uint32),
-            )
-        return self._memory[stream]
+    def _make_memory(self) -> _Memory:
+        xp, n_slots = self.device.xp, self.layout.n_slots
+        far_words = (one.far_words for one in self.classes)
+        words = max(
+            blocks * self.layout.n_warps * each
+            for blocks, each in zip(self.layout.blocks, far_words, strict=True)
+        )
+        return _Memory(
+            slab=xp.empty(max(4, words), dtype=np.uint32),
+            ends=xp.zeros(QUEUE_END_WORDS, dtype=np.uint32),
+            tickets=xp.arange(max(1, n_slots), dtype=np.uint32),
+            slots=xp.empty(max(1, n_slots * self.tuning.slot_words), dtype=np.uint32),
+        )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.bounds import check_part_vertices, check_run_wedges, check_vertices
-from papilio.kernels.device.protocol import Device
+from papilio.kernels.device.protocol import Device, Launch, launch_slices
 from papilio.kernels.engine import (
     Cut,
     EngineName,
@@ -24,21 +25,28 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.tuning import WedgeTuning, wedge_tuning
-from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph, fill_hub_rows, gather_edges
+from papilio.kernels.wedge.gpu_graph import (
+    UNSIGNED,
+    Counting,
+    WedgeGraph,
+    build_wedge_graph,
+    fill_hub_rows,
+    gather_edges,
+)
 from papilio.kernels.wedge.gpu_part import WedgePartGraph, build_wedge_part, stage_wedges
 from papilio.kernels.wedge.gpu_schedule import (
     LOW_MASK,
     SCHEDULE_SHIFT,
-    Launch,
+    Schedule,
     check_start_bound,
-    make_launches,
+    make_schedules,
     mark_hub_starts,
     order_falling,
     order_items,
     schedule_items,
 )
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
-from papilio.parts import Part, RootPart, WedgePart
+from papilio.parts import Layer, Part, RootPart, WedgePart
 
 __all__ = ["ButterflyGpu", "PreparedButterflyGpu"]
 
@@ -48,42 +56,26 @@ _PART_ITEMS = 1 << 17
 
 @dataclass(frozen=True, eq=False)
 class PreparedButterflyGpu:
-    """A graph or part ready for :meth:`ButterflyGpu.run`, on the device.
+    """A graph or part ready for :meth:`ButterflyGpu.run`, on the device."""
 
-    Attributes
-    ----------
-    source : BipartiteGraph or None
-        The graph as given, on the host; None for a part.
-    per : {"total", "vertex", "edge"}
-        What is counted.
-    graph : WedgeGraph, WedgePartGraph or None
-        The graph in rank space, or the part; None for a graph without edges.
-    items : device array of int32, shape (n_items,)
-        Start row of each work item.
-    costs : device array of uint64, shape (n_items,)
-        Wedges of each work item; falling, but for a part.
-    uses_hubs : device array of uint8, shape (n_start_rows,)
-        1 for starts whose hub ends go through the bit matrix.
-    hub_rows : device array of uint32 or None
-        The bit matrix; None when no start uses it.
-    launches : tuple of Launch
-        The schedules in use.
-    scheduled : device array of uint64
-        (schedule << 32 | item), ascending: the items of each schedule.
-    decisions : tuple of (str, str)
-        What too little device memory makes slower, and why.
-    """
-
+    motif: Motif
+    # The graph as given, on the host; None for a part.
     source: BipartiteGraph | None
     per: Granularity
+    # The graph in rank space, or the part; None for a graph without edges.
     graph: WedgeGraph | WedgePartGraph | None
+    # Start row of each work item, int32, and its wedges, uint64; falling, but for a part.
     items: Any
     costs: Any
+    # 1 for starts whose hub ends go through the bit matrix: uint8, shape (n_start_rows,).
     uses_hubs: Any
-    hub_rows: Any
-    launches: tuple[Launch, ...]
-    scheduled: Any
-    decisions: tuple[Choice, ...]
+    # The bit matrix, uint32; None where no start uses it.
+    hub_rows: Any = None
+    schedules: tuple[Schedule, ...] = ()
+    # (schedule << 32 | item), ascending: the items of each schedule; uint64.
+    scheduled: Any = None
+    # What too little device memory makes slower, and why.
+    decisions: tuple[Choice, ...] = ()
 
     @property
     def n_items(self) -> int:
@@ -99,15 +91,7 @@ class PreparedButterflyGpu:
 
 
 class ButterflyGpu:
-    """The GPU engine of :class:`~papilio.motifs.Butterfly` on one device.
-
-    Parameters
-    ----------
-    device : Device
-        Where to run.
-    tuning : WedgeTuning, optional
-        Launch constants; by default those of the device.
-    """
+    """The GPU engine of :class:`~papilio.motifs.Butterfly`; ``tuning`` is by default that of the device."""
 
     name: EngineName = "gpu"
 
@@ -141,22 +125,32 @@ class ButterflyGpu:
         require_request("butterfly", Butterfly, graph, motif, per, WedgePart)
         if isinstance(graph, WedgePart):
             with self.device.guard():
-                return self._prepare_part(graph, per)
+                return self._prepare_part(graph, motif, per)
         assert isinstance(graph, BipartiteGraph)
+        return self._prepare_graph(graph, motif, per)
+
+    def _prepare_graph(
+        self,
+        graph: BipartiteGraph,
+        motif: Motif,
+        per: Granularity,
+        counting: Counting = UNSIGNED,
+        first_layer: Layer | None = None,
+    ) -> PreparedButterflyGpu:
+        """Return a whole graph; ``counting`` and ``first_layer`` are those of :func:`build_wedge_graph`."""
         if graph.n_edges == 0:
             none = self.device.xp.zeros(0, dtype=np.int32)
-            return PreparedButterflyGpu(graph, per, None, none, none, none, None, (), none, ())
+            return PreparedButterflyGpu(motif, graph, per, None, none, none, none)
         with self.device.guard():
-            return self._prepare(graph, per)
+            built = build_wedge_graph(self.device, graph, self.tuning, counting, first_layer)
+            if per == "vertex":
+                check_vertices(graph, int(built.degree.max()))
+            items, costs = order_items(self.device.xp, built)
+            uses_hubs = self.device.xp.zeros(built.n_start_rows, dtype=np.uint8)
+            unscheduled = PreparedButterflyGpu(motif, graph, per, built, items, costs, uses_hubs)
+            return self._schedule_items(unscheduled, built, int(items.size))
 
-    def _prepare(self, graph: BipartiteGraph, per: Granularity) -> PreparedButterflyGpu:
-        built = build_wedge_graph(self.device, graph, self.tuning)
-        if per == "vertex":
-            check_vertices(graph, int(built.degree.max()))
-        items, costs = order_items(self.device.xp, built)
-        return self._schedule_items(graph, per, built, items, costs, int(items.size))
-
-    def _prepare_part(self, part: WedgePart, per: Granularity) -> PreparedButterflyGpu:
+    def _prepare_part(self, part: WedgePart, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
         xp, sizes = self.device.xp, part.sizes
         built = build_wedge_part(self.device, part, self.tuning)
         if per == "vertex" and sizes.roots:
@@ -166,28 +160,22 @@ class ButterflyGpu:
         work = self.device.to_device(part.starts.work).astype(np.uint64)
         items = order_falling(xp, work, starts).astype(np.int32)
         del starts, work
-        return self._schedule_items(None, per, built, items, built.wedges[items], _PART_ITEMS)
+        uses_hubs = xp.zeros(built.n_start_rows, dtype=np.uint8)
+        unscheduled = PreparedButterflyGpu(motif, None, per, built, items, built.wedges[items], uses_hubs)
+        return self._schedule_items(unscheduled, built, _PART_ITEMS)
 
     def _schedule_items(
-        self,
-        source: BipartiteGraph | None,
-        per: Granularity,
-        graph: WedgeGraph | WedgePartGraph,
-        items: Any,
-        costs: Any,
-        at_once: int,
+        self, prepared: PreparedButterflyGpu, graph: WedgeGraph | WedgePartGraph, at_once: int
     ) -> PreparedButterflyGpu:
         """Give every item its schedules, so many items at once."""
         xp = self.device.xp
-        n_items = int(items.size)
-        uses_hubs = xp.zeros(graph.n_start_rows, dtype=np.uint8)
-        if not n_items or not int(costs.max()):
-            none = xp.zeros(0, dtype=np.uint64)
-            return PreparedButterflyGpu(source, per, graph, items, costs, uses_hubs, None, (), none, ())
-        check_start_bound(xp, costs, graph.degree[items])
+        items, uses_hubs, n_items = prepared.items, prepared.uses_hubs, prepared.n_items
+        if not n_items or not int(prepared.costs.max()):
+            return prepared
+        check_start_bound(xp, prepared.costs, graph.degree[items])
         slices = [slice(at, min(at + at_once, n_items)) for at in range(0, n_items, at_once)]
         decisions: tuple[Choice, ...] = ()
-        if per == "total" and graph.counting.gives == 0:
+        if prepared.per == "total" and graph.counting.gives == 0:
             for each in slices:
                 mark_hub_starts(self.tuning, graph, items[each], uses_hubs)
             decisions = self._drop_hubs_without_room(graph, uses_hubs)
@@ -200,9 +188,9 @@ class ButterflyGpu:
         scheduled = found[0] if len(found) == 1 else xp.concatenate(found)
         del found
         scheduled.sort()
-        launches = make_launches(self.tuning, graph.counting)
-        return PreparedButterflyGpu(
-            source, per, graph, items, costs, uses_hubs, hub_rows, launches, scheduled, decisions
+        schedules = make_schedules(self.tuning, graph.counting)
+        return replace(
+            prepared, hub_rows=hub_rows, schedules=schedules, scheduled=scheduled, decisions=decisions
         )
 
     def work(self, prepared: PreparedButterflyGpu) -> NDArray[np.int64]:
@@ -238,7 +226,7 @@ class ButterflyGpu:
             check_run_wedges(work, stop - start)
             total = self.device.xp.zeros(2, dtype=np.uint64)
             result, end = self._empty_result(prepared), start
-            if start < stop and not prepared.launches:
+            if start < stop and not prepared.schedules:
                 end = stop
             elif start < stop:
                 end = self._run_slices(prepared, [start, *bounds, stop], cut, total, result)
@@ -246,10 +234,10 @@ class ButterflyGpu:
                 work = int(prepared.costs[start:end].sum()) if start < end else 0
             return self._answer(prepared, Partial(end - start, 0, work), total, result)
 
-    def _answer(self, prepared: Any, partial: Partial, total: Any, result: Any) -> Partial:
-        """Return the partial with what the kernels wrote."""
+    def _answer(self, prepared: PreparedButterflyGpu, counted: Partial, total: Any, result: Any) -> Partial:
+        """Return a partial with what the kernels wrote."""
         low, high = (int(part) for part in self.device.to_host(total))
-        return replace(partial, total=low + (high << 32), vectors=self._vectors(prepared, result))
+        return replace(counted, total=low + (high << 32), vectors=self._vectors(prepared, result))
 
     def _drop_hubs_without_room(
         self, graph: WedgeGraph | WedgePartGraph, uses_hubs: Any
@@ -266,39 +254,27 @@ class ButterflyGpu:
     def _run_slices(
         self, prepared: PreparedButterflyGpu, bounds: Sequence[int], cut: Cut, total: Any, result: Any
     ) -> int:
-        """Launch slice after slice, one ahead of the one that runs; return the item at which the run ended."""
-        launches = prepared.launches
+        """Launch the slices; return the item at which the run ended."""
         found = self._find_bounds(prepared, bounds)
         rows = [
             prepared.items[(prepared.scheduled[ends[0] : ends[-1]] & LOW_MASK).astype(np.int64)]
             for ends in found
         ]
-        counters = self.device.xp.zeros((len(bounds), len(launches)), dtype=np.int32)
-        marks: list[list[Any]] = []
-        stream = 0
-        for at in range(len(bounds) - 1):
-            marks.append([])
-            for number in reversed(range(len(launches))):
+        counters = self.device.xp.zeros((len(bounds), len(prepared.schedules)), dtype=np.int32)
+
+        def launches(at: int) -> Iterator[Launch]:
+            for number, schedule in reversed(list(enumerate(prepared.schedules))):
                 first, last = (int(end - found[number][0]) for end in found[number][at : at + 2])
                 if first < last:
-                    with self.device.stream(stream):
-                        counter = counters[at, number : number + 1]
-                        self._launch(
-                            prepared, launches[number], rows[number][first:last], counter, total, result
-                        )
-                        marks[at].append(self.device.mark())
-                    stream += 1
-            if at + 2 == len(bounds):
-                break
-            for mark in marks[at - 1] if at else []:
-                self.device.wait(mark)
-            if cut():
-                return bounds[at + 1]
-        return bounds[-1]
+                    counter = counters[at, number : number + 1]
+                    of_slice = rows[number][first:last]
+                    yield partial(self._launch, prepared, schedule, of_slice, counter, total, result)
+
+        return bounds[launch_slices(self.device, len(bounds) - 1, launches, cut)]
 
     def _find_bounds(self, prepared: PreparedButterflyGpu, bounds: Sequence[int]) -> NDArray[np.int64]:
         """Return where the items of ``bounds`` stand in ``scheduled``: shape (schedules, bounds), host."""
-        schedules = np.arange(len(prepared.launches), dtype=np.uint64) << SCHEDULE_SHIFT
+        schedules = np.arange(len(prepared.schedules), dtype=np.uint64) << SCHEDULE_SHIFT
         keys = schedules[:, np.newaxis] + np.asarray(bounds, dtype=np.uint64)
         xp = self.device.xp
         found = self.device.to_host(
@@ -309,30 +285,30 @@ class ButterflyGpu:
     def _launch(
         self,
         prepared: PreparedButterflyGpu,
-        launch: Launch,
+        schedule: Schedule,
         rows: Any,
         counter: Any,
         total: Any,
         result: Any,
+        stream: int,
     ) -> None:
         graph, tuning, n_rows = prepared.graph, self.tuning, int(rows.size)
         assert graph is not None
-        module = self.device.load(
-            "butterfly",
-            {"PER": GRANULARITIES.index(prepared.per), "HUB_WORDS": tuning.hub_words, **graph.defines},
-        )
-        graph_args = graph.arguments(prepared.uses_hubs)
-        by_warp = launch.kernel in ("butterfly_match", "butterfly_hubs_warp")
-        per_block = launch.threads // 32 * tuning.warp_items if by_warp else 1
+        defines = {"PER": GRANULARITIES.index(prepared.per), "HUB_WORDS": tuning.hub_words, **graph.defines}
+        by_warp = schedule.kernel in ("butterfly_match", "butterfly_hubs_warp")
+        per_block = schedule.threads // 32 * tuning.warp_items if by_warp else 1
         blocks = min((n_rows + per_block - 1) // per_block, tuning.blocks_per_sm * self.device.sm_count)
-        hub_args = (prepared.hub_rows,) if launch.kernel.startswith("butterfly_hubs") else ()
-        own = () if launch.argument is None else (np.int32(launch.argument),)
-        module.get_function(launch.kernel)(
+        hub_rows = (prepared.hub_rows,) if schedule.kernel.startswith("butterfly_hubs") else ()
+        own = () if schedule.argument is None else (np.int32(schedule.argument),)
+        self.device.load("butterfly", defines).get_function(schedule.kernel)(
             (blocks,),
-            (launch.threads,),
-            (*graph_args, *hub_args, rows, np.int32(n_rows), counter, *own, total, result),
-            shared_mem=launch.shared_bytes,
-        )
+            (schedule.threads,),
+            (
+                *graph.arguments(prepared.uses_hubs), *hub_rows, rows, np.int32(n_rows), counter, *own,
+                total, result,
+            ),
+            shared_mem=schedule.shared_bytes,
+        )  # fmt: skip
 
     def _empty_result(self, prepared: PreparedButterflyGpu) -> Any:
         size = 1 if prepared.graph is None else prepared.graph.result_size(prepared.per)

@@ -22,6 +22,7 @@ __all__ = [
     "build_wedge_graph",
     "check_rows",
     "choose_grid",
+    "count_degrees",
     "fill_hub_rows",
     "gather_edges",
     "link_rows",
@@ -41,20 +42,13 @@ _LOW_MASK = np.uint64(0xFFFFFFFF)
 
 @dataclass(frozen=True)
 class Counting:
-    """What the wedges of a graph are counted by, and what is made of that; as ``butterfly.cu`` is compiled.
+    """What the wedges of a graph are counted by, and what is made of that; as ``butterfly.cu`` is compiled."""
 
-    Attributes
-    ----------
-    kinds : int
-        Counters of a pair of ends: 1 without signs, 2 by whether both edges have the same sign, 4 by both signs.
-    gives : int
-        0: the sum of C(c, 2) over the counters; 1: how many counters end at c, for every c from 2 on; 2: the census.
-    side : int
-        Layer of the pairs of a census: 0 for U, 1 for V.
-    """
-
+    # Counters of a pair of ends: 1 without signs, 2 by whether both edges have the same sign, 4 by both signs.
     kinds: int = 1
+    # 0: the sum of C(c, 2) over the counters; 1: how many counters end at c, for every c from 2 on; 2: the census.
     gives: int = 0
+    # Layer of the pairs of a census: 0 for U, 1 for V.
     side: int = 0
 
     @property
@@ -75,40 +69,23 @@ UNSIGNED = Counting()
 
 @dataclass(frozen=True)
 class WedgeGraph:
-    """A bipartite graph in rank space, on the device; rows of layer U by rank, then rows of layer V.
-
-    Attributes
-    ----------
-    n_u, n_v, n_edges : int
-        Sizes.
-    rank_u, rank_v : device array of int32, shape (n_u,) and (n_v,)
-        Side-local rank of each original id.
-    indptr : device array of int64, shape (n_u + n_v + 1,)
-        Row offsets.
-    adjacency : device array of int32, shape (2 n_edges,)
-        Side-local ranks of the neighbours, ascending within a row.
-    prefix : device array of int32, shape (2 n_edges,)
-        Counted wedges of each entry: the ends of (row, neighbour) are that long a prefix of the neighbour's row.
-    hub_count : device array of int32, shape (n_u + n_v,)
-        Ends of each row among the hub columns.
-    degree : device array of int32, shape (n_u + n_v,)
-        Row lengths.
-    priority : device array of int64, shape (n_u + n_v,)
-        Place of each row in the order over both layers; 0 is the largest hub.
-    wedges, hub_wedges : device array of uint64, shape (n_u + n_v,)
-        Counted wedges of each start row, and those that end in the hub columns.
-    counting : Counting
-        With signs, ``adjacency`` holds twice the ranks, plus 1 for a negative edge.
-    """
+    """A bipartite graph in rank space, on the device; rows of layer U by rank, then rows of layer V."""
 
     n_u: int
     n_v: int
     n_edges: int
+    # Side-local rank of each original id: int32.
     rank_u: Any
     rank_v: Any
+    # Row offsets: int64, shape (n_rows + 1,).
     indptr: Any
+    # Side-local ranks of the neighbours, ascending within a row; with signs twice that, plus 1 for a negative edge:
+    # int32, shape (2 n_edges,).
     adjacency: Any
+    # Counted wedges of each entry: the ends of (row, neighbour) are that long a prefix of the neighbour's row.
     prefix: Any
+    # Of each row: its ends among the hub columns, and its length (int32); its place in the order over both layers, of
+    # which 0 is the largest hub (int64); its counted wedges as a start, and those that end in the hub columns (uint64).
     hub_count: Any
     degree: Any
     priority: Any
@@ -186,16 +163,10 @@ def check_rows(n_edges: int, n_rows: int) -> None:
 
 
 def link_rows(device: Device, module: Module, first: Any, indptr: Any, n_u: int) -> tuple[Any, Any, Any]:
-    """Sort the edges into the rows of both layers; ``first`` is sorted in place.
+    """Sort the edges into the rows of both layers.
 
-    Parameters
-    ----------
-    module : Module
-        ``wedge_graph``.
-    first : device array of uint64, shape (n_edges,)
-        Keys of the kernel ``first_keys``: rank in layer V, rank in layer U.
-    indptr : device array of int64, shape (n_u + n_v + 1,)
-        Row offsets by rank, layer U first.
+    ``module`` is ``wedge_graph``; ``first``, uint64, holds the keys of its kernel ``first_keys``, which are (rank in
+    layer V, rank in layer U), and is sorted in place; ``indptr``, int64, are the row offsets by rank, layer U first.
 
     Returns
     -------
@@ -224,21 +195,11 @@ def build_wedge_graph(
     counting: Counting = UNSIGNED,
     first_layer: Layer | None = None,
 ) -> WedgeGraph:
-    """Copy the edges to the device and build everything else there.
+    """Copy the edges to the device and build everything else there: two sorts of 64-bit keys, see ``wedge_graph.cu``.
 
-    Two sorts of 64-bit keys, see ``wedge_graph.cu``. Device memory at the peak: 50 bytes per edge, measured on
-    28 million edges.
-
-    Parameters
-    ----------
-    device : Device
-    graph : BipartiteGraph
-        With signs, where ``counting`` has several kinds.
-    tuning : WedgeTuning
-    counting : Counting
-    first_layer : {"u", "v"}, optional
-        In the order over both layers all vertices of this one precede those of the other: wedges then have both ends in
-        it, and the wedges of a pair of ends are all its common neighbours.
+    Device memory at the peak: 50 bytes per edge, measured on 28 million edges. With several kinds of ``counting`` the
+    graph has signs. With ``first_layer`` all vertices of that layer precede those of the other in the order over both:
+    wedges then have both ends in it, and the wedges of a pair of ends are all its common neighbours.
 
     Raises
     ------
@@ -253,35 +214,23 @@ def build_wedge_graph(
     xp = device.xp
     module = _load_module(device, tuning, counting)
     u, v = device.to_device(graph.u), device.to_device(graph.v)
-    grid, block = choose_grid(device, n), (_THREADS,)
-    count = np.int64(n)
-
-    degree_u, degree_v = xp.zeros(n_u, dtype=np.int32), xp.zeros(n_v, dtype=np.int32)
-    for ids, degree in ((u, degree_u), (v, degree_v)):
-        module.get_function("count_degrees")(grid, block, (ids, count, degree))
-    rank_u, falling_u = _rank(xp, degree_u)
-    rank_v, falling_v = _rank(xp, degree_v)
-    # Rows of the other layer that precede each row; of equal degrees layer U precedes layer V.
-    ahead = xp.concatenate(
-        (
-            xp.searchsorted(-falling_v, -falling_u, side="left"),
-            xp.searchsorted(-falling_u, -falling_v, side="right"),
-        )
-    ).astype(np.int32)
-    place = xp.concatenate((xp.arange(n_u, dtype=np.int64), xp.arange(n_v, dtype=np.int64)))
-    if first_layer is not None:
-        ahead[:n_u], ahead[n_u:] = (0, n_u) if first_layer == "u" else (n_v, 0)
+    (rank_u, falling_u), (rank_v, falling_v) = (
+        _rank(xp, count_degrees(device, module, ids, size)) for ids, size in ((u, n_u), (v, n_v))
+    )
     degree = xp.concatenate((falling_u, falling_v))
     if first_layer is not None:
         check_fits("the largest degree", int(degree.max()), 2**27 - 1, "neighbours")
+    ahead = _count_ahead(xp, falling_u, falling_v, first_layer)
+    place = xp.concatenate((xp.arange(n_u, dtype=np.int64), xp.arange(n_v, dtype=np.int64)))
     indptr = make_offsets(xp, degree)
-
     first = xp.empty(n, dtype=np.uint64)
     signs: tuple[Any, ...] = ()
     if counting.kinds > 1:
         assert graph.sign is not None
         signs = ((device.to_device(graph.sign) < 0).astype(np.uint8),)
-    module.get_function("first_keys")(grid, block, (u, v, count, rank_u, rank_v, *signs, first))
+    module.get_function("first_keys")(
+        choose_grid(device, n), (_THREADS,), (u, v, np.int64(n), rank_u, rank_v, *signs, first)
+    )
     del u, v, signs
     adjacency, prefix, second = link_rows(device, module, first, indptr, n_u)
     built = WedgeGraph(
@@ -304,6 +253,27 @@ def build_wedge_graph(
     return built
 
 
+def count_degrees(device: Device, module: Module, ids: Any, n: int) -> Any:
+    """Return how often each of ``n`` vertices is among ``ids``, int32 on the device; ``module`` is ``wedge_graph``."""
+    degree = device.xp.zeros(n, dtype=np.int32)
+    if ids.size:
+        module.get_function("count_degrees")(
+            choose_grid(device, ids.size), (_THREADS,), (ids, np.int64(ids.size), degree)
+        )
+    return degree
+
+
+def _count_ahead(xp: Any, falling_u: Any, falling_v: Any, first_layer: Layer | None) -> Any:
+    """Return the rows of the other layer that precede each row, int32; of equal degrees layer U precedes layer V."""
+    of_u = xp.searchsorted(-falling_v, -falling_u, side="left")
+    of_v = xp.searchsorted(-falling_u, -falling_v, side="right")
+    ahead = xp.concatenate((of_u, of_v)).astype(np.int32)
+    if first_layer is not None:
+        n_u, n_v = falling_u.size, falling_v.size
+        ahead[:n_u], ahead[n_u:] = (0, n_u) if first_layer == "u" else (n_v, 0)
+    return ahead
+
+
 def _count_wedges(
     device: Device, module: Module, graph: WedgeGraph, ahead: Any, keys_u: Any, keys_v: Any
 ) -> None:
@@ -319,22 +289,15 @@ def _count_wedges(
         (keys_u, slice(0, n), 0, graph.n_u),
         (keys_v, slice(n, 2 * n), graph.n_u, 0),
     ):
+        offsets = np.int32(start_offset), np.int32(middle_offset)
         module.get_function("count_wedges")(
             choose_grid(device, n),
             (_THREADS,),
             (
-                keys,
-                np.int64(n),
-                graph.adjacency[entries],
-                preceding,
-                graph.hub_count,
-                np.int32(start_offset),
-                np.int32(middle_offset),
-                graph.prefix[entries],
-                graph.wedges,
-                graph.hub_wedges,
+                keys, np.int64(n), graph.adjacency[entries], preceding, graph.hub_count, *offsets,
+                graph.prefix[entries], graph.wedges, graph.hub_wedges,
             ),
-        )
+        )  # fmt: skip
 
 
 def _load_module(device: Device, tuning: WedgeTuning, counting: Counting) -> Module:
@@ -345,10 +308,7 @@ def _load_module(device: Device, tuning: WedgeTuning, counting: Counting) -> Mod
 def fill_hub_rows(
     device: Device, lists: tuple[Any, Any, Any], tuning: WedgeTuning, counting: Counting = UNSIGNED
 ) -> Any:
-    """Return the bit matrix of the hub columns, uint32 of shape (n_rows, signs * 32 * hub_words), device.
-
-    ``lists`` is what a graph calls its ``hub_lists``.
-    """
+    """Return the bit matrix of a graph's ``hub_lists``, uint32 of shape (n_rows, signs * 32 * hub_words), device."""
     words, n_rows = counting.signs * 32 * tuning.hub_words, int(lists[2].size)
     rows = device.xp.empty((n_rows, words), dtype=np.uint32)
     module = _load_module(device, tuning, counting)
@@ -372,16 +332,8 @@ def gather_edges(
         choose_grid(device, graph.n_edges),
         (_THREADS,),
         (
-            device.to_device(source.u),
-            device.to_device(source.v),
-            np.int64(graph.n_edges),
-            graph.rank_u,
-            graph.rank_v,
-            graph.indptr,
-            graph.adjacency,
-            np.int32(graph.n_u),
-            by_entry,
-            by_edge,
+            device.to_device(source.u), device.to_device(source.v), np.int64(graph.n_edges), graph.rank_u,
+            graph.rank_v, graph.indptr, graph.adjacency, np.int32(graph.n_u), by_entry, by_edge,
         ),
-    )
+    )  # fmt: skip
     return by_edge

@@ -25,60 +25,35 @@ _MAX_LIST = 2**26
 
 @dataclass(frozen=True)
 class WedgePartGraph:
-    """A part on the device, as the kernels scan it with ``PART=1``; see ``wedges.cuh``.
+    """A part on the device, as the kernels scan it with ``PART=1``; see ``wedges.cuh``."""
 
-    Attributes
-    ----------
-    layer : {"u", "v"}
-        Layer of the starts and ends.
-    n_starts, n_ends, n_middles : int
-        Sizes.
-    indptr : device array of int64, shape (n_starts + 1,)
-        Row offsets of the starts.
-    adjacency : device array of int32, shape (root_entries,)
-        Middles, as places in the block of ends; -1 for one that is not there.
-    prefix : device array of int32, shape (root_entries,)
-        Counted wedges of each entry.
-    end_indptr, ends : device array of int64, shape (n_middles + 1,), and of int32, shape (entries,)
-        Ends of each middle, as in the block.
-    hub_count : device array of int32, shape (n_middles,)
-        Ends of each middle among the hub columns.
-    preceding : device array of int32, shape (n_starts,)
-        Number of ends that precede each start.
-    degree : device array of int32, shape (n_starts,)
-        Row lengths of the starts.
-    wedges, hub_wedges : device array of uint64, shape (n_starts,)
-        Counted wedges of each start, and those that end in the hub columns; 0 for a start that shares fewer than two
-        middles with ends.
-    widest_middle : int
-        Most ends of a middle.
-    """
-
-    layer: str
+    layer: str  # of the starts and ends
     n_starts: int
     n_ends: int
     n_middles: int
+    # Row offsets of the starts, int64; their middles as places in the block of ends, -1 for one that is not there, and
+    # the counted wedges of each entry, int32.
     indptr: Any
     adjacency: Any
     prefix: Any
+    # Ends of each middle, as in the block: int64, shape (n_middles + 1,), and int32.
     end_indptr: Any
     ends: Any
+    # Ends of each middle among the hub columns: int32.
     hub_count: Any
+    # Of each start: the ends that precede it and its row length (int32); its counted wedges, and those that end in the
+    # hub columns (uint64), both 0 where it shares fewer than two middles with ends.
     preceding: Any
     degree: Any
     wedges: Any
     hub_wedges: Any
-    widest_middle: int
+    widest_middle: int  # most ends of a middle
+    counting: Counting = UNSIGNED  # parts are counted without signs
 
     @property
     def defines(self) -> dict[str, int]:
         """Defines of the kernels."""
         return {"PART": 1}
-
-    @property
-    def counting(self) -> Counting:
-        """Parts are counted without signs."""
-        return UNSIGNED
 
     @property
     def n_start_rows(self) -> int:
@@ -200,22 +175,10 @@ def _join(device: Device, module: Module, graph: WedgePartGraph, starts: StartBl
         choose_grid(device, (n_entries + 31) // 32),
         block,
         (
-            graph.indptr,
-            device.to_device(starts.middles),
-            n_starts,
-            graph.preceding,
-            ends.middle_rank,
-            first,
-            *table,
-            graph.end_indptr,
-            graph.ends,
-            graph.hub_count,
-            graph.adjacency,
-            graph.prefix,
-            joined,
-            graph.wedges,
-            graph.hub_wedges,
+            graph.indptr, device.to_device(starts.middles), n_starts, graph.preceding, ends.middle_rank, first,
+            *table, graph.end_indptr, graph.ends, graph.hub_count, graph.adjacency, graph.prefix, joined,
+            graph.wedges, graph.hub_wedges,
         ),
-    )
+    )  # fmt: skip
     for counts in (graph.wedges, graph.hub_wedges):
         counts[joined < 2] = 0

@@ -29,9 +29,9 @@ from papilio.kernels.wedge.gpu_part import WedgePartGraph
 __all__ = [
     "LOW_MASK",
     "SCHEDULE_SHIFT",
-    "Launch",
+    "Schedule",
     "check_start_bound",
-    "make_launches",
+    "make_schedules",
     "mark_hub_starts",
     "order_falling",
     "order_items",
@@ -48,8 +48,8 @@ _DENSE_BITS = ((DENSE_8_BELOW, 8), (DENSE_16_BELOW, 16), (1 << 31, 32))
 
 
 @dataclass(frozen=True)
-class Launch:
-    """One schedule: the kernel, its launch and the position of its argument after the items."""
+class Schedule:
+    """A kernel, how it is launched, and its argument after the items, if any."""
 
     kernel: str
     threads: int
@@ -77,7 +77,7 @@ def schedule_items(
 ) -> Any:
     """Give each item its schedule for the hub columns, if any, and for the other ends, if any.
 
-    Returns the entries of ``PreparedButterflyGpu.scheduled``, in no order, of items numbered from ``first`` on.
+    Return the entries of ``PreparedButterflyGpu.scheduled``, in no order, of items numbered from ``first`` on.
     """
     degree = graph.degree[items].astype(np.int64)
     rank = graph.ranks_of(items).astype(np.int64)
@@ -112,26 +112,26 @@ def schedule_items(
     )
 
 
-def make_launches(tuning: WedgeTuning, counting: Counting) -> tuple[Launch, ...]:
+def make_schedules(tuning: WedgeTuning, counting: Counting) -> tuple[Schedule, ...]:
     """Return the schedules: the tables, in the order in which they are tried, then those of the hub columns."""
     row_bytes = 128 * tuning.hub_words
     large, block = tuning.large_threads, tuning.block_threads
     return (
-        Launch("butterfly_match", 256, 0, tuning.warp_items),
-        *(_table_launch(table, counting) for table in tuning.tables),
-        Launch("butterfly_hubs_large", large, large // 64 * LARGE_PLANES * row_bytes, None),
-        Launch("butterfly_hubs_block", block, block // 64 * BLOCK_PLANES * row_bytes, None),
-        Launch("butterfly_hubs_warp", 256, 0, tuning.warp_items),
+        Schedule("butterfly_match", 256, 0, tuning.warp_items),
+        *(_table_schedule(table, counting) for table in tuning.tables),
+        Schedule("butterfly_hubs_large", large, large // 64 * LARGE_PLANES * row_bytes, None),
+        Schedule("butterfly_hubs_block", block, block // 64 * BLOCK_PLANES * row_bytes, None),
+        Schedule("butterfly_hubs_warp", 256, 0, tuning.warp_items),
     )
 
 
-def _table_launch(table: TableClass, counting: Counting) -> Launch:
+def _table_schedule(table: TableClass, counting: Counting) -> Schedule:
     if table.kernel == "hash":
         slots = table.table_bytes // 8
         slot_bytes = 4 * CENSUS_SLOT_WORDS if counting.kinds == 4 else 8
-        return Launch("butterfly_hash", table.threads, slots * slot_bytes, slots.bit_length() - 1)
+        return Schedule("butterfly_hash", table.threads, slots * slot_bytes, slots.bit_length() - 1)
     threads = min(table.threads, CENSUS_THREADS) if counting.kinds == 4 else table.threads
-    return Launch("butterfly_dense", threads, table.table_bytes, table.table_bytes // 4)
+    return Schedule("butterfly_dense", threads, table.table_bytes, table.table_bytes // 4)
 
 
 def order_items(xp: Any, graph: WedgeGraph) -> tuple[Any, Any]:

@@ -5,45 +5,27 @@ Kernels, schedules and work items are those of butterflies; see ``wedges.cuh`` f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.bounds import check_vertices
 from papilio.kernels.engine import Loadable, Partial, require_request
 from papilio.kernels.wedge.gpu import ButterflyGpu, PreparedButterflyGpu
-from papilio.kernels.wedge.gpu_graph import Counting, build_wedge_graph
-from papilio.kernels.wedge.gpu_schedule import order_items
+from papilio.kernels.wedge.gpu_graph import Counting
 from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Granularity, Motif
 from papilio.parts import Part
 
-__all__ = ["BalancedButterflyGpu", "PreparedSignedGpu"]
+__all__ = ["BalancedButterflyGpu"]
 
 _SUM, _HISTOGRAM, _CENSUS = 0, 1, 2
-"""What the kernels give, as in ``butterfly.cu``."""
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedSignedGpu(PreparedButterflyGpu):
-    """A graph ready for :meth:`BalancedButterflyGpu.run`, on the device.
-
-    Attributes
-    ----------
-    motif : BalancedButterfly or Census
-    """
-
-    motif: BalancedButterfly | Census
+"""What the kernels give: ``GIVES`` of ``sweep.cuh``."""
 
 
 class BalancedButterflyGpu(ButterflyGpu):
-    """The GPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census` on one device.
-
-    Parameters are those of :class:`~papilio.kernels.wedge.gpu.ButterflyGpu`.
-    """
+    """The GPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census`."""
 
     def stage(self, block: Loadable) -> Loadable:
         """Refuse: only whole graphs are counted.
@@ -55,7 +37,7 @@ class BalancedButterflyGpu(ButterflyGpu):
         """
         raise UnsupportedError(f"signed motifs are counted on whole graphs, not in a {type(block).__name__}")
 
-    def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedSignedGpu:
+    def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
         """Rank, relabel and build both CSR directions with signs on the device, and schedule.
 
         Raises
@@ -68,23 +50,14 @@ class BalancedButterflyGpu(ButterflyGpu):
         require_request("balanced-butterfly", (BalancedButterfly, Census), graph, motif, per)
         assert isinstance(motif, BalancedButterfly | Census)
         assert isinstance(graph, BipartiteGraph)
-        if graph.n_edges == 0:
-            none = self.device.xp.zeros(0, dtype=np.int32)
-            return PreparedSignedGpu(graph, per, None, none, none, none, None, (), none, (), motif)
         counting, first_layer = Counting(2, _SUM), None
         if isinstance(motif, Census):
             counting = Counting(4, _CENSUS, "uv".index(motif.pair_side))
         elif needs_all_neighbours(motif):
             counting, first_layer = Counting(2, _HISTOGRAM), motif.pair_side
-        with self.device.guard():
-            built = build_wedge_graph(self.device, graph, self.tuning, counting, first_layer)
-            if per == "vertex":
-                check_vertices(graph, int(built.degree.max()))
-            items, costs = order_items(self.device.xp, built)
-            made = self._schedule_items(graph, per, built, items, costs, int(items.size))
-        return PreparedSignedGpu(**vars(made), motif=motif)
+        return self._prepare_graph(graph, motif, per, counting, first_layer)
 
-    def _empty_result(self, prepared: Any) -> Any:
+    def _empty_result(self, prepared: PreparedButterflyGpu) -> Any:
         graph = prepared.graph
         if graph is None or graph.counting.gives == _SUM:
             return super()._empty_result(prepared)
@@ -92,15 +65,16 @@ class BalancedButterflyGpu(ButterflyGpu):
         size = int(graph.degree.max()) + 1 if histogram else 2 * len(CENSUS_CLASSES)
         return self.device.xp.zeros(size, dtype=np.uint64)
 
-    def _answer(self, prepared: Any, partial: Partial, total: Any, result: Any) -> Partial:
+    def _answer(self, prepared: PreparedButterflyGpu, counted: Partial, total: Any, result: Any) -> Partial:
         graph, motif = prepared.graph, prepared.motif
         if graph is None or graph.counting.gives == _SUM:
-            return super()._answer(prepared, partial, total, result)
+            return super()._answer(prepared, counted, total, result)
         found = [int(each) for each in self.device.to_host(result)]
         if isinstance(motif, Census):
             sums = [low + (high << 32) for low, high in zip(found[::2], found[1::2], strict=True)]
             cells = census_cells(sums)
         else:
+            assert isinstance(motif, BalancedButterfly)
             cells = size_cells(motif, {size: times for size, times in enumerate(found) if times})
         table = cells if motif.is_table else {}
-        return Partial(partial.n_items, sum(cells.values()), partial.work, cells=table)
+        return Partial(counted.n_items, sum(cells.values()), counted.work, cells=table)

@@ -108,7 +108,7 @@ def test_tuning_reaches_the_schedule(
         found = engine._find_bounds(prepared, [0, prepared.n_items])
         launched |= {
             launch.kernel
-            for launch, (first, last) in zip(prepared.launches, found, strict=True)
+            for launch, (first, last) in zip(prepared.schedules, found, strict=True)
             if first < last
         }
     assert wanted in launched

@@ -54,9 +54,9 @@ def test_schedules_count_totals_as_the_cpu_does(
     for part in parts["total"]:
         prepared = engine.prepare(part, Butterfly(), "total")
         assert_same(engine.run(prepared, 0, prepared.n_items), count(ButterflyCpu(1), part, "total"))
-        if prepared.launches:
+        if prepared.schedules:
             found = engine._find_bounds(prepared, [0, prepared.n_items])
-            used = zip(prepared.launches, found, strict=True)
+            used = zip(prepared.schedules, found, strict=True)
             launched |= {launch.kernel for launch, (first, last) in used if first < last}
     assert any("hubs" in kernel for kernel in launched) == ("hubs" in schedule)
 
