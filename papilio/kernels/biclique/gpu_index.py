@@ -26,14 +26,13 @@ from papilio.kernels.biclique.index import (
 )
 from papilio.kernels.biclique.items import BicliqueItems, SizeRange, number_roots, place_roots
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
-from papilio.kernels.device.protocol import Device, Module
+from papilio.kernels.device.protocol import Device, Module, launch_over
 from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
-from papilio.kernels.wedge.gpu_graph import check_rows, choose_grid, count_degrees, link_rows, make_offsets
+from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows, make_offsets
 from papilio.motifs import Biclique
 
 __all__ = ["BicliqueDeviceIndex", "build_device_index", "halve_device_index"]
 
-_THREADS = 256
 _ROUNDS = 4
 """Looks at every edge between two answers to the question whether the core is reached."""
 
@@ -226,7 +225,7 @@ def _peel(device: Device, edges: _Edges, sizes: SizeRange) -> int:
     A round is a look at every edge that was there when half of them were gone the last time.
     """
     xp = device.xp
-    kernel = device.load("biclique_index", {}).get_function("peel_edges")
+    module = device.load("biclique_index", {})
     least = [np.int32(min(each, _MAX_INT)) for each in (sizes.least_right, sizes.least_left)]
     n = int(edges.lefts.size)
     while n:
@@ -236,7 +235,7 @@ def _peel(device: Device, edges: _Edges, sizes: SizeRange) -> int:
         removed, before = 0, -1
         while before < removed <= n // 2:
             for _ in range(_ROUNDS):
-                kernel(choose_grid(device, n), (_THREADS,), arguments)
+                launch_over(device, module, "peel_edges", n, *arguments)
             before, removed = removed, int(device.to_host(n_removed)[0])
         if removed:
             is_kept = kept.astype(np.bool_)
@@ -269,11 +268,10 @@ def _link_core(
     degree = edges.degree_left[by_rank]
     indptr = make_offsets(xp, xp.concatenate((degree, edges.degree_right[rights])))
     first = xp.empty(n_edges, dtype=np.uint64)
-    linker.get_function("first_keys")(
-        choose_grid(device, n_edges),
-        (_THREADS,),
-        (edges.lefts, edges.rights, np.int64(n_edges), rank_left, new_right, first),
-    )
+    launch_over(
+        device, linker, "first_keys", n_edges, edges.lefts, edges.rights, np.int64(n_edges), rank_left,
+        new_right, first,
+    )  # fmt: skip
     adjacency, prefix, _ = link_rows(device, linker, first, indptr, n_left)
     left_ids, right_ids = by_rank.astype(np.int32), rights.astype(np.int32)
     n_roots, n_items = n_left, 0
@@ -313,11 +311,10 @@ def _make_index(
     indptr = make_offsets(xp, rows.degree[pairs.order])
     columns = xp.empty(rows.adjacency.size // 2, dtype=np.int32)
     if n_left:
-        module.get_function("copy_rows")(
-            choose_grid(device, 32 * n_left),
-            (_THREADS,),
-            (rows.indptr, rows.adjacency, pairs.order.astype(np.int32), indptr, np.int32(n_left), columns),
-        )
+        launch_over(
+            device, module, "copy_rows", 32 * n_left, rows.indptr, rows.adjacency,
+            pairs.order.astype(np.int32), indptr, np.int32(n_left), columns,
+        )  # fmt: skip
     arrays = {
         "indptr": indptr,
         "columns": columns,
@@ -367,28 +364,28 @@ def _cut_items(
     """
     xp = device.xp
     n_left, n_pairs = pairs.indptr.size - 1, pairs.others.size
-    grid, block, n_rows = choose_grid(device, 32 * n_left), (_THREADS,), np.int32(n_left)
+    n_threads, n_rows = 32 * n_left, np.int32(n_left)
     child_costs = xp.empty(n_pairs, dtype=np.int64)
-    module.get_function("estimate_children")(
-        grid, block, (pairs.indptr, pairs.common, n_rows, np.int32(deep), child_costs)
-    )
+    launch_over(
+        device, module, "estimate_children", n_threads, pairs.indptr, pairs.common, n_rows, np.int32(deep),
+        child_costs,
+    )  # fmt: skip
     ends = xp.cumsum(child_costs)
     most = np.int64(max(LEAST_ITEM_COST, int(device.to_host(ends[-1:])[0]) // ITEMS_PER_JOB))
     n_items = xp.empty(n_left, dtype=np.int32)
-    module.get_function("count_items")(grid, block, (pairs.indptr, ends, n_rows, most, n_items))
+    launch_over(device, module, "count_items", n_threads, pairs.indptr, ends, n_rows, most, n_items)
     places = make_offsets(xp, n_items)
     n = int(device.to_host(places[-1:])[0])
     roots = xp.empty(n, dtype=np.int32)
     firsts, lasts, costs = (xp.empty(n, dtype=np.int64) for _ in range(3))
-    module.get_function("write_items")(
-        grid, block, (pairs.indptr, ends, n_rows, most, places, roots, firsts, lasts, costs)
-    )
+    launch_over(
+        device, module, "write_items", n_threads, pairs.indptr, ends, n_rows, most, places, roots, firsts,
+        lasts, costs,
+    )  # fmt: skip
     order = xp.argsort(-costs, kind="stable")
     if items is not None:
         order = order[xp.argsort(items[roots[order]], kind="stable")]
     roots, firsts, lasts, costs = (each[order] for each in (roots, firsts, lasts, costs))
     widest = xp.empty(n, dtype=np.int32)
-    module.get_function("widest_child")(
-        choose_grid(device, 32 * n), block, (firsts, lasts, np.int64(n), pairs.common, widest)
-    )
+    launch_over(device, module, "widest_child", 32 * n, firsts, lasts, np.int64(n), pairs.common, widest)
     return roots, firsts, lasts, costs, widest

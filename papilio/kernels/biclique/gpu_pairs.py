@@ -11,9 +11,9 @@ import numpy as np
 from papilio.errors import CapacityError
 from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.device.constants import COUNT_PAIRS, PAIR_BINS, SUM_PAIRS, WRITE_PAIRS
-from papilio.kernels.device.protocol import Device, check_fits
+from papilio.kernels.device.protocol import Device, check_fits, launch_over
 from papilio.kernels.tuning import PairTuning, TableClass
-from papilio.kernels.wedge.gpu_graph import choose_grid, make_offsets
+from papilio.kernels.wedge.gpu_graph import make_offsets
 
 __all__ = ["PairRows", "Pairs", "count_pairs", "find_pairs"]
 
@@ -262,11 +262,10 @@ def _write_pairs(
         by_key = xp.argsort(keys)
         keys, common = keys[by_key], common[by_key]
     others = xp.empty(n_pairs, dtype=np.int32)
-    passes.module.get_function("unpack_pairs")(
-        choose_grid(device, n_pairs),
-        (256,),
-        (keys, np.int64(n_pairs), *(np.int32(value) for value in bits.values()), others, common),
-    )
+    launch_over(
+        device, passes.module, "unpack_pairs", n_pairs, keys, np.int64(n_pairs),
+        *(np.int32(value) for value in bits.values()), others, common,
+    )  # fmt: skip
     starts = xp.arange(n_paired, dtype=np.uint64) << np.uint64(rank_bits + common_bits)
     indptr = xp.zeros(n + 1, dtype=np.int64)
     indptr[first_paired:n] = xp.searchsorted(keys, starts)

@@ -14,10 +14,23 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 
-__all__ = ["N_STREAMS", "Device", "Kernel", "Launch", "Module", "check_fits", "launch_slices"]
+__all__ = [
+    "N_STREAMS",
+    "THREADS",
+    "Device",
+    "Kernel",
+    "Launch",
+    "Module",
+    "check_fits",
+    "launch_over",
+    "launch_slices",
+]
 
 N_STREAMS = 4
 """Streams of a device: enough that a launch fills the processors that the one before leaves idle."""
+
+THREADS = 256
+"""Of a block of the kernels that build graphs and indices."""
 
 Kernel = Callable[..., None]
 """``kernel(grid, block, args, shared_mem=0, together=False)``, as CuPy's.
@@ -98,6 +111,12 @@ class Device(Protocol):
     def free_bytes(self) -> int:
         """Device memory that can still be allocated within the limit of the device, if it has one, in bytes."""
         ...
+
+
+def launch_over(device: Device, module: Module, kernel: str, n_threads: int, *arguments: Any) -> None:
+    """Launch a kernel of grid-stride loops with a thread for each element, or for some where there are very many."""
+    blocks = min((n_threads + THREADS - 1) // THREADS, 16 * device.sm_count)
+    module.get_function(kernel)((max(1, blocks),), (THREADS,), arguments)
 
 
 def check_fits(name: str, size: int, limit: int, unit: str) -> None:

@@ -23,7 +23,7 @@ from papilio.kernels.device.constants import (
     NO_SUPPORT,
     PEEL_GROUP,
 )
-from papilio.kernels.device.protocol import Device
+from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.peel.phases import (
     N_BINS,
     Peeled,
@@ -34,10 +34,9 @@ from papilio.kernels.peel.phases import (
     ignore_report,
     next_limit,
 )
-from papilio.kernels.wedge.gpu_graph import choose_grid, make_offsets
+from papilio.kernels.wedge.gpu_graph import make_offsets
 
 __all__ = [
-    "THREADS",
     "Cut",
     "PeelIndex",
     "PeelTuning",
@@ -47,9 +46,6 @@ __all__ = [
     "peel_on_gpu",
     "peel_ranges",
 ]
-
-THREADS = 256
-"""Of a block of the kernels that build an index."""
 
 
 @dataclass(frozen=True)
@@ -194,10 +190,8 @@ def _cut_ranges(
     bounds = [0]
     while True:
         weights = xp.zeros(N_BINS, dtype=np.uint64)
-        module.get_function("weigh_items")(
-            choose_grid(device, n_items),
-            (THREADS,),
-            (np.int32(n_items), peeled.supports, gone, offsets, weights),
+        launch_over(
+            device, module, "weigh_items", n_items, np.int32(n_items), peeled.supports, gone, offsets, weights
         )
         sums = np.cumsum(device.to_host(weights))
         left = int(sums[-1])

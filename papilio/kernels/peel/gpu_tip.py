@@ -10,11 +10,11 @@ import numpy as np
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
-from papilio.kernels.device.protocol import Device
-from papilio.kernels.peel.gpu_rounds import THREADS, Cut, PeeledItems
+from papilio.kernels.device.protocol import THREADS, Device, launch_over
+from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems
 from papilio.kernels.peel.phases import Layer, PeelingKind
 from papilio.kernels.tuning import wedge_tuning
-from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph, choose_grid, make_offsets
+from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph, make_offsets
 
 __all__ = ["PairsGpu", "index_tip_gpu"]
 
@@ -64,11 +64,10 @@ class PairsGpu:
         """Return the butterflies of each vertex with those of its own range or a higher one; int64 on the device."""
         n = self.n_items
         supports = device.xp.empty(n, dtype=np.int64)
-        device.load("tip", {}).get_function("sum_pairs")(
-            choose_grid(device, 32 * n),
-            (THREADS,),
-            (self.offsets, self.others, self.common, ranges, np.int32(n), supports),
-        )
+        launch_over(
+            device, device.load("tip", {}), "sum_pairs", 32 * n, self.offsets, self.others, self.common,
+            ranges, np.int32(n), supports,
+        )  # fmt: skip
         return supports
 
 

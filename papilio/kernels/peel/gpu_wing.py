@@ -11,11 +11,11 @@ import numpy as np
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.constants import PEEL_GROUP
-from papilio.kernels.device.protocol import Device, Module, check_fits
-from papilio.kernels.peel.gpu_rounds import THREADS, Cut, PeeledItems, bounds_by_range, entries_of
+from papilio.kernels.device.protocol import Device, Module, check_fits, launch_over
+from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems, bounds_by_range, entries_of
 from papilio.kernels.peel.phases import PeelingKind
 from papilio.kernels.tuning import wedge_tuning
-from papilio.kernels.wedge.gpu_graph import build_wedge_graph, choose_grid, make_offsets
+from papilio.kernels.wedge.gpu_graph import build_wedge_graph, make_offsets
 
 __all__ = ["BloomsGpu", "LinkedWedges", "index_wing_gpu"]
 
@@ -137,26 +137,18 @@ def _list_wedges(device: Device, module: Module, graph: BipartiteGraph) -> tuple
     n = 2 * graph.n_edges
     edge_of = xp.empty(n, dtype=np.int32)
     n_u = np.int32(built.n_u)
-    module.get_function("name_entries")(
-        choose_grid(device, graph.n_edges),
-        (THREADS,),
-        (
-            device.to_device(graph.u), device.to_device(graph.v), np.int64(graph.n_edges), built.rank_u,
-            built.rank_v, built.indptr, built.adjacency, n_u, edge_of,
-        ),
+    launch_over(
+        device, module, "name_entries", graph.n_edges, device.to_device(graph.u), device.to_device(graph.v),
+        np.int64(graph.n_edges), built.rank_u, built.rank_v, built.indptr, built.adjacency, n_u, edge_of,
     )  # fmt: skip
     places = xp.arange(n, dtype=np.int64)
     row_of = (xp.searchsorted(built.indptr, places, side="right") - 1).astype(np.int32)
     keys = xp.empty(n_wedges, dtype=np.uint64)
     one, other = xp.empty(n_wedges, dtype=np.int32), xp.empty(n_wedges, dtype=np.int32)
     if n_wedges:
-        module.get_function("list_wedges")(
-            choose_grid(device, PEEL_GROUP * n),
-            (THREADS,),
-            (
-                built.indptr, built.adjacency, built.prefix, row_of, first_wedge, edge_of, np.int64(n), n_u,
-                keys, one, other,
-            ),
+        launch_over(
+            device, module, "list_wedges", PEEL_GROUP * n, built.indptr, built.adjacency, built.prefix,
+            row_of, first_wedge, edge_of, np.int64(n), n_u, keys, one, other,
         )  # fmt: skip
     return keys, one, other
 
@@ -169,21 +161,20 @@ def _link(
     offsets, one, other, left = segments
     n_wedges = int(one.size)
     degree, supports = xp.zeros(n_edges, dtype=np.uint64), xp.zeros(n_edges, dtype=np.uint64)
-    grid = choose_grid(device, n_wedges)
     if n_wedges:
-        module.get_function("count_links")(
-            grid, (THREADS,), (one, other, segment_of, left, np.int64(n_wedges), degree, supports)
-        )
+        launch_over(
+            device, module, "count_links", n_wedges, one, other, segment_of, left, np.int64(n_wedges), degree,
+            supports,
+        )  # fmt: skip
     link_offsets = make_offsets(xp, degree.astype(np.int64))
     n_links = int(link_offsets[-1])
     link_segment, link_twin = xp.empty(n_links, dtype=np.int32), xp.empty(n_links, dtype=np.int32)
     if n_links:
         cursor = link_offsets[:-1].astype(np.uint64)
-        module.get_function("fill_links")(
-            grid,
-            (THREADS,),
-            (one, other, segment_of, np.int64(n_wedges), cursor, link_segment, link_twin),
-        )
+        launch_over(
+            device, module, "fill_links", n_wedges, one, other, segment_of, np.int64(n_wedges), cursor,
+            link_segment, link_twin,
+        )  # fmt: skip
     return LinkedWedges(
         offsets, one, other, left, link_offsets, link_segment, link_twin, supports.astype(np.int64)
     )

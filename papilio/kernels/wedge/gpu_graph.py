@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.device.protocol import Device, Module, check_fits
+from papilio.kernels.device.protocol import THREADS, Device, Module, check_fits, launch_over
 from papilio.kernels.tuning import WedgeTuning
 from papilio.motifs import Granularity
 from papilio.parts import Layer
@@ -21,7 +21,6 @@ __all__ = [
     "WedgeGraph",
     "build_wedge_graph",
     "check_rows",
-    "choose_grid",
     "count_degrees",
     "fill_hub_rows",
     "gather_edges",
@@ -29,7 +28,6 @@ __all__ = [
     "make_offsets",
 ]
 
-_THREADS = 256
 MAX_ROWS = 2**31 - 2**20
 """Rows are int32, and so are the counters that hand out items: every warp may step past the last item once."""
 MAX_EDGES = 2**32 - 2**13
@@ -132,11 +130,6 @@ class WedgeGraph:
         return self.n_rows if per == "vertex" else 2 * self.n_edges if per == "edge" else 1
 
 
-def choose_grid(device: Device, n: int) -> tuple[int, ...]:
-    """Return a grid for ``n`` elements, some to each of the 256 threads of a block where there are very many."""
-    return (max(1, min((n + _THREADS - 1) // _THREADS, 16 * device.sm_count)),)
-
-
 def _rank(xp: Any, degree: Any) -> tuple[Any, Any]:
     """Return (rank of each id, degree by rank) for the order by falling degree, then id."""
     n = degree.size
@@ -176,14 +169,14 @@ def link_rows(device: Device, module: Module, first: Any, indptr: Any, n_u: int)
         Sorted keys of layer U: rank in layer U, place in ``first``.
     """
     xp, n = device.xp, first.size
-    grid, block, count = choose_grid(device, n), (_THREADS,), np.int64(n)
+    count = np.int64(n)
     first.sort()
     adjacency, prefix = xp.empty(2 * n, dtype=np.int32), xp.empty(2 * n, dtype=np.int32)
     second = xp.empty(n, dtype=np.uint64)
-    module.get_function("second_keys")(grid, block, (first, count, adjacency[n:], second))
+    launch_over(device, module, "second_keys", n, first, count, adjacency[n:], second)
     second.sort()
-    module.get_function("link_directions")(
-        grid, block, (first, second, count, indptr, np.int32(n_u), adjacency, prefix)
+    launch_over(
+        device, module, "link_directions", n, first, second, count, indptr, np.int32(n_u), adjacency, prefix
     )
     return adjacency, prefix, second
 
@@ -228,9 +221,7 @@ def build_wedge_graph(
     if counting.kinds > 1:
         assert graph.sign is not None
         signs = ((device.to_device(graph.sign) < 0).astype(np.uint8),)
-    module.get_function("first_keys")(
-        choose_grid(device, n), (_THREADS,), (u, v, np.int64(n), rank_u, rank_v, *signs, first)
-    )
+    launch_over(device, module, "first_keys", n, u, v, np.int64(n), rank_u, rank_v, *signs, first)
     del u, v, signs
     adjacency, prefix, second = link_rows(device, module, first, indptr, n_u)
     built = WedgeGraph(
@@ -257,9 +248,7 @@ def count_degrees(device: Device, module: Module, ids: Any, n: int) -> Any:
     """Return how often each of ``n`` vertices is among ``ids``, int32 on the device; ``module`` is ``wedge_graph``."""
     degree = device.xp.zeros(n, dtype=np.int32)
     if ids.size:
-        module.get_function("count_degrees")(
-            choose_grid(device, ids.size), (_THREADS,), (ids, np.int64(ids.size), degree)
-        )
+        launch_over(device, module, "count_degrees", ids.size, ids, np.int64(ids.size), degree)
     return degree
 
 
@@ -280,23 +269,18 @@ def _count_wedges(
     """Fill ``hub_count``, ``wedges`` and ``hub_wedges``, and cut ``prefix`` to the counted ends."""
     n = graph.n_edges
     preceding = device.xp.empty(graph.n_rows, dtype=np.int32)
-    module.get_function("row_bounds")(
-        choose_grid(device, graph.n_rows),
-        (_THREADS,),
-        (graph.indptr, graph.adjacency, ahead, np.int32(graph.n_rows), preceding, graph.hub_count),
-    )
+    launch_over(
+        device, module, "row_bounds", graph.n_rows, graph.indptr, graph.adjacency, ahead,
+        np.int32(graph.n_rows), preceding, graph.hub_count,
+    )  # fmt: skip
     for keys, entries, start_offset, middle_offset in (
         (keys_u, slice(0, n), 0, graph.n_u),
         (keys_v, slice(n, 2 * n), graph.n_u, 0),
     ):
         offsets = np.int32(start_offset), np.int32(middle_offset)
-        module.get_function("count_wedges")(
-            choose_grid(device, n),
-            (_THREADS,),
-            (
-                keys, np.int64(n), graph.adjacency[entries], preceding, graph.hub_count, *offsets,
-                graph.prefix[entries], graph.wedges, graph.hub_wedges,
-            ),
+        launch_over(
+            device, module, "count_wedges", n, keys, np.int64(n), graph.adjacency[entries], preceding,
+            graph.hub_count, *offsets, graph.prefix[entries], graph.wedges, graph.hub_wedges,
         )  # fmt: skip
 
 
@@ -314,9 +298,9 @@ def fill_hub_rows(
     module = _load_module(device, tuning, counting)
     module.get_function("fill_hub_rows")(
         (max(1, min((n_rows + 7) // 8, 64 * device.sm_count)),),
-        (_THREADS,),
+        (THREADS,),
         (*lists, np.int32(n_rows), rows),
-        shared_mem=_THREADS // 32 * words * 4,
+        shared_mem=THREADS // 32 * words * 4,
     )
     return rows
 
@@ -328,12 +312,9 @@ def gather_edges(
     xp = device.xp
     by_edge = xp.empty(graph.n_edges, dtype=np.uint64)
     module = device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words})
-    module.get_function("gather_edges")(
-        choose_grid(device, graph.n_edges),
-        (_THREADS,),
-        (
-            device.to_device(source.u), device.to_device(source.v), np.int64(graph.n_edges), graph.rank_u,
-            graph.rank_v, graph.indptr, graph.adjacency, np.int32(graph.n_u), by_entry, by_edge,
-        ),
+    launch_over(
+        device, module, "gather_edges", graph.n_edges, device.to_device(source.u), device.to_device(source.v),
+        np.int64(graph.n_edges), graph.rank_u, graph.rank_v, graph.indptr, graph.adjacency,
+        np.int32(graph.n_u), by_entry, by_edge,
     )  # fmt: skip
     return by_edge

@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.bounds import MAX_RUN_ENTRIES
-from papilio.kernels.device.protocol import Device, Module, check_fits
+from papilio.kernels.device.protocol import Device, Module, check_fits, launch_over
 from papilio.kernels.engine import Loadable
 from papilio.kernels.tuning import WedgeTuning
-from papilio.kernels.wedge.gpu_graph import MAX_ROWS, UNSIGNED, Counting, choose_grid
+from papilio.kernels.wedge.gpu_graph import MAX_ROWS, UNSIGNED, Counting
 from papilio.motifs import Granularity
 from papilio.parts import EndBlock, RootPart, StartBlock, WedgePart
 
 __all__ = ["WedgePartGraph", "build_wedge_part", "stage_wedges"]
 
-_THREADS = 256
 _MAX_LIST = 2**26
 """Ends of one middle: the wedges of the 32 entries that a warp holds are then counted in 32 bits."""
 
@@ -152,33 +151,30 @@ def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> We
 
 def _join(device: Device, module: Module, graph: WedgePartGraph, starts: StartBlock, ends: EndBlock) -> None:
     """Fill all that :func:`build_wedge_part` leaves open."""
-    xp, block = device.xp, (_THREADS,)
+    xp = device.xp
     n_starts, n_middles = np.int32(graph.n_starts), np.int32(graph.n_middles)
-    module.get_function("count_preceding")(
-        choose_grid(device, graph.n_starts),
-        block,
-        (device.to_device(starts.rank), n_starts, ends.rank, np.int32(graph.n_ends), graph.preceding),
-    )
-    grid = choose_grid(device, graph.n_middles)
-    module.get_function("count_hubs")(grid, block, (graph.end_indptr, graph.ends, n_middles, graph.hub_count))
+    launch_over(
+        device, module, "count_preceding", graph.n_starts, device.to_device(starts.rank), n_starts, ends.rank,
+        np.int32(graph.n_ends), graph.preceding,
+    )  # fmt: skip
+    launch_over(
+        device, module, "count_hubs", graph.n_middles, graph.end_indptr, graph.ends, n_middles,
+        graph.hub_count,
+    )  # fmt: skip
 
     span = int(ends.middle_rank[-1]) - int(ends.middle_rank[0]) + 1
     shift = max(0, ((span - 1) // (2 * graph.n_middles)).bit_length())
     n_buckets = ((span - 1) >> shift) + 1
     first = xp.empty(n_buckets + 1, dtype=np.int32)
     table = np.int32(shift), np.int32(n_buckets)
-    module.get_function("fill_table")(grid, block, (ends.middle_rank, n_middles, *table, first))
+    launch_over(device, module, "fill_table", graph.n_middles, ends.middle_rank, n_middles, *table, first)
 
     joined = xp.zeros(graph.n_starts, dtype=np.int32)
     n_entries = int(graph.adjacency.size)
-    module.get_function("join_starts")(
-        choose_grid(device, (n_entries + 31) // 32),
-        block,
-        (
-            graph.indptr, device.to_device(starts.middles), n_starts, graph.preceding, ends.middle_rank, first,
-            *table, graph.end_indptr, graph.ends, graph.hub_count, graph.adjacency, graph.prefix, joined,
-            graph.wedges, graph.hub_wedges,
-        ),
+    launch_over(
+        device, module, "join_starts", (n_entries + 31) // 32, graph.indptr, device.to_device(starts.middles),
+        n_starts, graph.preceding, ends.middle_rank, first, *table, graph.end_indptr, graph.ends,
+        graph.hub_count, graph.adjacency, graph.prefix, joined, graph.wedges, graph.hub_wedges,
     )  # fmt: skip
     for counts in (graph.wedges, graph.hub_wedges):
         counts[joined < 2] = 0
