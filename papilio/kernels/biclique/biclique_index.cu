@@ -17,7 +17,6 @@
 constexpr int kCountPairs = COUNT_PAIRS;
 constexpr int kSumPairs = SUM_PAIRS;
 static_assert(COUNT_PAIRS != SUM_PAIRS && WRITE_PAIRS != COUNT_PAIRS && WRITE_PAIRS != SUM_PAIRS, "three passes");
-constexpr int kEmpty = -1;
 constexpr int kBins = PAIR_BINS;
 
 #define GRAPH_PARAMETERS \
@@ -168,13 +167,7 @@ pair_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const long long* __restrict__ wedge
         __syncthreads();
         for_each_wedge<2>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
             if (!wedge.active) return;
-            int slot = (int)(((unsigned)wedge.end * 2654435769u) >> (32 - log2_slots));
-            for (;;) {  // ends when an empty slot or the key is met: the table is never full
-                const int other = atomicCAS(&held[slot], kEmpty, wedge.end);
-                if (other == kEmpty || other == wedge.end) break;
-                slot = (slot + 1) & (slots - 1);
-            }
-            atomicAdd(&counts[slot], 1);
+            atomicAdd(&counts[take_slot(held, log2_slots, wedge.end)], 1);
         });
         __syncthreads();
         for (int i = threadIdx.x; i < slots; i += blockDim.x)  // slots are a multiple of 32: whole warps

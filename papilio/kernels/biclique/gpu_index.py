@@ -45,26 +45,16 @@ _MAX_INT = 2**31 - 1
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BicliqueDeviceIndex(BicliqueItems):
-    """A graph ready for the GPU engine: the rows on the device, the work items on both.
+    """A graph ready for the GPU engine: the rows on the device, the work items on both."""
 
-    Attributes
-    ----------
-    arrays : dict of str to device array
-        The arrays of :class:`~papilio.kernels.biclique.index.BicliqueIndex` by their names, all but ``costs``.
-    item_later : ndarray of int64, shape (n_pieces,), host
-        Children of the root from the first one of the piece on.
-    item_degree : ndarray of int64, shape (n_pieces,), host
-        Right vertices of the root.
-    item_common : ndarray of int64, shape (n_pieces,), host
-        Most right vertices that the root shares with a child of the piece.
-    choices : tuple of (str, str)
-        What too little device memory made slower, and why.
-    """
-
+    # The arrays of BicliqueIndex by their names, all but costs.
     arrays: dict[str, Any]
+    # Of each piece, on the host: children of the root from the first one of the piece on, right vertices of the root,
+    # and most right vertices that the root shares with a child of the piece.
     item_later: NDArray[np.int64]
     item_degree: NDArray[np.int64]
     item_common: NDArray[np.int64]
+    # What too little device memory made slower, and why.
     choices: tuple[Choice, ...] = ()
 
     @property
@@ -86,7 +76,7 @@ class BicliqueDeviceIndex(BicliqueItems):
 
 @dataclass(frozen=True)
 class _Layers:
-    """Sizes and degrees of a graph that lies on the device, for decisions; see ``biclique_forms.Layers``."""
+    """Sizes and degrees of a graph that lies on the device, for decisions; see ``forms.Layers``."""
 
     n_u: int
     n_v: int
@@ -128,14 +118,10 @@ def build_device_index(
     tuning: PairTuning | None = None,
     roots: NDArray[np.int32] | None = None,
 ) -> BicliqueDeviceIndex:
-    """Copy the edges to the device, then reduce, order, pair and cut there.
+    """Copy the edges to the device, then reduce, order, pair and cut there; signs are ignored.
 
     Parameters
     ----------
-    device : Device
-    graph : BipartiteGraph
-        Signs are ignored.
-    motif : Biclique
     anchor : {"auto", "u", "v"}
         The layer whose vertices are searched one after the other.
     limit_bytes : int, optional
@@ -183,17 +169,11 @@ def build_device_index(
 def halve_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
     """Do as :func:`~papilio.kernels.biclique.index.halve_index`."""
     half = choose_half(index.item_root, device.to_host(index.arrays["left_ids"]))
-    pieces = {name: getattr(index, name)[half] for name in ("item_root", "item_first", "item_last")}
-    return replace(
-        index,
-        **pieces,
-        costs=index.costs[half],
-        closed_cells=halve_cells(index.closed_cells),
-        arrays=index.arrays | {name: device.to_device(piece) for name, piece in pieces.items()},
-        item_later=index.item_later[half],
-        item_degree=index.item_degree[half],
-        item_common=index.item_common[half],
-    )
+    on_both = ("item_root", "item_first", "item_last")
+    names = (*on_both, "costs", "item_later", "item_degree", "item_common")
+    pieces = {name: getattr(index, name)[half] for name in names}
+    arrays = index.arrays | {name: device.to_device(pieces[name]) for name in on_both}
+    return replace(index, **pieces, arrays=arrays, closed_cells=halve_cells(index.closed_cells))
 
 
 def _stars_of(

@@ -12,7 +12,7 @@ from papilio.errors import CapacityError
 from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.device.constants import COUNT_PAIRS, PAIR_BINS, SUM_PAIRS, WRITE_PAIRS
 from papilio.kernels.device.protocol import Device, check_fits, launch_over
-from papilio.kernels.tuning import PairTuning, TableClass
+from papilio.kernels.tuning import PairTuning
 from papilio.kernels.wedge.gpu_graph import make_offsets
 
 __all__ = ["PairRows", "Pairs", "count_pairs", "find_pairs"]
@@ -30,56 +30,33 @@ _NO_ROOT = np.uint64(1 << 63)
 
 @dataclass(frozen=True, eq=False)
 class PairRows:
-    """The core of a graph, ranked by falling degree of the left vertices, ties by falling id; roots of a part last.
+    """The core of a graph, ranked by falling degree of the left vertices, ties by falling id; roots of a part last."""
 
-    Attributes
-    ----------
-    n_left : int
-        Rows of the left layer come first.
-    n_roots : int
-        The last of them are roots: all, but for a part.
-    degree : device array of int32, shape (n_left,)
-        Lengths of the left rows, falling among the roots and among the others.
-    indptr : device array of int64, shape (n_left + n_right + 1,)
-        Row offsets.
-    adjacency : device array of int32, shape (2 n_edges,)
-        Right ids of the left rows, then left ranks of the right rows; ascending within a row.
-    prefix : device array of int32, shape (2 n_edges,)
-        Per left entry, the left vertices of lower rank in the row of the right one.
-    most_shared : int
-        Right vertices that two left ones can share: the largest degree of a root.
-    """
-
-    n_left: int
-    n_roots: int
+    n_left: int  # rows of the left layer come first
+    n_roots: int  # the last of them are roots: all, but for a part
+    # Lengths of the left rows, falling among the roots and among the others: int32.
     degree: Any
+    # Row offsets of both layers, int64; right ids of the left rows, then left ranks of the right rows, ascending within
+    # a row, int32.
     indptr: Any
     adjacency: Any
+    # Per left entry, the left vertices of lower rank in the row of the right one: int32.
     prefix: Any
+    # Right vertices that two left ones can share: the largest degree of a root.
     most_shared: int
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs as rows, and the order of the left vertices.
+    """Pairs as rows, and the order of the left vertices, on the device."""
 
-    Attributes
-    ----------
-    order : device array of int64, shape (n_left,)
-        Rank of each left vertex in the order of the search: roots, by rising number of pairs, then degree, then id;
-        then the others likewise.
-    indptr : device array of int64, shape (n_left + 1,)
-        Row offsets.
-    others, common : device array of int32, shape (n_pairs,)
-        Later left vertices in that order, ascending; how many right ones are shared.
-    choices : tuple of (str, str)
-        What too little device memory made slower, and why.
-    """
-
+    # Rank of each left vertex in the order of the search: roots, by rising number of pairs, then degree, then id; then
+    # the others likewise. int64.
     order: Any
-    indptr: Any
-    others: Any
-    common: Any
+    indptr: Any  # row offsets: int64
+    others: Any  # later left vertices in that order, ascending: int32
+    common: Any  # how many right ones are shared: int32
+    # What too little device memory made slower, and why.
     choices: tuple[Choice, ...] = ()
 
 
@@ -140,41 +117,35 @@ class _Passes:
 
     def run(self, mode: int, given: dict[str, Any]) -> None:
         """Launch one pass; ``given`` are the arrays and numbers that it needs, by parameter."""
-        xp = self.device.xp
+        xp, tuning = self.device.xp, self.tuning
         nothing = xp.zeros(1, dtype=np.int32)
-        wide = xp.zeros(1, dtype=np.int64)
         unsigned = xp.zeros(1, dtype=np.uint64)
         parameters = {
-            "partners": nothing, "found": nothing, "places": wide, "final_rank": nothing,
-            "first_paired": 0, "rank_bits": 0, "common_bits": 0,
-            "keys": unsigned, "commons": nothing, "sums": unsigned,
+            "mode": mode, "least": self.least, "partners": nothing, "found": nothing,
+            "places": xp.zeros(1, dtype=np.int64), "final_rank": nothing, "first_paired": 0, "rank_bits": 0,
+            "common_bits": 0, "keys": unsigned, "commons": nothing, "sums": unsigned,
         } | given  # fmt: skip
-        arguments = tuple(
-            np.int32(value) if isinstance(value, int) else value for value in parameters.values()
-        )
-        counters = xp.zeros(len(self.tuning.tables), dtype=np.int32)
+        last = tuple(np.int32(value) if isinstance(value, int) else value for value in parameters.values())
+        counters = xp.zeros(len(tuning.tables), dtype=np.int32)
         graph = (self.rows.indptr, self.rows.adjacency, self.rows.prefix, np.int32(self.rows.n_left))
         for number, (begin, end) in enumerate(pairwise(self.bounds)):
-            if begin < end:
-                items = (self.roots[begin:end], np.int32(end - begin), counters[number : number + 1])
-                with self.device.stream(number):
-                    self._launch(
-                        self.tuning.tables[number],
-                        (*graph, *items),
-                        (np.int32(mode), np.int32(self.least), *arguments),
-                    )
-
-    def _launch(self, table: TableClass, first: tuple[Any, ...], last: tuple[Any, ...]) -> None:
-        n_roots = int(first[5])
-        n_blocks = min(n_roots, self.tuning.blocks_per_sm * self.device.sm_count)
-        between: tuple[Any, ...] = ()
-        if table.kernel == "hash":
-            between = (self.wedges, np.int32(table.table_bytes // 8))
-        elif table.kernel == "slab":
-            n_blocks, between = self.n_slabs, (self.counters, self.lists)
-        self.module.get_function(f"pair_{table.kernel}")(
-            (n_blocks,), (table.threads,), (*first, *between, *last), shared_mem=table.table_bytes
-        )
+            if begin == end:
+                continue
+            table = tuning.tables[number]
+            own: tuple[Any, ...] = ()
+            n_blocks = min(end - begin, tuning.blocks_per_sm * self.device.sm_count)
+            if table.kernel == "hash":
+                own = (self.wedges, np.int32(table.table_bytes // 8))
+            elif table.kernel == "slab":
+                n_blocks, own = self.n_slabs, (self.counters, self.lists)
+            items = (self.roots[begin:end], np.int32(end - begin), counters[number : number + 1])
+            with self.device.stream(number):
+                self.module.get_function(f"pair_{table.kernel}")(
+                    (n_blocks,),
+                    (table.threads,),
+                    (*graph, *items, *own, *last),
+                    shared_mem=table.table_bytes,
+                )
 
 
 def count_pairs(
@@ -197,10 +168,7 @@ def find_pairs(
 ) -> Pairs:
     """Return all pairs that share at least ``least`` right vertices: two passes over the wedges, one sort of the pairs.
 
-    Parameters
-    ----------
-    limit_bytes : int, optional
-        What the pairs may take; by default ``tuning.pair_fraction`` of the free device memory.
+    They may take ``limit_bytes``, by default ``tuning.pair_fraction`` of the free device memory.
 
     Raises
     ------

@@ -8,42 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from papilio.kernels.peel.phases import BIN_BITS
+from papilio.kernels.peel.phases import BIN_BITS as BIN_BITS
 
-__all__ = [
-    "BIN_BITS",
-    "BIT_PLANES",
-    "BLOCK_PLANES",
-    "CENSUS_SLOT_WORDS",
-    "CENSUS_THREADS",
-    "CONSTANTS",
-    "COUNTER_LEAST",
-    "COUNTER_ROUND",
-    "COUNTER_UPDATES",
-    "COUNTER_WORDS",
-    "COUNT_PAIRS",
-    "DENSE_8_BELOW",
-    "DENSE_16_BELOW",
-    "LARGE_PLANES",
-    "LEAF_BINS",
-    "LEAF_WORDS",
-    "NO_SUPPORT",
-    "PAIR_BINS",
-    "PEEL_GROUP",
-    "PIVOT_FRAME_WORDS",
-    "QUEUE_END_WORDS",
-    "QUEUE_PENDING",
-    "QUEUE_STATE_WORDS",
-    "SIDE_BITS",
-    "STOPPABLE_ROWS",
-    "SUBSET_FRAME_WORDS",
-    "SUM_PAIRS",
-    "SUM_WORDS",
-    "VERTEX_FRAME_WORDS",
-    "WARP_PLANES",
-    "WRITE_PAIRS",
-    "with_constants",
-]
+__all__ = ["CONSTANTS", "with_constants"]
 
 LEAF_BINS = 32
 """Sizes that a warp counts in shared memory (leaf_histogram.cuh)."""
@@ -94,9 +61,9 @@ COUNTER_LEAST, COUNTER_ROUND, COUNTER_UPDATES, COUNTER_WORDS = 4, 6, 7, 8
 """Places in the counters of a team, and their number, in 64-bit words (peeling.cuh)."""
 
 CONSTANTS: Mapping[str, int] = {
-    name: globals()[name] for name in __all__ if name.isupper() and name not in ("CONSTANTS", "LEAF_WORDS")
+    name: value for name, value in globals().items() if name.isupper() and name != "LEAF_WORDS"
 }
-"""All of them, by the name of their macro."""
+"""All of them, by the name of their macro; LEAF_WORDS follows from LEAF_BINS in the sources, too."""
 
 
 def with_constants(defines: Mapping[str, int]) -> dict[str, int]:

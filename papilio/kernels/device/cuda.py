@@ -59,11 +59,8 @@ class _CudaModule:
 class CudaDevice:
     """The current CUDA device, through CuPy.
 
-    Parameters
-    ----------
-    limit_bytes : int, optional
-        Most device memory that arrays may take; the context of the driver comes on top. It is a limit of CuPy's
-        pool, hence of all that this process does on the device; without it the pool is left as it is.
+    Arrays may take ``limit_bytes``; the context of the driver comes on top. It is a limit of CuPy's pool, hence of all
+    that this process does on the device; without it the pool is left as it is.
 
     Raises
     ------

@@ -33,24 +33,13 @@ _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76
 
 @dataclass(frozen=True)
 class GpuInfo:
-    """One visible device.
+    """One visible device."""
 
-    Attributes
-    ----------
-    name : str
-        As the driver gives it.
-    memory_bytes : int
-        Total device memory.
-    capability : tuple of int
-        Compute capability, major and minor.
-    uuid : str
-        ``GPU-...``, or ``MIG-...`` for a slice of a partitioned GPU, as nvidia-smi shows it: the same in every
-        process; empty where the driver gives none.
-    """
-
-    name: str
+    name: str  # as the driver gives it
     memory_bytes: int
-    capability: tuple[int, int] = (0, 0)
+    capability: tuple[int, int] = (0, 0)  # compute capability, major and minor
+    # GPU-..., or MIG-... for a slice of a partitioned GPU, as nvidia-smi shows it: the same in every process; empty
+    # where the driver gives none.
     uuid: str = ""
 
 

@@ -13,24 +13,12 @@ _PROBE = 'extern "C" __global__ void probe(unsigned long long *out) { atomicAdd(
 
 @dataclass(frozen=True)
 class Toolchain:
-    """CuPy as it was found.
+    """CuPy as it was found."""
 
-    Attributes
-    ----------
-    cupy : str
-        Version of CuPy.
-    cuda : tuple of int
-        Version of CUDA that CuPy is built for, major and minor.
-    nvrtc : str or None
-        Version of NVRTC, when it compiled a small kernel.
-    nvrtc_problem : str
-        Why it did not; empty otherwise.
-    """
-
-    cupy: str
-    cuda: tuple[int, int]
-    nvrtc: str | None
-    nvrtc_problem: str
+    cupy: str  # version
+    cuda: tuple[int, int]  # that CuPy is built for, major and minor
+    nvrtc: str | None  # version, when it compiled a small kernel
+    nvrtc_problem: str  # why it did not; else empty
 
 
 def inspect_toolchain() -> Toolchain:

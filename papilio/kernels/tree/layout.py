@@ -32,17 +32,11 @@ _SHORT_FRACTION = 0.75
 
 @dataclass(frozen=True, eq=False)
 class TreeClass:
-    """Work items that are launched together.
+    """Work items that are launched together."""
 
-    Attributes
-    ----------
-    need_words : ndarray of int64, shape (n,), host
-        Words that a warp has at once for each item, at most.
-    items : ndarray of int32, shape (n,), host
-        Work items, ascending.
-    """
-
+    # Words that a warp has at once for each item, at most; host.
     need_words: NDArray[np.int64]
+    # Work items, ascending; host.
     items: NDArray[np.int32]
 
     @property
@@ -57,14 +51,7 @@ class TreeClass:
 
 
 def make_classes(need_words: NDArray[np.int64], tuning: TreeTuning) -> tuple[TreeClass, ...]:
-    """Class the work items by the memory that a warp needs, so that a few large ones do not bound the rest.
-
-    Parameters
-    ----------
-    need_words : ndarray of int64, shape (n_items,)
-        Words of everything that a warp has at once, at most.
-    tuning : TreeTuning
-    """
+    """Class the work items by the words that a warp needs for them, so that a few large ones do not bound the rest."""
     number = np.searchsorted(np.asarray(tuning.far_words), need_words)
     made = []
     for at in range(len(tuning.far_words) + 1):
@@ -76,45 +63,24 @@ def make_classes(need_words: NDArray[np.int64], tuning: TreeTuning) -> tuple[Tre
 
 @dataclass(frozen=True)
 class TreeLayout:
-    """What the launches of one run have.
+    """What the launches of one run have."""
 
-    Attributes
-    ----------
-    n_streams, n_warps : int
-        Streams in use, each with a slab; warps of a block.
-    n_slots : int
-        Slots of the queue of each stream, a power of two; 0 for none.
-    shared_bytes : int
-        Shared memory of a block.
-    resident : int
-        Blocks that the device holds at a time, as far as registers and shared memory go.
-    blocks : tuple of int
-        Blocks of each class: no more than resident ones, as far as the slab has room for their warps.
-    """
-
-    n_streams: int
-    n_warps: int
-    n_slots: int
-    shared_bytes: int
-    resident: int
+    n_streams: int  # in use, each with a slab
+    n_warps: int  # of a block
+    n_slots: int  # of the queue of each stream, a power of two; 0 for none
+    shared_bytes: int  # of a block
+    resident: int  # blocks that the device holds at a time, as far as registers and shared memory go
+    # Blocks of each class: no more than resident ones, as far as the slab has room for their warps.
     blocks: tuple[int, ...]
 
 
 def lay_out(
     device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
 ) -> TreeLayout:
-    """Share the free memory of a device.
+    """Share the free memory of a device among the launches of a run, whose items are those of ``classes``.
 
-    Parameters
-    ----------
-    device : Device
-    tuning : TreeTuning
-    classes : sequence of TreeClass
-        All items of the run.
-    fixed_words : int
-        Words of shared memory that each warp has beside ``near_words``.
-    blocks_per_sm : int
-        Blocks that a multiprocessor has registers for.
+    Each warp has ``fixed_words`` of shared memory beside ``tuning.near_words``; a multiprocessor has registers for
+    ``blocks_per_sm`` blocks.
 
     Raises
     ------

@@ -35,7 +35,6 @@
 
 constexpr bool kPerVertex = PER == 1;
 constexpr bool kPerEdge = PER == 2;
-constexpr int kEmpty = -1;
 static_assert(DENSE_8_BELOW <= 1 << 8 && DENSE_16_BELOW <= 1 << 16, "a counter comes to the degree of the start");
 
 #define ROW_PARAMETERS                                                                                     \
@@ -156,7 +155,6 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int log2_slots, RESULT_P
     int* counts = keys + slots;  // of a census two for each slot, 16 bits for each kind: a table holds fewer wedges
     constexpr int kCountQuads = kCensus ? CENSUS_SLOT_WORDS - 1 : 1;
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
-    const auto home = [&](int end) { return (int)(((unsigned)end * 2654435769u) >> (32 - log2_slots)); };
     fill_quads(shared_quads, slots / 4, kFullMask);
     fill_quads(shared_quads + slots / 4, kCountQuads * slots / 4, 0);
     SplitSum sums;
@@ -167,13 +165,7 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int log2_slots, RESULT_P
         unsigned long long sum = 0;
         for_each_wedge<WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
             if (!wedge.active) return;
-            const int key = kCensus ? wedge.end / kKinds : wedge.end;
-            int slot = home(key);
-            for (;;) {  // ends when an empty slot or the key is met: the table is never full
-                const int held = atomicCAS(&keys[slot], kEmpty, key);
-                if (held == kEmpty || held == key) break;
-                slot = (slot + 1) & (slots - 1);
-            }
+            const int slot = take_slot(keys, log2_slots, kCensus ? wedge.end / kKinds : wedge.end);
             if (kCensus)
                 atomicAdd(&counts[2 * slot + ((wedge.end & 3) >> 1)], 1 << (16 * (wedge.end & 1)));
             else
@@ -198,7 +190,7 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int log2_slots, RESULT_P
             for_each_wedge<WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
                 unsigned shared = 0;
                 if (wedge.active) {
-                    int slot = home(wedge.end);
+                    int slot = home_of(wedge.end, log2_slots);
                     while (keys[slot] != wedge.end) slot = (slot + 1) & (slots - 1);
                     shared = (unsigned)counts[slot] - 1;
                 }

@@ -90,16 +90,7 @@ count_wedges(const unsigned long long* __restrict__ keys, const long long n, con
             prefix[e] = (int)length;
             row = high_half(keys[e]);
         }
-        const unsigned left = __shfl_up_sync(kFullMask, row, 1);
-        const unsigned heads = __ballot_sync(kFullMask, lane_id() == 0 || left != row);
-        const int first = 31 - __clz(heads & (lanes_before(lane_id()) | (1u << lane_id())));
-        const unsigned long long all = warp_segment_sum(length, first);
-        const unsigned long long hubs = warp_segment_sum(at_hubs, first);
-        const bool last = lane_id() == kWarpSize - 1 || (heads >> (lane_id() + 1) & 1u);
-        if (last && e < n && all != 0) {
-            atomicAdd(&wedges[start_offset + row], all);
-            if (hubs != 0) atomicAdd(&hub_wedges[start_offset + row], hubs);
-        }
+        add_to_rows(row, length, at_hubs, e < n, wedges + start_offset, hub_wedges + start_offset);
     }
 }
 

@@ -89,18 +89,10 @@ join_starts(const long long* __restrict__ indptr, const int* __restrict__ middle
                 adjacency[e] = middle;
                 prefix[e] = (int)length;
             }
-            const int left = __shfl_up_sync(kFullMask, row, 1);
-            const unsigned heads = __ballot_sync(kFullMask, lane == 0 || left != row);
-            const int head = 31 - __clz(heads & (lanes_before(lane) | (1u << lane)));
-            const unsigned long long all = warp_segment_sum(length, head);
-            const unsigned long long hubs = warp_segment_sum(at_hubs, head);
+            const RowEnd end = add_to_rows((unsigned)row, length, at_hubs, true, wedges, hub_wedges);
             const unsigned counted = __ballot_sync(kFullMask, length != 0);
-            const bool last = lane == kWarpSize - 1 || (heads >> (lane + 1) & 1u);
-            if (last && all != 0) {
-                atomicAdd(&wedges[row], all);
-                if (hubs != 0) atomicAdd(&hub_wedges[row], hubs);
-                atomicAdd(&joined[row], __popc(counted & (lanes_before(lane) | (1u << lane)) & ~lanes_before(head)));
-            }
+            if (end.counts)
+                atomicAdd(&joined[row], __popc(counted & (lanes_before(lane) | (1u << lane)) & ~lanes_before(end.first)));
             low = __shfl_sync(kFullMask, row, 0);
         }
     }

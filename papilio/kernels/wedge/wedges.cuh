@@ -120,6 +120,49 @@ __device__ __forceinline__ int lower_bound(const int* ends, int length, int boun
     return low;
 }
 
+constexpr int kEmpty = -1;
+
+/// Where to look for a key first in an open-addressing table of 2^log2_slots slots.
+__device__ __forceinline__ int home_of(int key, int log2_slots) {
+    return (int)(((unsigned)key * 2654435769u) >> (32 - log2_slots));
+}
+
+/// The slot of a key in a table of block-wide shared memory, taken for it if no slot holds it. Ends when an empty slot or
+/// the key is met: the table is never full.
+__device__ __forceinline__ int take_slot(int* keys, int log2_slots, int key) {
+    int slot = home_of(key, log2_slots);
+    for (;;) {
+        const int held = atomicCAS(&keys[slot], kEmpty, key);
+        if (held == kEmpty || held == key) return slot;
+        slot = (slot + 1) & ((1 << log2_slots) - 1);
+    }
+}
+
+/// A lane's row among those of its warp: the first lane of the same row, and whether the caller is the last and adds.
+struct RowEnd {
+    int first;
+    bool counts;
+};
+
+/// Add the wedges of consecutive entries, a lane each, to their rows: all of them, and those that end in the hub columns.
+/// Lanes of a row are consecutive. The warp.
+__device__ __forceinline__ RowEnd add_to_rows(unsigned row, unsigned length, unsigned at_hubs, bool is_entry,
+                                              unsigned long long* wedges, unsigned long long* hub_wedges) {
+    const int lane = lane_id();
+    const unsigned left = __shfl_up_sync(kFullMask, row, 1);
+    const unsigned heads = __ballot_sync(kFullMask, lane == 0 || left != row);
+    const int first = 31 - __clz(heads & (lanes_before(lane) | (1u << lane)));
+    const unsigned long long all = warp_segment_sum(length, first);
+    const unsigned long long hubs = warp_segment_sum(at_hubs, first);
+    const bool is_last = lane == kWarpSize - 1 || (heads >> (lane + 1) & 1u);
+    const bool counts = is_last && is_entry && all != 0;
+    if (counts) {
+        atomicAdd(&wedges[row], all);
+        if (hubs != 0) atomicAdd(&hub_wedges[row], hubs);
+    }
+    return RowEnd{first, counts};
+}
+
 /// One wedge as the traversal hands it to a motif's body.
 struct Wedge {
     bool active;       // false for lanes past the last wedge of a window
