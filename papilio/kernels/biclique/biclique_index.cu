@@ -4,7 +4,7 @@
 // layer first, ranked by falling degree, and `prefix` of a left entry = place of the left vertex in the row of the
 // right one. A pair {x, y} of left vertices is met from the one of higher rank, its *root*, as often as the two share
 // a right vertex; the other, its *end*, is among the larger hubs, so that counters are indexed by small ranks.
-// Schedules, chosen per root by its wedges and its rank (policy: kernels/biclique/gpu_index.py):
+// Schedules, chosen per root by its wedges and its rank (policy: PairTuning in kernels/tuning.py):
 //   hash    a block with an open-addressing table in shared memory, as large as the wedges of the root ask for
 //   dense   a block with a counter per possible end in shared memory
 //   slab    a block with a counter per left vertex in device memory, and a list of those that are not 0

@@ -1,9 +1,8 @@
-"""Launches of the bitmap-tree engine: slices, one after the other, and what each has of memory.
+"""Launches of the kernels of ``search.cuh``, slice by slice, and their memory; nothing here knows what is searched for.
 
 A warp owns a work item and keeps what it needs in its part of the block's shared memory; what does not fit goes to
 its part of a slab of device memory (``arena.cuh``). Warps without items take sub-trees that others leave to them in
-a bounded queue (``tree_queue.cuh``). How large all that is says ``tree_layout.py``. Nothing here knows what is searched
-for.
+a bounded queue (``tree_queue.cuh``). ``layout.py`` says how large all that is.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["TreeLauncher"]
 
 @dataclass(frozen=True, eq=False)
 class _Memory:
-    """Of the launches of one stream, which follow each other."""
+    """What the launches of one stream use one after the other."""
 
     slab: Any
     ends: Any
