@@ -49,7 +49,15 @@ if TYPE_CHECKING:
         census_vertices,
     )
     from papilio.measures.values import CohesionProfile, LatapyClustering, LocalClustering, RobinsAlexander
-    from papilio.motifs import BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census
+    from papilio.motifs import (
+        BalancedBiclique,
+        BalancedButterfly,
+        Biclique,
+        Butterfly,
+        Census,
+        Clique,
+        MaximalClique,
+    )
     from papilio.partitioning.store import Partition, open_partition
     from papilio.storage.convert import convert
     from papilio.storage.generate import generate
@@ -74,6 +82,7 @@ __all__ = [
     "CensusPairs",
     "CensusResult",
     "CensusVertices",
+    "Clique",
     "CohesionProfile",
     "CountPlan",
     "CountResult",
@@ -83,6 +92,7 @@ __all__ = [
     "LatapyClustering",
     "ListingResult",
     "LocalClustering",
+    "MaximalClique",
     "PapilioError",
     "Partition",
     "RobinsAlexander",
@@ -123,6 +133,7 @@ _HOMES = {
     "Biclique": "papilio.motifs",
     "Butterfly": "papilio.motifs",
     "Census": "papilio.motifs",
+    "Clique": "papilio.motifs",
     "PapilioError": "papilio.errors",
     "BipartiteGraph": "papilio.graph",
     "CensusPair": "papilio.measures.census_pairs",
@@ -138,6 +149,7 @@ _HOMES = {
     "LatapyClustering": "papilio.measures.values",
     "ListingResult": "papilio.tasks.result",
     "LocalClustering": "papilio.measures.values",
+    "MaximalClique": "papilio.motifs",
     "Partition": "papilio.partitioning.store",
     "RobinsAlexander": "papilio.measures.values",
     "UnipartiteGraph": "papilio.graph",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from math import comb
 from typing import Any, Literal
 
 from papilio.errors import EngineUnavailableError, UnsupportedError
@@ -22,7 +23,9 @@ from papilio.motifs import (
     Cell,
     Census,
     CensusClass,
+    Clique,
     Listing,
+    MaximalClique,
     Motif,
     choose_options,
 )
@@ -293,6 +296,10 @@ def _biclique_members(motif: Biclique, cell: Cell) -> dict[str, int]:
     return {"u": motif.p, "v": motif.q} if motif.p and motif.q else {}
 
 
+def _clique_members(motif: Clique, cell: Cell) -> dict[str, int]:
+    return {"n": motif.k, "edge": comb(motif.k, 2)} if motif.k else {}
+
+
 def _biclique_columns(motif: Biclique) -> dict[str, int | None]:
     return {"u": motif.p, "v": motif.q} if motif.p and motif.q else {}
 
@@ -359,6 +366,30 @@ _ROWS = (
         members=_biclique_members,
         rates=_BICLIQUE_RATES,
         same_work=False,
+    ),
+    Family(
+        Clique,
+        engines={"cpu": "papilio.kernels.clique.cpu:CliqueCpu"},
+        memory="papilio.kernels.clique.memory",
+        members=_clique_members,
+        # Words of the roots' matrices, which leave out how deep the search goes; per second and thread, all k:
+        # soc-Epinions1 8e6, ca-AstroPh 7e7, ca-HepPh 1e8.
+        rates=_rates("set operations", 3.0e7, 3.0e9),
+        graph_kind="unipartite",
+        key=("k",),
+        same_work=False,
+    ),
+    Family(
+        MaximalClique,
+        engines={"cpu": "papilio.kernels.clique.maximal_cpu:MaximalCliqueCpu"},
+        memory="papilio.kernels.clique.memory",
+        members=lambda motif, cell: {},
+        # Words of the roots' rows, as for cliques; soc-Epinions1 1e8, ca-AstroPh 2e8 per second and thread.
+        rates=_rates("set operations", 1.0e8, 1.0e10),
+        graph_kind="unipartite",
+        key=("k",),
+        same_work=False,
+        has_checksum=True,
     ),
 )
 

@@ -203,6 +203,116 @@ class BalancedBiclique(Biclique):
     needs_signs: ClassVar[bool] = True
 
 
+@dataclass(frozen=True)
+class Clique(Motif):
+    """The complete graph of k vertices, in a unipartite graph.
+
+    Attributes
+    ----------
+    k : int or None
+        Its vertices. None counts every k, from 1 up to the largest clique.
+    max_k : int or None
+        Largest k counted where none is given.
+
+    Raises
+    ------
+    InputError
+        For a k below 1, and a largest k beside a given one.
+    """
+
+    name: ClassVar[str] = "clique"
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "algorithm": ("auto", "orient", "pivot"),
+        "order": ("auto", "degeneracy", "degree"),
+    }
+
+    k: _Side | None = None
+    max_k: _Side | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, " of a clique")
+        if self.k is not None and self.max_k is not None:
+            raise InputError(
+                f"a clique has k {self.k} and max_k {self.max_k}; give max_k only where every k is counted"
+            )
+
+    @property
+    def title(self) -> str:
+        """``5-clique``; ``k-clique, k up to 9``."""
+        return f"{self.k or 'k'}-clique{'' if self.max_k is None else f', k up to {self.max_k}'}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """``clique -k 5``; ``clique --all-k --max-k 9``."""
+        asked = ["--all-k"] if self.k is None else ["-k", str(self.k)]
+        return (self.name, *asked, *([] if self.max_k is None else ["--max-k", str(self.max_k)]))
+
+    @property
+    def is_table(self) -> bool:
+        """Whether k is left open."""
+        return self.k is None
+
+    @property
+    def granularities(self) -> tuple[Granularity, ...]:
+        """In all, and for one k also for every vertex and every edge; a vertex alone has no edge."""
+        if self.k is None:
+            return ("total",)
+        return ("total", "vertex") if self.k == 1 else ("total", "vertex", "edge")
+
+    def has_cell(self, cell: Cell) -> bool:
+        """Whether (k,) is asked for."""
+        return len(cell) == 1 and _is_asked(cell[0], self.k, self.max_k)
+
+
+@dataclass(frozen=True)
+class MaximalClique(Motif):
+    """A clique of a unipartite graph to which no vertex can be added; a vertex without edges is one of size 1.
+
+    The answer is the number of them by size, and a checksum of all.
+
+    Attributes
+    ----------
+    min_size : int
+        Least number of its vertices.
+
+    Raises
+    ------
+    InputError
+        For a size below 1.
+    """
+
+    name: ClassVar[str] = "maximal-clique"
+
+    min_size: _Side = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self, " of a maximal clique")
+
+    @property
+    def title(self) -> str:
+        """``maximal clique``; ``maximal clique of at least 5 vertices``."""
+        return "maximal clique" + ("" if self.min_size == 1 else f" of at least {self.min_size} vertices")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """``maximal-clique --min-size 5``."""
+        return (self.name, *([] if self.min_size == 1 else ["--min-size", str(self.min_size)]))
+
+    @property
+    def is_table(self) -> bool:
+        """It is one: by size."""
+        return True
+
+    @property
+    def granularities(self) -> tuple[Granularity, ...]:
+        """In all."""
+        return ("total",)
+
+    def has_cell(self, cell: Cell) -> bool:
+        """Whether cliques of (k,) vertices are asked for."""
+        return len(cell) == 1 and cell[0] >= self.min_size
+
+
 def _is_asked(size: int, given: int | None, largest: int | None, least: int = 1) -> bool:
     if given is not None:
         return size == given
@@ -422,7 +532,8 @@ class Listing:
 
 
 MOTIFS: dict[str, type[Motif]] = {
-    each.name: each for each in (BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census)
+    each.name: each
+    for each in (BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census, Clique, MaximalClique)
 }
 """All motifs, by name."""
 

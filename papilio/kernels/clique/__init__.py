@@ -1,0 +1,1 @@
+"""k-cliques of unipartite graphs: the order, the search around a root, the closed forms."""

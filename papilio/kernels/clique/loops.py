@@ -1,0 +1,335 @@
+"""The loops of the CPU engine of cliques: one call per chunk of roots, without the interpreter lock.
+
+Input: the later neighbours of every vertex in an order (:mod:`papilio.kernels.clique.order`). A clique is found once,
+at its first vertex, the root: the search goes over the graph that the root's later neighbours induce, as a square
+matrix of bits.
+
+``count_pivots`` is the succinct clique tree of Pivoter (Jain and Seshadhri, WSDM'20) with the cuts of Almasri et al.
+(ICS'22, section 3.2): a vertex is *held*, or it is a *pivot*, which a clique may have or not. A leaf with h held
+vertices and p pivots stands for C(p, k - h) cliques of every size k; leaves are counted by (h, p). A branch ends where
+it holds as many as are asked for, and is dropped where all that is left cannot make the least size. A vertex next to
+all others is taken as a pivot without a branch.
+``count_oriented`` takes vertices in their order and counts the last level by popcounts (section 3.1).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.clique.order import Later
+from papilio.kernels.jit import Ints, Sums, compiled
+from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, words_of
+
+__all__ = ["Search", "count_oriented", "count_pivots", "make_search"]
+
+TOTAL, PER_VERTEX, PER_EDGE = 0, 1, 2
+
+_LOW = np.uint64(2**32 - 1)
+
+
+class Search(NamedTuple):
+    """What one thread has of its own; d is the largest number of later neighbours, w its words.
+
+    ``rows`` (d * w) is the matrix and ``names`` (d) whom its rows are; ``edge_at`` (d * d) has edge ids where edges are
+    counted. ``sets`` and ``rest`` ((d + 1) * w) are, by level, the candidates and those still to be branched on;
+    ``pivot_of``, ``held_at`` and ``pivots_at`` (d + 1) what a level began with. ``held`` and ``pivots`` are the path.
+    ``leaves`` ((d + 2) * (d + 2)) counts by held * (d + 2) + pivots. ``sums`` (d) and ``pair_sums`` (d * d) are of the
+    root at hand, ``root_sum`` is that of the root itself; ``vertex_sums`` (n) and ``edge_sums`` (n_edges) are of all.
+    ``place`` (n) is -1 between roots. ``total`` has the two halves of a sum of 128 bits, then the words intersected.
+    """
+
+    rows: Words
+    names: NDArray[np.int32]
+    edge_at: Ints
+    sets: Words
+    rest: Words
+    pivot_of: Ints
+    held_at: Ints
+    pivots_at: Ints
+    held: Ints
+    pivots: Ints
+    leaves: Sums
+    sums: Sums
+    pair_sums: Sums
+    vertex_sums: Sums
+    edge_sums: Sums
+    place: Ints
+    root_sum: Sums
+    total: Sums
+
+
+def make_search(later: Later, most: int, per: int, n_edges: int) -> Search:
+    """Return the memory of a thread, for roots of at most ``most`` later neighbours."""
+    n, w = later.indptr.size - 1, (most + 63) >> 6
+    pairs = most * most if per == PER_EDGE else 0
+    return Search(
+        rows=np.zeros(most * w, np.uint64),
+        names=np.zeros(most, np.int32),
+        edge_at=np.zeros(pairs, np.int64),
+        sets=np.zeros((most + 1) * w, np.uint64),
+        rest=np.zeros((most + 1) * w, np.uint64),
+        pivot_of=np.zeros(most + 1, np.int64),
+        held_at=np.zeros(most + 1, np.int64),
+        pivots_at=np.zeros(most + 1, np.int64),
+        held=np.zeros(most + 1, np.int64),
+        pivots=np.zeros(most + 1, np.int64),
+        leaves=np.zeros((most + 2) * (most + 2), np.uint64),
+        sums=np.zeros(most, np.uint64),
+        pair_sums=np.zeros(pairs, np.uint64),
+        vertex_sums=np.zeros(n if per == PER_VERTEX else 0, np.uint64),
+        edge_sums=np.zeros(n_edges if per == PER_EDGE else 0, np.uint64),
+        place=np.full(n, -1, np.int64),
+        root_sum=np.zeros(1, np.uint64),
+        total=np.zeros(3, np.uint64),
+    )
+
+
+@compiled
+def _open_root(later: Later, search: Search, root: int, oriented: bool, with_edges: bool) -> int:
+    """Fill the matrix of a root and return the number of its later neighbours.
+
+    Oriented: a row has the later ones only.
+    """
+    begin, end = later.indptr[root], later.indptr[root + 1]
+    d = int(end - begin)
+    w = words_of(d)
+    search.rows[: d * w] = 0
+    for i in range(d):
+        search.names[i] = later.ids[begin + i]
+        search.place[later.ids[begin + i]] = i
+    for i in range(d):
+        name = search.names[i]
+        for at in range(later.indptr[name], later.indptr[name + 1]):
+            j = search.place[later.ids[at]]
+            if j >= 0:
+                search.rows[i * w + (j >> 6)] |= ONE << np.uint64(j & 63)
+                if not oriented:
+                    search.rows[j * w + (i >> 6)] |= ONE << np.uint64(i & 63)
+                if with_edges:
+                    search.edge_at[i * d + j] = later.edges[at]
+    for i in range(d):
+        search.place[search.names[i]] = -1
+    return d
+
+
+@compiled
+def _add_wide(total: Sums, value: np.uint64) -> None:
+    """Add to a sum of 128 bits."""
+    total[0] += value
+    if total[0] < value:
+        total[1] += ONE
+
+
+@compiled
+def _end_leaf(search: Search, d: int, n_held: int, n_pivots: int, choose: Sums, k: int, per: int) -> None:
+    """Give every vertex, or every edge, of the cliques of a leaf its share; ``n_held`` counts the root.
+
+    ``choose[p * (k + 1) + j]`` is C(p, j) modulo 2^64.
+    """
+    free = k - n_held
+    row = k + 1
+    all_ = choose[n_pivots * row + free]
+    less = choose[(n_pivots - 1) * row + free - 1] if n_pivots >= 1 and free >= 1 else np.uint64(0)
+    search.root_sum[0] += all_
+    for i in range(n_held - 1):
+        search.sums[search.held[i]] += all_
+    for i in range(n_pivots):
+        search.sums[search.pivots[i]] += less
+    if per != PER_EDGE:
+        return
+    least = choose[(n_pivots - 2) * row + free - 2] if n_pivots >= 2 and free >= 2 else np.uint64(0)
+    for i in range(n_held - 1):
+        a = search.held[i]
+        for j in range(i):
+            b = search.held[j]
+            search.pair_sums[min(a, b) * d + max(a, b)] += all_
+        for j in range(n_pivots):
+            b = search.pivots[j]
+            search.pair_sums[min(a, b) * d + max(a, b)] += less
+    for i in range(n_pivots):
+        a = search.pivots[i]
+        for j in range(i):
+            b = search.pivots[j]
+            search.pair_sums[min(a, b) * d + max(a, b)] += least
+
+
+@compiled
+def _choose_pivot(search: Search, at: int, w: int, size: int) -> tuple[int, int]:
+    """Return the candidate next to most others, and to how many; the first one that is next to all ends the search."""
+    best, most = -1, -1
+    for word in range(w):
+        bits = search.sets[at + word]
+        while bits:
+            u = word * 64 + lowest_bit(bits)
+            bits &= bits - ONE
+            shared = 0
+            for x in range(w):
+                shared += popcount(search.sets[at + x] & search.rows[u * w + x])
+            if shared > most:
+                best, most = u, shared
+                if shared == size - 1:
+                    return best, most
+    return best, most
+
+
+@compiled
+def _search_root(search: Search, d: int, least: int, most: int, choose: Sums, per: int, stride: int) -> int:
+    """Go through the tree of one root, and return the words intersected."""
+    w = words_of(d)
+    for word in range(w):
+        bits = min(max(d - 64 * word, 0), 64)
+        search.sets[word] = ~np.uint64(0) if bits == 64 else (ONE << np.uint64(bits)) - ONE
+    level, n_held, n_pivots, work = 0, 1, 0, 0
+    entering = True
+    while level >= 0:
+        at = level * w
+        if entering:
+            size = 0
+            for word in range(w):
+                size += popcount(search.sets[at + word])
+            done = False
+            while True:
+                if n_held >= most or size == 0:
+                    if n_held + n_pivots >= least:
+                        search.leaves[n_held * stride + n_pivots] += ONE
+                        if per != TOTAL:
+                            _end_leaf(search, d, n_held, n_pivots, choose, most, per)
+                    done = True
+                    break
+                if n_held + n_pivots + size < least:
+                    done = True
+                    break
+                pivot, shared = _choose_pivot(search, at, w, size)
+                work += size * w
+                if shared != size - 1:
+                    break
+                search.sets[at + (pivot >> 6)] &= ~(ONE << np.uint64(pivot & 63))
+                search.pivots[n_pivots] = pivot
+                n_pivots += 1
+                size -= 1
+            if done:
+                level -= 1
+                entering = False
+                continue
+            for word in range(w):
+                search.rest[at + word] = search.sets[at + word] & ~search.rows[pivot * w + word]
+            search.pivot_of[level], search.held_at[level], search.pivots_at[level] = pivot, n_held, n_pivots
+            chosen = pivot
+        else:
+            n_held, n_pivots = search.held_at[level], search.pivots_at[level]
+            chosen = -1
+            for word in range(w):
+                if search.rest[at + word]:
+                    chosen = word * 64 + lowest_bit(search.rest[at + word])
+                    break
+            if chosen < 0:
+                level -= 1
+                continue
+        if chosen == search.pivot_of[level]:
+            search.pivots[n_pivots] = chosen
+            n_pivots += 1
+        else:
+            search.held[n_held - 1] = chosen
+            n_held += 1
+        bit = ONE << np.uint64(chosen & 63)
+        search.rest[at + (chosen >> 6)] &= ~bit
+        search.sets[at + (chosen >> 6)] &= ~bit
+        for word in range(w):
+            search.sets[at + w + word] = search.sets[at + word] & search.rows[chosen * w + word]
+        work += w
+        level += 1
+        entering = True
+    return work
+
+
+@compiled
+def count_pivots(
+    later: Later,
+    search: Search,
+    roots: Ints,
+    begin: int,
+    end: int,
+    least: int,
+    most: int,
+    choose: Sums,
+    per: int,
+) -> None:
+    """Count the cliques of ``least`` to ``most`` vertices whose first ones are the roots of a chunk."""
+    stride = search.pivot_of.size + 1
+    for place in range(begin, end):
+        root = roots[place]
+        d = _open_root(later, search, root, False, per == PER_EDGE)
+        if d + 1 < least:
+            continue
+        if per != TOTAL:
+            search.sums[:d] = 0
+            search.root_sum[0] = 0
+        if per == PER_EDGE:
+            search.pair_sums[: d * d] = 0
+        work = _search_root(search, d, least, most, choose, per, stride)
+        search.total[2] += np.uint64(work)
+        if per == PER_VERTEX:
+            search.vertex_sums[later.vertices[root]] += search.root_sum[0]
+            for i in range(d):
+                search.vertex_sums[later.vertices[search.names[i]]] += search.sums[i]
+        if per == PER_EDGE:
+            first = later.indptr[root]
+            for i in range(d):
+                search.edge_sums[later.edges[first + i]] += search.sums[i]
+                for j in range(i + 1, d):
+                    if search.pair_sums[i * d + j]:
+                        search.edge_sums[search.edge_at[i * d + j]] += search.pair_sums[i * d + j]
+
+
+@compiled
+def count_oriented(later: Later, search: Search, roots: Ints, begin: int, end: int, k: int) -> None:
+    """Count the cliques of k vertices, at least 3, whose first ones are the roots of a chunk."""
+    for place in range(begin, end):
+        root = roots[place]
+        if later.indptr[root + 1] - later.indptr[root] + 1 < k:
+            continue
+        d = _open_root(later, search, root, True, False)
+        w = words_of(d)
+        for word in range(w):
+            bits = min(max(d - 64 * word, 0), 64)
+            search.sets[word] = ~np.uint64(0) if bits == 64 else (ONE << np.uint64(bits)) - ONE
+            search.rest[word] = search.sets[word]
+        # `left` vertices are to be found among the candidates of a level; the last two at once.
+        level, work = 0, 0
+        while level >= 0:
+            at, left = level * w, k - 1 - level
+            if left == 2:
+                count = 0
+                for word in range(w):
+                    bits = search.rest[at + word]
+                    while bits:
+                        u = word * 64 + lowest_bit(bits)
+                        bits &= bits - ONE
+                        for x in range(word, w):
+                            count += popcount(search.sets[at + x] & search.rows[u * w + x])
+                        work += w - word
+                _add_wide(search.total, np.uint64(count))
+                level -= 1
+                continue
+            chosen = -1
+            for word in range(w):
+                if search.rest[at + word]:
+                    chosen = word * 64 + lowest_bit(search.rest[at + word])
+                    break
+            if chosen < 0:
+                level -= 1
+                continue
+            search.rest[at + (chosen >> 6)] &= ~(ONE << np.uint64(chosen & 63))
+            size = 0
+            for word in range(w):
+                common = search.sets[at + word] & search.rows[chosen * w + word]
+                search.sets[at + w + word] = common
+                search.rest[at + w + word] = common
+                size += popcount(common)
+            work += w
+            if size >= left - 1:
+                level += 1
+        search.total[2] += np.uint64(work)

@@ -1,0 +1,152 @@
+"""Maximal cliques on the CPU: the policy around :mod:`papilio.kernels.clique.maximal_loops`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.kernels.checksum import mix
+from papilio.kernels.clique.maximal_loops import (
+    Earlier,
+    MaximalSearch,
+    count_maximal,
+    list_earlier,
+    make_maximal_search,
+)
+from papilio.kernels.clique.order import Later, order_by_degeneracy, orient
+from papilio.kernels.engine import (
+    Cut,
+    EngineName,
+    Loadable,
+    Partial,
+    never_cut,
+    require_interval,
+    require_request,
+)
+from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
+from papilio.motifs import Granularity, MaximalClique, Motif
+from papilio.parts import Part
+
+__all__ = ["MaximalCliqueCpu", "PreparedMaximalCliqueCpu"]
+
+SERIAL_COST = 1 << 16
+"""Below this many predicted set operations (about a millisecond) threads cost more than they bring."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedMaximalCliqueCpu:
+    """A graph ready for :meth:`MaximalCliqueCpu.run`."""
+
+    later: Later
+    earlier: Earlier
+    hashes: NDArray[np.uint64]  # of the vertices, by rank
+    roots: NDArray[np.int64]  # by item
+    costs: NDArray[np.int64]  # by item, falling
+    least: int
+    decisions: tuple[tuple[str, str], ...]
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items: the vertices that have enough later neighbours."""
+        return int(self.roots.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of host memory held."""
+        return sum(a.nbytes for a in (*self.later, *self.earlier, self.hashes, self.roots, self.costs))
+
+
+class MaximalCliqueCpu:
+    """The CPU engine of :class:`~papilio.motifs.MaximalClique`; holds no graph, safe to share between threads.
+
+    ``threads`` are those of one run; by default the processors that this process may use.
+    """
+
+    name: EngineName = "cpu"
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = choose_threads(threads)
+
+    def stage(self, block: Loadable) -> Loadable:
+        """Return the block itself."""
+        return block
+
+    def prepare(
+        self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
+    ) -> PreparedMaximalCliqueCpu:
+        """Order the vertices by degeneracy and orient the graph; O(n_edges log n_edges).
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity.
+        """
+        require_request("cpu maximal-clique", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
+        assert isinstance(graph, UnipartiteGraph)
+        assert isinstance(motif, MaximalClique)
+        vertices = order_by_degeneracy(graph)
+        later = orient(graph, vertices)
+        earlier = list_earlier(later)
+        out, back = np.diff(later.indptr), np.diff(earlier.indptr)
+        roots = np.flatnonzero(out + 1 >= motif.min_size)
+        costs = (1 + (out + back) * out * ((out + 63) >> 6))[roots]
+        heaviest = np.argsort(-costs, kind="stable")
+        ordered = f"by degeneracy: at most {int(out.max(initial=0))} later neighbours"
+        return PreparedMaximalCliqueCpu(
+            later, earlier, mix(vertices.astype(np.uint64)), roots[heaviest], costs[heaviest], motif.min_size,
+            (("order", ordered),),
+        )  # fmt: skip
+
+    def work(self, prepared: PreparedMaximalCliqueCpu) -> NDArray[np.int64]:
+        """Return the predicted set operations of each item, shape (n_items,); heaviest first."""
+        return prepared.costs
+
+    def slice_work(self, prepared: PreparedMaximalCliqueCpu) -> int:
+        """Slices cost nothing."""
+        return 1
+
+    def run(
+        self,
+        prepared: PreparedMaximalCliqueCpu,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+    ) -> Partial:
+        """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
+
+        Raises
+        ------
+        InputError
+            When the interval is not within ``[0, n_items]``.
+        """
+        require_interval(start, stop, prepared.n_items)
+
+        def count(search: MaximalSearch, begin: int, end: int) -> None:
+            count_maximal(
+                prepared.later,
+                prepared.earlier,
+                search,
+                prepared.hashes,
+                prepared.roots,
+                begin,
+                end,
+                prepared.least,
+            )
+
+        runner = ChunkRunner(lambda: make_maximal_search(prepared.later, prepared.earlier), self.threads)
+        pieces = cut_by_cost(prepared.costs[start:stop], self.threads, len(bounds) + 1, SERIAL_COST)
+        done = runner.run([(start + a, start + b) for a, b in pieces], count, cut)
+        cells: dict[tuple[int, ...], int] = {}
+        checksum = work = 0
+        for search in runner.states:
+            checksum += int(search.sums[0])
+            work += int(search.sums[1])
+            for size in np.flatnonzero(search.histogram).tolist():
+                cells[(size,)] = cells.get((size,), 0) + int(search.histogram[size])
+        total = sum(cells.values())
+        return Partial(items_in(pieces, done), total, work, {}, cells, checksum=checksum % (1 << 64))

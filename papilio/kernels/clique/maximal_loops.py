@@ -1,0 +1,264 @@
+"""The loops of the CPU engine of maximal cliques: one call per chunk of roots, without the interpreter lock.
+
+A maximal clique is found at its first vertex in the order, the root. Candidates are the root's later neighbours; its
+earlier ones are excluded: a clique that one of them extends is found elsewhere, or is not maximal. The search is that
+of Bron and Kerbosch with the pivot of Tomita et al. (2006), in the degeneracy order (Eppstein, Löffler and Strash,
+2010), on the rows of bits over the candidates that candidates and excluded vertices have.
+
+An excluded vertex that is next to no candidate can extend nothing below, and is dropped; one that is next to all
+candidates extends everything below, and ends the branch.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.clique.order import Later
+from papilio.kernels.jit import Ints, Sums, compiled
+from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, words_of
+
+__all__ = ["Earlier", "MaximalSearch", "count_maximal", "list_earlier", "make_maximal_search"]
+
+
+class Earlier(NamedTuple):
+    """The earlier neighbours of every vertex, by rank."""
+
+    indptr: Ints
+    ids: NDArray[np.int32]
+
+
+class MaximalSearch(NamedTuple):
+    """What one thread has of its own; d is the most later neighbours of a root, w its words, x its most earlier ones.
+
+    ``rows`` ((d + x) * w): candidates, then excluded vertices. ``sets`` and ``rest`` ((d + 1) * w): by level, the
+    candidates and those still to be branched on. ``excluded``: the rows of excluded vertices, level behind level, from
+    ``excluded_at`` (d + 2). ``hash_at`` (d + 1): hash of what is held, by level. ``place`` (n) is -1 between roots.
+    ``histogram`` (d + 2) counts by size; ``sums`` has the checksum, then the words intersected.
+    """
+
+    rows: Words
+    names: NDArray[np.int32]
+    sets: Words
+    rest: Words
+    excluded: NDArray[np.int32]
+    excluded_at: Ints
+    hash_at: Sums
+    place: Ints
+    histogram: Sums
+    sums: Sums
+
+
+def list_earlier(later: Later) -> Earlier:
+    """Return the earlier neighbours of every vertex; one sort of the edges."""
+    n = later.indptr.size - 1
+    first = np.repeat(np.arange(n, dtype=np.int32), np.diff(later.indptr))
+    indptr = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(later.ids, minlength=n), out=indptr[1:])
+    return Earlier(indptr, first[np.argsort(later.ids, kind="stable")])
+
+
+def make_maximal_search(later: Later, earlier: Earlier) -> MaximalSearch:
+    """Return the memory of a thread."""
+    n = later.indptr.size - 1
+    out, back = np.diff(later.indptr), np.diff(earlier.indptr)
+    most, w = int(out.max(initial=0)), (int(out.max(initial=0)) + 63) >> 6
+    most_rows = int((out + back).max(initial=0))
+    return MaximalSearch(
+        rows=np.zeros(most_rows * max(w, 1), np.uint64),
+        names=np.zeros(most, np.int32),
+        sets=np.zeros((most + 2) * max(w, 1), np.uint64),
+        rest=np.zeros((most + 2) * max(w, 1), np.uint64),
+        excluded=np.zeros(int(((out + back) * (out + 2)).max(initial=0)) + 1, np.int32),
+        excluded_at=np.zeros(most + 3, np.int64),
+        hash_at=np.zeros(most + 2, np.uint64),
+        place=np.full(n, -1, np.int64),
+        histogram=np.zeros(most + 2, np.uint64),
+        sums=np.zeros(2, np.uint64),
+    )
+
+
+@compiled
+def _mix(value: np.uint64) -> np.uint64:
+    """Return what :func:`papilio.kernels.checksum.mix` returns."""
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+@compiled
+def _fill_row(later: Later, search: MaximalSearch, name: int, row: int, w: int) -> bool:
+    """Set the candidates that a vertex is next to; whether there is any."""
+    found = False
+    for at in range(later.indptr[name], later.indptr[name + 1]):
+        j = search.place[later.ids[at]]
+        if j >= 0:
+            search.rows[row * w + (j >> 6)] |= ONE << np.uint64(j & 63)
+            found = True
+    return found
+
+
+@compiled
+def _open_root(later: Later, earlier: Earlier, search: MaximalSearch, root: int) -> tuple[int, int]:
+    """Fill the rows of a root; return its candidates and how many excluded vertices are next to one of them."""
+    begin, end = later.indptr[root], later.indptr[root + 1]
+    d = int(end - begin)
+    w = words_of(d)
+    for i in range(d):
+        search.names[i] = later.ids[begin + i]
+        search.place[later.ids[begin + i]] = i
+    search.rows[: d * w] = 0
+    for i in range(d):
+        name = search.names[i]
+        for at in range(later.indptr[name], later.indptr[name + 1]):
+            j = search.place[later.ids[at]]
+            if j >= 0:
+                search.rows[i * w + (j >> 6)] |= ONE << np.uint64(j & 63)
+                search.rows[j * w + (i >> 6)] |= ONE << np.uint64(i & 63)
+    n_rows = d
+    for at in range(earlier.indptr[root], earlier.indptr[root + 1]):
+        search.rows[n_rows * w : (n_rows + 1) * w] = 0
+        if _fill_row(later, search, earlier.ids[at], n_rows, w):
+            search.excluded[n_rows - d] = n_rows
+            n_rows += 1
+    for i in range(d):
+        search.place[search.names[i]] = -1
+    return d, n_rows - d
+
+
+@compiled
+def _shared(search: MaximalSearch, row: int, at: int, w: int) -> int:
+    """Return the number of candidates of a level that a row is next to."""
+    size = 0
+    for word in range(w):
+        size += popcount(search.sets[at + word] & search.rows[row * w + word])
+    return size
+
+
+@compiled
+def _choose_pivot(search: MaximalSearch, level: int, w: int, size: int) -> int:
+    """Return the row next to most candidates; -1 where an excluded vertex is next to all of them."""
+    at, best, most = level * w, -1, -1
+    for place in range(search.excluded_at[level], search.excluded_at[level + 1]):
+        row = search.excluded[place]
+        shared = _shared(search, row, at, w)
+        if shared == size:
+            return -1
+        if shared > most:
+            best, most = int(row), shared
+    for word in range(w):
+        bits = search.sets[at + word]
+        while bits:
+            row = word * 64 + lowest_bit(bits)
+            bits &= bits - ONE
+            shared = _shared(search, row, at, w)
+            if shared > most:
+                best, most = row, shared
+                if shared == size - 1:
+                    return best
+    return best
+
+
+@compiled
+def _branch(search: MaximalSearch, level: int, w: int, chosen: int) -> int:
+    """Lay out the level below a chosen candidate; return its candidates, or -1 where something extends what is held."""
+    at, below = level * w, (level + 1) * w
+    word_at, bit = chosen >> 6, ONE << np.uint64(chosen & 63)
+    size = 0
+    for word in range(w):
+        search.sets[below + word] = search.sets[at + word] & search.rows[chosen * w + word]
+        size += popcount(search.sets[below + word])
+    end = search.excluded_at[level + 1]
+    for place in range(search.excluded_at[level], search.excluded_at[level + 1]):
+        row = search.excluded[place]
+        if search.rows[row * w + word_at] & bit:
+            if size == 0:
+                return -1
+            for word in range(w):
+                if search.sets[below + word] & search.rows[row * w + word]:
+                    search.excluded[end] = row
+                    end += 1
+                    break
+    search.excluded_at[level + 2] = end
+    return size
+
+
+@compiled
+def _search_root(search: MaximalSearch, hashes: Sums, root: int, d: int, n_excluded: int, least: int) -> int:
+    """Find the maximal cliques of one root of at least one candidate; return the words intersected."""
+    w = words_of(d)
+    for word in range(w):
+        bits = min(max(d - 64 * word, 0), 64)
+        search.sets[word] = ~np.uint64(0) if bits == 64 else (ONE << np.uint64(bits)) - ONE
+    search.excluded_at[0], search.excluded_at[1] = 0, n_excluded
+    search.hash_at[0] = hashes[root]
+    level, work, size, entering = 0, 0, d, True
+    while level >= 0:
+        at = level * w
+        if entering:
+            entering = False
+            pivot = -1
+            if level + 1 + size >= least:
+                work += (size + search.excluded_at[level + 1] - search.excluded_at[level]) * w
+                pivot = _choose_pivot(search, level, w, size)
+            if pivot < 0:
+                level -= 1
+                continue
+            for word in range(w):
+                search.rest[at + word] = search.sets[at + word] & ~search.rows[pivot * w + word]
+        chosen = -1
+        for word in range(w):
+            if search.rest[at + word]:
+                chosen = word * 64 + lowest_bit(search.rest[at + word])
+                break
+        if chosen < 0:
+            level -= 1
+            continue
+        # What was branched on is excluded from the branches after it, and is no neighbour of itself in its own.
+        end = search.excluded_at[level + 1]
+        search.excluded[end] = chosen
+        search.excluded_at[level + 1] = end + 1
+        size = _branch(search, level, w, chosen)
+        work += w
+        bit = ONE << np.uint64(chosen & 63)
+        search.rest[at + (chosen >> 6)] &= ~bit
+        search.sets[at + (chosen >> 6)] &= ~bit
+        held = search.hash_at[level] + hashes[search.names[chosen]]
+        if size == 0:
+            if level + 2 >= least:
+                search.histogram[level + 2] += ONE
+                search.sums[0] += _mix(held)
+        elif size > 0:
+            search.hash_at[level + 1] = held
+            level += 1
+            entering = True
+    return work
+
+
+@compiled
+def count_maximal(
+    later: Later,
+    earlier: Earlier,
+    search: MaximalSearch,
+    hashes: Sums,
+    roots: Ints,
+    begin: int,
+    end: int,
+    least: int,
+) -> None:
+    """Count the maximal cliques of at least ``least`` vertices whose first ones are the roots of a chunk.
+
+    ``hashes`` are those of the vertices, by rank.
+    """
+    for place in range(begin, end):
+        root = roots[place]
+        d, n_excluded = _open_root(later, earlier, search, root)
+        if d == 0:
+            if earlier.indptr[root] == earlier.indptr[root + 1] and least <= 1:
+                search.histogram[1] += ONE
+                search.sums[0] += _mix(hashes[root])
+            continue
+        if d + 1 >= least:
+            search.sums[1] += np.uint64(_search_root(search, hashes, root, d, n_excluded, least))

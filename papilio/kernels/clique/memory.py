@@ -1,0 +1,27 @@
+"""Memory that counting cliques takes, on a whole graph."""
+
+from __future__ import annotations
+
+from papilio.kernels.engine import EngineName
+from papilio.kernels.memory import COUNT, ID, OFFSET, CountedGraph
+
+__all__ = ["predict_graph"]
+
+_SEARCH_BYTES = 32 << 20
+"""What one thread searches the later neighbours of a root in, up to some 1,400 of them."""
+
+
+def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[int, int]:
+    """Return the peak of host and of device memory, in bytes, with the whole graph in memory.
+
+    edges      both ranks of each, sorted, with the place that each came from; neighbours both ways for the peeling
+    vertices   offsets, ranks and lists of the peeling
+    search     what is around one root, and a vector, for each thread
+    """
+    graph = job.n_edges * 2 * ID
+    edges = job.n_edges * (6 * OFFSET + 2 * (OFFSET + 2 * ID))
+    vertices = job.n_vertices * (8 * OFFSET)
+    vectors = job.vector_entries * COUNT
+    return graph + edges + vertices + threads * (
+        _SEARCH_BYTES + job.n_vertices * OFFSET + vectors
+    ) + vectors, 0
