@@ -28,10 +28,8 @@ def read_vector_ids(partition: Partition, index: int, per: Granularity) -> dict[
 
     Parameters
     ----------
-    partition : Partition
     index : int
         Of the part.
-    per : {"total", "vertex", "edge"}
 
     Returns
     -------

@@ -94,8 +94,6 @@ class CutRun:
 
         Parameters
         ----------
-        parts : sequence of PartInfo
-        decisions : tuple of (str, str)
         nothing : str
             Why there is no part, where there is none.
         **rest

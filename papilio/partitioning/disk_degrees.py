@@ -151,7 +151,6 @@ def degrees(
         Only edges between kept vertices count.
     threads : int, optional
         By default as many as there are processors.
-    progress : callable, optional
 
     Returns
     -------
@@ -227,7 +226,6 @@ def core_masks(
         At least 1.
     threads : int, optional
         By default as many as there are processors.
-    progress : callable, optional
 
     Returns
     -------

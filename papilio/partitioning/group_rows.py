@@ -44,22 +44,13 @@ Score = Literal["share", "shared"]
 
 @dataclass(frozen=True, eq=False)
 class GroupCosts:
-    """What groups of roots cost. All arrays have shape (n_groups,), int64, host.
+    """What groups of roots cost. All arrays have shape (n_groups,), int64, host."""
 
-    Attributes
-    ----------
-    nbytes : ndarray
-        Bytes of the roots and columns.
-    roots, root_entries : ndarray
-        Number of roots, and of entries in their rows.
-    columns : ndarray
-        Number of different columns in these rows.
-    """
-
-    nbytes: Ints
+    nbytes: Ints  # bytes of the roots and columns
+    # number of roots, and of entries in their rows
     roots: Ints
     root_entries: Ints
-    columns: Ints
+    columns: Ints  # number of different columns in these rows
 
 
 def growth_bytes(n_roots: int, n_columns: int, n_entries: int) -> int:

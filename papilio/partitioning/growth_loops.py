@@ -266,7 +266,6 @@ def grow(indptr: Ints, columns: Numbers, costs: Costs, order: Ints) -> tuple[Num
     ----------
     indptr, columns : ndarray of int64, shape (n_roots + 1,), and of int32, shape (n_entries,)
         Rows without repetition.
-    costs : Costs
     order : ndarray of int64, shape (n_roots,)
         Roots in the order in which they may start a group.
 

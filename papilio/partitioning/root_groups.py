@@ -50,17 +50,10 @@ class ClosureTooLargeError(CapacityError):
 
 @dataclass(frozen=True, eq=False)
 class RootGroups:
-    """How roots are grouped.
+    """How roots are grouped."""
 
-    Attributes
-    ----------
-    groups : ndarray of int32, shape (n_left,), host
-        Group of each left rank; groups are parts in their order.
-    strategy, reason : str
-        What was done, and why.
-    """
-
-    groups: Ids
+    groups: Ids  # (n_left,): Group of each left rank; groups are parts in their order
+    # what was done, and why
     strategy: str
     reason: str
 
@@ -78,8 +71,6 @@ def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) ->
 
     Parameters
     ----------
-    request : CutRequest
-    rows : AnchoredRows
     least_right : int
         Fewest right vertices of a biclique: a left vertex of a part that is no root has as many edges at least.
     """
@@ -101,8 +92,6 @@ def group_roots(
 
     Parameters
     ----------
-    rows : AnchoredRows
-    request : CutRequest
     least : tuple of int
         Fewest left and fewest right vertices of a biclique.
     host_bytes : int

@@ -26,24 +26,13 @@ __all__ = [
 
 
 class Prices(NamedTuple):
-    """What the closure of roots costs, in bytes: never less than the part made of it needs.
+    """What the closure of roots costs, in bytes: never less than the part made of it needs."""
 
-    Attributes
-    ----------
-    root : int
-        A root.
-    root_entry : int
-        Added for each edge of a root, which is priced as an entry of a list too; may be negative.
-    column : int
-        A column, without its list.
-    entry : int
-        An entry of the list of a column.
-    """
-
-    root: int
+    root: int  # A root
+    # added for each edge of a root, which is priced as an entry of a list too; may be negative
     root_entry: int
-    column: int
-    entry: int
+    column: int  # A column, without its list
+    entry: int  # an entry of the list of a column
 
 
 @compiled

@@ -80,18 +80,10 @@ class AnchoredRows:
 
 @dataclass(frozen=True, eq=False)
 class Scratch:
-    """What one thread needs to cut parts.
+    """What one thread needs to cut parts."""
 
-    Attributes
-    ----------
-    marked : ndarray of bool, shape (n_right,)
-        False between parts.
-    places : ndarray of int32, shape (n_left,)
-        -1 between parts.
-    """
-
-    marked: NDArray[np.bool_]
-    places: Ids
+    marked: NDArray[np.bool_]  # (n_right,): False between parts
+    places: Ids  # (n_left,): -1 between parts
 
 
 def make_scratch(rows: AnchoredRows) -> Scratch:
@@ -160,10 +152,8 @@ def cut_root_part(
 
     Parameters
     ----------
-    rows : AnchoredRows
     groups : ndarray of int32, shape (n_left,), host
         Group of each left rank.
-    group : int
     roots : ndarray of int32, host
         The left ranks of this group, ascending.
     least : tuple of int

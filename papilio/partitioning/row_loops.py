@@ -43,22 +43,12 @@ Vertices = NDArray[np.int32]
 
 
 class Ranges(NamedTuple):
-    """Consecutive ranges that cover ``[0, n)``, with tables that find the range of a number.
+    """Consecutive ranges that cover ``[0, n)``, with tables that find the range of a number."""
 
-    Attributes
-    ----------
-    starts : ndarray of int64, shape (n_ranges + 1,)
-        Range k is ``[starts[k], starts[k + 1])``; none is empty.
-    head : ndarray of int32
-        The range of each of the first numbers: of hubs, where numbers are ranks, many ranges hold few.
-    tail : ndarray of int32
-        The range of every multiple of ``2 ** shift``.
-    shift : int
-    """
-
-    starts: Ints
+    starts: Ints  # (n_ranges + 1,): Range k is ``[starts[k], starts[k + 1])``; none is empty
+    # the range of each of the first numbers: of hubs, where numbers are ranks, many ranges hold few
     head: Vertices
-    tail: Vertices
+    tail: Vertices  # the range of every multiple of ``2 ** shift``
     shift: int
 
 

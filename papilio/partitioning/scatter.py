@@ -34,12 +34,10 @@ def scatter_add_ordered(
     ----------
     out : ndarray of uint64, host
         Entries from ``base`` on of the whole.
-    base : int
     ids, values
         As for :func:`scatter_add`.
     order : ndarray of int64, shape (k,), host
         Places in ``ids``.
-    first, last : int
     """
     _scatter_ordered(out, np.int64(base), ids, values, order, np.int64(first), np.int64(last))
 

@@ -63,20 +63,11 @@ def read_slab(rows: RowPair, first: int, stop: int, *, with_edges: bool = False)
 
 @dataclass(frozen=True, eq=False)
 class LayerSurvey:
-    """What one pass over the rows of a layer tells.
+    """What one pass over the rows of a layer tells."""
 
-    Attributes
-    ----------
-    first_end : ndarray of int32, shape (n_other,)
-        First end of each middle; ``NO_END`` where it has none.
-    useful : ndarray of int32, shape (n_rows,)
-        Middles of each start that have an end before it.
-    starts : ndarray of int32, shape (n_starts,)
-        Ranks of the starts that can have butterflies: with at least two such middles.
-    """
-
-    first_end: NDArray[np.int32]
-    useful: NDArray[np.int32]
+    first_end: NDArray[np.int32]  # (n_other,): First end of each middle; ``NO_END`` where it has none
+    useful: NDArray[np.int32]  # (n_rows,): Middles of each start that have an end before it
+    # (n_starts,): Ranks of the starts that can have butterflies: with at least two such middles
     starts: NDArray[np.int32]
 
     @property
@@ -209,19 +200,10 @@ def build_closure(rows: RowPair, starts: StartBlock, reader: EndReader) -> EndBl
 
 @dataclass(frozen=True)
 class EndReader:
-    """Reads ends out of the rows of their middles.
+    """Reads ends out of the rows of their middles."""
 
-    Attributes
-    ----------
-    slab_entries : int
-        Entries that are read at a time, where no row has more.
-    with_edges : bool
-        Whether to keep edge ids.
-    threads : int
-    """
-
-    slab_entries: int
-    with_edges: bool
+    slab_entries: int  # entries that are read at a time, where no row has more
+    with_edges: bool  # whether to keep edge ids
     threads: int = 1
 
     def gather(

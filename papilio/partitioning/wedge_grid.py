@@ -36,18 +36,12 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class BlockBytes:
-    """What blocks take as they are stored and moved, in bytes.
+    """What blocks take as they are stored and moved, in bytes."""
 
-    Attributes
-    ----------
-    start, start_entry : int
-        For a start and for each of its middles.
-    end, middle, end_entry : int
-        For an end, a middle, and an entry of both.
-    """
-
+    # for a start and for each of its middles
     start: int
     start_entry: int
+    # for an end, a middle, and an entry of both
     end: int
     middle: int
     end_entry: int
@@ -86,29 +80,18 @@ def tighten(part: PartBytes, limit_bytes: int, sizes: BlockBytes, block_bytes: i
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Blocks of one layer and their pairs.
+    """Blocks of one layer and their pairs."""
 
-    Attributes
-    ----------
-    start_cuts : ndarray of int64, shape (n_start_blocks + 1,)
-        Start block i holds ``survey.starts[start_cuts[i]:start_cuts[i + 1]]``.
-    last_start : ndarray of int64, shape (n_start_blocks,)
-        Rank of the last start of each block.
-    start_entries : ndarray of int64, shape (n_start_blocks,)
-    first_end, ends, middles, end_entries : ndarray of int64, shape (n_end_blocks,)
-        Rank of the first end of each block, and how many ends, middles and entries it has.
-    sizes : BlockBytes
-        What all these take.
-    """
-
+    # (n_start_blocks + 1,): Start block i holds ``survey.starts[start_cuts[i]:start_cuts[i + 1]]``
     start_cuts: NDArray[np.int64]
-    last_start: NDArray[np.int64]
-    start_entries: NDArray[np.int64]
+    last_start: NDArray[np.int64]  # (n_start_blocks,): Rank of the last start of each block
+    start_entries: NDArray[np.int64]  # (n_start_blocks,)
+    # (n_end_blocks,): Rank of the first end of each block, and how many ends, middles and entries it has
     first_end: NDArray[np.int64]
     ends: NDArray[np.int64]
     middles: NDArray[np.int64]
     end_entries: NDArray[np.int64]
-    sizes: BlockBytes
+    sizes: BlockBytes  # what all these take
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -165,29 +148,14 @@ class Grid:
 
 @dataclass(frozen=True)
 class GridBudget:
-    """What blocks and their pairs may take.
-
-    Attributes
-    ----------
-    part_bytes : PartBytes
-    limit_bytes : int
-        What a part takes and may take.
-    sizes : BlockBytes
-        What is stored and moved.
-    block_bytes : int
-        Most bytes of the blocks of a part as stored: what the cutter can hold.
-    slab_entries : int
-        Entries that are read at a time, where no row has more.
-    n_shapes : int
-        Most shapes to try, at least 1; each takes 4 bytes per vertex of the other layer.
-    """
+    """What blocks and their pairs may take."""
 
     part_bytes: PartBytes
-    limit_bytes: int
-    sizes: BlockBytes
-    block_bytes: int
-    slab_entries: int
-    n_shapes: int
+    limit_bytes: int  # what a part takes and may take
+    sizes: BlockBytes  # what is stored and moved
+    block_bytes: int  # most bytes of the blocks of a part as stored: what the cutter can hold
+    slab_entries: int  # entries that are read at a time, where no row has more
+    n_shapes: int  # most shapes to try, at least 1; each takes 4 bytes per vertex of the other layer
 
     @property
     def room_bytes(self) -> int:

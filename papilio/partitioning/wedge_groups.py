@@ -54,24 +54,13 @@ class Grouper(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Starts of a layer by group.
+    """Starts of a layer by group."""
 
-    Attributes
-    ----------
-    starts : ndarray of int32, shape (n_starts,)
-        Ranks: those of the first group, ascending, then those of the next, and so on.
-    cuts : ndarray of int64, shape (n_groups + 1,)
-        Where each group begins.
-    nbytes : ndarray of int64, shape (n_groups,)
-        Bytes of the blocks of each group as stored, at most.
-    complete : bool
-        Whether all starts have a group.
-    """
-
+    # (n_starts,): Ranks: those of the first group, ascending, then those of the next, and so on
     starts: NDArray[np.int32]
-    cuts: NDArray[np.int64]
-    nbytes: NDArray[np.int64]
-    complete: bool
+    cuts: NDArray[np.int64]  # (n_groups + 1,): Where each group begins
+    nbytes: NDArray[np.int64]  # (n_groups,): Bytes of the blocks of each group as stored, at most
+    complete: bool  # whether all starts have a group
 
     @property
     def n_parts(self) -> int:
@@ -101,32 +90,15 @@ class _Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupBudget:
-    """What groups may take.
-
-    Attributes
-    ----------
-    part_bytes : PartBytes
-    limit_bytes : int
-        What a part takes and may take.
-    sizes : BlockBytes
-        What is stored and moved.
-    host_bytes : int
-        Host memory for all chunks at work.
-    block_bytes : int
-        Most bytes of the two blocks of a group as stored: what the cutter can hold.
-    slab_entries : int
-        Entries that are read at a time, where no row has more.
-    most_bytes : int, optional
-        Give up as soon as the groups cost more than this.
-    """
+    """What groups may take."""
 
     part_bytes: PartBytes
-    limit_bytes: int
-    sizes: BlockBytes
-    host_bytes: int
-    block_bytes: int
-    slab_entries: int
-    most_bytes: int | None = None
+    limit_bytes: int  # what a part takes and may take
+    sizes: BlockBytes  # what is stored and moved
+    host_bytes: int  # host memory for all chunks at work
+    block_bytes: int  # most bytes of the two blocks of a group as stored: what the cutter can hold
+    slab_entries: int  # entries that are read at a time, where no row has more
+    most_bytes: int | None = None  # give up as soon as the groups cost more than this
 
     def entries_of_groups(self, n_groups: int) -> int:
         """Return how many entries of starts so many groups have at most."""

@@ -72,24 +72,12 @@ class SurveyedLayer:
 
 @dataclass(frozen=True)
 class CutterMemory:
-    """How the host memory of a cut is shared.
+    """How the host memory of a cut is shared."""
 
-    Attributes
-    ----------
-    room_bytes : int
-        For everything but the arrays by vertex that stay.
-    slab_entries : int
-        Entries that are read at a time, where no row has more.
-    slab_bytes : int
-        Of reading and sorting out so many.
-    vertex_bytes : int
-        Of arrays by vertex that building any block needs.
-    """
-
-    room_bytes: int
-    slab_entries: int
-    slab_bytes: int
-    vertex_bytes: int
+    room_bytes: int  # for everything but the arrays by vertex that stay
+    slab_entries: int  # entries that are read at a time, where no row has more
+    slab_bytes: int  # of reading and sorting out so many
+    vertex_bytes: int  # of arrays by vertex that building any block needs
 
     def block_bytes(self, copies: float) -> int:
         """Return the most bytes of a block as stored, where building it takes ``copies`` of it."""
@@ -111,7 +99,6 @@ def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> Cu
         Vertices with rows.
     held_bytes : int
         Of the arrays that the rows keep in memory.
-    request : CutRequest
 
     Raises
     ------
@@ -135,21 +122,12 @@ def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> Cu
 
 @dataclass(frozen=True, eq=False)
 class CutPlan:
-    """What is to be cut.
-
-    Attributes
-    ----------
-    strategy, reason : str
-    decisions : tuple of (str, str)
-        What was decided on the way, and why.
-    layers : tuple of Grid or Groups
-        One for each layer.
-    """
+    """What is to be cut."""
 
     strategy: str
     reason: str
-    decisions: Decisions
-    layers: tuple[Grid | Groups, ...]
+    decisions: Decisions  # what was decided on the way, and why
+    layers: tuple[Grid | Groups, ...]  # one for each layer
 
 
 def plan_cut(

@@ -40,11 +40,8 @@ def explain_parts(
 
     Parameters
     ----------
-    job : JobSpec
-    engine : {"cpu", "gpu"}
     threads : int
         Of the cpu engine.
-    manifest : PartitionManifest
     memory : MemoryForecast
         Of one worker.
     """

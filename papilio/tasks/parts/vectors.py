@@ -28,17 +28,10 @@ _KEPT_BYTES = 64 << 20
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """Where the entries of one vector of a part belong.
+    """Where the entries of one vector of a part belong."""
 
-    Attributes
-    ----------
-    ids : ndarray of int32 or int64
-        In the whole graph.
-    order, cuts : ndarray of int64 or None
-        Places by the slice of the whole, and where each slice begins; for a sum in a file.
-    """
-
-    ids: NDArray[Any]
+    ids: NDArray[Any]  # in the whole graph
+    # places by the slice of the whole, and where each slice begins; for a sum in a file
     order: NDArray[np.int64] | None = None
     cuts: NDArray[np.int64] | None = None
 
