@@ -40,12 +40,12 @@ from papilio.motifs import Biclique, Butterfly, Motif
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import (
     closure_cost,
-    grow_chunks,
     grow_groups,
     growth_bytes,
     hash_groups,
-    metis_groups,
 )
+from papilio.partitioning.growth_chunks import grow_chunks
+from papilio.partitioning.metis_groups import metis_groups
 from papilio.partitioning.peak_memory import PeakMemory
 from papilio.partitioning.root_parts import cut_roots
 from papilio.partitioning.store import Partition

@@ -26,15 +26,6 @@ __all__ = ["read_vector_ids"]
 def read_vector_ids(partition: Partition, index: int, per: Granularity) -> dict[str, NDArray[Any]]:
     """Return, by name of the vector, what ``vector_ids`` of the part gives, reading the files with ids alone.
 
-    Parameters
-    ----------
-    index : int
-        Of the part.
-
-    Returns
-    -------
-    dict of str to ndarray of int32 or int64, host
-
     Raises
     ------
     StoreError

@@ -93,15 +93,7 @@ def scan_edges(
 
 
 class SharedSums:
-    """int64 sums that several threads add to: each range of them has a lock.
-
-    Parameters
-    ----------
-    sums : ndarray of int64, shape (n,)
-        What is added to.
-    starts : ndarray of int64
-        Starts of the ranges, with the end of the last behind them.
-    """
+    """int64 sums that several threads add to; each range of them, whose starts and last end are given, has a lock."""
 
     def __init__(self, sums: NDArray[np.int64], starts: NDArray[np.int64]) -> None:
         self.ranges = make_ranges(starts)
@@ -143,14 +135,7 @@ def degrees(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Count the edges at every vertex in one pass, which also checks that the edges are sorted and in their layers.
 
-    Parameters
-    ----------
-    store : GraphStore
-        A bipartite graph.
-    keep_u, keep_v : ndarray of bool, shapes (n_u,) and (n_v,), optional
-        Only edges between kept vertices count.
-    threads : int, optional
-        By default as many as there are processors.
+    Only edges between kept vertices count; ``threads`` are by default as many as there are processors.
 
     Returns
     -------
@@ -214,27 +199,14 @@ def core_masks(
     threads: int | None = None,
     progress: PassProgress | None = None,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Find the largest subgraph in which every vertex of U and of V has at least these degrees.
+    """Find the largest subgraph in which every vertex of U and of V has at least these degrees, from 1 on.
 
-    Vertices below are dropped in rounds, one pass over the edges each, until none is; 9 bytes per vertex.
-
-    Parameters
-    ----------
-    store : GraphStore
-        A bipartite graph.
-    least_u_degree, least_v_degree : int
-        At least 1.
-    threads : int, optional
-        By default as many as there are processors.
+    Vertices below are dropped in rounds, one pass over the edges each, until none is; 9 bytes per vertex. Errors as
+    :func:`degrees`.
 
     Returns
     -------
     keep_u, keep_v : ndarray of bool, shapes (n_u,) and (n_v,)
-
-    Raises
-    ------
-    StoreError
-        As :func:`degrees`.
     """
     keep_u = keep_v = None
     while True:

@@ -1,4 +1,4 @@
-"""Groups of roots for parts of a graph: BCPar's greedy growth, in memory or by chunks, and the baselines.
+"""Groups of roots for parts of a graph: BCPar's greedy growth, and a plain hash as a baseline.
 
 All functions take rows of roots: ``columns[indptr[r]:indptr[r + 1]]`` is what root r needs, without repetition, with
 a cost in bytes per column and per root. What a column is, the caller decides: for our closure the neighbours of the
@@ -9,42 +9,144 @@ A column may shrink: with ``entry_bytes`` it costs ``column_bytes + entry_bytes 
 that hold it and have no earlier group, as where a part leaves out the roots of parts before it.
 
 Groups are numbered 0, 1, ... in the order in which they grow. All results are the same on every run and for any
-number of threads.
+number of threads. Arrays are on the host: ``indptr``, ``column_bytes`` and ``root_bytes`` of int64, ``columns`` and
+groups of int32.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.partitioning.group_rows import (
-    GroupCosts,
-    Ids,
-    Ints,
-    Score,
-    closure_cost,
-    column_costs,
-    fill_rows,
-    grow_rows,
-    growth_bytes,
-    require_groups,
-    require_roots_fit,
-    root_costs,
+from papilio.errors import CapacityError
+from papilio.partitioning.growth_loops import (
+    NO_GROUP,
+    Costs,
+    add_closures,
+    count_holders,
+    fill_groups,
+    grow,
+    sum_closures,
 )
-from papilio.partitioning.growth_chunks import grow_chunks
-from papilio.partitioning.growth_loops import sum_closures
-from papilio.partitioning.metis_groups import metis_groups
 
 __all__ = [
     "GroupCosts",
+    "Ids",
+    "Ints",
+    "Score",
     "closure_cost",
-    "grow_chunks",
+    "column_costs",
+    "fill_rows",
     "grow_groups",
+    "grow_rows",
     "growth_bytes",
     "hash_groups",
-    "metis_groups",
+    "require_groups",
+    "require_roots_fit",
     "root_costs",
 ]
+
+Ids = NDArray[np.int32]
+Ints = NDArray[np.int64]
+Score = Literal["share", "shared"]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCosts:
+    """What groups of roots cost; all arrays have shape (n_groups,)."""
+
+    nbytes: Ints  # of the roots and columns
+    roots: Ints
+    root_entries: Ints  # entries in the rows of the roots
+    columns: Ints  # different columns in these rows
+
+
+def growth_bytes(n_roots: int, n_columns: int, n_entries: int) -> int:
+    """Return the host bytes at the peak of :func:`grow_groups`, its arguments included."""
+    return 104 * n_roots + 44 * n_columns + 8 * n_entries
+
+
+def column_costs(columns: Ids, column_bytes: Ints, entry_bytes: int) -> Ints:
+    """Return the bytes of each column while no root has a group; a copy."""
+    if not entry_bytes:
+        return column_bytes.astype(np.int64)
+    return np.asarray(column_bytes + entry_bytes * count_holders(columns, column_bytes.size))
+
+
+def root_costs(
+    indptr: Ints, columns: Ids, column_bytes: Ints, root_bytes: Ints, entry_bytes: int = 0
+) -> Ints:
+    """Return the bytes of each root with its closure as a group of its own, before all others."""
+    costs = column_costs(columns, column_bytes, entry_bytes)
+    return np.asarray(sum_closures(indptr, columns, costs) + root_bytes)
+
+
+def closure_cost(
+    indptr: Ints,
+    columns: Ids,
+    column_bytes: Ints,
+    root_bytes: Ints,
+    groups: Ids,
+    *,
+    entry_bytes: int = 0,
+) -> GroupCosts:
+    """Return what each group costs, for any groups numbered from 0.
+
+    With other numbers for bytes, such as the lengths of the lists of the columns and 0 for roots, ``nbytes`` is the
+    sum of those.
+    """
+    n_groups = int(groups.max(initial=-1)) + 1
+    order = np.argsort(groups, kind="stable")
+    costs = Costs(
+        column_costs(columns, column_bytes, entry_bytes), root_bytes, root_bytes, entry_bytes, 0, False
+    )
+    nbytes, counts = add_closures(indptr, columns, costs, order, groups, n_groups)
+    roots = np.bincount(groups, minlength=n_groups)
+    entries = np.zeros(n_groups, dtype=np.int64)
+    np.add.at(entries, groups, np.diff(indptr))
+    np.add.at(nbytes, groups, root_bytes)
+    return GroupCosts(nbytes, roots, entries, counts)
+
+
+def require_roots_fit(costs: Ints, limit_bytes: int, names: Ints | None = None) -> None:
+    """Refuse roots that cost more than the limit, each with its closure; names the one that costs most."""
+    if costs.size and int(costs.max()) > limit_bytes:
+        worst = int(np.argmax(costs))
+        root = worst if names is None else int(names[worst])
+        raise CapacityError(
+            f"root {root} with its closure needs {int(costs[worst]):,} bytes, more than the {limit_bytes:,} bytes "
+            "of a part; give a part more memory, or cut by pairs of blocks where the motif allows it"
+        )
+
+
+def require_groups(
+    groups: Ids, indptr: Ints, columns: Ids, costs: Ints, root_bytes: Ints, limit_bytes: int
+) -> None:
+    """Refuse groups that leave roots out; names the one that costs most. ``costs`` are those at the start."""
+    left_out = groups == NO_GROUP
+    if left_out.any():
+        closure = sum_closures(indptr, columns, costs) + root_bytes
+        require_roots_fit(np.where(left_out, closure, 0), limit_bytes)
+
+
+def grow_rows(
+    indptr: Ints,
+    columns: Ids,
+    costs: Ints,
+    root_bytes: Ints,
+    limit_bytes: int,
+    entry_bytes: int,
+    score: Score,
+) -> Ids:
+    """Grow groups; ``NO_GROUP`` for roots that fit none when all others have theirs. Overwrites ``costs``."""
+    closure = sum_closures(indptr, columns, costs)
+    average = closure // np.maximum(np.diff(indptr), 1)
+    order = np.argsort(-average, kind="stable")
+    prices = Costs(costs, root_bytes, closure, entry_bytes, limit_bytes, score == "share")
+    return grow(indptr, columns, prices, order)[0]
 
 
 def grow_groups(
@@ -61,11 +163,11 @@ def grow_groups(
 
     Parameters
     ----------
-    indptr : ndarray of int64, shape (n_roots + 1,), host
-    columns : ndarray of int32, shape (n_entries,), host
-    column_bytes : ndarray of int64, shape (n_columns,), host
+    indptr : ndarray of int64, shape (n_roots + 1,)
+    columns : ndarray of int32, shape (n_entries,)
+    column_bytes : ndarray of int64, shape (n_columns,)
         Bytes of each column, or an upper bound.
-    root_bytes : ndarray of int64, shape (n_roots,), host
+    root_bytes : ndarray of int64, shape (n_roots,)
     limit_bytes : int
         Most bytes of a group.
     entry_bytes : int
@@ -76,7 +178,7 @@ def grow_groups(
 
     Returns
     -------
-    ndarray of int32, shape (n_roots,), host
+    ndarray of int32, shape (n_roots,)
         Group of each root.
 
     Raises
@@ -100,6 +202,35 @@ def grow_groups(
     return groups
 
 
+def fill_rows(
+    indptr: Ints,
+    columns: Ids,
+    column_bytes: Ints,
+    root_bytes: Ints,
+    limit_bytes: int,
+    entry_bytes: int,
+    order: Ints,
+    labels: Ids,
+) -> Ids:
+    """Group the roots in ``order``; a group ends where the next root does not fit, and where the label changes.
+
+    Roots that fit no group before others have theirs come last.
+    """
+    costs = column_costs(columns, column_bytes, entry_bytes)
+    closure = sum_closures(indptr, columns, costs)
+    is_heavy = closure + root_bytes > limit_bytes
+    if not entry_bytes:
+        require_roots_fit(closure + root_bytes, limit_bytes)
+    order = np.concatenate((order[~is_heavy[order]], order[is_heavy[order]]))
+    prices = Costs(costs, root_bytes, closure, entry_bytes, limit_bytes, False)
+    groups, refused = fill_groups(indptr, columns, prices, order, labels)
+    if refused >= 0:
+        own = slice(int(refused), int(refused) + 1)
+        now = sum_closures(indptr[int(refused) : int(refused) + 2], columns, costs)
+        require_roots_fit(now + root_bytes[own], limit_bytes, np.array([refused]))
+    return groups
+
+
 def hash_groups(
     indptr: Ints,
     columns: Ids,
@@ -114,13 +245,9 @@ def hash_groups(
     A baseline. Parameters, result and errors as for :func:`grow_groups`.
     """
     labels = np.zeros(root_bytes.size, dtype=np.int32)
-    order = np.argsort(_mix(np.arange(root_bytes.size, dtype=np.uint64)), kind="stable")
-    return fill_rows(indptr, columns, column_bytes, root_bytes, limit_bytes, entry_bytes, order, labels)
-
-
-def _mix(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Finalizer of SplitMix64: a bijection that scatters consecutive numbers."""
-    keys = keys + np.uint64(0x9E3779B97F4A7C15)
+    # The finalizer of SplitMix64: a bijection that scatters consecutive numbers.
+    keys = np.arange(root_bytes.size, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(keys ^ (keys >> np.uint64(31)))
+    order = np.argsort(keys ^ (keys >> np.uint64(31)), kind="stable")
+    return fill_rows(indptr, columns, column_bytes, root_bytes, limit_bytes, entry_bytes, order, labels)

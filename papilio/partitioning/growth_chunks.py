@@ -21,13 +21,13 @@ from itertools import pairwise
 import numpy as np
 
 from papilio.errors import CapacityError
-from papilio.partitioning.group_rows import (
+from papilio.partitioning.growth import (
     Ids,
     Ints,
     Score,
+    grow_groups,
     grow_rows,
     growth_bytes,
-    require_groups,
     require_roots_fit,
 )
 from papilio.partitioning.growth_loops import NO_GROUP, count_holders, sum_closures
@@ -125,7 +125,7 @@ def grow_chunks(
     Parameters
     ----------
     indptr, column_bytes, root_bytes, limit_bytes, entry_bytes, score
-        As for :func:`papilio.partitioning.growth.grow_groups`.
+        As there.
     read : callable
         ``read(first, last)`` returns the rows of the roots [first, last) one after the other, int32. It is called
         from several threads at a time, and about ten times for every root.
@@ -135,31 +135,29 @@ def grow_chunks(
     threads : int
         Threads, at most; does not change the groups.
 
-    Returns
-    -------
-    ndarray of int32, shape (n_roots,), host
-
     Raises
     ------
     CapacityError
         When a root with its closure passes the limit alone, or the host memory has no room for a chunk.
     """
     n_roots, n_columns, n_entries = root_bytes.size, column_bytes.size, int(indptr[-1])
-    costs = column_bytes.astype(np.int64)
     fits = growth_bytes(n_roots, n_columns, n_entries) <= host_bytes
     if fits and n_entries <= ONE_CHUNK_ENTRIES:
         columns = read(0, n_roots)
-        if entry_bytes:
-            costs += entry_bytes * count_holders(columns, n_columns)
-        if not entry_bytes:
-            require_roots_fit(sum_closures(indptr, columns, costs) + root_bytes, limit_bytes)
-        groups = grow_rows(indptr, columns, costs.copy(), root_bytes, limit_bytes, entry_bytes, score)
-        require_groups(groups, indptr, columns, costs, root_bytes, limit_bytes)
-        return groups
+        return grow_groups(
+            indptr, columns, column_bytes, root_bytes, limit_bytes, entry_bytes=entry_bytes, score=score
+        )
     at_once, share_bytes = _share_memory(indptr, n_columns, host_bytes)
     with ThreadPoolExecutor(max(1, min(threads, CHUNKS_AT_ONCE))) as pool:
         rows = _Rows(
-            indptr, read, costs, root_bytes, entry_bytes, limit_bytes, score, _read_entries(host_bytes)
+            indptr,
+            read,
+            column_bytes.astype(np.int64),
+            root_bytes,
+            entry_bytes,
+            limit_bytes,
+            score,
+            _read_entries(host_bytes),
         )
         order, closure = order_roots(rows, pool, max(1, min(threads, CHUNKS_AT_ONCE)))
         is_heavy = closure > limit_bytes

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.biclique.core import Rows, transpose_rows
 from papilio.kernels.jit import Ints, Place, compiled
 
 __all__ = [
@@ -36,7 +37,6 @@ __all__ = [
     "fill_groups",
     "grow",
     "sum_closures",
-    "transpose_rows",
 ]
 
 NO_GROUP = -1
@@ -70,7 +70,7 @@ class Costs(NamedTuple):
     by_share: bool
 
 
-class Rows(NamedTuple):
+class HeldRows(NamedTuple):
     """Rows of roots and, transposed, the holders of each column; ``held`` of each list are still without a group."""
 
     indptr: Ints
@@ -98,23 +98,6 @@ class Group(NamedTuple):
     members: Numbers
     touched: Numbers
     stamp: Numbers
-
-
-@compiled
-def transpose_rows(indptr: Ints, columns: Numbers, n_columns: Place) -> tuple[Ints, Numbers]:
-    """Return the offsets, int64 (n_columns + 1,), and the holders, int32 (n_entries,), of each column; ascending."""
-    starts = np.zeros(n_columns + 1, np.int64)
-    for i in range(columns.size):
-        starts[columns[i] + 1] += 1
-    for column in range(n_columns):
-        starts[column + 1] += starts[column]
-    at = starts[:-1].copy()
-    holders = np.empty(columns.size, np.int32)
-    for root in range(indptr.size - 1):
-        for i in range(indptr[root], indptr[root + 1]):
-            holders[at[columns[i]]] = root
-            at[columns[i]] += 1
-    return starts, holders
 
 
 @compiled
@@ -192,7 +175,7 @@ def _pop(heap: Heap, roots: Ints) -> Place:
 
 
 @compiled
-def _share(rows: Rows, costs: Costs, roots: Ints, heap: Heap, group: Group, column: Place) -> None:
+def _share(rows: HeldRows, costs: Costs, roots: Ints, heap: Heap, group: Group, column: Place) -> None:
     """Tell each holder of a column that is new in the group; drop the holders that have a group."""
     first = rows.starts[column]
     kept = first
@@ -219,7 +202,7 @@ def _share(rows: Rows, costs: Costs, roots: Ints, heap: Heap, group: Group, colu
 
 
 @compiled
-def _join(rows: Rows, costs: Costs, roots: Ints, heap: Heap, group: Group, root: Place) -> None:
+def _join(rows: HeldRows, costs: Costs, roots: Ints, heap: Heap, group: Group, root: Place) -> None:
     """Take a root, which is not on the heap, into the group."""
     roots[root, _GROUP] = group.state[0]
     group.members[group.state[2]] = root
@@ -234,7 +217,7 @@ def _join(rows: Rows, costs: Costs, roots: Ints, heap: Heap, group: Group, root:
 
 
 @compiled
-def _close(rows: Rows, costs: Costs, roots: Ints, heap: Heap, group: Group) -> None:
+def _close(rows: HeldRows, costs: Costs, roots: Ints, heap: Heap, group: Group) -> None:
     """Forget what is shared; let the columns of the members cost less; empty the group and number the next."""
     for i in range(group.state[3]):
         roots[group.touched[i], _SHARED] = 0
@@ -247,7 +230,7 @@ def _close(rows: Rows, costs: Costs, roots: Ints, heap: Heap, group: Group) -> N
 
 
 @compiled
-def _fits(rows: Rows, costs: Costs, roots: Ints, group: Group, root: Place) -> bool:
+def _fits(rows: HeldRows, costs: Costs, roots: Ints, group: Group, root: Place) -> bool:
     """Whether a root fits; brings its closure, which may have shrunk, up to date where that decides."""
     room = costs.limit - group.state[1] - costs.root[root] + roots[root, _SHARED]
     if roots[root, _CLOSURE] > room and costs.entry > 0:
@@ -276,8 +259,8 @@ def grow(indptr: Ints, columns: Numbers, costs: Costs, order: Ints) -> tuple[Num
         -1, or a root that fits no group; ``groups`` is unfinished then.
     """
     n_roots, n_columns = costs.root.size, costs.column.size
-    starts, holders = transpose_rows(indptr, columns, n_columns)
-    rows = Rows(indptr, columns, starts, holders, starts[1:] - starts[:-1])
+    starts, holders = transpose_rows(Rows(indptr, columns), n_columns)
+    rows = HeldRows(indptr, columns, starts, holders, starts[1:] - starts[:-1])
     roots = np.zeros((n_roots, 4), np.int64)
     roots[:, _CLOSURE] = costs.closure
     roots[:, _PLACE] = _UNTOUCHED

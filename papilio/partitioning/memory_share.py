@@ -19,22 +19,9 @@ def run_within(
 ) -> list[Result]:
     """Run jobs in threads, begun in order, as many at a time as the memory holds; one always runs.
 
-    Parameters
-    ----------
-    jobs : iterable of (int, callable)
-        Bytes that the job needs while it runs, and the job.
-    limit_bytes : int
-        Bytes of all jobs that run at a time.
-    threads : int
-        Most jobs at a time.
-    done : callable, optional
-        Called by the caller's thread with the bytes of every job that has ended.
-
-    Returns
-    -------
-    list
-        Results in the order of the jobs. When a job raises, no other is begun, and its exception passes on as soon
-        as those that run have ended.
+    ``jobs`` are pairs: the bytes that a job needs while it runs, and the job. ``done`` is called by the caller's
+    thread with the bytes of every job that has ended. Returns the results in the order of the jobs. When a job raises,
+    no other is begun, and its exception passes on as soon as those that run have ended.
     """
     running: dict[Future[Result], int] = {}
     futures: list[Future[Result]] = []

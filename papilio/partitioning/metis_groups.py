@@ -15,7 +15,7 @@ import numpy as np
 from papilio.errors import EngineUnavailableError
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.biclique.pairs import PAIR_BYTES, find_pairs
-from papilio.partitioning.group_rows import Ids, Ints, column_costs, fill_rows, require_roots_fit, root_costs
+from papilio.partitioning.growth import Ids, Ints, column_costs, fill_rows, require_roots_fit, root_costs
 
 __all__ = ["MAX_PAIRS", "metis_groups"]
 
@@ -39,13 +39,9 @@ def metis_groups(
 ) -> Ids:
     """Group the roots by METIS; a group over the limit is split in the order of its roots.
 
-    Parameters, result and errors as for :func:`papilio.partitioning.growth.grow_groups`, and:
-
-    Parameters
-    ----------
-    max_pairs : int
-        Bound of the auxiliary graph. Columns with the fewest holders come in first, until the pairs of their holders
-        are as many: the pairs of a hub are most, and tell least.
+    ``max_pairs`` bounds the auxiliary graph: columns with the fewest holders come in first, until the pairs of their
+    holders are as many: the pairs of a hub are most, and tell least. The rest as for
+    :func:`papilio.partitioning.growth.grow_groups`.
 
     Raises
     ------

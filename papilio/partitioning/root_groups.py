@@ -22,15 +22,9 @@ from papilio.errors import CapacityError
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.biclique.pairs import Pairs, find_pairs
 from papilio.partitioning.cut_request import CutRequest
-from papilio.partitioning.group_rows import fill_rows
-from papilio.partitioning.growth import (
-    grow_chunks,
-    grow_groups,
-    growth_bytes,
-    hash_groups,
-    metis_groups,
-    root_costs,
-)
+from papilio.partitioning.growth import fill_rows, grow_groups, growth_bytes, hash_groups, root_costs
+from papilio.partitioning.growth_chunks import grow_chunks
+from papilio.partitioning.metis_groups import metis_groups
 from papilio.partitioning.root_loops import Prices, find_worst_root
 from papilio.partitioning.root_subgraphs import AnchoredRows
 from papilio.parts import PartSizes
@@ -67,12 +61,8 @@ def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) ->
     """Return prices of closures with the limit on the price of a part, in bytes: two ways, the better one first.
 
     What a part holds of left vertices that are no roots is not known from its lists. Either each entry of a list pays
-    for a share of one, or room is kept for all there are. The better way leaves room for more entries.
-
-    Parameters
-    ----------
-    least_right : int
-        Fewest right vertices of a biclique: a left vertex of a part that is no root has as many edges at least.
+    for a share of one, as each has at least ``least_right`` edges, or room is kept for all there are. The better way
+    leaves room for more entries.
     """
     price, limit = request.part_bytes, request.limit_bytes - request.part_bytes.fixed - 1
     ways = []
@@ -88,14 +78,9 @@ def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) ->
 def group_roots(
     rows: AnchoredRows, request: CutRequest, least: tuple[int, int], host_bytes: int
 ) -> RootGroups:
-    """Group all left vertices.
+    """Group all left vertices within ``host_bytes``.
 
-    Parameters
-    ----------
-    least : tuple of int
-        Fewest left and fewest right vertices of a biclique.
-    host_bytes : int
-        What grouping may take.
+    ``least`` are the fewest left and fewest right vertices of a biclique.
 
     Raises
     ------
@@ -160,10 +145,7 @@ def _within_limit(
 ) -> Ids:
     """Group by the better prices; where a root does not fit by these, by the others.
 
-    Raises
-    ------
-    ClosureTooLargeError
-        When a root fits by neither; names the worst one, and the least budget that would do.
+    Raises ClosureTooLargeError where one fits by neither; it names the worst one, and the least budget that would do.
     """
     worst = -1
     excess: int | None = None

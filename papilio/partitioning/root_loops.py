@@ -39,14 +39,8 @@ class Prices(NamedTuple):
 def find_worst_root(rows: Rows, first: int, prices: Prices, kept: Ids32, worst: Ints) -> None:
     """Find the root that costs most when each is a part of its own, from the last to the first; O(entries).
 
-    Parameters
-    ----------
-    rows : Rows
-        Columns of the roots from rank ``first`` on; ``indptr`` starts at 0.
-    kept : ndarray of int32, shape (n_right,)
-        Entries that each list keeps; those of the roots are taken off.
-    worst : ndarray of int64, shape (2,)
-        The worst so far and its cost; kept up to date.
+    ``rows`` are the columns of the roots from rank ``first`` on. ``kept``, int32 (n_right,), holds the entries that
+    each list keeps; those of the roots are taken off. ``worst``, the worst root so far and its cost, is updated.
     """
     for row in range(rows.indptr.size - 2, -1, -1):
         begin, end = rows.indptr[row], rows.indptr[row + 1]
@@ -99,7 +93,7 @@ def keep_lists(
     kept: Ids32,
     to: int,
 ) -> int:
-    """Write what a part keeps of the lists of some columns; return the place after it.
+    """Write what a part keeps of the lists of some columns to ``kept``, from ``to`` on; return the place after it.
 
     Parameters
     ----------
@@ -109,15 +103,10 @@ def keep_lists(
         Of the lists of all columns.
     entries : ndarray of int32
         The lists from that of the first of ``columns`` to that of the last.
-    groups : ndarray of int32, shape (n_left,)
-        Group of each left vertex.
-    group : int
-        The group of the part.
+    groups, group
+        Group of each left vertex, int32 (n_left,), and that of the part.
     sizes : ndarray of int64, shape (columns.size,)
         Filled with what is kept of each list.
-    kept : ndarray of int32
-    to : int
-        Where to write.
     """
     base = indptr[columns[0]]
     for i in range(columns.size):

@@ -148,18 +148,10 @@ def _drop_strangers(core: Core, is_root: NDArray[np.bool_], least: tuple[int, in
 def cut_root_part(
     rows: AnchoredRows, groups: Ids, group: int, roots: Ids, least: tuple[int, int], scratch: Scratch
 ) -> RootPart | None:
-    """Cut one part; None when none of its roots is in a biclique.
+    """Cut the part of one group; None when none of its roots is in a biclique.
 
-    Parameters
-    ----------
-    groups : ndarray of int32, shape (n_left,), host
-        Group of each left rank.
-    roots : ndarray of int32, host
-        The left ranks of this group, ascending.
-    least : tuple of int
-        Fewest left and fewest right vertices of a biclique that the part must serve.
-    scratch : Scratch
-        Of this thread.
+    ``groups`` are those of all left ranks; ``roots`` are the left ranks of this one, ascending; ``least`` are the
+    fewest left and fewest right vertices of a biclique that the part must serve.
     """
     for begin, end, entries in _read_rows(roots, rows.left.indptr, rows.left.read, rows.run_entries):
         mark_ids(roots[begin:end], rows.left.indptr, entries, scratch.marked)

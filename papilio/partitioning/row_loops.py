@@ -105,12 +105,8 @@ def count_batch(
         Added to for all u but the first and the last, which other batches may hold as well.
     border : ndarray of int64, shape (2,)
         Set to the counts of the first and of the last u; to one count and 0 where they are the same.
-    ranges_v : Ranges
-        Ranges of v.
-    words : ndarray of uint64, shape (at least k,)
-        Set to one sum word for each kept edge, by range of v.
-    ends : ndarray of int64, shape (n_ranges,)
-        Set to where the words of each range end; they begin where those of the range before end.
+    words, ends : ndarray of uint64, shape (at least k,), and of int64, shape (n_ranges,)
+        Set to one sum word for each kept edge by range of v, and to where the words of each range end.
 
     Returns
     -------
@@ -152,15 +148,7 @@ def add_words(words: Sums, sums: Ints) -> None:
 
 @compiled
 def rank_vertices(order: Vertices, degree: Ints) -> tuple[Vertices, Ints]:
-    """Return the rank of every vertex, -1 for those not in ``order``, and the row offsets by rank.
-
-    Parameters
-    ----------
-    order : ndarray of int32, shape (n_kept,)
-        Vertices by rank.
-    degree : ndarray of int64, shape (n,)
-        Length of the row of each vertex.
-    """
+    """Return the rank of every vertex, -1 if not in ``order`` (vertices by rank), and row offsets by rank."""
     rank = np.full(degree.size, -1, np.int32)
     indptr = np.zeros(order.size + 1, np.int64)
     for place in range(order.size):
@@ -190,16 +178,10 @@ def rank_batch(
         Ends of the edges: in the layer whose rows are made, and in the other.
     rank_rows, rank_others : ndarray of int32
         Rank of every vertex in its layer; -1 for one that is not kept.
-    first_edge : int
-        Edge id of the first edge.
-    ranges : Ranges
-        Ranges of the ranks of rows.
     keys : ndarray of uint64, shape (at least k,)
         Overwritten.
-    words : ndarray of uint64, shape (at least k,)
-        Set to the row words.
-    edges : ndarray of int64, shape (at least k,), or (0,)
-        Set to the edge id of each word, unless empty.
+    words, edges : ndarray of uint64 and int64, shape (at least k,); ``edges`` may be (0,)
+        Set to the row words and their edge ids.
     ends : ndarray of int64, shape (n_ranges,)
         Set to where the words of each range end; they begin where those of the range before end.
 
@@ -234,29 +216,10 @@ def rank_batch(
 def place_words(
     words: Sums, word_edges: Ints, first: int, indptr: Ints, filled: Vertices, ids: Vertices, edges: Ints
 ) -> bool:
-    """Put the neighbours of some rows side by side, in no order within a row.
+    """Put the neighbours of some rows side by side, in no order within a row; return whether they fill these exactly.
 
-    Parameters
-    ----------
-    words : ndarray of uint64, shape (m,)
-        All row words of these rows, in any order.
-    word_edges : ndarray of int64, shape (m,) or (0,)
-        Their edge ids.
-    first : int
-        Rank of the first row.
-    indptr : ndarray of int64, shape (n_rows + 1,)
-        Of these rows; need not begin with 0.
-    filled : ndarray of int32, shape (n_rows,)
-        Overwritten.
-    ids : ndarray of int32, shape (m,)
-        Set to the neighbours.
-    edges : ndarray of int64, shape (m,) or (0,)
-        Set to their edge ids.
-
-    Returns
-    -------
-    bool
-        Whether the words fill the rows exactly.
+    ``words`` are all row words of these rows in any order, with their edge ids or none; ``indptr`` is that of these
+    rows and need not begin with 0. ``filled``, int32 (n_rows,), is overwritten; ``ids`` and ``edges`` are set.
     """
     filled[:] = 0
     for i in range(words.size):
@@ -359,7 +322,6 @@ def split_rows(indptr: Ints, ids: Vertices, indptr_others: Ints, others_first: b
         Of all rows of the other layer.
     others_first : bool
         Whether a vertex of the other layer precedes one of the same degree of this layer.
-    split : ndarray of int32, shape (n_rows,)
     """
     ahead: Place = np.int64(0)
     known: Place = np.int64(-1)

@@ -87,13 +87,7 @@ class Partition:
         return part
 
     def require_graph(self, graph_hash: str) -> None:
-        """Check that it is a partition of the graph with this content hash.
-
-        Raises
-        ------
-        UnsupportedError
-            When it is one of another graph.
-        """
+        """Refuse (UnsupportedError) when it is a partition of another graph than the one with this content hash."""
         if graph_hash != self.manifest.graph_hash:
             raise UnsupportedError(
                 f"{self.path} is a partition of the graph {self.manifest.graph_hash} and this graph is "
@@ -167,19 +161,13 @@ def open_partition(path: str | os.PathLike[str]) -> Partition:
 class PartitionWriter:
     """Writes a partition block by block; a context manager. Several threads may write blocks at once.
 
-    After :meth:`finish` and the end of the block the partition appears at ``path``; on an exception nothing is left.
-
-    Parameters
-    ----------
-    path : path-like
-        A local path in an existing directory.
-    overwrite : bool
-        Replace an existing partition.
+    After :meth:`finish` and the end of the block the partition appears at ``path``, a local path in an existing
+    directory; on an exception nothing is left.
 
     Raises
     ------
     StoreError
-        When ``path`` cannot be written to or exists.
+        When ``path`` cannot be written to, or exists and is not to be replaced.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -214,10 +202,7 @@ class PartitionWriter:
     def finish(self, manifest: PartitionManifest) -> None:
         """Write the manifest, once all blocks are written.
 
-        Parameters
-        ----------
-        manifest : PartitionManifest
-            All but its ``blocks``, ``stored_edges``, ``replication`` and ``hash``, which are filled in here.
+        ``blocks``, ``stored_edges``, ``replication`` and ``hash`` are filled in here.
 
         Raises
         ------

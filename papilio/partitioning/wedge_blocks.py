@@ -89,21 +89,11 @@ def survey_layer(rows: RowPair, slab_entries: int) -> LayerSurvey:
 def build_starts(
     rows: RowPair, survey: LayerSurvey, starts: NDArray[np.int32], slab_entries: int, *, with_edges: bool
 ) -> StartBlock:
-    """Read the block of some starts.
+    """Read the block of some starts: ranks, ascending, each one of ``survey.starts``.
 
-    Parameters
-    ----------
-    rows, survey
-        The layer.
-    starts : ndarray of int32, shape (n,)
-        Ranks, ascending, each one of ``survey.starts``.
-    slab_entries : int
-        Entries that are read at a time, where no row has more.
-    with_edges : bool
-        Whether to keep edge ids.
+    ``slab_entries`` are read at a time, where no row has more.
     """
-    indptr = np.zeros(starts.size + 1, np.int64)
-    np.cumsum(survey.useful[starts], out=indptr[1:])
+    indptr = _offsets_of(survey.useful[starts].astype(np.int64))
     middles = np.empty(int(indptr[-1]), np.int32)
     edges = np.empty(middles.size if with_edges else 0, np.int64)
     for first, stop in _runs(starts, rows.own.indptr, slab_entries):
@@ -162,9 +152,7 @@ def build_ends(rows: RowPair, first: int, stop: int, slab_entries: int, *, with_
         place = fill_ends(
             place, slab.offsets, slab.columns, slab.edges, slab.split, places, cursor, ends, edges
         )
-    return EndBlock(
-        rows.own.layer, rank, rows.own.order[rank], middles, rows.other.order[middles], indptr, ends, edges
-    )
+    return _end_block(rows, rank, middles, indptr, ends, edges)
 
 
 def gather_end_block(rows: RowPair, first: int, stop: int, reader: EndReader) -> EndBlock:
@@ -175,27 +163,37 @@ def gather_end_block(rows: RowPair, first: int, stop: int, reader: EndReader) ->
     middles = np.flatnonzero(rows.other.split).astype(np.int32)
     lengths, ends, edges = reader.gather(rows, middles, first, stop)
     kept = np.flatnonzero(lengths)
-    middles = middles[kept]
-    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths[kept])))
     has_entries = rows.own.end_entries(first, stop) > 0
     rank = (first + np.flatnonzero(has_entries)).astype(np.int32)
     ends -= np.int32(first)
     renumber(ends, (np.cumsum(has_entries) - 1).astype(np.int32))
-    return EndBlock(
-        rows.own.layer, rank, rows.own.order[rank], middles, rows.other.order[middles], indptr, ends, edges
-    )
+    return _end_block(rows, rank, middles[kept], _offsets_of(lengths[kept]), ends, edges)
 
 
 def build_closure(rows: RowPair, starts: StartBlock, reader: EndReader) -> EndBlock:
     """Read the block of all ends that precede the last of some starts, next to a middle of any."""
     middles = distinct_ranks(starts.middles, rows.other.n_rows)[0]
     lengths, ends, edges = reader.gather(rows, middles, 0, int(starts.rank[-1]))
-    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
     rank, number = distinct_ranks(ends, rows.own.n_rows)
     renumber(ends, number)
-    return EndBlock(
-        rows.own.layer, rank, rows.own.order[rank], middles, rows.other.order[middles], indptr, ends, edges
-    )
+    return _end_block(rows, rank, middles, _offsets_of(lengths), ends, edges)
+
+
+def _offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where rows of these lengths begin, and the end of the last."""
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+
+
+def _end_block(
+    rows: RowPair,
+    rank: NDArray[np.int32],
+    middles: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    ends: NDArray[np.int32],
+    edges: NDArray[np.int64],
+) -> EndBlock:
+    ids, middle_ids = rows.own.order[rank], rows.other.order[middles]
+    return EndBlock(rows.own.layer, rank, ids, middles, middle_ids, indptr, ends, edges)
 
 
 @dataclass(frozen=True)

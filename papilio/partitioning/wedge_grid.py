@@ -21,7 +21,7 @@ from papilio.partitioning.wedge_blocks import LayerSurvey, read_slab
 from papilio.partitioning.wedge_loops import grow_end_blocks
 from papilio.parts import PartBytes
 
-__all__ = ["PART_OVERHEAD_BYTES", "BlockBytes", "Grid", "GridBudget", "choose_grid", "raw_bytes", "tighten"]
+__all__ = ["PART_OVERHEAD_BYTES", "BlockBudget", "Grid", "choose_grid", "raw_bytes"]
 
 PART_OVERHEAD_BYTES = 32 << 20
 """What a part costs besides its bytes, in bytes: to hand it out and set it up takes 8 to 40 ms on one H200 (216 parts
@@ -63,19 +63,35 @@ def raw_bytes(per: str) -> BlockBytes:
     return BlockBytes(24, entry, 8, 16, entry)
 
 
-def tighten(part: PartBytes, limit_bytes: int, sizes: BlockBytes, block_bytes: int) -> PartBytes:
-    """Return what a part takes so that one within ``limit_bytes`` is also within ``block_bytes`` as stored.
+@dataclass(frozen=True)
+class BlockBudget:
+    """What the blocks of a part may take."""
 
-    Of the two limits the one that a start, end or entry takes more of counts, which is a little above both.
-    """
-    scale = (limit_bytes - part.fixed) / block_bytes
-    return PartBytes(
-        part.fixed,
-        max(part.root, scale * sizes.start),
-        max(part.root_entry, scale * sizes.start_entry),
-        max(part.vertex, scale * sizes.middle),
-        max(part.entry, scale * sizes.end_entry),
-    )
+    part_bytes: PartBytes  # what a part takes on a worker
+    limit_bytes: int  # and may take
+    sizes: BlockBytes  # what is stored and moved
+    block_bytes: int  # most bytes of the blocks of a part as stored: what the cutter can hold
+    slab_entries: int  # entries that are read at a time, where no row has more
+
+    def tight_part(self) -> PartBytes:
+        """Return what a part takes so that one within ``limit_bytes`` is also within ``block_bytes`` as stored.
+
+        Of the two limits the one that a start, end or entry takes more of counts, which is a little above both.
+        """
+        part, sizes = self.part_bytes, self.sizes
+        scale = (self.limit_bytes - part.fixed) / self.block_bytes
+        return PartBytes(
+            part.fixed,
+            max(part.root, scale * sizes.start),
+            max(part.root_entry, scale * sizes.start_entry),
+            max(part.vertex, scale * sizes.middle),
+            max(part.entry, scale * sizes.end_entry),
+        )
+
+    @property
+    def room_bytes(self) -> int:
+        """Bytes for the blocks of a part; one is kept back for rounding."""
+        return self.limit_bytes - self.part_bytes.fixed - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,25 +162,12 @@ class Grid:
         return self.moved_bytes + PART_OVERHEAD_BYTES * self.n_parts
 
 
-@dataclass(frozen=True)
-class GridBudget:
-    """What blocks and their pairs may take."""
-
-    part_bytes: PartBytes
-    limit_bytes: int  # what a part takes and may take
-    sizes: BlockBytes  # what is stored and moved
-    block_bytes: int  # most bytes of the blocks of a part as stored: what the cutter can hold
-    slab_entries: int  # entries that are read at a time, where no row has more
-    n_shapes: int  # most shapes to try, at least 1; each takes 4 bytes per vertex of the other layer
-
-    @property
-    def room_bytes(self) -> int:
-        """Bytes for the blocks of a part; one is kept back for rounding."""
-        return self.limit_bytes - self.part_bytes.fixed - 1
-
-
-def choose_grid(rows: RowPair, survey: LayerSurvey, budget: GridBudget, pool: Executor) -> Grid:
+def choose_grid(
+    rows: RowPair, survey: LayerSurvey, budget: BlockBudget, n_shapes: int, pool: Executor
+) -> Grid:
     """Find the shape of the blocks that moves least bytes; shapes are filled in the threads of ``pool``.
+
+    At most ``n_shapes``, at least 1, are tried; each takes 4 bytes per vertex of the other layer.
 
     Raises
     ------
@@ -175,14 +178,14 @@ def choose_grid(rows: RowPair, survey: LayerSurvey, budget: GridBudget, pool: Ex
         none = np.zeros(0, np.int64)
         return Grid(np.zeros(1, np.int64), none, none, none, none, none, none, budget.sizes)
     _require_room(rows, survey, _LayerCosts.of(rows, survey, budget.part_bytes), budget)
-    part = tighten(budget.part_bytes, budget.limit_bytes, budget.sizes, budget.block_bytes)
+    part = budget.tight_part()
     costs = _LayerCosts.of(rows, survey, part)
     if costs.least > budget.room_bytes:
         raise CapacityError(
             f"the cutter has {budget.block_bytes:,} bytes of host memory for the blocks of a part, and the largest "
             f"rows of layer {rows.own.layer.upper()} take more: raise the host memory"
         )
-    shares = costs.start_shares(budget.room_bytes, budget.n_shapes)
+    shares = costs.start_shares(budget.room_bytes, n_shapes)
     return min(_fill(rows, survey, part, costs, budget, shares, pool), key=lambda grid: grid.cost_bytes)
 
 
@@ -221,7 +224,7 @@ class _LayerCosts:
         return sorted({min(max(share, least), most) for share in wanted}, reverse=True)[-n_shapes:]
 
 
-def _require_room(rows: RowPair, survey: LayerSurvey, costs: _LayerCosts, budget: GridBudget) -> None:
+def _require_room(rows: RowPair, survey: LayerSurvey, costs: _LayerCosts, budget: BlockBudget) -> None:
     """Refuse a budget that the largest start and the largest end pass."""
     start, end = int(survey.starts[np.argmax(costs.starts)]), int(np.argmax(costs.ends))
     n_start, n_end = int(survey.useful[start]), int(rows.own.end_entries(end, end + 1)[0])
@@ -240,7 +243,7 @@ def _fill(
     survey: LayerSurvey,
     part: PartBytes,
     costs: _LayerCosts,
-    budget: GridBudget,
+    budget: BlockBudget,
     shares: list[float],
     pool: Executor,
 ) -> list[Grid]:

@@ -27,9 +27,8 @@ from papilio.partitioning.wedge_blocks import (
     distinct_ranks,
     read_slab,
 )
-from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES, BlockBytes, tighten
+from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES, BlockBudget
 from papilio.partitioning.wedge_loops import add_ends, renumber
-from papilio.parts import PartBytes
 
 __all__ = ["GroupBudget", "Grouper", "Groups", "group_starts"]
 
@@ -89,15 +88,10 @@ class _Chunk(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GroupBudget:
-    """What groups may take."""
+class GroupBudget(BlockBudget):
+    """What groups may take, on a worker and while they are made."""
 
-    part_bytes: PartBytes
-    limit_bytes: int  # what a part takes and may take
-    sizes: BlockBytes  # what is stored and moved
-    host_bytes: int  # host memory for all chunks at work
-    block_bytes: int  # most bytes of the two blocks of a group as stored: what the cutter can hold
-    slab_entries: int  # entries that are read at a time, where no row has more
+    host_bytes: int  # for all chunks at work
     most_bytes: int | None = None  # give up as soon as the groups cost more than this
 
     def entries_of_groups(self, n_groups: int) -> int:
@@ -194,8 +188,7 @@ def _group_chunk(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return the group of each start of a chunk, and the bytes of the blocks of each group, at most."""
     sizes = budget.sizes
-    part = tighten(budget.part_bytes, budget.limit_bytes, sizes, budget.block_bytes)
-    room = budget.limit_bytes - part.fixed - 1
+    part, room = budget.tight_part(), budget.room_bytes
     lengths = np.diff(chunk.indptr)
     root_bytes = np.ceil(part.root + part.root_entry * lengths).astype(np.int64)
     # Either an end for every entry, or all ends of the chunk, which are kept back from the room.

@@ -42,20 +42,8 @@ def find_first_ends(
 ) -> None:
     """Note the first end of every middle, and how many middles of every start have an end before it.
 
-    Slabs come in rising order of rank.
-
-    Parameters
-    ----------
-    first : int
-        Rank of the first row of the slab.
-    offsets, columns : ndarray
-        The slab.
-    split : ndarray of int32, shape (n_rows,)
-        Of the rows of the slab.
-    first_end : ndarray of int32, shape (n_other,)
-        Updated; ``NO_END`` where no end was met.
-    useful : ndarray of int32, shape (n_rows,)
-        Written: entries of the row whose middle has an end before the row's vertex.
+    Slabs come in rising order of rank; ``first`` is that of the first row. ``first_end``, int32 (n_other,), is
+    updated: ``NO_END`` where no end was met. ``useful``, int32 (n_rows,), is written.
     """
     for i in range(offsets.size - 1):
         rank = first + i
@@ -96,10 +84,8 @@ def grow_end_blocks(
     ----------
     first : int
         Rank of the first row of the slab; slabs come in rising order.
-    offsets, columns : ndarray
+    offsets, columns, split
         The slab.
-    split : ndarray of int32, shape (n_rows,)
-        Of the rows of the slab.
     vertex_bytes, entry_bytes, limit_bytes : float
         What an end or middle and an entry take, and what a block may.
     stamp : ndarray of int32, shape (n_other,)
@@ -153,20 +139,9 @@ def fill_starts(
 ) -> None:
     """Copy the middles of starts that have an end before the start.
 
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (n,)
-        Rows of the slab that are starts.
-    ranks : ndarray of int32, shape (n,)
-        Their ranks.
-    offsets, columns : ndarray
-        The slab.
-    edges : ndarray of int64, shape (n_entries,) or (0,)
-        Edge ids of the slab, or none.
-    first_end : ndarray of int32, shape (n_other,)
-        As :func:`find_first_ends` leaves it.
-    indptr, middles, middle_edges : ndarray of int64, int32 and int64, shape (n + 1,), (n_kept,), (n_kept,) or (0,)
-        Written from ``indptr[0]`` on; ``indptr[1:]`` is known beforehand.
+    ``rows`` and ``ranks`` are the rows of the slab that are starts, and their ranks; ``first_end`` is as
+    :func:`find_first_ends` leaves it. ``middles`` and ``middle_edges``, which may be (0,), are written from
+    ``indptr[0]`` on; all of ``indptr``, int64 (n_starts + 1,), is known beforehand.
     """
     with_edges = middle_edges.size > 0
     for i in range(rows.size):
@@ -228,8 +203,8 @@ def fill_ends(
     ----------
     place : int
         Place in the block of the first end of the slab; rows without entries of an end are none.
-    offsets, columns, edges, split : ndarray
-        The slab, as above.
+    offsets, columns, edges, split
+        The slab.
     places : ndarray of int32, shape (n_other,)
         Place of each middle in the block.
     cursor : ndarray of int64, shape (n_middles,)
@@ -275,20 +250,9 @@ def gather_ends(
 ) -> int:
     """Copy those ends of some middles of a slab whose ranks are in [low, high); return how many they are.
 
-    Parameters
-    ----------
-    offsets, columns, edges : ndarray
-        A slab of rows of middles.
-    split : ndarray of int32, shape (n_rows,)
-        Of the rows of the slab.
-    rows : ndarray of int64, shape (n_wanted,)
-        Rows of the slab to take.
-    low, high : int
-        Ranks of the ends to take.
-    lengths : ndarray of int64, shape (n_wanted,)
-        Written: the entries taken from each row.
-    ends, end_edges : ndarray of int32 and int64, at least as long as the slab; ``end_edges`` may be (0,)
-        Written from the beginning: ranks of the ends, and their edge ids.
+    The slab is one of rows of middles; ``rows``, int64 (n_wanted,), are those to take. ``lengths``, int64
+    (n_wanted,), is set to the entries taken from each row; ``ends`` and ``end_edges``, at least as long as the slab
+    (or (0,)), to the ranks of the ends and their edge ids.
     """
     with_edges = end_edges.size > 0
     to = 0

@@ -61,39 +61,18 @@ turn rows round takes one thread for each block and some 20 ns for each entry of
 
 
 @dataclass(frozen=True, eq=False)
-class _Starts:
-    """What is kept of a start block that was written."""
-
-    name: str
-    n_starts: int
-    n_entries: int
-    nbytes: int
-    table: CostTable
-
-    @classmethod
-    def of(cls, name: str, block: StartBlock, max_entries: int) -> _Starts:
-        costs = block.work[order_falling(block.work)]
-        table = CostTable.from_costs(costs, max_entries)
-        return cls(name, int(block.rank.size), int(block.middles.size), block.nbytes, table)
-
-
-@dataclass(frozen=True, eq=False)
-class _Ends:
-    """What is kept of an end block that was written."""
+class _Written:
+    """What is kept of a block that was written."""
 
     name: str
     n_vertices: int
     n_entries: int
     nbytes: int
-
-    @classmethod
-    def of(cls, name: str, block: EndBlock) -> _Ends:
-        vertices = int(block.rank.size) + int(block.middle_rank.size)
-        return cls(name, vertices, int(block.ends.size), block.nbytes)
+    table: CostTable | None  # of starts
 
 
-_Written = _Starts | _Ends | tuple[_Starts, _Ends]
-_Job = tuple[int, Callable[[], _Written]]
+_Job = tuple[int, Callable[[], tuple[_Written, ...]]]
+"""The bytes that it needs, and what builds and writes a block, or both blocks of a part."""
 
 
 def cut_wedges(
@@ -177,7 +156,7 @@ def _write_parts(
     for layer, cut in zip(layers, plan.layers, strict=True):
         pairs = _pair_up(layer, cut, written) if isinstance(cut, Grid) else _take_groups(cut, written)
         for starts, ends, table in pairs:
-            sizes = PartSizes(starts.n_starts, starts.n_entries, ends.n_vertices, ends.n_entries)
+            sizes = PartSizes(starts.n_vertices, starts.n_entries, ends.n_vertices, ends.n_entries)
             names, nbytes = (starts.name, ends.name), starts.nbytes + ends.nbytes
             parts.append(run.part(len(parts), names, layer.rows.own.layer, sizes, table, nbytes))
     return parts
@@ -222,59 +201,69 @@ class _Cutter:
         slab = self.memory.slab_entries
         return build_starts(layer.rows, layer.survey, members, slab, with_edges=self.with_edges)
 
-    def _write_starts(self, layer: SurveyedLayer, index: int, members: NDArray[np.int32]) -> _Starts:
-        block = self._build_starts(layer, members)
-        name = f"{layer.rows.own.layer}-starts-{index:06d}"
+    def _write(self, name: str, block: StartBlock | EndBlock) -> _Written:
         self.writer.write_block(name, block)
-        return _Starts.of(name, block, self.table_entries)
+        if isinstance(block, StartBlock):
+            costs = block.work[order_falling(block.work)]
+            table = CostTable.from_costs(costs, self.table_entries)
+            return _Written(name, int(block.rank.size), int(block.middles.size), block.nbytes, table)
+        vertices = int(block.rank.size) + int(block.middle_rank.size)
+        return _Written(name, vertices, int(block.ends.size), block.nbytes, None)
 
-    def _write_ends(self, layer: SurveyedLayer, index: int, first: int, stop: int, threads: int) -> _Ends:
+    def _write_starts(
+        self, layer: SurveyedLayer, index: int, members: NDArray[np.int32]
+    ) -> tuple[_Written, ...]:
+        block = self._build_starts(layer, members)
+        return (self._write(f"{layer.rows.own.layer}-starts-{index:06d}", block),)
+
+    def _write_ends(
+        self, layer: SurveyedLayer, index: int, first: int, stop: int, threads: int
+    ) -> tuple[_Written, ...]:
         slab = self.memory.slab_entries
         if threads > 1:
             block = gather_end_block(layer.rows, first, stop, EndReader(slab, self.with_edges, threads))
         else:
             block = build_ends(layer.rows, first, stop, slab, with_edges=self.with_edges)
-        name = f"{layer.rows.own.layer}-ends-{index:06d}"
-        self.writer.write_block(name, block)
-        return _Ends.of(name, block)
+        return (self._write(f"{layer.rows.own.layer}-ends-{index:06d}", block),)
 
     def _write_group(
         self, layer: SurveyedLayer, index: int, members: NDArray[np.int32]
-    ) -> tuple[_Starts, _Ends]:
+    ) -> tuple[_Written, ...]:
         starts = self._build_starts(layer, members)
         ends = build_closure(layer.rows, starts, EndReader(self.memory.slab_entries, self.with_edges))
-        names = [f"{layer.rows.own.layer}-{kind}-{index:06d}" for kind in ("starts", "ends")]
-        self.writer.write_block(names[0], starts)
-        self.writer.write_block(names[1], ends)
-        return _Starts.of(names[0], starts, self.table_entries), _Ends.of(names[1], ends)
+        layer_name = layer.rows.own.layer
+        return (
+            self._write(f"{layer_name}-starts-{index:06d}", starts),
+            self._write(f"{layer_name}-ends-{index:06d}", ends),
+        )
 
 
-def _take_groups(groups: Groups, written: Iterator[_Written]) -> Iterator[tuple[_Starts, _Ends, CostTable]]:
-    """Yield the blocks of each group and the cost of its starts."""
-    for _ in range(groups.n_parts):
-        both = next(written)
-        assert isinstance(both, tuple)
-        yield *both, both[0].table
+_Pair = tuple[_Written, _Written, CostTable]
+"""The blocks of a part, and the cost of its starts."""
 
 
-def _pair_up(
-    layer: SurveyedLayer, grid: Grid, written: Iterator[_Written]
-) -> Iterator[tuple[_Starts, _Ends, CostTable]]:
-    """Yield the pairs that can have wedges, those of an end block after each other, and the cost of their starts.
+def _take_groups(groups: Groups, written: Iterator[tuple[_Written, ...]]) -> Iterator[_Pair]:
+    """Yield the part of each group."""
+    for starts, ends in islice(written, groups.n_parts):
+        assert starts.table is not None
+        yield starts, ends, starts.table
+
+
+def _pair_up(layer: SurveyedLayer, grid: Grid, written: Iterator[tuple[_Written, ...]]) -> Iterator[_Pair]:
+    """Yield the pairs that can have wedges, those of an end block after each other.
 
     The work of a start block is shared among the end blocks by their entries before its last start.
     """
-    starts = list(islice(written, grid.last_start.size))
-    ends = list(islice(written, grid.used_ends))
-    before = np.concatenate(([0], np.cumsum(layer.rows.own.end_entries(0, layer.rows.own.n_rows))))
-    first = np.append(grid.first_end, layer.rows.own.n_rows)
+    starts = [block for (block,) in islice(written, grid.last_start.size)]
+    ends = [block for (block,) in islice(written, grid.used_ends)]
+    own = layer.rows.own
+    before = np.concatenate(([0], np.cumsum(own.end_entries(0, own.n_rows))))
+    first = np.append(grid.first_end, own.n_rows)
     for i, j in grid.pairs():
-        one, other = starts[i], ends[j]
-        assert isinstance(one, _Starts)
-        assert isinstance(other, _Ends)
-        last = int(grid.last_start[i])
+        table, last = starts[i].table, int(grid.last_start[i])
+        assert table is not None
         share = int(before[min(int(first[j + 1]), last)] - before[first[j]])
-        yield one, other, _scale(one.table, share, int(before[last]))
+        yield starts[i], ends[j], _scale(table, share, int(before[last]))
 
 
 def _scale(table: CostTable, share: int, whole: int) -> CostTable:

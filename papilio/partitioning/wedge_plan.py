@@ -10,11 +10,13 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.partitioning.cut_request import CutRequest
-from papilio.partitioning.growth import grow_groups, hash_groups, metis_groups
+from papilio.partitioning.growth import grow_groups, hash_groups
 from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
 from papilio.partitioning.layer_rows import RowPair
+from papilio.partitioning.manifest import Decisions
+from papilio.partitioning.metis_groups import metis_groups
 from papilio.partitioning.wedge_blocks import LayerSurvey
-from papilio.partitioning.wedge_grid import Grid, GridBudget, choose_grid, raw_bytes, tighten
+from papilio.partitioning.wedge_grid import BlockBudget, Grid, choose_grid, raw_bytes
 from papilio.partitioning.wedge_groups import GroupBudget, Grouper, Groups, group_starts
 
 __all__ = [
@@ -35,8 +37,6 @@ _SURVEY_BYTES = 12
 
 _PLAN_BYTES = 64
 """Host memory per vertex of a layer while its grid is laid out: costs, entries, and sums of these."""
-
-Decisions = tuple[tuple[str, str], ...]
 
 TURNED_COPIES, GATHERED_COPIES = 1.5, 2.5
 """Bytes at a time for each byte of a block that is put together in place, with a cursor for each middle, or from
@@ -91,14 +91,7 @@ class CutterMemory:
 
 
 def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> CutterMemory:
-    """Share the host memory of a cut.
-
-    Parameters
-    ----------
-    n_u, n_v : int
-        Vertices with rows.
-    held_bytes : int
-        Of the arrays that the rows keep in memory.
+    """Share the host memory of a cut, where the rows of so many vertices keep ``held_bytes`` of arrays in memory.
 
     Raises
     ------
@@ -154,10 +147,9 @@ def plan_cut(
         for layer, grid in zip(layers, grids, strict=True)
         if grid.n_parts
     )
-    block_bytes = memory.block_bytes(TURNED_COPIES)
-    sizes = raw_bytes(request.per)
-    if tighten(request.part_bytes, request.limit_bytes, sizes, block_bytes) != request.part_bytes:
-        limited = f"parts hold at most {block_bytes:,} bytes, as the cutter has {request.host_bytes:,} of host memory"
+    budget = _budget(request, memory, TURNED_COPIES)
+    if budget.tight_part() != request.part_bytes:
+        limited = f"parts hold at most {budget.block_bytes:,} bytes, as the cutter has {request.host_bytes:,} of host memory"
         decisions = (*decisions, ("smaller parts", limited))
     told = _tell("pair_blocks", grids)
     if request.strategy == "pair_blocks":
@@ -188,17 +180,19 @@ def _tell_effort(
     )
 
 
-def _lay_out(layer: SurveyedLayer, request: CutRequest, memory: CutterMemory, pool: Executor) -> Grid:
-    shapes = max(1, min(_MAX_SHAPES, memory.room_bytes // 2 // (4 * layer.rows.other.n_rows + 1)))
-    budget = GridBudget(
+def _budget(request: CutRequest, memory: CutterMemory, copies: float) -> BlockBudget:
+    return BlockBudget(
         request.part_bytes,
         request.limit_bytes,
         raw_bytes(request.per),
-        memory.block_bytes(TURNED_COPIES),
+        memory.block_bytes(copies),
         memory.slab_entries,
-        shapes,
     )
-    return choose_grid(layer.rows, layer.survey, budget, pool)
+
+
+def _lay_out(layer: SurveyedLayer, request: CutRequest, memory: CutterMemory, pool: Executor) -> Grid:
+    shapes = max(1, min(_MAX_SHAPES, memory.room_bytes // 2 // (4 * layer.rows.other.n_rows + 1)))
+    return choose_grid(layer.rows, layer.survey, _budget(request, memory, TURNED_COPIES), shapes, pool)
 
 
 def _group(
@@ -209,15 +203,8 @@ def _group(
     strategy: str,
     most_bytes: int | None = None,
 ) -> Groups:
-    budget = GroupBudget(
-        request.part_bytes,
-        request.limit_bytes,
-        raw_bytes(request.per),
-        memory.room_bytes // 2,
-        memory.block_bytes(GATHERED_COPIES),
-        memory.slab_entries,
-        most_bytes,
-    )
+    limits = vars(_budget(request, memory, GATHERED_COPIES))
+    budget = GroupBudget(**limits, host_bytes=memory.room_bytes // 2, most_bytes=most_bytes)
     return group_starts(layer.rows, layer.survey, GROUPERS[strategy], budget, pool)
 
 

@@ -17,13 +17,13 @@ from papilio.errors import CapacityError, EngineUnavailableError
 from papilio.graph import BipartiteGraph
 from papilio.partitioning.growth import (
     closure_cost,
-    grow_chunks,
     grow_groups,
     growth_bytes,
     hash_groups,
-    metis_groups,
     root_costs,
 )
+from papilio.partitioning.growth_chunks import grow_chunks
+from papilio.partitioning.metis_groups import metis_groups
 
 Ids = NDArray[np.int32]
 Ints = NDArray[np.int64]
