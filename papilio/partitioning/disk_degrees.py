@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import StoreError
 from papilio.kernels.threads import ChunkRunner, available_threads
+from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.row_loops import add_words, count_batch, make_ranges
 from papilio.storage.array_file import empty_pages
 from papilio.storage.edges import RowGroup, edge_problem, read_row_groups
@@ -34,7 +35,7 @@ PassProgress = Callable[[str, int, int], None]
 
 State = TypeVar("State")
 
-Visit = Callable[[State, int, RowGroup, NDArray[np.int32], NDArray[np.int32]], int]
+Visit = Callable[[State, int, RowGroup, Ids, Ids], int]
 """Takes a thread's state, the place of a row group among all, the row group, u and v; returns the place of an edge
 that is out of its layer or out of order, or -1."""
 
@@ -95,17 +96,17 @@ def scan_edges(
 class SharedSums:
     """int64 sums that several threads add to; each range of them, whose starts and last end are given, has a lock."""
 
-    def __init__(self, sums: NDArray[np.int64], starts: NDArray[np.int64]) -> None:
+    def __init__(self, sums: Ints, starts: Ints) -> None:
         self.ranges = make_ranges(starts)
         self._sums = sums
         self._locks = [threading.Lock() for _ in range(starts.size - 1)]
         self._turns = count()
 
-    def make_ends(self) -> NDArray[np.int64]:
+    def make_ends(self) -> Ints:
         """Return an array for the ends of the words of each range."""
         return np.empty(len(self._locks), np.int64)
 
-    def add(self, words: NDArray[np.uint64], ends: NDArray[np.int64]) -> None:
+    def add(self, words: NDArray[np.uint64], ends: Ints) -> None:
         """Add sum words, grouped by range, where those of range k end at ``ends[k]``."""
         stops = [0, *ends.tolist()]
         turn = next(self._turns)
@@ -119,7 +120,7 @@ class SharedSums:
 class _CountState:
     """What one thread needs to count degrees."""
 
-    def __init__(self, batch: int, ends: NDArray[np.int64]) -> None:
+    def __init__(self, batch: int, ends: Ints) -> None:
         self.words = empty_pages(batch, np.uint64)
         self.ends = ends
         self.border = np.empty(2, np.int64)
@@ -132,7 +133,7 @@ def degrees(
     keep_v: NDArray[np.bool_] | None = None,
     threads: int | None = None,
     progress: PassProgress | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Ints, Ints]:
     """Count the edges at every vertex in one pass, which also checks that the edges are sorted and in their layers.
 
     Only edges between kept vertices count; ``threads`` are by default as many as there are processors.
@@ -153,9 +154,7 @@ def degrees(
     batch = largest_batch(store)
     lock = threading.Lock()
 
-    def visit(
-        state: _CountState, index: int, group: RowGroup, u: NDArray[np.int32], v: NDArray[np.int32]
-    ) -> int:
+    def visit(state: _CountState, index: int, group: RowGroup, u: Ids, v: Ids) -> int:
         wrong = count_batch(
             u, v, kept_u, kept_v, degree_u, state.border, sums.ranges, state.words, state.ends
         )
@@ -179,7 +178,7 @@ def degrees(
     return degree_u, degree_v
 
 
-def _check_borders(store: GraphStore, groups: Sequence[RowGroup], borders: NDArray[np.int64]) -> None:
+def _check_borders(store: GraphStore, groups: Sequence[RowGroup], borders: Ints) -> None:
     """Check that every row group begins after the one before it ends."""
     late = np.flatnonzero(borders[1:, 0] <= borders[:-1, 1])
     if late.size:

@@ -27,14 +27,7 @@ from papilio.errors import CapacityError, UnsupportedError
 from papilio.interrupts import removed_at_end
 from papilio.partitioning.disk_degrees import PassProgress, core_masks, degrees, largest_batch
 from papilio.partitioning.layer_rows import LayerRows, RowPair
-from papilio.partitioning.row_sort import (
-    SCAN_BYTES,
-    SORT_BYTES,
-    LayerSort,
-    Ranking,
-    plan_sort,
-    rank_layer,
-)
+from papilio.partitioning.row_sort import SCAN_BYTES, SORT_BYTES, LayerSort, Ranking, plan_sort, rank_layer
 from papilio.parts import Layer
 from papilio.storage.location import local_path
 from papilio.storage.store import GraphStore
@@ -104,7 +97,7 @@ def write_disk_rows(
 
     Parameters
     ----------
-    store
+    store : GraphStore
     directory : path-like
         An existing local directory; scratch files are made in a directory of their own within it.
     host_bytes : int
@@ -115,7 +108,7 @@ def write_disk_rows(
         Keep the edge id of every entry.
     keep_u, keep_v : ndarray of bool, shapes (n_u,) and (n_v,), optional
         Only edges between kept vertices are.
-    progress
+    progress : callable, optional
 
     Raises
     ------

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
+from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.growth_loops import (
     NO_GROUP,
     Costs,
@@ -34,8 +34,6 @@ from papilio.partitioning.growth_loops import (
 
 __all__ = [
     "GroupCosts",
-    "Ids",
-    "Ints",
     "Score",
     "closure_cost",
     "column_costs",
@@ -49,8 +47,6 @@ __all__ = [
     "root_costs",
 ]
 
-Ids = NDArray[np.int32]
-Ints = NDArray[np.int64]
 Score = Literal["share", "shared"]
 
 
@@ -85,13 +81,7 @@ def root_costs(
 
 
 def closure_cost(
-    indptr: Ints,
-    columns: Ids,
-    column_bytes: Ints,
-    root_bytes: Ints,
-    groups: Ids,
-    *,
-    entry_bytes: int = 0,
+    indptr: Ints, columns: Ids, column_bytes: Ints, root_bytes: Ints, groups: Ids, *, entry_bytes: int = 0
 ) -> GroupCosts:
     """Return what each group costs, for any groups numbered from 0.
 

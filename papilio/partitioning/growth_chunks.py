@@ -21,15 +21,8 @@ from itertools import pairwise
 import numpy as np
 
 from papilio.errors import CapacityError
-from papilio.partitioning.growth import (
-    Ids,
-    Ints,
-    Score,
-    grow_groups,
-    grow_rows,
-    growth_bytes,
-    require_roots_fit,
-)
+from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning.growth import Score, grow_groups, grow_rows, growth_bytes, require_roots_fit
 from papilio.partitioning.growth_loops import NO_GROUP, count_holders, sum_closures
 from papilio.partitioning.growth_order import add_to_columns, scatter_rows, smooth_rows
 from papilio.partitioning.layer_rows import span_rows

@@ -27,17 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.biclique.core import Rows, transpose_rows
-from papilio.kernels.jit import Ints, Place, compiled
+from papilio.kernels.jit import Place, compiled
+from papilio.partitioning.arrays import Ids, Ints
 
-__all__ = [
-    "NO_GROUP",
-    "Costs",
-    "add_closures",
-    "count_holders",
-    "fill_groups",
-    "grow",
-    "sum_closures",
-]
+__all__ = ["NO_GROUP", "Costs", "add_closures", "count_holders", "fill_groups", "grow", "sum_closures"]
 
 NO_GROUP = -1
 """Group of a root that has none yet."""
@@ -52,8 +45,6 @@ the group has; the cost of all its columns, or more; its place on the heap; its 
 
 _UNTOUCHED, _TAKEN = -2, -1
 """Places of roots that are not on the heap: nothing shared with the group; taken off, and nothing shared since."""
-
-Numbers = NDArray[np.int32]
 
 
 class Costs(NamedTuple):
@@ -74,16 +65,16 @@ class HeldRows(NamedTuple):
     """Rows of roots and, transposed, the holders of each column; ``held`` of each list are still without a group."""
 
     indptr: Ints
-    columns: Numbers
+    columns: Ids
     starts: Ints
-    holders: Numbers
+    holders: Ids
     held: Ints
 
 
 class Heap(NamedTuple):
     """Roots by falling key, ties by number: a binary heap of ``size[0]`` nodes with their keys."""
 
-    nodes: Numbers
+    nodes: Ids
     keys: NDArray[np.float64]
     size: Ints
 
@@ -95,13 +86,13 @@ class Group(NamedTuple):
     """
 
     state: Ints
-    members: Numbers
-    touched: Numbers
-    stamp: Numbers
+    members: Ids
+    touched: Ids
+    stamp: Ids
 
 
 @compiled
-def count_holders(columns: Numbers, n_columns: Place) -> Ints:
+def count_holders(columns: Ids, n_columns: Place) -> Ints:
     """Return how many entries each column has, int64, shape (n_columns,); makes no copy of the entries."""
     holders = np.zeros(n_columns, np.int64)
     for i in range(columns.size):
@@ -110,7 +101,7 @@ def count_holders(columns: Numbers, n_columns: Place) -> Ints:
 
 
 @compiled
-def sum_closures(indptr: Ints, columns: Numbers, column_cost: Ints) -> Ints:
+def sum_closures(indptr: Ints, columns: Ids, column_cost: Ints) -> Ints:
     """Return what the columns of each root cost together, int64, shape (n_roots,)."""
     closure = np.zeros(indptr.size - 1, np.int64)
     for root in range(closure.size):
@@ -120,7 +111,7 @@ def sum_closures(indptr: Ints, columns: Numbers, column_cost: Ints) -> Ints:
 
 
 @compiled
-def _shrink(indptr: Ints, columns: Numbers, costs: Costs, roots: NDArray[np.signedinteger[Any]]) -> None:
+def _shrink(indptr: Ints, columns: Ids, costs: Costs, roots: NDArray[np.signedinteger[Any]]) -> None:
     """Let the columns of roots that an earlier group has cost less."""
     for root in roots:
         for i in range(indptr[root], indptr[root + 1]):
@@ -242,7 +233,7 @@ def _fits(rows: HeldRows, costs: Costs, roots: Ints, group: Group, root: Place) 
 
 
 @compiled
-def grow(indptr: Ints, columns: Numbers, costs: Costs, order: Ints) -> tuple[Numbers, Place]:
+def grow(indptr: Ints, columns: Ids, costs: Costs, order: Ints) -> tuple[Ids, Place]:
     """Group the roots; see the module.
 
     Parameters
@@ -304,9 +295,7 @@ def grow(indptr: Ints, columns: Numbers, costs: Costs, order: Ints) -> tuple[Num
 
 
 @compiled
-def fill_groups(
-    indptr: Ints, columns: Numbers, costs: Costs, order: Ints, label: Numbers
-) -> tuple[Numbers, Place]:
+def fill_groups(indptr: Ints, columns: Ids, costs: Costs, order: Ints, label: Ids) -> tuple[Ids, Place]:
     """Group the roots in a given order: a group ends before a root that does not fit, and where the label changes.
 
     Parameters and returns as for :func:`grow`; ``label`` is int32, shape (n_roots,), by root.
@@ -341,7 +330,7 @@ def fill_groups(
 
 @compiled
 def add_closures(
-    indptr: Ints, columns: Numbers, costs: Costs, order: Ints, groups: Numbers, n_groups: Place
+    indptr: Ints, columns: Ids, costs: Costs, order: Ints, groups: Ids, n_groups: Place
 ) -> tuple[Ints, Ints]:
     """Return what the columns of each group cost, and how many they are; both int64, shape (n_groups,).
 

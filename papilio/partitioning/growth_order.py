@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.jit import compiled
+from papilio.partitioning.arrays import Ids, Ints
 
 __all__ = ["add_to_columns", "scatter_rows", "smooth_rows"]
 
-Numbers = NDArray[np.int32]
-
 
 @compiled
-def add_to_columns(indptr: Ints, columns: Numbers, values: Ints, sums: Ints) -> None:
+def add_to_columns(indptr: Ints, columns: Ids, values: Ints, sums: Ints) -> None:
     """Add the value of each row of a block, int64 (n_rows,), to its columns; ``columns`` starts at ``indptr[0]``."""
     for row in range(values.size):
         for i in range(indptr[row] - indptr[0], indptr[row + 1] - indptr[0]):
@@ -21,7 +19,7 @@ def add_to_columns(indptr: Ints, columns: Numbers, values: Ints, sums: Ints) -> 
 
 
 @compiled
-def smooth_rows(indptr: Ints, columns: Numbers, column_values: Ints, values: Ints, sums: Ints) -> None:
+def smooth_rows(indptr: Ints, columns: Ids, column_values: Ints, values: Ints, sums: Ints) -> None:
     """Give each row of a block the mean of its columns, rounded down, and add it to their sums."""
     for row in range(values.size):
         first, last = indptr[row] - indptr[0], indptr[row + 1] - indptr[0]
@@ -34,7 +32,7 @@ def smooth_rows(indptr: Ints, columns: Numbers, column_values: Ints, values: Int
 
 
 @compiled
-def scatter_rows(indptr: Ints, columns: Numbers, slots: Numbers, at: Ints, out: Numbers) -> None:
+def scatter_rows(indptr: Ints, columns: Ids, slots: Ids, at: Ints, out: Ids) -> None:
     """Copy each row of a block to ``out`` at the place of its slot, and move that on; rows of slot -1 stay behind."""
     for row in range(slots.size):
         slot = slots[row]

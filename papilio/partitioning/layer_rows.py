@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from papilio.partitioning.arrays import Ids, Ints
 from papilio.parts import Layer
 from papilio.storage.array_file import ArrayFile
 
@@ -32,14 +32,7 @@ class LayerRows:
         Rank of each neighbour, and, where they are kept, the edge ids.
     """
 
-    def __init__(
-        self,
-        layer: Layer,
-        directory: Path,
-        order: NDArray[np.int32],
-        indptr: NDArray[np.int64],
-        with_edges: bool,
-    ) -> None:
+    def __init__(self, layer: Layer, directory: Path, order: Ids, indptr: Ints, with_edges: bool) -> None:
         self.layer, self.order, self.indptr = layer, order, indptr
         self.n_rows, self.n_entries = int(order.size), int(indptr[-1])
         self.split, self.work = np.empty(self.n_rows, np.int32), np.zeros(self.n_rows, np.int64)
@@ -53,17 +46,17 @@ class LayerRows:
         """Bytes of memory held by the vertex arrays."""
         return self.order.nbytes + self.indptr.nbytes + self.split.nbytes + self.work.nbytes
 
-    def read(self, first: int, stop: int) -> NDArray[np.int32]:
+    def read(self, first: int, stop: int) -> Ids:
         """Return the neighbours of the ranks [first, stop), ranks in the other layer, ascending for each."""
         return self.ids.read(int(self.indptr[first]), int(self.indptr[stop]))
 
-    def read_edges(self, first: int, stop: int) -> NDArray[np.int64]:
+    def read_edges(self, first: int, stop: int) -> Ints:
         """Return the edge ids in the store of what :meth:`read` returns; only if they were asked for."""
         if self.edge_ids is None:
             raise ValueError("the rows were made without edge ids; make them with_edges")
         return self.edge_ids.read(int(self.indptr[first]), int(self.indptr[stop]))
 
-    def end_entries(self, first: int, stop: int) -> NDArray[np.int64]:
+    def end_entries(self, first: int, stop: int) -> Ints:
         """Return the number of middles of which each vertex of ranks [first, stop) is an end."""
         return np.asarray(np.diff(self.indptr[first : stop + 1]) - self.split[first:stop], dtype=np.int64)
 
@@ -82,9 +75,7 @@ class RowPair:
     other: LayerRows
 
 
-def span_rows(
-    indptr: NDArray[np.int64], first: int, stop: int, max_entries: int
-) -> Iterator[tuple[int, int]]:
+def span_rows(indptr: Ints, first: int, stop: int, max_entries: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of rows that tile [first, stop), each of at most so many entries, or of one row.
 
     Row i has the entries ``[indptr[i], indptr[i + 1])``.

@@ -15,7 +15,8 @@ import numpy as np
 from papilio.errors import EngineUnavailableError
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.biclique.pairs import PAIR_BYTES, find_pairs
-from papilio.partitioning.growth import Ids, Ints, column_costs, fill_rows, require_roots_fit, root_costs
+from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning.growth import column_costs, fill_rows, require_roots_fit, root_costs
 
 __all__ = ["MAX_PAIRS", "metis_groups"]
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.biclique.pairs import Pairs, find_pairs
+from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import fill_rows, grow_groups, growth_bytes, hash_groups, root_costs
 from papilio.partitioning.growth_chunks import grow_chunks
@@ -30,9 +30,6 @@ from papilio.partitioning.root_subgraphs import AnchoredRows
 from papilio.parts import PartSizes
 
 __all__ = ["ClosureTooLargeError", "RootGroups", "group_roots", "price_closures"]
-
-Ids = NDArray[np.int32]
-Ints = NDArray[np.int64]
 
 SCAN_ENTRIES = 1 << 24
 """Entries that the search for the worst root reads at once: 64 MiB."""
@@ -137,11 +134,7 @@ def _group_by_columns(
 
 
 def _within_limit(
-    rows: AnchoredRows,
-    request: CutRequest,
-    name: str,
-    least_right: int,
-    group: Callable[[Prices, int], Ids],
+    rows: AnchoredRows, request: CutRequest, name: str, least_right: int, group: Callable[[Prices, int], Ids]
 ) -> Ids:
     """Group by the better prices; where a root does not fit by these, by the others.
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.biclique.core import Ids32, Rows
-from papilio.kernels.jit import Bools, Ints, compiled
+from papilio.kernels.biclique.core import Rows
+from papilio.kernels.jit import Bools, compiled
+from papilio.partitioning.arrays import Ids, Ints
 
 __all__ = [
     "Prices",
@@ -36,7 +37,7 @@ class Prices(NamedTuple):
 
 
 @compiled
-def find_worst_root(rows: Rows, first: int, prices: Prices, kept: Ids32, worst: Ints) -> None:
+def find_worst_root(rows: Rows, first: int, prices: Prices, kept: Ids, worst: Ints) -> None:
     """Find the root that costs most when each is a part of its own, from the last to the first; O(entries).
 
     ``rows`` are the columns of the roots from rank ``first`` on. ``kept``, int32 (n_right,), holds the entries that
@@ -53,7 +54,7 @@ def find_worst_root(rows: Rows, first: int, prices: Prices, kept: Ids32, worst: 
 
 
 @compiled
-def cut_runs(rows: Ids32, indptr: Ints, most_gap: int, most_entries: int) -> Ints:
+def cut_runs(rows: Ids, indptr: Ints, most_gap: int, most_entries: int) -> Ints:
     """Cut ascending rows into runs that are read at once; return the place of the first of each, and the end.
 
     A run skips nothing shorter than ``most_gap`` entries, and has no more than ``most_entries``, those between its
@@ -74,7 +75,7 @@ def cut_runs(rows: Ids32, indptr: Ints, most_gap: int, most_entries: int) -> Int
 
 
 @compiled
-def mark_ids(rows: Ids32, indptr: Ints, entries: Ids32, marked: Bools) -> None:
+def mark_ids(rows: Ids, indptr: Ints, entries: Ids, marked: Bools) -> None:
     """Mark all ids in some ascending rows; ``entries`` are the rows from the first of them to the last."""
     base = indptr[rows[0]]
     for i in range(rows.size):
@@ -84,14 +85,7 @@ def mark_ids(rows: Ids32, indptr: Ints, entries: Ids32, marked: Bools) -> None:
 
 @compiled
 def keep_lists(
-    columns: Ids32,
-    indptr: Ints,
-    entries: Ids32,
-    groups: Ids32,
-    group: int,
-    sizes: Ints,
-    kept: Ids32,
-    to: int,
+    columns: Ids, indptr: Ints, entries: Ids, groups: Ids, group: int, sizes: Ints, kept: Ids, to: int
 ) -> int:
     """Write what a part keeps of the lists of some columns to ``kept``, from ``to`` on; return the place after it.
 
@@ -121,7 +115,7 @@ def keep_lists(
 
 
 @compiled
-def number_lefts(entries: Ids32, places: Ids32) -> Ids32:
+def number_lefts(entries: Ids, places: Ids) -> Ids:
     """Number the ranks in ``entries`` anew, in place, by their order; return the old ones, ascending.
 
     ``places`` has shape (n_left,) and is -1 throughout, before and after.
@@ -173,7 +167,7 @@ def count_entries_by_root(lefts: Rows, is_root: Bools, n_right: int) -> tuple[Bo
 
 
 @compiled
-def repeat_rows(indptr: Ints) -> Ids32:
+def repeat_rows(indptr: Ints) -> Ids:
     """Return the row of every entry."""
     rows = np.empty(indptr[-1], np.int32)
     for row in range(indptr.size - 1):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.core import Core, Rows, order_rows, reduce_rows, transpose_rows
+from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.layer_rows import LayerRows
 from papilio.partitioning.root_loops import (
     count_entries_by_root,
@@ -32,9 +33,6 @@ __all__ = [
     "make_scratch",
     "materialise_bytes",
 ]
-
-Ids = NDArray[np.int32]
-Ints = NDArray[np.int64]
 
 RUN_GAP = 1 << 16
 """Entries between two rows that are read along rather than skipped: 256 KiB take as long as another request."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from papilio.kernels.jit import Bools, Ints, Place, Sums, compiled
+from papilio.kernels.jit import Bools, Place, Sums, compiled
+from papilio.partitioning.arrays import Ids, Ints
 
 __all__ = [
     "Ranges",
@@ -39,16 +39,14 @@ _INSERTION = 48
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
-Vertices = NDArray[np.int32]
-
 
 class Ranges(NamedTuple):
     """Consecutive ranges that cover ``[0, n)``, with tables that find the range of a number."""
 
     starts: Ints  # (n_ranges + 1,): Range k is ``[starts[k], starts[k + 1])``; none is empty
     # the range of each of the first numbers: of hubs, where numbers are ranks, many ranges hold few
-    head: Vertices
-    tail: Vertices  # the range of every multiple of ``2 ** shift``
+    head: Ids
+    tail: Ids  # the range of every multiple of ``2 ** shift``
     shift: int
 
 
@@ -83,8 +81,8 @@ def _begin_ranges(counts: Ints) -> None:
 
 @compiled
 def count_batch(
-    u: Vertices,
-    v: Vertices,
+    u: Ids,
+    v: Ids,
     keep_u: Bools,
     keep_v: Bools,
     degree_u: Ints,
@@ -147,7 +145,7 @@ def add_words(words: Sums, sums: Ints) -> None:
 
 
 @compiled
-def rank_vertices(order: Vertices, degree: Ints) -> tuple[Vertices, Ints]:
+def rank_vertices(order: Ids, degree: Ints) -> tuple[Ids, Ints]:
     """Return the rank of every vertex, -1 if not in ``order`` (vertices by rank), and row offsets by rank."""
     rank = np.full(degree.size, -1, np.int32)
     indptr = np.zeros(order.size + 1, np.int64)
@@ -159,10 +157,10 @@ def rank_vertices(order: Vertices, degree: Ints) -> tuple[Vertices, Ints]:
 
 @compiled
 def rank_batch(
-    rows: Vertices,
-    others: Vertices,
-    rank_rows: Vertices,
-    rank_others: Vertices,
+    rows: Ids,
+    others: Ids,
+    rank_rows: Ids,
+    rank_others: Ids,
     first_edge: int,
     ranges: Ranges,
     keys: Sums,
@@ -214,7 +212,7 @@ def rank_batch(
 
 @compiled
 def place_words(
-    words: Sums, word_edges: Ints, first: int, indptr: Ints, filled: Vertices, ids: Vertices, edges: Ints
+    words: Sums, word_edges: Ints, first: int, indptr: Ints, filled: Ids, ids: Ids, edges: Ints
 ) -> bool:
     """Put the neighbours of some rows side by side, in no order within a row; return whether they fill these exactly.
 
@@ -235,7 +233,7 @@ def place_words(
 
 
 @compiled
-def _sort_by_insertion(ids: Vertices, edges: Ints) -> None:
+def _sort_by_insertion(ids: Ids, edges: Ints) -> None:
     for i in range(1, ids.size):
         value = ids[i]
         edge = edges[i] if edges.size else np.int64(0)
@@ -251,7 +249,7 @@ def _sort_by_insertion(ids: Vertices, edges: Ints) -> None:
 
 
 @compiled
-def _sort_by_radix(ids: Vertices, edges: Ints, spare_ids: Vertices, spare_edges: Ints, bits: int) -> None:
+def _sort_by_radix(ids: Ids, edges: Ints, spare_ids: Ids, spare_edges: Ints, bits: int) -> None:
     starts = np.empty(257, np.int64)
     source, target, source_edges, target_edges = ids, spare_ids, edges, spare_edges
     passes = (bits + 7) // 8
@@ -276,9 +274,7 @@ def _sort_by_radix(ids: Vertices, edges: Ints, spare_ids: Vertices, spare_edges:
 
 
 @compiled
-def sort_rows(
-    indptr: Ints, ids: Vertices, edges: Ints, spare_ids: Vertices, spare_edges: Ints, n_others: int
-) -> None:
+def sort_rows(indptr: Ints, ids: Ids, edges: Ints, spare_ids: Ids, spare_edges: Ints, n_others: int) -> None:
     """Sort the neighbours of every row, below ``n_others``, with their edge ids.
 
     The spare arrays are overwritten; they are at least as large as the others.
@@ -309,7 +305,7 @@ def _first_not_above(indptr: Ints, degree: Place) -> Place:
 
 
 @compiled
-def split_rows(indptr: Ints, ids: Vertices, indptr_others: Ints, others_first: bool, split: Vertices) -> None:
+def split_rows(indptr: Ints, ids: Ids, indptr_others: Ints, others_first: bool, split: Ids) -> None:
     """Set ``split`` to the number of neighbours of each row that precede its vertex in the order of both layers.
 
     Parameters
@@ -342,7 +338,7 @@ def split_rows(indptr: Ints, ids: Vertices, indptr_others: Ints, others_first: b
 
 
 @compiled
-def work_words(indptr: Ints, ids: Vertices, split: Vertices, ranges: Ranges, words: Sums, ends: Ints) -> None:
+def work_words(indptr: Ints, ids: Ids, split: Ids, ranges: Ranges, words: Sums, ends: Ints) -> None:
     """Write words that sum, for each neighbour in some rows, the wedges that it starts with the row as their middle.
 
     Those are as many as neighbours precede it in the row, as far as they precede the row's vertex. Parameters as in

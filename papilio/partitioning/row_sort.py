@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from papilio.errors import StoreError
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import order_falling
+from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.disk_degrees import STRIPES, PassProgress, SharedSums, largest_batch, scan_edges
 from papilio.partitioning.layer_rows import RowPair, span_rows
 from papilio.partitioning.row_loops import (
@@ -29,15 +29,7 @@ from papilio.storage.array_file import ArrayFile, ArrayMemory, empty_pages
 from papilio.storage.edges import RowGroup
 from papilio.storage.store import GraphStore
 
-__all__ = [
-    "SCAN_BYTES",
-    "SORT_BYTES",
-    "LayerSort",
-    "Ranking",
-    "SortPlan",
-    "plan_sort",
-    "rank_layer",
-]
+__all__ = ["SCAN_BYTES", "SORT_BYTES", "LayerSort", "Ranking", "SortPlan", "plan_sort", "rank_layer"]
 
 SCAN_BYTES = (48, 64)
 """Memory of a thread per edge of a row group, without and with edge ids: two ids 8, decoding 16, keys 8, words 8 (and
@@ -62,18 +54,18 @@ _NO_EDGES = np.empty(0, np.int64)
 class Ranking:
     """One layer in the total order: the order, the rank of every vertex (-1: not kept) and the row offsets."""
 
-    order: NDArray[np.int32]
-    rank: NDArray[np.int32]
-    indptr: NDArray[np.int64]
+    order: Ids
+    rank: Ids
+    indptr: Ints
 
 
-def rank_layer(degree: NDArray[np.int64]) -> Ranking:
+def rank_layer(degree: Ints) -> Ranking:
     """Return the order of a layer by falling degree, without vertices that have no edge."""
     order = order_falling(degree)[: np.count_nonzero(degree)].astype(np.int32)
     return Ranking(order, *rank_vertices(order, degree))
 
 
-def _cut_rows(indptr: NDArray[np.int64], n_entries: int) -> NDArray[np.int64]:
+def _cut_rows(indptr: Ints, n_entries: int) -> Ints:
     """Cut rows into ranges of at most ``n_entries`` entries, or one row; return the first row of each, and the end."""
     spans = span_rows(indptr, 0, indptr.size - 1, n_entries)
     return np.array([0, *(stop for _, stop in spans)], np.int64)
@@ -114,7 +106,7 @@ class _ScanState:
 class _SortState:
     """What one thread needs to sort buckets of up to ``size`` entries; ``read_size`` of them read from a file."""
 
-    def __init__(self, size: int, read_size: int, with_edges: bool, ends: NDArray[np.int64]) -> None:
+    def __init__(self, size: int, read_size: int, with_edges: bool, ends: Ints) -> None:
         self.words = empty_pages(read_size, np.uint64)
         self.word_edges = empty_pages(read_size if with_edges else 0, np.int64)
         self.ids = empty_pages(size, np.int32)
@@ -126,12 +118,7 @@ class LayerSort:
     """Makes the rows of one layer: spills the edges to buckets of rows, then sorts each bucket."""
 
     def __init__(
-        self,
-        store: GraphStore,
-        directory: Path,
-        rows: RowPair,
-        ranks: tuple[NDArray[np.int32], NDArray[np.int32]],
-        plan: SortPlan,
+        self, store: GraphStore, directory: Path, rows: RowPair, ranks: tuple[Ids, Ids], plan: SortPlan
     ) -> None:
         self._store, self._directory, self._plan = store, directory, plan
         self._own, self._other, self._ranks = rows.own, rows.other, ranks
@@ -166,9 +153,7 @@ class LayerSort:
         next_place = self._places[:-1].copy()
         lock = threading.Lock()
 
-        def visit(
-            state: _ScanState, index: int, group: RowGroup, u: NDArray[np.int32], v: NDArray[np.int32]
-        ) -> int:
+        def visit(state: _ScanState, index: int, group: RowGroup, u: Ids, v: Ids) -> int:
             own, other = (u, v) if self._own.layer == "u" else (v, u)
             edges = state.edges[: u.size]
             wrong = rank_batch(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.layer_rows import RowPair, span_rows
 from papilio.partitioning.wedge_loops import (
     NO_END,
@@ -48,10 +48,10 @@ class Slab(NamedTuple):
     """Consecutive rows: the first one's rank, their offsets, entries, edge ids (or none) and splits."""
 
     first: int
-    offsets: NDArray[np.int64]
-    columns: NDArray[np.int32]
-    edges: NDArray[np.int64]
-    split: NDArray[np.int32]
+    offsets: Ints
+    columns: Ids
+    edges: Ints
+    split: Ids
 
 
 def read_slab(rows: RowPair, first: int, stop: int, *, with_edges: bool = False) -> Slab:
@@ -65,10 +65,10 @@ def read_slab(rows: RowPair, first: int, stop: int, *, with_edges: bool = False)
 class LayerSurvey:
     """What one pass over the rows of a layer tells."""
 
-    first_end: NDArray[np.int32]  # (n_other,): First end of each middle; ``NO_END`` where it has none
-    useful: NDArray[np.int32]  # (n_rows,): Middles of each start that have an end before it
+    first_end: Ids  # (n_other,): First end of each middle; ``NO_END`` where it has none
+    useful: Ids  # (n_rows,): Middles of each start that have an end before it
     # (n_starts,): Ranks of the starts that can have butterflies: with at least two such middles
-    starts: NDArray[np.int32]
+    starts: Ids
 
     @property
     def n_middles(self) -> int:
@@ -87,7 +87,7 @@ def survey_layer(rows: RowPair, slab_entries: int) -> LayerSurvey:
 
 
 def build_starts(
-    rows: RowPair, survey: LayerSurvey, starts: NDArray[np.int32], slab_entries: int, *, with_edges: bool
+    rows: RowPair, survey: LayerSurvey, starts: Ids, slab_entries: int, *, with_edges: bool
 ) -> StartBlock:
     """Read the block of some starts: ranks, ascending, each one of ``survey.starts``.
 
@@ -115,9 +115,7 @@ def build_starts(
     )
 
 
-def _runs(
-    wanted: NDArray[np.int32], indptr: NDArray[np.int64], slab_entries: int
-) -> Iterator[tuple[int, int]]:
+def _runs(wanted: Ids, indptr: Ints, slab_entries: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of rows that hold all wanted ones, without long stretches of others."""
     if not wanted.size:
         return
@@ -179,19 +177,12 @@ def build_closure(rows: RowPair, starts: StartBlock, reader: EndReader) -> EndBl
     return _end_block(rows, rank, middles, _offsets_of(lengths), ends, edges)
 
 
-def _offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def _offsets_of(lengths: Ints) -> Ints:
     """Return where rows of these lengths begin, and the end of the last."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
 
 
-def _end_block(
-    rows: RowPair,
-    rank: NDArray[np.int32],
-    middles: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    ends: NDArray[np.int32],
-    edges: NDArray[np.int64],
-) -> EndBlock:
+def _end_block(rows: RowPair, rank: Ids, middles: Ids, indptr: Ints, ends: Ids, edges: Ints) -> EndBlock:
     ids, middle_ids = rows.own.order[rank], rows.other.order[middles]
     return EndBlock(rows.own.layer, rank, ids, middles, middle_ids, indptr, ends, edges)
 
@@ -204,13 +195,11 @@ class EndReader:
     with_edges: bool  # whether to keep edge ids
     threads: int = 1
 
-    def gather(
-        self, rows: RowPair, middles: NDArray[np.int32], low: int, high: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    def gather(self, rows: RowPair, middles: Ids, low: int, high: int) -> tuple[Ints, Ids, Ints]:
         """Return how many ends of ranks [low, high) each of the middles has, these ends, and their edge ids."""
         lengths = np.zeros(middles.size, np.int64)
 
-        def read(run: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        def read(run: tuple[int, int]) -> tuple[Ids, Ints]:
             first, stop = run
             columns = rows.other.read(first, stop)
             ids = rows.other.read_edges(first, stop) if self.with_edges else _NO_EDGES
@@ -240,7 +229,7 @@ class EndReader:
         return lengths, ends, np.concatenate([_NO_EDGES, *(piece[1] for piece in pieces)])
 
 
-def distinct_ranks(ranks: NDArray[np.int32], n_ranks: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def distinct_ranks(ranks: Ids, n_ranks: int) -> tuple[Ids, Ids]:
     """Return the distinct ranks, ascending, and the place of each among them (-1 for any other)."""
     places = np.full(n_ranks, -1, np.int32)
     mark_middles(np.array([0, ranks.size]), ranks, np.zeros(1, np.int32), places)

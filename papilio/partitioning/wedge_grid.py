@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
+from papilio.partitioning.arrays import Ints
 from papilio.partitioning.layer_rows import RowPair, span_rows
 from papilio.partitioning.wedge_blocks import LayerSurvey, read_slab
 from papilio.partitioning.wedge_loops import grow_end_blocks
@@ -46,13 +47,11 @@ class BlockBytes:
     middle: int
     end_entry: int
 
-    def of_starts(self, starts: NDArray[np.int64], entries: NDArray[np.int64]) -> NDArray[np.int64]:
+    def of_starts(self, starts: Ints, entries: Ints) -> Ints:
         """Return the bytes of start blocks with so many starts and entries."""
         return self.start * starts + self.start_entry * entries + 8
 
-    def of_ends(
-        self, ends: NDArray[np.int64], middles: NDArray[np.int64], entries: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def of_ends(self, ends: Ints, middles: Ints, entries: Ints) -> Ints:
         """Return the bytes of end blocks with so many ends, middles and entries."""
         return self.end * ends + self.middle * middles + self.end_entry * entries + 8
 
@@ -99,23 +98,23 @@ class Grid:
     """Blocks of one layer and their pairs."""
 
     # (n_start_blocks + 1,): Start block i holds ``survey.starts[start_cuts[i]:start_cuts[i + 1]]``
-    start_cuts: NDArray[np.int64]
-    last_start: NDArray[np.int64]  # (n_start_blocks,): Rank of the last start of each block
-    start_entries: NDArray[np.int64]  # (n_start_blocks,)
+    start_cuts: Ints
+    last_start: Ints  # (n_start_blocks,): Rank of the last start of each block
+    start_entries: Ints  # (n_start_blocks,)
     # (n_end_blocks,): Rank of the first end of each block, and how many ends, middles and entries it has
-    first_end: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    middles: NDArray[np.int64]
-    end_entries: NDArray[np.int64]
+    first_end: Ints
+    ends: Ints
+    middles: Ints
+    end_entries: Ints
     sizes: BlockBytes  # what all these take
 
     @property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Ints:
         """Starts of each start block."""
         return np.diff(self.start_cuts)
 
     @property
-    def first_partner(self) -> NDArray[np.int64]:
+    def first_partner(self) -> Ints:
         """For each end block the first start block with a start after an end of it; all later ones have some too."""
         return np.searchsorted(self.last_start, self.first_end, side="right")
 
@@ -131,12 +130,12 @@ class Grid:
                 yield i, j
 
     @property
-    def start_bytes(self) -> NDArray[np.int64]:
+    def start_bytes(self) -> Ints:
         """Bytes of each start block."""
         return self.sizes.of_starts(self.starts, self.start_entries)
 
     @property
-    def end_bytes(self) -> NDArray[np.int64]:
+    def end_bytes(self) -> Ints:
         """Bytes of each end block."""
         return self.sizes.of_ends(self.ends, self.middles, self.end_entries)
 
@@ -251,7 +250,7 @@ def _fill(
     limits = [(part.vertex, part.entry, budget.room_bytes - share) for share in shares]
     stamps = [np.full(rows.other.n_rows, -1, np.int32) for _ in shares]
     states = [np.zeros(5, np.int64) for _ in shares]
-    closed: list[list[NDArray[np.int64]]] = [[] for _ in shares]
+    closed: list[list[Ints]] = [[] for _ in shares]
     for first, stop in span_rows(rows.own.indptr, 0, rows.own.n_rows, budget.slab_entries):
         slab = read_slab(rows, first, stop)
         args = (first, slab.offsets, slab.columns, slab.split)
@@ -272,7 +271,7 @@ def _fill(
     return grids
 
 
-def _cut(taken: NDArray[np.float64], limit: float) -> NDArray[np.int64]:
+def _cut(taken: NDArray[np.float64], limit: float) -> Ints:
     """Cut a row of things into blocks that take at most ``limit``, each as long as can be; no thing takes more."""
     before = np.concatenate(([0.0], np.cumsum(taken)))
     cuts = [0]

@@ -15,18 +15,13 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
+from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.growth import closure_cost, growth_bytes, root_costs
 from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
 from papilio.partitioning.layer_rows import RowPair, span_rows
-from papilio.partitioning.wedge_blocks import (
-    LayerSurvey,
-    build_starts,
-    distinct_ranks,
-    read_slab,
-)
+from papilio.partitioning.wedge_blocks import LayerSurvey, build_starts, distinct_ranks, read_slab
 from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES, BlockBudget
 from papilio.partitioning.wedge_loops import add_ends, renumber
 
@@ -41,13 +36,8 @@ class Grouper(Protocol):
     """A function of :mod:`papilio.partitioning.growth`."""
 
     def __call__(
-        self,
-        indptr: NDArray[np.int64],
-        columns: NDArray[np.int32],
-        column_bytes: NDArray[np.int64],
-        root_bytes: NDArray[np.int64],
-        limit_bytes: int,
-    ) -> NDArray[np.int32]:
+        self, indptr: Ints, columns: Ids, column_bytes: Ints, root_bytes: Ints, limit_bytes: int
+    ) -> Ids:
         """Return the group of each root."""
 
 
@@ -56,9 +46,9 @@ class Groups:
     """Starts of a layer by group."""
 
     # (n_starts,): Ranks: those of the first group, ascending, then those of the next, and so on
-    starts: NDArray[np.int32]
-    cuts: NDArray[np.int64]  # (n_groups + 1,): Where each group begins
-    nbytes: NDArray[np.int64]  # (n_groups,): Bytes of the blocks of each group as stored, at most
+    starts: Ids
+    cuts: Ints  # (n_groups + 1,): Where each group begins
+    nbytes: Ints  # (n_groups,): Bytes of the blocks of each group as stored, at most
     complete: bool  # whether all starts have a group
 
     @property
@@ -80,10 +70,10 @@ class Groups:
 class _Chunk(NamedTuple):
     """Rows of starts by numbers of their own for the middles, and the ends of each middle so far."""
 
-    starts: NDArray[np.int32]
-    indptr: NDArray[np.int64]
-    columns: NDArray[np.int32]
-    n_ends: NDArray[np.int64]
+    starts: Ids
+    indptr: Ints
+    columns: Ids
+    n_ends: Ints
     distinct_ends: int
 
 
@@ -110,7 +100,7 @@ def group_starts(
         When a start with its closure does not fit a part, naming it; or a chunk of one start the host memory.
     """
     starts, counts, nbytes = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    running: deque[tuple[NDArray[np.int32], Future[tuple[NDArray[np.int32], NDArray[np.int64]]]]] = deque()
+    running: deque[tuple[Ids, Future[tuple[Ids, Ints]]]] = deque()
     cost = 0
 
     def take() -> int:
@@ -183,9 +173,7 @@ def _chunk_bounds(rows: RowPair, survey: LayerSurvey, budget: GroupBudget) -> It
         low = high
 
 
-def _group_chunk(
-    rows: RowPair, chunk: _Chunk, grouper: Grouper, budget: GroupBudget
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _group_chunk(rows: RowPair, chunk: _Chunk, grouper: Grouper, budget: GroupBudget) -> tuple[Ids, Ints]:
     """Return the group of each start of a chunk, and the bytes of the blocks of each group, at most."""
     sizes = budget.sizes
     part, room = budget.tight_part(), budget.room_bytes

@@ -12,9 +12,9 @@ its own.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.jit import compiled
+from papilio.partitioning.arrays import Ids, Ints
 
 __all__ = [
     "NO_END",
@@ -30,16 +30,12 @@ __all__ = [
     "renumber",
 ]
 
-Ranks = NDArray[np.int32]
-
 NO_END = np.iinfo(np.int32).max
 """First end of a middle without any."""
 
 
 @compiled
-def find_first_ends(
-    first: int, offsets: Ints, columns: Ranks, split: Ranks, first_end: Ranks, useful: Ranks
-) -> None:
+def find_first_ends(first: int, offsets: Ints, columns: Ids, split: Ids, first_end: Ids, useful: Ids) -> None:
     """Note the first end of every middle, and how many middles of every start have an end before it.
 
     Slabs come in rising order of rank; ``first`` is that of the first row. ``first_end``, int32 (n_other,), is
@@ -59,7 +55,7 @@ def find_first_ends(
 
 
 @compiled
-def add_ends(offsets: Ints, columns: Ranks, split: Ranks, n_ends: Ranks) -> None:
+def add_ends(offsets: Ints, columns: Ids, split: Ids, n_ends: Ids) -> None:
     """Add the entries of a slab that are those of ends to the number of ends of each middle."""
     for i in range(offsets.size - 1):
         for at in range(offsets[i] + split[i], offsets[i + 1]):
@@ -70,12 +66,12 @@ def add_ends(offsets: Ints, columns: Ranks, split: Ranks, n_ends: Ranks) -> None
 def grow_end_blocks(
     first: int,
     offsets: Ints,
-    columns: Ranks,
-    split: Ranks,
+    columns: Ids,
+    split: Ids,
     vertex_bytes: float,
     entry_bytes: float,
     limit_bytes: float,
-    stamp: Ranks,
+    stamp: Ids,
     state: Ints,
 ) -> Ints:
     """Fill blocks with ends in rising order of rank, each as full as the limit allows; one end always fits.
@@ -128,13 +124,13 @@ def grow_end_blocks(
 @compiled
 def fill_starts(
     rows: Ints,
-    ranks: Ranks,
+    ranks: Ids,
     offsets: Ints,
-    columns: Ranks,
+    columns: Ids,
     edges: Ints,
-    first_end: Ranks,
+    first_end: Ids,
     indptr: Ints,
-    middles: Ranks,
+    middles: Ids,
     middle_edges: Ints,
 ) -> None:
     """Copy the middles of starts that have an end before the start.
@@ -155,7 +151,7 @@ def fill_starts(
 
 
 @compiled
-def mark_middles(offsets: Ints, columns: Ranks, split: Ranks, places: Ranks) -> None:
+def mark_middles(offsets: Ints, columns: Ids, split: Ids, places: Ids) -> None:
     """Mark the middles of the ends of a slab: ``places[middle]`` becomes 0 where it was -1."""
     for i in range(offsets.size - 1):
         for at in range(offsets[i] + split[i], offsets[i + 1]):
@@ -163,7 +159,7 @@ def mark_middles(offsets: Ints, columns: Ranks, split: Ranks, places: Ranks) -> 
 
 
 @compiled
-def number_marked(places: Ranks) -> Ranks:
+def number_marked(places: Ids) -> Ids:
     """Number what is not -1 in ``places``, in place, and return where the numbers stand, ascending."""
     count = 0
     for i in range(places.size):
@@ -178,7 +174,7 @@ def number_marked(places: Ranks) -> Ranks:
 
 
 @compiled
-def count_entries(offsets: Ints, columns: Ranks, split: Ranks, places: Ranks, indptr: Ints) -> None:
+def count_entries(offsets: Ints, columns: Ids, split: Ids, places: Ids, indptr: Ints) -> None:
     """Add the entries of the ends of a slab to ``indptr[place of the middle + 1]``."""
     for i in range(offsets.size - 1):
         for at in range(offsets[i] + split[i], offsets[i + 1]):
@@ -189,12 +185,12 @@ def count_entries(offsets: Ints, columns: Ranks, split: Ranks, places: Ranks, in
 def fill_ends(
     place: int,
     offsets: Ints,
-    columns: Ranks,
+    columns: Ids,
     edges: Ints,
-    split: Ranks,
-    places: Ranks,
+    split: Ids,
+    places: Ids,
     cursor: Ints,
-    ends: Ranks,
+    ends: Ids,
     end_edges: Ints,
 ) -> int:
     """Write the entries of the ends of a slab into the rows of their middles; return the place after the last end.
@@ -229,7 +225,7 @@ def fill_ends(
 
 
 @compiled
-def renumber(values: Ranks, places: Ranks) -> None:
+def renumber(values: Ids, places: Ids) -> None:
     """Replace each value by its place, in place."""
     for i in range(values.size):
         values[i] = places[values[i]]
@@ -238,14 +234,14 @@ def renumber(values: Ranks, places: Ranks) -> None:
 @compiled
 def gather_ends(
     offsets: Ints,
-    columns: Ranks,
+    columns: Ids,
     edges: Ints,
-    split: Ranks,
+    split: Ids,
     rows: Ints,
     low: int,
     high: int,
     lengths: Ints,
-    ends: Ranks,
+    ends: Ids,
     end_edges: Ints,
 ) -> int:
     """Copy those ends of some middles of a slab whose ranks are in [low, high); return how many they are.

@@ -18,11 +18,11 @@ from functools import partial
 from itertools import islice, pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.kernels.costs import CostTable
 from papilio.kernels.wedge.graph import order_falling
+from papilio.partitioning.arrays import Ids
 from papilio.partitioning.cut_request import CutRequest, Progress
 from papilio.partitioning.cut_run import CutRun, cut_run, table_entries
 from papilio.partitioning.disk_rows import DiskRows
@@ -76,10 +76,7 @@ _Job = tuple[int, Callable[[], tuple[_Written, ...]]]
 
 
 def cut_wedges(
-    store: GraphStore,
-    output: str | os.PathLike[str],
-    request: CutRequest,
-    progress: Progress | None = None,
+    store: GraphStore, output: str | os.PathLike[str], request: CutRequest, progress: Progress | None = None
 ) -> Partition:
     """Cut a stored graph into parts for butterflies.
 
@@ -197,7 +194,7 @@ class _Cutter:
             job = partial(self._write_group, layer, i, groups.starts[low:high])
             yield self.memory.of_block(int(groups.nbytes[i]), GATHERED_COPIES), job
 
-    def _build_starts(self, layer: SurveyedLayer, members: NDArray[np.int32]) -> StartBlock:
+    def _build_starts(self, layer: SurveyedLayer, members: Ids) -> StartBlock:
         slab = self.memory.slab_entries
         return build_starts(layer.rows, layer.survey, members, slab, with_edges=self.with_edges)
 
@@ -210,9 +207,7 @@ class _Cutter:
         vertices = int(block.rank.size) + int(block.middle_rank.size)
         return _Written(name, vertices, int(block.ends.size), block.nbytes, None)
 
-    def _write_starts(
-        self, layer: SurveyedLayer, index: int, members: NDArray[np.int32]
-    ) -> tuple[_Written, ...]:
+    def _write_starts(self, layer: SurveyedLayer, index: int, members: Ids) -> tuple[_Written, ...]:
         block = self._build_starts(layer, members)
         return (self._write(f"{layer.rows.own.layer}-starts-{index:06d}", block),)
 
@@ -226,9 +221,7 @@ class _Cutter:
             block = build_ends(layer.rows, first, stop, slab, with_edges=self.with_edges)
         return (self._write(f"{layer.rows.own.layer}-ends-{index:06d}", block),)
 
-    def _write_group(
-        self, layer: SurveyedLayer, index: int, members: NDArray[np.int32]
-    ) -> tuple[_Written, ...]:
+    def _write_group(self, layer: SurveyedLayer, index: int, members: Ids) -> tuple[_Written, ...]:
         starts = self._build_starts(layer, members)
         ends = build_closure(layer.rows, starts, EndReader(self.memory.slab_entries, self.with_edges))
         layer_name = layer.rows.own.layer

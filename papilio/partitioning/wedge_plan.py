@@ -149,7 +149,8 @@ def plan_cut(
     )
     budget = _budget(request, memory, TURNED_COPIES)
     if budget.tight_part() != request.part_bytes:
-        limited = f"parts hold at most {budget.block_bytes:,} bytes, as the cutter has {request.host_bytes:,} of host memory"
+        most, host = f"{budget.block_bytes:,}", f"{request.host_bytes:,}"
+        limited = f"parts hold at most {most} bytes, as the cutter has {host} of host memory"
         decisions = (*decisions, ("smaller parts", limited))
     told = _tell("pair_blocks", grids)
     if request.strategy == "pair_blocks":
@@ -230,10 +231,7 @@ def _compare(
         decisions = (*decisions, ("no bcpar", str(error)))
         return CutPlan("pair_blocks", f"bcpar cannot: {told}", decisions, grids)
     if not groups[-1].complete:
-        shown = (
-            "no bcpar",
-            f"given up: {_tell('bcpar', groups)}, and had not grouped all starts then",
-        )
+        shown = ("no bcpar", f"given up: {_tell('bcpar', groups)}, and had not grouped all starts then")
         return CutPlan("pair_blocks", f"moves fewer bytes than bcpar: {told}", (*decisions, shown), grids)
     why = f"moves fewer bytes than pair_blocks: {_tell('bcpar', groups)}"
     return CutPlan("bcpar", why, (("no pair_blocks", told),), tuple(groups))

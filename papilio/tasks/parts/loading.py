@@ -62,23 +62,8 @@ class PartLoader:
     """Gives the parts of a partition to one process, and reads ahead.
 
     :meth:`load`, :meth:`read_ahead` and :meth:`keep_only` are called by one thread at a time, which runs the engine.
-
-    Parameters
-    ----------
-    partition : Partition
-    engine : Engine
-        Which stages blocks.
-    memory : PartMemory
-        What the parts take by their sizes.
-    host_bytes : int
-        Host memory for the arrays of parts, and for what the engine needs beside them.
-    device_bytes : int or None
-        The same on the device; None for an engine that runs on the host.
-
-    Attributes
-    ----------
-    speed : float
-        Work units per second of the last lease; 0 before the first one.
+    ``host_bytes`` and ``device_bytes`` (None for an engine that runs on the host) are for the arrays of parts and for
+    what the engine needs beside them. ``speed`` is the work units per second of the last lease; 0 before the first one.
     """
 
     def __init__(

@@ -36,15 +36,7 @@ def mean_vector_entries(job: JobSpec, manifest: PartitionManifest) -> int:
 def explain_parts(
     job: JobSpec, engine: EngineName, threads: int, manifest: PartitionManifest, memory: MemoryForecast
 ) -> Iterator[tuple[str, str]]:
-    """Yield what was decided about the parts of a job, with figures.
-
-    Parameters
-    ----------
-    threads : int
-        Of the cpu engine.
-    memory : MemoryForecast
-        Of one worker.
-    """
+    """Yield what was decided about the parts of a job, with figures; ``memory`` is that of one worker."""
     parts = manifest.parts
     yield f"strategy {manifest.strategy}", manifest.reason
     yield from manifest.decisions

@@ -41,17 +41,10 @@ class _Places:
 
 
 class PartVectors:
-    """The sums of the vectors of all parts.
+    """The sums of the vectors of all parts of a job.
 
-    They are in memory, or, where the host budget of the job does not leave room for that, in files without a name,
-    of which a slice is in memory at a time.
-
-    Parameters
-    ----------
-    job : JobSpec
-        With a partition.
-    directory : Path, optional
-        For the files; by default that for temporary files.
+    They are in memory, or, where the host budget of the job does not leave room for that, in files without a name (in
+    ``directory``, by default that for temporary files), of which a slice is in memory at a time.
     """
 
     def __init__(self, job: JobSpec, directory: Path | None = None) -> None:

@@ -1,0 +1,14 @@
+"""Names of the array types of this package; all arrays are on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Ids", "Ints"]
+
+Ids = NDArray[np.int32]
+"""Ids, ranks or places of vertices."""
+
+Ints = NDArray[np.int64]
+"""Offsets, sizes, edge ids or costs."""
