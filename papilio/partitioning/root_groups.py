@@ -100,17 +100,12 @@ def group_roots(
     return RootGroups(groups[::-1].copy(), name, reason)
 
 
-def _falling_degrees(rows: AnchoredRows) -> tuple[Ints, Ints]:
-    """Return offsets and degrees of the left rows from the last rank to the first."""
-    degrees = np.diff(rows.left.indptr)[::-1]
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees))), degrees
-
-
 def _group_by_columns(
     rows: AnchoredRows, request: CutRequest, name: str, least_right: int, host_bytes: int
 ) -> tuple[Ids, str]:
     """Group the left vertices from the last rank to the first by our closure; return the groups and the reason."""
-    indptr, degrees = _falling_degrees(rows)
+    degrees = np.diff(rows.left.indptr)[::-1]
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees)))
     if name != "bcpar":
         needed = growth_bytes(rows.left.n_rows, rows.right.n_rows, rows.n_edges)
         _require_host(f"strategy {name}", needed, host_bytes)

@@ -167,15 +167,6 @@ def count_entries_by_root(lefts: Rows, is_root: Bools, n_right: int) -> tuple[Bo
 
 
 @compiled
-def repeat_rows(indptr: Ints) -> Ids:
-    """Return the row of every entry."""
-    rows = np.empty(indptr[-1], np.int32)
-    for row in range(indptr.size - 1):
-        rows[indptr[row] : indptr[row + 1]] = row
-    return rows
-
-
-@compiled
 def count_root_wedges(lefts: Rows, right_degree: Ints, roots: Ints) -> Ints:
     """Return the wedges from each root to other left vertices, at least 1, shape (n_roots,)."""
     wedges = np.empty(roots.size, np.int64)

@@ -21,7 +21,6 @@ from papilio.partitioning.root_loops import (
     keep_lists,
     mark_ids,
     number_lefts,
-    repeat_rows,
 )
 from papilio.parts import RootPart
 
@@ -175,7 +174,7 @@ def _make_part(rows: AnchoredRows, lefts: Rows, ranks: tuple[Ids, Ids], roots: I
     work = count_root_wedges(lefts, right_degree, roots)
     order = np.argsort(-work, kind="stable")
     major = transpose_rows(lefts, n_right) if rows.left.layer == "v" else lefts
-    first = repeat_rows(major.indptr)
+    first = np.repeat(np.arange(major.indptr.size - 1, dtype=np.int32), np.diff(major.indptr))
     ids = rows.left.order[ranks[0]], rows.right.order[ranks[1]]
     sizes = n_left, n_right
     ids_u, ids_v = ids[::-1] if rows.left.layer == "v" else ids

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,13 +32,8 @@ _TRIAL_CHUNKS, _TRIAL_GROUPS, _TRIAL_ENTRIES = 16, 4, 1 << 20
 entries."""
 
 
-class Grouper(Protocol):
-    """A function of :mod:`papilio.partitioning.growth`."""
-
-    def __call__(
-        self, indptr: Ints, columns: Ids, column_bytes: Ints, root_bytes: Ints, limit_bytes: int
-    ) -> Ids:
-        """Return the group of each root."""
+Grouper = Callable[[Ints, Ids, Ints, Ints, int], Ids]
+"""A function of :mod:`papilio.partitioning.growth`: rows, bytes of columns and roots, and the limit of a group."""
 
 
 @dataclass(frozen=True, eq=False)
