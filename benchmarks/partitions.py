@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import exp, log
 from multiprocessing import get_context
@@ -39,6 +39,7 @@ from papilio.kernels.wedge.memory import part_arrays as wedge_arrays
 from papilio.motifs import Biclique, Butterfly, Motif
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import (
+    PricedRows,
     closure_cost,
     grow_groups,
     growth_bytes,
@@ -133,21 +134,19 @@ def rows_of(graph: BipartiteGraph, anchor: str, least: int) -> tuple[Ints, Ids, 
 class Closure:
     """Rows and prices of one kind of closure; ``edges`` of the graph are what replication is measured by."""
 
-    indptr: Ints
-    columns: Ids
-    column_bytes: Ints
-    root_bytes: Ints
-    entry_bytes: int
+    rows: PricedRows
     edges: int
 
-    def args(self) -> tuple[Ints, Ids, Ints, Ints]:
-        return self.indptr, self.columns, self.column_bytes, self.root_bytes
+    @property
+    def whole_bytes(self) -> int:
+        """Bytes of one group of all roots."""
+        return int(closure_cost(self.rows, np.zeros(self.rows.root_bytes.size, np.int32)).nbytes[0])
 
     def stored(self, groups: Ids) -> float:
         """Return ids in the lists of all groups, over the edges of the graph."""
-        costs = self.column_bytes if not self.entry_bytes else np.zeros_like(self.column_bytes)
-        nothing = np.zeros_like(self.root_bytes)
-        found = closure_cost(self.indptr, self.columns, costs, nothing, groups, entry_bytes=self.entry_bytes)
+        rows = self.rows
+        costs = rows.column_bytes if not rows.entry_bytes else np.zeros_like(rows.column_bytes)
+        found = closure_cost(replace(rows, column_bytes=costs, root_bytes=0 * rows.root_bytes), groups)
         return int(found.nbytes.sum()) / ENTRY_BYTES / self.edges
 
 
@@ -155,7 +154,7 @@ def our_closure(graph: BipartiteGraph, anchor: str) -> Closure:
     """Columns of the roots, each with the vertices of its list that no earlier part has for roots."""
     indptr, columns, n_columns = rows_of(graph, anchor, 3)
     prices = np.full(n_columns, COLUMN_BYTES, np.int64), np.full(indptr.size - 1, ROOT_BYTES, np.int64)
-    return Closure(indptr, columns, *prices, ENTRY_BYTES, columns.size)
+    return Closure(PricedRows(indptr, columns, *prices, ENTRY_BYTES), columns.size)
 
 
 def paper_closure(graph: BipartiteGraph, anchor: str) -> Closure:
@@ -170,7 +169,7 @@ def paper_closure(graph: BipartiteGraph, anchor: str) -> Closure:
     columns[own] = np.arange(n_left)
     columns[~own] = pairs.others
     lists = ENTRY_BYTES * (np.diff(indptr) + np.diff(pairs.indptr))
-    return Closure(starts, columns, lists, np.zeros(n_left, np.int64), 0, ids.size)
+    return Closure(PricedRows(starts, columns, lists, np.zeros(n_left, np.int64)), ids.size)
 
 
 def seek_limit(count: Callable[[int], int], wanted: int, whole: int, tries: int = 7) -> int | None:
@@ -201,12 +200,8 @@ def groups_table(case: PartCase, graph: BipartiteGraph) -> Iterator[list[str]]:
     """Yield rows: graph, closure, budget, and for each grouping its parts, replication and seconds."""
     for name, make in (("columns", our_closure), ("paper's", paper_closure)):
         closure = make(graph, case.anchor)
-        more = {"entry_bytes": closure.entry_bytes}
-        whole = int(
-            closure_cost(*closure.args(), np.zeros(closure.root_bytes.size, np.int32), **more).nbytes[0]
-        )
-        count = cache(lambda limit, c=closure, m=more: int(grow_groups(*c.args(), limit, **m).max()) + 1)
-        limits = [seek_limit(count, wanted, whole) for wanted in PARTS]
+        count = cache(lambda limit, c=closure: int(grow_groups(c.rows, limit).max()) + 1)
+        limits = [seek_limit(count, wanted, closure.whole_bytes) for wanted in PARTS]
         for limit in dict.fromkeys(one for one in limits if one is not None):
             yield [
                 case.name,
@@ -219,7 +214,7 @@ def groups_table(case: PartCase, graph: BipartiteGraph) -> Iterator[list[str]]:
 def _tell_groups(group: Grouping, closure: Closure, limit: int) -> str:
     began = process_time()
     try:
-        groups = group(*closure.args(), limit, entry_bytes=closure.entry_bytes)
+        groups = group(closure.rows, limit)
     except CapacityError:
         return "a root does not fit"
     seconds = process_time() - began
@@ -313,13 +308,10 @@ def parts_table(case: PartCase, graph: BipartiteGraph, motif: Motif) -> Iterator
 def chunks_table(case: PartCase, graph: BipartiteGraph) -> Iterator[list[str]]:
     """Yield rows: graph, budget, host memory, measured peak, parts, replication, seconds; rows are read from a file."""
     closure = our_closure(graph, case.anchor)
-    indptr, columns, column_bytes, root_bytes = closure.args()
-    need = growth_bytes(root_bytes.size, column_bytes.size, columns.size)
-    whole = int(
-        closure_cost(*closure.args(), np.zeros(root_bytes.size, np.int32), entry_bytes=ENTRY_BYTES).nbytes[0]
-    )
-    count = cache(lambda limit: int(grow_groups(*closure.args(), limit, entry_bytes=ENTRY_BYTES).max()) + 1)
-    limit = seek_limit(count, 16, whole)
+    rows = closure.rows
+    need = growth_bytes(rows.root_bytes.size, rows.column_bytes.size, rows.columns.size)
+    count = cache(lambda limit: int(grow_groups(rows, limit).max()) + 1)
+    limit = seek_limit(count, 16, closure.whole_bytes)
     if limit is None:
         return
     with (
@@ -327,8 +319,9 @@ def chunks_table(case: PartCase, graph: BipartiteGraph) -> Iterator[list[str]]:
         ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool,
     ):
         place = Path(directory)
-        columns.tofile(place / "columns")
-        np.savez(place / "rows.npz", indptr=indptr, column_bytes=column_bytes, root_bytes=root_bytes)
+        rows.columns.tofile(place / "columns")
+        prices = {"column_bytes": rows.column_bytes, "root_bytes": rows.root_bytes}
+        np.savez(place / "rows.npz", indptr=rows.indptr, **prices)
         for share in (1.0, 0.75, 0.5, 0.35):
             host_bytes = int(share * need)
             try:

@@ -1,9 +1,9 @@
 """Groups of roots for parts of a graph: BCPar's greedy growth, and a plain hash as a baseline.
 
-All functions take rows of roots: ``columns[indptr[r]:indptr[r + 1]]`` is what root r needs, without repetition, with
-a cost in bytes per column and per root. What a column is, the caller decides: for our closure the neighbours of the
-root, each with the list that a part keeps of it; for the closure of the GBC paper (ICDE 2024) the 2-hop neighbours.
-The cost of a group is the sum of its roots and, once each, of the columns in their rows.
+All functions take :class:`PricedRows`: ``columns[indptr[r]:indptr[r + 1]]`` is what root r needs, without repetition,
+with a cost in bytes per column and per root. What a column is, the caller decides: for our closure the neighbours of
+the root, each with the list that a part keeps of it; for the closure of the GBC paper (ICDE 2024) the 2-hop
+neighbours. The cost of a group is the sum of its roots and, once each, of the columns in their rows.
 
 A column may shrink: with ``entry_bytes`` it costs ``column_bytes + entry_bytes * k``, where k is the number of roots
 that hold it and have no earlier group, as where a part leaves out the roots of parts before it.
@@ -34,20 +34,40 @@ from papilio.partitioning.growth_loops import (
 
 __all__ = [
     "GroupCosts",
+    "PricedRows",
     "Score",
     "closure_cost",
-    "column_costs",
     "fill_rows",
     "grow_groups",
     "grow_rows",
     "growth_bytes",
     "hash_groups",
-    "require_groups",
     "require_roots_fit",
-    "root_costs",
 ]
 
 Score = Literal["share", "shared"]
+
+
+@dataclass(frozen=True, eq=False)
+class PricedRows:
+    """Rows of roots, and what their roots and columns cost in bytes."""
+
+    indptr: Ints  # (n_roots + 1,)
+    columns: Ids  # (n_entries,)
+    column_bytes: Ints  # (n_columns,): of each column, or an upper bound
+    root_bytes: Ints  # (n_roots,)
+    entry_bytes: int = 0  # what each root without an earlier group adds to its columns
+
+    def column_costs(self) -> Ints:
+        """Return the bytes of each column while no root has a group; a copy."""
+        if not self.entry_bytes:
+            return self.column_bytes.astype(np.int64)
+        holders = count_holders(self.columns, self.column_bytes.size)
+        return np.asarray(self.column_bytes + self.entry_bytes * holders)
+
+    def root_costs(self) -> Ints:
+        """Return the bytes of each root with its closure as a group of its own, before all others."""
+        return np.asarray(sum_closures(self.indptr, self.columns, self.column_costs()) + self.root_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,24 +85,7 @@ def growth_bytes(n_roots: int, n_columns: int, n_entries: int) -> int:
     return 104 * n_roots + 44 * n_columns + 8 * n_entries
 
 
-def column_costs(columns: Ids, column_bytes: Ints, entry_bytes: int) -> Ints:
-    """Return the bytes of each column while no root has a group; a copy."""
-    if not entry_bytes:
-        return column_bytes.astype(np.int64)
-    return np.asarray(column_bytes + entry_bytes * count_holders(columns, column_bytes.size))
-
-
-def root_costs(
-    indptr: Ints, columns: Ids, column_bytes: Ints, root_bytes: Ints, entry_bytes: int = 0
-) -> Ints:
-    """Return the bytes of each root with its closure as a group of its own, before all others."""
-    costs = column_costs(columns, column_bytes, entry_bytes)
-    return np.asarray(sum_closures(indptr, columns, costs) + root_bytes)
-
-
-def closure_cost(
-    indptr: Ints, columns: Ids, column_bytes: Ints, root_bytes: Ints, groups: Ids, *, entry_bytes: int = 0
-) -> GroupCosts:
+def closure_cost(rows: PricedRows, groups: Ids) -> GroupCosts:
     """Return what each group costs, for any groups numbered from 0.
 
     With other numbers for bytes, such as the lengths of the lists of the columns and 0 for roots, ``nbytes`` is the
@@ -90,14 +93,12 @@ def closure_cost(
     """
     n_groups = int(groups.max(initial=-1)) + 1
     order = np.argsort(groups, kind="stable")
-    costs = Costs(
-        column_costs(columns, column_bytes, entry_bytes), root_bytes, root_bytes, entry_bytes, 0, False
-    )
-    nbytes, counts = add_closures(indptr, columns, costs, order, groups, n_groups)
+    costs = Costs(rows.column_costs(), rows.root_bytes, rows.root_bytes, rows.entry_bytes, 0, False)
+    nbytes, counts = add_closures(rows.indptr, rows.columns, costs, order, groups, n_groups)
     roots = np.bincount(groups, minlength=n_groups)
     entries = np.zeros(n_groups, dtype=np.int64)
-    np.add.at(entries, groups, np.diff(indptr))
-    np.add.at(nbytes, groups, root_bytes)
+    np.add.at(entries, groups, np.diff(rows.indptr))
+    np.add.at(nbytes, groups, rows.root_bytes)
     return GroupCosts(nbytes, roots, entries, counts)
 
 
@@ -112,56 +113,26 @@ def require_roots_fit(costs: Ints, limit_bytes: int, names: Ints | None = None) 
         )
 
 
-def require_groups(
-    groups: Ids, indptr: Ints, columns: Ids, costs: Ints, root_bytes: Ints, limit_bytes: int
-) -> None:
-    """Refuse groups that leave roots out; names the one that costs most. ``costs`` are those at the start."""
-    left_out = groups == NO_GROUP
-    if left_out.any():
-        closure = sum_closures(indptr, columns, costs) + root_bytes
-        require_roots_fit(np.where(left_out, closure, 0), limit_bytes)
+def grow_rows(rows: PricedRows, costs: Ints, limit_bytes: int, score: Score) -> Ids:
+    """Grow groups by these costs of columns, which are overwritten.
 
-
-def grow_rows(
-    indptr: Ints,
-    columns: Ids,
-    costs: Ints,
-    root_bytes: Ints,
-    limit_bytes: int,
-    entry_bytes: int,
-    score: Score,
-) -> Ids:
-    """Grow groups; ``NO_GROUP`` for roots that fit none when all others have theirs. Overwrites ``costs``."""
-    closure = sum_closures(indptr, columns, costs)
-    average = closure // np.maximum(np.diff(indptr), 1)
+    ``NO_GROUP`` is given to roots that fit none when all others have theirs.
+    """
+    closure = sum_closures(rows.indptr, rows.columns, costs)
+    average = closure // np.maximum(np.diff(rows.indptr), 1)
     order = np.argsort(-average, kind="stable")
-    prices = Costs(costs, root_bytes, closure, entry_bytes, limit_bytes, score == "share")
-    return grow(indptr, columns, prices, order)[0]
+    prices = Costs(costs, rows.root_bytes, closure, rows.entry_bytes, limit_bytes, score == "share")
+    return grow(rows.indptr, rows.columns, prices, order)[0]
 
 
-def grow_groups(
-    indptr: Ints,
-    columns: Ids,
-    column_bytes: Ints,
-    root_bytes: Ints,
-    limit_bytes: int,
-    *,
-    entry_bytes: int = 0,
-    score: Score = "share",
-) -> Ids:
+def grow_groups(rows: PricedRows, limit_bytes: int, score: Score = "share") -> Ids:
     """Group the roots by Algorithm 3 of the GBC paper: grow from the heaviest, by shared columns, under a limit.
 
     Parameters
     ----------
-    indptr : ndarray of int64, shape (n_roots + 1,)
-    columns : ndarray of int32, shape (n_entries,)
-    column_bytes : ndarray of int64, shape (n_columns,)
-        Bytes of each column, or an upper bound.
-    root_bytes : ndarray of int64, shape (n_roots,)
+    rows : PricedRows
     limit_bytes : int
         Most bytes of a group.
-    entry_bytes : int
-        What each root without an earlier group adds to its columns.
     score : {"share", "shared"}
         Which root joins next: that of whose closure the group has the largest share of bytes, or, as in the paper,
         that of whose closure it has the most bytes.
@@ -184,60 +155,46 @@ def grow_groups(
     Hub columns, which nearly every root holds, stay in the scores: they are walked once per group that has them,
     which the bound above includes, and with them what a root would add is known exactly without a look at its row.
     """
-    costs = column_costs(columns, column_bytes, entry_bytes)
-    if not entry_bytes:
-        require_roots_fit(sum_closures(indptr, columns, costs) + root_bytes, limit_bytes)
-    groups = grow_rows(indptr, columns, costs.copy(), root_bytes, limit_bytes, entry_bytes, score)
-    require_groups(groups, indptr, columns, costs, root_bytes, limit_bytes)
+    costs = rows.column_costs()
+    if not rows.entry_bytes:
+        require_roots_fit(sum_closures(rows.indptr, rows.columns, costs) + rows.root_bytes, limit_bytes)
+    groups = grow_rows(rows, costs.copy(), limit_bytes, score)
+    left_out = groups == NO_GROUP
+    if left_out.any():
+        closure = sum_closures(rows.indptr, rows.columns, costs) + rows.root_bytes
+        require_roots_fit(np.where(left_out, closure, 0), limit_bytes)
     return groups
 
 
-def fill_rows(
-    indptr: Ints,
-    columns: Ids,
-    column_bytes: Ints,
-    root_bytes: Ints,
-    limit_bytes: int,
-    entry_bytes: int,
-    order: Ints,
-    labels: Ids,
-) -> Ids:
+def fill_rows(rows: PricedRows, limit_bytes: int, order: Ints, labels: Ids) -> Ids:
     """Group the roots in ``order``; a group ends where the next root does not fit, and where the label changes.
 
     Roots that fit no group before others have theirs come last.
     """
-    costs = column_costs(columns, column_bytes, entry_bytes)
-    closure = sum_closures(indptr, columns, costs)
-    is_heavy = closure + root_bytes > limit_bytes
-    if not entry_bytes:
-        require_roots_fit(closure + root_bytes, limit_bytes)
+    costs = rows.column_costs()
+    closure = sum_closures(rows.indptr, rows.columns, costs)
+    is_heavy = closure + rows.root_bytes > limit_bytes
+    if not rows.entry_bytes:
+        require_roots_fit(closure + rows.root_bytes, limit_bytes)
     order = np.concatenate((order[~is_heavy[order]], order[is_heavy[order]]))
-    prices = Costs(costs, root_bytes, closure, entry_bytes, limit_bytes, False)
-    groups, refused = fill_groups(indptr, columns, prices, order, labels)
+    prices = Costs(costs, rows.root_bytes, closure, rows.entry_bytes, limit_bytes, False)
+    groups, refused = fill_groups(rows.indptr, rows.columns, prices, order, labels)
     if refused >= 0:
         own = slice(int(refused), int(refused) + 1)
-        now = sum_closures(indptr[int(refused) : int(refused) + 2], columns, costs)
-        require_roots_fit(now + root_bytes[own], limit_bytes, np.array([refused]))
+        now = sum_closures(rows.indptr[int(refused) : int(refused) + 2], rows.columns, costs)
+        require_roots_fit(now + rows.root_bytes[own], limit_bytes, np.array([refused]))
     return groups
 
 
-def hash_groups(
-    indptr: Ints,
-    columns: Ids,
-    column_bytes: Ints,
-    root_bytes: Ints,
-    limit_bytes: int,
-    *,
-    entry_bytes: int = 0,
-) -> Ids:
+def hash_groups(rows: PricedRows, limit_bytes: int) -> Ids:
     """Group the roots by a hash of their number: in its order, a group ends before the first root that does not fit.
 
-    A baseline. Parameters, result and errors as for :func:`grow_groups`.
+    A baseline; result and errors as for :func:`grow_groups`.
     """
-    labels = np.zeros(root_bytes.size, dtype=np.int32)
+    n_roots = rows.root_bytes.size
     # The finalizer of SplitMix64: a bijection that scatters consecutive numbers.
-    keys = np.arange(root_bytes.size, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    keys = np.arange(n_roots, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     order = np.argsort(keys ^ (keys >> np.uint64(31)), kind="stable")
-    return fill_rows(indptr, columns, column_bytes, root_bytes, limit_bytes, entry_bytes, order, labels)
+    return fill_rows(rows, limit_bytes, order, np.zeros(n_roots, dtype=np.int32))

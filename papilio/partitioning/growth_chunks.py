@@ -22,7 +22,14 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.partitioning.arrays import Ids, Ints
-from papilio.partitioning.growth import Score, grow_groups, grow_rows, growth_bytes, require_roots_fit
+from papilio.partitioning.growth import (
+    PricedRows,
+    Score,
+    grow_groups,
+    grow_rows,
+    growth_bytes,
+    require_roots_fit,
+)
 from papilio.partitioning.growth_loops import NO_GROUP, count_holders, sum_closures
 from papilio.partitioning.growth_order import add_to_columns, scatter_rows, smooth_rows
 from papilio.partitioning.layer_rows import span_rows
@@ -137,9 +144,8 @@ def grow_chunks(
     fits = growth_bytes(n_roots, n_columns, n_entries) <= host_bytes
     if fits and n_entries <= ONE_CHUNK_ENTRIES:
         columns = read(0, n_roots)
-        return grow_groups(
-            indptr, columns, column_bytes, root_bytes, limit_bytes, entry_bytes=entry_bytes, score=score
-        )
+        whole = PricedRows(indptr, columns, column_bytes, root_bytes, entry_bytes)
+        return grow_groups(whole, limit_bytes, score)
     at_once, share_bytes = _share_memory(indptr, n_columns, host_bytes)
     with ThreadPoolExecutor(max(1, min(threads, CHUNKS_AT_ONCE))) as pool:
         rows = _Rows(
@@ -269,9 +275,8 @@ class _Growth:
 
     def _grow(self, chunk: Ints, indptr: Ints, columns: Ids, costs: Ints) -> Ids:
         rows = self._rows
-        return grow_rows(
-            indptr, columns, costs, rows.roots[chunk], rows.limit_bytes, rows.entry_bytes, rows.score
-        )
+        own = PricedRows(indptr, columns, rows.columns, rows.roots[chunk], rows.entry_bytes)
+        return grow_rows(own, costs, rows.limit_bytes, rows.score)
 
     def _take_out(self, columns: Ids) -> None:
         if self._rows.entry_bytes:

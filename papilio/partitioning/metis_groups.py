@@ -16,7 +16,7 @@ from papilio.errors import EngineUnavailableError
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.biclique.pairs import PAIR_BYTES, find_pairs
 from papilio.partitioning.arrays import Ids, Ints
-from papilio.partitioning.growth import column_costs, fill_rows, require_roots_fit, root_costs
+from papilio.partitioning.growth import PricedRows, fill_rows, require_roots_fit
 
 __all__ = ["MAX_PAIRS", "metis_groups"]
 
@@ -28,16 +28,7 @@ _TRIES = 3
 """Numbers of parts that METIS is asked for before what it gave last is split."""
 
 
-def metis_groups(
-    indptr: Ints,
-    columns: Ids,
-    column_bytes: Ints,
-    root_bytes: Ints,
-    limit_bytes: int,
-    *,
-    entry_bytes: int = 0,
-    max_pairs: int = MAX_PAIRS,
-) -> Ids:
+def metis_groups(rows: PricedRows, limit_bytes: int, max_pairs: int = MAX_PAIRS) -> Ids:
     """Group the roots by METIS; a group over the limit is split in the order of its roots.
 
     ``max_pairs`` bounds the auxiliary graph: columns with the fewest holders come in first, until the pairs of their
@@ -50,23 +41,23 @@ def metis_groups(
         When pymetis is not installed.
     """
     metis = _load_metis()
-    if not entry_bytes:
-        require_roots_fit(root_costs(indptr, columns, column_bytes, root_bytes), limit_bytes)
-    n_roots = root_bytes.size
-    starts, others, weights = _join_roots(indptr, columns, column_bytes.size, max_pairs)
+    if not rows.entry_bytes:
+        require_roots_fit(rows.root_costs(), limit_bytes)
+    n_roots = rows.root_bytes.size
+    starts, others, weights = _join_roots(rows.indptr, rows.columns, rows.column_bytes.size, max_pairs)
     adjacency = metis.CSRAdjacency(starts, others)
-    whole = int(column_costs(columns, column_bytes, entry_bytes).sum() + root_bytes.sum())
+    whole = int(rows.column_costs().sum() + rows.root_bytes.sum())
     n_parts = max(1, -(-whole // max(limit_bytes, 1)))
     best: Ids | None = None
     for _ in range(_TRIES):
         n_parts = min(n_parts, max(n_roots, 1))
         labels = np.zeros(n_roots, dtype=np.int32)
         if n_parts > 1:
-            sizes = 1 + np.diff(indptr)
+            sizes = 1 + np.diff(rows.indptr)
             _, found = metis.part_graph(n_parts, adjacency, vweights=sizes, eweights=weights)
             labels = np.asarray(found, dtype=np.int32)
         order = np.argsort(labels, kind="stable")
-        groups = fill_rows(indptr, columns, column_bytes, root_bytes, limit_bytes, entry_bytes, order, labels)
+        groups = fill_rows(rows, limit_bytes, order, labels)
         n_groups = int(groups.max(initial=-1)) + 1
         if best is None or n_groups <= int(best.max(initial=-1)):
             best = groups

@@ -22,7 +22,7 @@ from papilio.kernels.biclique.core import Rows
 from papilio.kernels.biclique.pairs import Pairs, find_pairs
 from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.cut_request import CutRequest
-from papilio.partitioning.growth import fill_rows, grow_groups, growth_bytes, hash_groups, root_costs
+from papilio.partitioning.growth import PricedRows, fill_rows, grow_groups, growth_bytes, hash_groups
 from papilio.partitioning.growth_chunks import grow_chunks
 from papilio.partitioning.metis_groups import metis_groups
 from papilio.partitioning.root_loops import Prices, find_worst_root
@@ -119,8 +119,8 @@ def _group_by_columns(
                 host_bytes, request.threads, entry_bytes=prices.entry,
             )  # fmt: skip
         columns = rows.read_falling(0, rows.left.n_rows).ids
-        in_memory = hash_groups if name == "hash" else metis_groups
-        return in_memory(indptr, columns, column_bytes, root_bytes, limit, entry_bytes=prices.entry)
+        priced = PricedRows(indptr, columns, column_bytes, root_bytes, prices.entry)
+        return hash_groups(priced, limit) if name == "hash" else metis_groups(priced, limit)
 
     groups = _within_limit(rows, request, name, least_right, group)
     if name != "bcpar":
@@ -199,11 +199,12 @@ def _group_by_paper(
     pairs = find_pairs(
         lefts, rows.right.n_rows, least[1], request.threads, host_bytes - held, rows.left.n_rows
     )
-    indptr, columns, weights = _paper_rows(lefts, pairs)
-    _require_host(what, held + growth_bytes(rows.left.n_rows, rows.left.n_rows, columns.size), host_bytes)
-    nothing = np.zeros(rows.left.n_rows, np.int64)
+    priced = _paper_rows(lefts, pairs)
+    _require_host(
+        what, held + growth_bytes(rows.left.n_rows, rows.left.n_rows, priced.columns.size), host_bytes
+    )
     limit = request.limit_bytes
-    alone = root_costs(indptr, columns, weights, nothing)
+    alone = priced.root_costs()
     if int(alone.max(initial=0)) > limit:
         worst = int(np.argmax(alone))
         raise ClosureTooLargeError(
@@ -211,7 +212,7 @@ def _group_by_paper(
             f"{int(alone[worst]):,} bytes with the paper's closure, and a part may take {limit:,}; "
             "raise the budget, or use closure columns"
         )
-    grown = grow_groups(indptr, columns, weights, nothing, limit)
+    grown = grow_groups(priced, limit)
     last = np.zeros(int(grown.max(initial=-1)) + 1, np.int64)
     np.maximum.at(last, grown, np.arange(grown.size))
     order = np.lexsort((grown, last[grown]))
@@ -230,10 +231,11 @@ def _split_groups(lefts: Rows, n_right: int, prices: Prices, limit: int, order: 
     """Split groups, which ``order`` lists one after the other, where their parts would pass the limit."""
     column_bytes = np.full(n_right, prices.column, np.int64)
     root_bytes = prices.root + prices.root_entry * np.diff(lefts.indptr)
-    return fill_rows(lefts.indptr, lefts.ids, column_bytes, root_bytes, limit, prices.entry, order, labels)
+    priced = PricedRows(lefts.indptr, lefts.ids, column_bytes, root_bytes, prices.entry)
+    return fill_rows(priced, limit, order, labels)
 
 
-def _paper_rows(lefts: Rows, pairs: Pairs) -> tuple[Ints, Ids, Ints]:
+def _paper_rows(lefts: Rows, pairs: Pairs) -> PricedRows:
     """Return, per root, itself and the later vertices that share enough with it; bytes of each with all its ids."""
     n_left = lefts.indptr.size - 1
     sizes = np.diff(pairs.indptr) + 1
@@ -243,4 +245,5 @@ def _paper_rows(lefts: Rows, pairs: Pairs) -> tuple[Ints, Ids, Ints]:
     own[indptr[:-1]] = True
     columns[own] = np.arange(n_left, dtype=np.int32)
     columns[~own] = pairs.others
-    return indptr, columns, 4 * (np.diff(lefts.indptr) + np.diff(pairs.indptr))
+    weights = 4 * (np.diff(lefts.indptr) + np.diff(pairs.indptr))
+    return PricedRows(indptr, columns, weights, np.zeros(n_left, np.int64))

@@ -18,7 +18,7 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.partitioning.arrays import Ids, Ints
-from papilio.partitioning.growth import closure_cost, growth_bytes, root_costs
+from papilio.partitioning.growth import PricedRows, closure_cost, growth_bytes
 from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
 from papilio.partitioning.layer_rows import RowPair, span_rows
 from papilio.partitioning.wedge_blocks import LayerSurvey, build_starts, distinct_ranks, read_slab
@@ -32,8 +32,8 @@ _TRIAL_CHUNKS, _TRIAL_GROUPS, _TRIAL_ENTRIES = 16, 4, 1 << 20
 entries."""
 
 
-Grouper = Callable[[Ints, Ids, Ints, Ints, int], Ids]
-"""A function of :mod:`papilio.partitioning.growth`: rows, bytes of columns and roots, and the limit of a group."""
+Grouper = Callable[[PricedRows, int], Ids]
+"""A function of :mod:`papilio.partitioning.growth`: takes rows, and the most bytes of a group."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,23 +179,22 @@ def _group_chunk(rows: RowPair, chunk: _Chunk, grouper: Grouper, budget: GroupBu
     choices = []
     for kept_back, per_end in ((0, part.entry + part.vertex), (all_ends, part.entry)):
         column_bytes = np.ceil(part.vertex + per_end * chunk.n_ends).astype(np.int64)
-        alone = root_costs(chunk.indptr, chunk.columns, column_bytes, root_bytes)
+        priced = PricedRows(chunk.indptr, chunk.columns, column_bytes, root_bytes)
+        alone = priced.root_costs()
         worst = int(np.argmax(alone))
-        choices.append((kept_back + int(alone[worst]), kept_back, worst, column_bytes))
+        choices.append((kept_back + int(alone[worst]), kept_back, worst, priced))
     fitting = [choice for choice in choices if choice[0] <= room and choice[1] <= room // 4]
-    needed, kept_back, worst, column_bytes = (
-        fitting[-1] if fitting else min(choices, key=lambda each: each[0])
-    )
+    needed, kept_back, worst, priced = fitting[-1] if fitting else min(choices, key=lambda each: each[0])
     if needed > room:
         raise CapacityError(
             f"a part may take {budget.limit_bytes:,} bytes; vertex {rows.own.order[chunk.starts[worst]]} of layer "
             f"{rows.own.layer.upper()} with its closure needs up to {needed + part.fixed + 1:,} (with "
             f"{budget.block_bytes:,} bytes of host memory for cutting it): give parts more memory, or use pair_blocks"
         )
-    groups = grouper(chunk.indptr, chunk.columns, column_bytes, root_bytes, room - kept_back)
+    groups = grouper(priced, room - kept_back)
     stored = sizes.middle + sizes.end_entry * chunk.n_ends
-    costs = closure_cost(
-        chunk.indptr, chunk.columns, stored, sizes.start + sizes.start_entry * lengths, groups
-    )
-    ends = closure_cost(chunk.indptr, chunk.columns, chunk.n_ends, np.zeros_like(lengths), groups).nbytes
+    starts = sizes.start + sizes.start_entry * lengths
+    costs = closure_cost(PricedRows(chunk.indptr, chunk.columns, stored, starts), groups)
+    counted = PricedRows(chunk.indptr, chunk.columns, chunk.n_ends, np.zeros_like(lengths))
+    ends = closure_cost(counted, groups).nbytes
     return groups, costs.nbytes + sizes.end * np.minimum(ends, chunk.distinct_ends) + 16

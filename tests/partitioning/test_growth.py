@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +15,11 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, EngineUnavailableError
 from papilio.graph import BipartiteGraph
 from papilio.partitioning.growth import (
+    PricedRows,
     closure_cost,
     grow_groups,
     growth_bytes,
     hash_groups,
-    root_costs,
 )
 from papilio.partitioning.growth_chunks import grow_chunks
 from papilio.partitioning.metis_groups import metis_groups
@@ -38,23 +37,22 @@ def pack(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ids]:
 def chunks_within(host_bytes: int, threads: int) -> Grouping:
     """Return ``grow_chunks`` with the signature of ``grow_groups``."""
 
-    def group(
-        indptr: Ints, columns: Ids, column_bytes: Ints, root_bytes: Ints, limit: int, **more: Any
-    ) -> Ids:
+    def group(rows: PricedRows, limit: int) -> Ids:
         def read(first: int, last: int) -> Ids:
-            return columns[indptr[first] : indptr[last]]
+            return rows.columns[rows.indptr[first] : rows.indptr[last]]
 
-        return grow_chunks(indptr, read, column_bytes, root_bytes, limit, host_bytes, threads, **more)
+        costs, entry = (rows.column_bytes, rows.root_bytes), rows.entry_bytes
+        return grow_chunks(rows.indptr, read, *costs, limit, host_bytes, threads, entry_bytes=entry)
 
     return group
 
 
-def chunks_of_least_memory(indptr: Ints, columns: Ids, *args: Any, **more: Any) -> Ids:
+def chunks_of_least_memory(rows: PricedRows, limit: int) -> Ids:
     """Call ``grow_chunks`` with about the least memory that it takes, so that there are many chunks."""
     host_bytes = 200
     while True:
         try:
-            return chunks_within(host_bytes, 2)(indptr, columns, *args, **more)
+            return chunks_within(host_bytes, 2)(rows, limit)
         except CapacityError as error:
             if "--host-memory" not in str(error):
                 raise
@@ -143,7 +141,7 @@ def test_costs_are_those_of_the_sets(
     rows, column_bytes, root_bytes = priced
     groups = np.unique(np.array(labels[: len(rows)]), return_inverse=True)[1].astype(np.int32)
     indptr, columns = pack(rows)
-    found = closure_cost(indptr, columns, column_bytes, root_bytes, groups, entry_bytes=entry_bytes)
+    found = closure_cost(PricedRows(indptr, columns, column_bytes, root_bytes, entry_bytes), groups)
     assert found.nbytes.tolist() == costs_by_sets(rows, column_bytes, root_bytes, groups, entry_bytes)
     for group in range(found.roots.size):
         members = [rows[root] for root in range(len(rows)) if groups[root] == group]
@@ -160,9 +158,9 @@ def test_every_root_has_one_group_and_no_group_passes_the_limit(
 ) -> None:
     rows, column_bytes, root_bytes = priced
     indptr, columns = pack(rows)
-    alone = root_costs(indptr, columns, column_bytes, root_bytes, entry_bytes)
-    limit = int(alone.max(initial=0)) + more
-    groups = GROUPINGS[name](indptr, columns, column_bytes, root_bytes, limit, entry_bytes=entry_bytes)
+    priced_rows = PricedRows(indptr, columns, column_bytes, root_bytes, entry_bytes)
+    limit = int(priced_rows.root_costs().max(initial=0)) + more
+    groups = GROUPINGS[name](priced_rows, limit)
     assert groups.dtype == np.int32
     assert groups.shape == (len(rows),)
     assert sorted(set(groups.tolist())) == list(range(int(groups.max(initial=-1)) + 1))
@@ -177,8 +175,9 @@ def test_growth_is_that_of_the_definition(
 ) -> None:
     rows, column_bytes, root_bytes = priced
     indptr, columns = pack(rows)
-    limit = int(root_costs(indptr, columns, column_bytes, root_bytes).max(initial=0)) + more
-    groups = grow_groups(indptr, columns, column_bytes, root_bytes, limit, score=score)  # type: ignore[arg-type]
+    priced_rows = PricedRows(indptr, columns, column_bytes, root_bytes)
+    limit = int(priced_rows.root_costs().max(initial=0)) + more
+    groups = grow_groups(priced_rows, limit, score)  # type: ignore[arg-type]
     expected = grow_by_definition(rows, column_bytes, root_bytes, limit, score == "share")
     assert groups.tolist() == expected
 
@@ -191,7 +190,7 @@ def test_a_root_too_large_for_any_part_is_named(name: str) -> None:
     with pytest.raises(
         CapacityError, match=r"root 2 with its closure needs 41 bytes, more than the 40 bytes"
     ):
-        GROUPINGS[name](indptr, columns, bytes_each, np.ones(4, np.int64), 40)
+        GROUPINGS[name](PricedRows(indptr, columns, bytes_each, np.ones(4, np.int64)), 40)
 
 
 @pytest.mark.parametrize("name", GROUPINGS)
@@ -199,23 +198,26 @@ def test_a_root_that_fits_only_after_others_waits_for_them(name: str) -> None:
     rows = [[0, 1, 2, 3], *([column] for column in range(4) for _ in range(5))]
     indptr, columns = pack(rows)
     nothing, one = np.zeros(4, np.int64), np.ones(len(rows), np.int64)
-    assert root_costs(indptr, columns, nothing, one, 1)[0] == 25
-    groups = GROUPINGS[name](indptr, columns, nothing, one, 12, entry_bytes=1)
+    waiting = PricedRows(indptr, columns, nothing, one, 1)
+    assert waiting.root_costs()[0] == 25
+    groups = GROUPINGS[name](waiting, 12)
     assert groups[0] >= 2
     assert max(costs_by_sets(rows, nothing, one, groups, 1)) <= 12
     with pytest.raises(CapacityError, match="more than the 4 bytes of a part"):
-        GROUPINGS[name](indptr, columns, nothing, one, 4, entry_bytes=1)
+        GROUPINGS[name](waiting, 4)
 
 
 def test_one_large_root_does_not_end_a_group_with_room() -> None:
     rows = [[0, 1], [0, *range(2, 9)], *([0] for _ in range(20))]
     indptr, columns = pack(rows)
-    groups = grow_groups(indptr, columns, np.ones(9, np.int64), np.zeros(22, np.int64), 8, score="shared")
+    groups = grow_groups(
+        PricedRows(indptr, columns, np.ones(9, np.int64), np.zeros(22, np.int64)), 8, "shared"
+    )
     assert groups.tolist().count(groups[0]) == 21
     assert groups[1] != groups[0]
 
 
-def planted_rows() -> tuple[Ints, Ids, Ints, Ints]:
+def planted_rows() -> PricedRows:
     """Return 40 blocks of 100 x 100 vertices, in any order, of 20 columns each; one entry of 50 is anywhere."""
     random = np.random.default_rng(5)
     roots = np.repeat(np.arange(4_000), 20)
@@ -224,78 +226,76 @@ def planted_rows() -> tuple[Ints, Ids, Ints, Ints]:
     columns[stray] = random.integers(0, 4_000, int(stray.sum()))
     graph = BipartiteGraph.from_edges(random.permutation(4_000)[roots], random.permutation(4_000)[columns])
     indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(graph.u, minlength=graph.n_u))))
-    return indptr, graph.v, np.full(graph.n_v, 8, np.int64), np.full(graph.n_u, 16, np.int64)
+    return PricedRows(indptr, graph.v, np.full(graph.n_v, 8, np.int64), np.full(graph.n_u, 16, np.int64), 4)
 
 
-def replication(indptr: Ints, columns: Ids, groups: Ids) -> float:
+def replication(rows: PricedRows, groups: Ids) -> float:
     """Return entries stored over entries, where parts leave out the roots of parts before them."""
-    nothing = np.zeros(int(columns.max()) + 1, np.int64), np.zeros(indptr.size - 1, np.int64)
-    return int(closure_cost(indptr, columns, *nothing, groups, entry_bytes=1).nbytes.sum()) / columns.size
+    nothing = np.zeros(int(rows.columns.max()) + 1, np.int64), np.zeros(rows.indptr.size - 1, np.int64)
+    counted = PricedRows(rows.indptr, rows.columns, *nothing, 1)
+    return int(closure_cost(counted, groups).nbytes.sum()) / rows.columns.size
 
 
 def test_growth_finds_planted_blocks() -> None:
-    indptr, columns, column_bytes, root_bytes = planted_rows()
-    limit = int(column_bytes.sum() + root_bytes.sum() + 4 * columns.size) // 10
+    rows = planted_rows()
+    limit = int(rows.column_bytes.sum() + rows.root_bytes.sum() + 4 * rows.columns.size) // 10
     rates = {}
     for name in ("share", "hash", "metis"):
-        groups = GROUPINGS[name](indptr, columns, column_bytes, root_bytes, limit, entry_bytes=4)
-        rates[name] = replication(indptr, columns, groups)
+        groups = GROUPINGS[name](rows, limit)
+        rates[name] = replication(rows, groups)
     assert rates["share"] < 1.35
     assert rates["hash"] > 3 * rates["share"]
     assert rates["metis"] < rates["hash"]
 
 
 def test_chunks_are_close_to_growth_in_memory_and_the_same_for_any_number_of_threads() -> None:
-    indptr, columns, column_bytes, root_bytes = planted_rows()
-    limit = int(column_bytes.sum() + root_bytes.sum() + 4 * columns.size) // 10
-    host_bytes = growth_bytes(root_bytes.size, column_bytes.size, columns.size) * 9 // 10
-    whole = grow_groups(indptr, columns, column_bytes, root_bytes, limit, entry_bytes=4)
-    found = [
-        chunks_within(host_bytes, threads)(indptr, columns, column_bytes, root_bytes, limit, entry_bytes=4)
-        for threads in (1, 2, 5)
-    ]
+    rows = planted_rows()
+    limit = int(rows.column_bytes.sum() + rows.root_bytes.sum() + 4 * rows.columns.size) // 10
+    host_bytes = growth_bytes(rows.root_bytes.size, rows.column_bytes.size, rows.columns.size) * 9 // 10
+    whole = grow_groups(rows, limit)
+    found = [chunks_within(host_bytes, threads)(rows, limit) for threads in (1, 2, 5)]
     assert all(np.array_equal(found[0], one) for one in found[1:])
     assert not np.array_equal(found[0], whole)
-    assert replication(indptr, columns, found[0]) < 1.3 * replication(indptr, columns, whole)
-    costs = closure_cost(indptr, columns, column_bytes, root_bytes, found[0], entry_bytes=4)
+    assert replication(rows, found[0]) < 1.3 * replication(rows, whole)
+    costs = closure_cost(rows, found[0])
     assert costs.nbytes.max() <= limit
     assert sorted(set(found[0].tolist())) == list(range(costs.nbytes.size))
 
 
 def test_chunks_smaller_than_a_part_are_joined() -> None:
-    indptr, columns, column_bytes, root_bytes = planted_rows()
-    limit = int(column_bytes.sum() + root_bytes.sum() + 4 * columns.size) * 6 // 10
-    host_bytes = growth_bytes(root_bytes.size, column_bytes.size, columns.size) * 17 // 20
-    groups = chunks_within(host_bytes, 2)(indptr, columns, column_bytes, root_bytes, limit, entry_bytes=4)
-    costs = closure_cost(indptr, columns, column_bytes, root_bytes, groups, entry_bytes=4)
+    rows = planted_rows()
+    limit = int(rows.column_bytes.sum() + rows.root_bytes.sum() + 4 * rows.columns.size) * 6 // 10
+    host_bytes = growth_bytes(rows.root_bytes.size, rows.column_bytes.size, rows.columns.size) * 17 // 20
+    groups = chunks_within(host_bytes, 2)(rows, limit)
+    costs = closure_cost(rows, groups)
     assert costs.nbytes.size <= 3
     assert costs.nbytes.max() <= limit
-    assert replication(indptr, columns, groups) < 1.4
+    assert replication(rows, groups) < 1.4
 
 
 def test_one_chunk_is_growth_in_memory() -> None:
-    indptr, columns, column_bytes, root_bytes = planted_rows()
-    whole = grow_groups(indptr, columns, column_bytes, root_bytes, 100_000, entry_bytes=4)
-    grouped = chunks_within(10**8, 2)(indptr, columns, column_bytes, root_bytes, 100_000, entry_bytes=4)
+    rows = planted_rows()
+    whole = grow_groups(rows, 100_000)
+    grouped = chunks_within(10**8, 2)(rows, 100_000)
     assert np.array_equal(whole, grouped)
 
 
 def test_chunks_refuse_too_little_memory() -> None:
-    indptr, columns, column_bytes, root_bytes = planted_rows()
+    rows = planted_rows()
     with pytest.raises(CapacityError, match="--host-memory"):
-        chunks_within(300_000, 1)(indptr, columns, column_bytes, root_bytes, 100_000, entry_bytes=4)
+        chunks_within(300_000, 1)(rows, 100_000)
 
 
 def test_metis_leaves_out_hubs_where_the_pairs_are_too_many() -> None:
-    indptr, columns, column_bytes, root_bytes = planted_rows()
-    groups = metis_groups(indptr, columns, column_bytes, root_bytes, 100_000, entry_bytes=4, max_pairs=20_000)
-    costs = closure_cost(indptr, columns, column_bytes, root_bytes, groups, entry_bytes=4)
+    rows = planted_rows()
+    groups = metis_groups(rows, 100_000, max_pairs=20_000)
+    costs = closure_cost(rows, groups)
     assert costs.nbytes.max() <= 100_000
-    assert costs.roots.sum() == root_bytes.size
+    assert costs.roots.sum() == rows.root_bytes.size
 
 
 def test_metis_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pymetis", None)
     indptr, columns = pack([[0], [0]])
     with pytest.raises(EngineUnavailableError, match=r"install papilio\[partition\]"):
-        metis_groups(indptr, columns, np.ones(1, np.int64), np.ones(2, np.int64), 10)
+        metis_groups(PricedRows(indptr, columns, np.ones(1, np.int64), np.ones(2, np.int64)), 10)
