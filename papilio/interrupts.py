@@ -25,22 +25,14 @@ from time import monotonic
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from types import FrameType
     from typing import Any
 
 __all__ = [
-    "LIMIT_S",
-    "WRAP_UP_S",
-    "Stopped",
-    "check",
-    "finishing",
-    "held",
-    "listen_during",
-    "removed_at_end",
-    "requested",
-    "set_advice",
-    "waking",
-]
+    "LIMIT_S", "WRAP_UP_S", "Stopped", "check", "finishing", "held", "listen_during", "removed_at_end", "requested",
+    "set_advice", "waking",
+]  # fmt: skip
 
 WRAP_UP_S = 2.5
 """How long leases may take to end, and their answers to be registered."""
@@ -61,10 +53,6 @@ class Stopped(SystemExit):
     """A signal ends the process; raised in the main thread.
 
     Being a SystemExit, it ends the process with the right code and no traceback wherever it surfaces.
-
-    Attributes
-    ----------
-    signum : int
     """
 
     def __init__(self, signum: int) -> None:
@@ -76,26 +64,15 @@ class Stopped(SystemExit):
 
 
 class _Listener:
-    """The signals of this process while its command line runs.
-
-    Attributes
-    ----------
-    signum : int
-        The first signal that was heard; 0 for none.
-    heard : int
-        How many were.
-    n_held, n_finishing : int
-        Blocks of :func:`held` and :func:`finishing` that the main thread is in.
-    raised : bool
-        Whether the main thread was interrupted.
-    advice : str
-        How to go on afterwards.
-    """
+    """The signals of this process while its command line runs."""
 
     def __init__(self) -> None:
-        self.signum = self.heard = self.n_held = self.n_finishing = 0
-        self.raised = self._late = self._said = False
-        self.advice = ""
+        self.signum = 0  # the first signal that was heard
+        self.heard = 0  # how many were
+        self.n_held = self.n_finishing = 0  # blocks of held() and finishing() that the main thread is in
+        self.raised = False  # whether the main thread was interrupted
+        self.advice = ""  # how to go on afterwards
+        self._late = self._said = False
         self.wakers: list[Callable[[], None]] = []
         self.removals: list[str] = []
         self._lock = threading.Lock()
@@ -138,10 +115,6 @@ class _Listener:
             self.raised = True
             _keep_quiet(self)
             raise Stopped(self.signum)
-
-    def forget_raised(self) -> None:
-        """Interrupt the main thread again: what was raised there got lost."""
-        self.raised = False
 
     def _watch(self) -> None:
         """Wait for the first signal; then for the end of the process, which comes in time."""
@@ -190,12 +163,8 @@ _listener: _Listener | None = None
 def listen_during(run: Callable[[], Any]) -> None:
     """Call ``run`` and answer SIGINT and SIGTERM meanwhile; where one comes, until the process has ended.
 
-    It is no context manager: a signal between its beginning and that of its block would be answered without a word.
-
-    Raises
-    ------
-    Stopped
-        When a signal came, after a line about it on standard error.
+    Stopped is raised then, after a line on standard error. It is no context manager: a signal between its beginning and
+    that of its block would be answered without a word.
     """
     global _listener
     listener = _listener = _Listener()
@@ -217,13 +186,7 @@ def requested() -> bool:
 
 
 def check() -> None:
-    """Raise where a signal came: before what would take less than all for the whole.
-
-    Raises
-    ------
-    Stopped
-        When this process was asked to end, whether or not the main thread was interrupted before.
-    """
+    """Raise Stopped where a signal came, interrupted before or not: before what would take less than all for all."""
     if _listener is not None and _listener.signum:
         _listener.raised = True
         raise Stopped(_listener.signum)
@@ -232,8 +195,8 @@ def check() -> None:
 @contextmanager
 def held() -> Iterator[None]:
     """Interrupt the main thread after the block, not in it."""
-    listener = _listener
-    if listener is None or threading.current_thread() is not threading.main_thread():
+    listener = _listener_of_main_thread()
+    if listener is None:
         yield
         return
     listener.n_held += 1
@@ -246,15 +209,9 @@ def held() -> Iterator[None]:
 
 @contextmanager
 def finishing() -> Iterator[None]:
-    """Let the block, which asks :func:`requested`, come to an end by itself within ``WRAP_UP_S`` after a signal.
-
-    Raises
-    ------
-    Stopped
-        At its end, when there was a signal.
-    """
-    listener = _listener
-    if listener is None or threading.current_thread() is not threading.main_thread():
+    """Let the block, which asks :func:`requested`, end by itself within ``WRAP_UP_S`` after a signal; then raise."""
+    listener = _listener_of_main_thread()
+    if listener is None:
         yield
         return
     listener.n_finishing += 1
@@ -265,32 +222,29 @@ def finishing() -> Iterator[None]:
     check()
 
 
+def _listener_of_main_thread() -> _Listener | None:
+    return _listener if threading.current_thread() is threading.main_thread() else None
+
+
 @contextmanager
-def waking(wake: Callable[[], None]) -> Iterator[None]:
+def _listed(name: str, wanted: Any) -> Iterator[None]:
+    """Keep ``wanted`` in a list of the listener while the block runs."""
+    listed: list[Any] = [] if _listener is None else getattr(_listener, name)
+    listed.append(wanted)
+    try:
+        yield
+    finally:
+        listed.remove(wanted)
+
+
+def waking(wake: Callable[[], None]) -> AbstractContextManager[None]:
     """Call ``wake`` from another thread at the first signal that comes while the block runs."""
-    listener = _listener
-    if listener is None:
-        yield
-        return
-    listener.wakers.append(wake)
-    try:
-        yield
-    finally:
-        listener.wakers.remove(wake)
+    return _listed("wakers", wake)
 
 
-@contextmanager
-def removed_at_end(path: str | os.PathLike[str]) -> Iterator[None]:
+def removed_at_end(path: str | os.PathLike[str]) -> AbstractContextManager[None]:
     """Have a file or directory, which the block removes however it ends, removed also where it cannot end."""
-    listener, name = _listener, os.fspath(path)
-    if listener is None:
-        yield
-        return
-    listener.removals.append(name)
-    try:
-        yield
-    finally:
-        listener.removals.remove(name)
+    return _listed("removals", os.fspath(path))
 
 
 def set_advice(text: str) -> None:
@@ -307,7 +261,7 @@ def _keep_quiet(listener: _Listener) -> None:
 
     def on_unraisable(failed: Any) -> None:
         if isinstance(failed.exc_value, Stopped):
-            listener.forget_raised()
+            listener.raised = False  # what was raised in the main thread got lost: it is interrupted again
 
     sys.unraisablehook = on_unraisable
 

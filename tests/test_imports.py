@@ -170,7 +170,7 @@ print(sorted(heavy & {{name.split(".")[0] for name in sys.modules}}))
 print(sorted(name for name in sys.modules if name.startswith("papilio.cli.")))
 """
     *_, libraries, modules = run_blocked(code).splitlines()
-    assert (libraries, modules) == ("[]", "['papilio.cli.app', 'papilio.cli.report']")
+    assert (libraries, modules) == ("[]", "['papilio.cli.app', 'papilio.cli.options', 'papilio.cli.report']")
 
 
 def test_inline_counting_loads_neither_dask_nor_cupy() -> None:

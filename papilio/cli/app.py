@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
+from papilio.cli.options import COMMAND_LINE
 from papilio.cli.report import say
 from papilio.errors import (
     CapacityError,
@@ -80,6 +82,13 @@ _COMMANDS = {
 
 class _LazyGroup(click.Group):
     """Commands whose modules are imported when they are called."""
+
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> click.Context:
+        """Return the context, which keeps the command line as it was given."""
+        words = shlex.join(["papilio", *args])
+        context = super().make_context(info_name, args, *rest, **extra)
+        context.meta[COMMAND_LINE] = words
+        return context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the order of the table."""

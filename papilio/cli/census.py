@@ -13,7 +13,7 @@ from papilio.cli.options import CLUSTER_OPTIONS, JOB_FLAG, RUN_OPTIONS, STORE, w
 from papilio.cli.report import print_json, report_result, say
 from papilio.cluster.progress import ProgressBar
 from papilio.errors import InputError, StoreError
-from papilio.measures.census_pairs import CensusPairs, CensusVertices, PairOrder
+from papilio.measures.census_pairs import PAIR_ORDERS, CensusPairs, CensusVertices, PairOrder
 from papilio.motifs import PairSide
 from papilio.reports.figures import draw_census, require_matplotlib
 from papilio.storage.location import atomic_file, check_file
@@ -21,8 +21,6 @@ from papilio.storage.location import atomic_file, check_file
 __all__ = ["census"]
 
 _FORMATS = (".svg", ".png")
-
-_ORDERS = ("coherent", "incoherent", "conflicting")
 
 
 @click.command()
@@ -38,7 +36,7 @@ _ORDERS = ("coherent", "incoherent", "conflicting")
     help="Also list the N pairs with the most butterflies of the group that --by names.",
 )  # fmt: skip
 @click.option(
-    "--by", type=click.Choice(_ORDERS),
+    "--by", type=click.Choice([*PAIR_ORDERS]),
     help="With --top: the butterflies that order the pairs; conflicting are the mixed ones.",
 )  # fmt: skip
 @click.option(
@@ -106,7 +104,7 @@ def census(
 def _check_asked(top: int | None, by: str | None, per: str, output: str | None) -> None:
     """Refuse flags that do not go together, before anything is counted."""
     if (top is None) != (by is None):
-        raise InputError(f"--top and --by go together; give --by {', '.join(_ORDERS)} and --top N")
+        raise InputError(f"--top and --by go together; give --by {', '.join(PAIR_ORDERS)} and --top N")
     if per == "vertex" and top is not None:
         raise InputError("--top lists pairs and --per vertex writes vertices; ask for one of them at a time")
     if per == "vertex" and output is None:

@@ -8,7 +8,7 @@ import click
 
 import papilio
 from papilio.api.decompose import DecompositionResult
-from papilio.cli.options import INTEGER, JSON_FLAG, STORE
+from papilio.cli.options import JSON_FLAG, STORE, integer
 from papilio.cli.report import answer, say, say_seconds
 from papilio.cluster.progress import ProgressBar
 
@@ -44,7 +44,7 @@ _SHOWN_LEVELS = 5
     help="auto takes the first GPU that can be used; gpu is never replaced by cpu.",
 )  # fmt: skip
 @click.option(
-    "--threads", type=INTEGER, metavar="N", help="Threads of the cpu engine; all processors by default."
+    "--threads", type=integer, metavar="N", help="Threads of the cpu engine; all processors by default."
 )
 @JSON_FLAG
 def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> None:

@@ -8,7 +8,7 @@ import click
 
 import papilio
 from papilio.cli.motifs import MotifGroup
-from papilio.cli.options import CLUSTER_OPTIONS, INTEGER, JOB_FLAG, RUN_OPTIONS, STORE
+from papilio.cli.options import CLUSTER_OPTIONS, JOB_FLAG, RUN_OPTIONS, STORE, integer
 from papilio.cli.report import answer, report_plan, report_result
 from papilio.cluster.progress import ProgressBar
 from papilio.errors import InputError
@@ -20,7 +20,7 @@ __all__ = ["enumerate_"]
 @click.command("enumerate", cls=MotifGroup, listed=True)
 @STORE
 @click.option("--output", type=click.Path(), metavar="DIR", help="Directory to make, of Parquet files.")
-@click.option("--limit", type=INTEGER, metavar="N", help="Most that are listed.")
+@click.option("--limit", type=integer, metavar="N", help="Most that are listed.")
 @click.option("--no-limit", is_flag=True, help="List all of them, however many they are.")
 @click.option(
     "--with-u", multiple=True, metavar="LABEL", help="Only those that hold this vertex of U; may be repeated."

@@ -10,7 +10,7 @@ import click
 
 import papilio
 from papilio.cli.options import DIRECTORY, JSON_FLAG, SAME_ENGINE_FLAG, SEED, TRUST_FLAG, WORKERS
-from papilio.cli.report import answer, print_json, report_result, say
+from papilio.cli.report import answer, plural, print_json, report_result, say
 from papilio.cluster.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _submission_line(found: JobStatus) -> str:
 
 def _session_line(session: SessionInfo) -> str:
     ended = "" if session.ended_at is None else f" to {_at(session.ended_at)}: {session.outcome}"
-    workers = f"{session.workers} worker{'' if session.workers == 1 else 's'} ({session.cluster})"
+    workers = f"{plural(session.workers, 'worker')} ({session.cluster})"
     return (
         f"session {session.number:<3} {session.leases:,} leases (about {session.planned:,} planned), "
         f"engine {session.engine}, "

@@ -11,11 +11,11 @@ import papilio
 from papilio.cli.options import (
     BUDGET_OPTIONS,
     CLUSTER_OPTIONS,
-    INTEGER,
     JOB_FLAG,
     JSON_FLAG,
     RUN_OPTIONS,
     STORE,
+    integer,
     with_options,
     with_output,
 )
@@ -64,7 +64,7 @@ def robins_alexander(**options: Any) -> None:
 @STORE
 @click.option("--layer", type=click.Choice(["u", "v"]), help="Whose vertices; by default those of both.")
 @_OUTPUT
-@click.option("--threads", type=INTEGER, metavar="N", help="All processors by default.")
+@click.option("--threads", type=integer, metavar="N", help="All processors by default.")
 @JSON_FLAG
 def latapy(**options: Any) -> None:
     """Clustering of every vertex: mean overlap with the vertices of its layer that it shares a neighbour with.
@@ -107,7 +107,7 @@ def cohesion(**options: Any) -> None:
 @_PER_FLAG
 @click.option(
     "-k",
-    type=INTEGER,
+    type=integer,
     default=10,
     show_default=True,
     metavar="N",

@@ -18,8 +18,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import click
 
 from papilio.arguments import Between
-from papilio.cli.options import INTEGER
+from papilio.cli.options import integer
 from papilio.errors import InputError, UnsupportedError
+from papilio.families import FAMILIES
 from papilio.motifs import MOTIFS, Motif
 
 __all__ = ["MotifGroup", "attribute_help", "field_option", "first_paragraph"]
@@ -53,7 +54,7 @@ def field_option(name: str, hint: Any, **settings: Any) -> click.Option:
         return click.Option([flag, name], type=number, metavar=name.rpartition("_")[2].upper(), **settings)
     if hint is bool:
         return click.Option([flag, name], is_flag=True, **settings)
-    return click.Option([flag, name], type=INTEGER if hint is int else hint, **settings)
+    return click.Option([flag, name], type=integer if hint is int else hint, **settings)
 
 
 def _flag(name: str) -> str:
@@ -179,7 +180,7 @@ class MotifGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the motifs."""
-        return sorted(MOTIFS)
+        return sorted(name for name in MOTIFS if not self._listed or FAMILIES[name].listed is not None)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
         """Return the command of one motif.
@@ -187,10 +188,12 @@ class MotifGroup(click.Group):
         Raises
         ------
         UnsupportedError
-            When there is none of that name.
+            When there is none of that name, or it cannot be listed.
         """
         if name not in MOTIFS:
-            raise UnsupportedError(f"unknown motif {name!r}; known: {', '.join(sorted(MOTIFS))}")
+            raise UnsupportedError(f"unknown motif {name!r}; known: {', '.join(self.list_commands(ctx))}")
+        if name not in self.list_commands(ctx):
+            raise UnsupportedError(f"{name} cannot be listed; {FAMILIES[name].not_listed}")
         kind = MOTIFS[name]
         flags = _MotifFlags(kind, listed=self._listed)
 

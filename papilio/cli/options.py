@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
 import click
 
@@ -12,9 +13,9 @@ from papilio.errors import InputError
 from papilio.motifs import GRANULARITIES
 
 __all__ = [
-    "BUDGET_OPTIONS", "CLUSTER_OPTIONS", "COLUMN", "COUNT_OPTIONS", "DIRECTORY", "ENGINE_FLAG", "INSECURE", "INTEGER",
-    "JOB_FLAG", "JSON_FLAG", "PER_FLAG", "RUN_OPTIONS", "SAME_ENGINE_FLAG", "SEED", "SIZE", "STORE", "THREADS",
-    "TRUST_FLAG", "WORKERS", "Decorator", "parse_numbers", "with_options", "with_output",
+    "BUDGET_OPTIONS", "CLUSTER_OPTIONS", "COMMAND_LINE", "COUNT_OPTIONS", "DIRECTORY", "ENGINE_FLAG", "INSECURE",
+    "JOB_FLAG", "JSON_FLAG", "PER_FLAG", "RUN_OPTIONS", "SAME_ENGINE_FLAG", "SEED", "STORE", "THREADS", "TRUST_FLAG",
+    "WORKERS", "Decorator", "column", "integer", "parse_numbers", "size", "with_options", "with_output",
 ]  # fmt: skip
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -44,56 +45,29 @@ def parse_numbers(context: click.Context, parameter: click.Parameter, text: str 
     return numbers
 
 
-if TYPE_CHECKING:
-    IntegerParam = click.ParamType[int]
-else:
-    IntegerParam = click.ParamType
+def size(text: str) -> int:
+    """Return the bytes that ``8GiB`` means; the type of a flag."""
+    try:
+        return read_bytes("it", text) or 0
+    except InputError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-class _Size(IntegerParam):
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            return read_bytes("it", value) or 0
-        except InputError as error:
-            self.fail(str(error), param, ctx)
-
-
-class _Column(click.ParamType):  # type: ignore[type-arg]
-    name = "column"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        return int(value) if str(value).isdecimal() else str(value)
+def integer(text: str | int) -> int:
+    """Return an integer, which may be written as ``3e7``; the type of a flag."""
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError):
+        number = float(text)
+        if number.is_integer():
+            return int(number)
+    raise click.BadParameter(f"{text!r} is no integer")
 
 
-class _Integer(IntegerParam):
-    name = "integer"
+def column(text: str) -> int | str:
+    """Return a column of a table, by its number, from 1 on, or its name; the type of a flag."""
+    return int(text) if text.isdecimal() else text
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            number = int(value)
-        except ValueError:
-            try:
-                number = int(float(value))
-                exact = number == float(value)
-            except (ValueError, OverflowError):
-                exact = False
-            if not exact:
-                self.fail(f"{value!r} is no integer", param, ctx)
-        return number
-
-
-COLUMN = _Column()
-"""A column of a table: its number, from 1 on, or its name."""
-
-INTEGER = _Integer()
-"""An integer, which may be written as 3e7."""
-
-SIZE = _Size()
-"""Bytes, which may be written as 8GiB."""
 
 WORKERS, THREADS = click.IntRange(1, MAX_WORKERS), click.IntRange(1, MAX_THREADS)
 
@@ -131,15 +105,18 @@ JOB_FLAG = click.option(
 
 BUDGET_OPTIONS = with_options(
     click.option(
-        "--device-memory", type=SIZE, metavar="SIZE",
+        "--device-memory", type=size, metavar="SIZE",
         help="What a worker may use of its GPU, such as 8GiB; a graph that needs more is counted in parts.",
     ),
     click.option(
-        "--host-memory", type=SIZE, metavar="SIZE",
+        "--host-memory", type=size, metavar="SIZE",
         help="What a worker may use of its host, such as 16GiB; a graph that needs more is counted in parts.",
     ),
 )  # fmt: skip
 
+
+COMMAND_LINE = "papilio.command-line"
+"""Key in the context of a command for the command line that called it."""
 
 INSECURE = "papilio.insecure"
 """Key in the context of a command whose ``--insecure`` is given."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from papilio.tasks.result import CountResult, ListingResult
 
 __all__ = [
-    "align", "answer", "class_lines", "info_lines", "partition_lines", "plan_lines", "print_json", "report_plan",
-    "report_result", "report_store", "say", "say_seconds", "table_lines",
+    "align", "answer", "class_lines", "info_lines", "partition_lines", "plan_lines", "plural", "print_json",
+    "report_plan", "report_result", "report_store", "say", "say_seconds", "table_lines",
 ]  # fmt: skip
 
 MATRIX_WIDTH = 120
@@ -49,7 +49,8 @@ def say_seconds(seconds: Mapping[str, float]) -> None:
     say("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in seconds.items()))
 
 
-def _n(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -96,7 +97,7 @@ def _report_count(result: CountResult) -> None:
     graph = result.graph
     say(
         f"{result.motif.title}: {result.count:,} in "
-        f"{_vertices(graph['kind'], graph['n_u'], graph['n_v'])}, {_n(graph['n_edges'], 'edge')}"
+        f"{_vertices(graph['kind'], graph['n_u'], graph['n_v'])}, {plural(graph['n_edges'], 'edge')}"
     )
     _say_run(result, "counted")
     if result.output is not None:
@@ -108,7 +109,7 @@ def _report_listing(result: ListingResult) -> None:
     """Write the directory of a listing; then how many rows it has, and the proof of work."""
     click.echo(result.output)
     checked = ", as many as there are by a count" if result.checked else ""
-    say(f"{result.motif.title}: {result.rows:,} listed in {_n(result.files, 'file')}{checked}")
+    say(f"{result.motif.title}: {result.rows:,} listed in {plural(result.files, 'file')}{checked}")
     if result.limit_reached:
         name, *flags = result.motif.words
         say(
@@ -120,8 +121,8 @@ def _report_listing(result: ListingResult) -> None:
 
 def _say_run(result: CountResult, done: str) -> None:
     say(
-        f"engine {result.engine}, {_n(len(result.workers), 'worker')} ({result.cluster}), "
-        f"{_n(result.items, 'work item')} in {_n(result.leases, 'lease')}, each {done} once"
+        f"engine {result.engine}, {plural(len(result.workers), 'worker')} ({result.cluster}), "
+        f"{plural(result.items, 'work item')} in {plural(result.leases, 'lease')}, each {done} once"
     )
     say(f"{result.work:,} {result.work_unit}, {result.work_per_second:,.0f} per second")
     say_seconds(result.seconds)
@@ -174,9 +175,9 @@ def plan_lines(made: CountPlan) -> list[str]:
     return [
         f"plan        {made.key}",
         f"question    {job.title}" + "".join(f", {name} {value}" for name, value in job.options),
-        f"graph       {job.source}: {_vertices(job.kind, job.n_u, job.n_v)}, {_n(job.n_edges, 'edge')}",
-        f"tasks       {_n(len(made.leases), 'lease')} for {_n(made.n_workers, 'worker')}, engine {made.engine}",
-        f"work        {_n(made.n_items, 'item')}, {made.total_work:,} {made.work_unit}, "
+        f"graph       {job.source}: {_vertices(job.kind, job.n_u, job.n_v)}, {plural(job.n_edges, 'edge')}",
+        f"tasks       {plural(len(made.leases), 'lease')} for {plural(made.n_workers, 'worker')}, engine {made.engine}",
+        f"work        {plural(made.n_items, 'item')}, {made.total_work:,} {made.work_unit}, "
         f"about {made.predicted_run_s:.3g} s",
         f"leases      {max(work, default=0):,} to {min(work, default=0):,} {made.work_unit} each",
         f"memory      about {_gib(memory.host_bytes)} on a worker, {_gib(memory.device_bytes)} on its device, "
@@ -190,7 +191,7 @@ def partition_lines(manifest: PartitionManifest) -> list[str]:
     """Return what a partition is, one line per subject."""
     parts = manifest.parts
     lines = [
-        f"{_n(len(parts), 'part')} by {manifest.strategy} of a graph of {_n(manifest.n_edges, 'edge')}, "
+        f"{plural(len(parts), 'part')} by {manifest.strategy} of a graph of {plural(manifest.n_edges, 'edge')}, "
         f"hash {manifest.hash}",
         f"replication {manifest.replication:.3f}: {sum(part.sizes.edges for part in parts):,} edges are read, "
         f"{manifest.stored_edges:,} are stored",
@@ -198,7 +199,7 @@ def partition_lines(manifest: PartitionManifest) -> list[str]:
     if parts:
         worst = max(parts, key=lambda part: part.nbytes)
         lines.append(
-            f"largest part {worst.index}: {_n(worst.n_items, 'item')}, {_n(worst.sizes.edges, 'edge')}, "
+            f"largest part {worst.index}: {plural(worst.n_items, 'item')}, {plural(worst.sizes.edges, 'edge')}, "
             f"{_gib(worst.nbytes)} to read; limit of a running part {_gib(manifest.part_bytes_limit)}"
         )
     lines += [f"{what}: {reason}" for what, reason in manifest.decisions]
@@ -224,7 +225,7 @@ def report_store(store: GraphStore, as_json: bool) -> None:
     for note in provenance.get("notes", ()):
         say(f"note: {note}")
     say(
-        f"{manifest.kind} graph, {store.n_u:,} x {store.n_v:,} vertices, {_n(store.n_edges, 'edge')}, "
+        f"{manifest.kind} graph, {store.n_u:,} x {store.n_v:,} vertices, {plural(store.n_edges, 'edge')}, "
         f"hash {store.hash}"
     )
     dropped = ", ".join(f"{number:,} {reason}" for reason, number in manifest.dropped.items() if number)
@@ -254,8 +255,8 @@ def info_lines(described: dict[str, Any]) -> list[str]:
     lines += [
         f"labels      {', '.join(described['labels']) or 'none (the ids)'}",
         f"dropped     {dropped or 'nothing'}",
-        f"stored      {described['stored_bytes']:,} bytes, {_n(described['edge_files'], 'edge file')}, "
-        f"{_n(described['row_groups'], 'row group')}, format version {described['format_version']}",
+        f"stored      {described['stored_bytes']:,} bytes, {plural(described['edge_files'], 'edge file')}, "
+        f"{plural(described['row_groups'], 'row group')}, format version {described['format_version']}",
         f"hash        {described['hash']}",
         f"provenance  {json.dumps(described['provenance'], ensure_ascii=False)}",
     ]

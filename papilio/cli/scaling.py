@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
     CLUSTER_OPTIONS,
+    COMMAND_LINE,
     DIRECTORY,
     ENGINE_FLAG,
     INSECURE,
@@ -24,7 +25,7 @@ from papilio.cli.options import (
     TRUST_FLAG,
     parse_numbers,
 )
-from papilio.cli.report import print_json, say
+from papilio.cli.report import plural, print_json, say
 from papilio.cli.slurm import ALLOCATION, allocation_options
 from papilio.cluster.progress import ProgressBar
 from papilio.cluster.sbatch import SbatchSpec
@@ -45,8 +46,16 @@ _WARM_UP_FLAG = click.option(
     help="First run the point with the most workers once, unmeasured, so that kernels are compiled.",
 )  # fmt: skip
 
+
+def _require_figures(context: click.Context, parameter: click.Parameter, figures: bool) -> bool:
+    """Refuse before anything runs when the figures could not be drawn at its end."""
+    if figures and not context.resilient_parsing:
+        require_matplotlib()
+    return figures
+
+
 _FIGURES_FLAG = click.option(
-    "--figures/--no-figures", default=True, show_default=True,
+    "--figures/--no-figures", default=True, show_default=True, callback=_require_figures,
     help="Draw the figures of the report, which needs matplotlib (papilio[report]).",
 )  # fmt: skip
 
@@ -102,7 +111,6 @@ def count(
     One store is counted by all numbers of workers (strong scaling); with --weak there is one for each. Every run
     is a job directory in DIR/jobs, on workers of its own. The report is DIR/report/report.html.
     """
-    _require_figures(figures)
     allocation = {name: options.pop(name) for name in ALLOCATION}
     given = [name for name in ALLOCATION if _is_given(context, name)]
     if slurm:
@@ -123,7 +131,7 @@ def count(
             f"{given[0].removesuffix('_bytes')} describes the jobs of --slurm; give both or neither"
         )
     directory = begin_scaling(
-        output, motif, stores, command=_command_line(context), options=engine_options, **options
+        output, motif, stores, command=context.meta[COMMAND_LINE], options=engine_options, **options
     )
     if slurm:
         _submit(directory, motif, {**allocation, "insecure": INSECURE in context.meta}, figures)
@@ -148,7 +156,6 @@ def run(
 
     The jobs of --slurm call this. Several may run at the same time, each on points of its own.
     """
-    _require_figures(figures)
     opened = ExperimentDirectory(directory)
     if cluster is None and opened.experiment.cluster == "sbatch":
         raise InputError(f"{directory} was begun with --slurm; name the cluster to run its points on")
@@ -161,11 +168,9 @@ def run(
 @click.command()
 @DIRECTORY
 @click.option(
-    "--output",
-    type=click.Path(),
-    metavar="DIR",
+    "--output", type=click.Path(), metavar="DIR",
     help="Directory for the report; by default DIRECTORY/report.",
-)
+)  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace a report that is at --output; else it is refused.")
 @_FIGURES_FLAG
 @JSON_FLAG
@@ -182,34 +187,8 @@ def report(directory: str, output: str | None, overwrite: bool, figures: bool, a
     _report(Path(directory), output, figures, as_json, overwrite)
 
 
-def _require_figures(figures: bool) -> None:
-    """Refuse before anything runs when the figures could not be drawn at its end."""
-    if figures:
-        require_matplotlib()
-
-
 def _is_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
-def _command_line(context: click.Context) -> str:
-    """Return the command line as it was given, flags in the order of the help."""
-    words = context.command_path.split()
-    words[0] = "papilio"
-    for parameter in context.command.params:
-        if parameter.name is None or not _is_given(context, parameter.name):
-            continue
-        value = context.params.get(parameter.name, True)
-        if isinstance(parameter, click.Argument):
-            words += value if isinstance(value, tuple) else [value]
-        elif isinstance(value, bool):
-            words.append((parameter.opts if value else parameter.secondary_opts)[0])
-        elif parameter.multiple:
-            words += [word for each in value for word in (parameter.opts[0], str(each))]
-        else:
-            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            words += [parameter.opts[0], text]
-    return shlex.join(words)
 
 
 def _run(
@@ -222,7 +201,7 @@ def _run(
     """Run what is missing; where that ends with an error the report of what there is is written first."""
 
     def tell(number: int, repeat: int, outcome: CountResult | PapilioError | None) -> None:
-        name = f"{number} worker{'' if number == 1 else 's'}, run {repeat} of {directory.experiment.repeat}"
+        name = f"{plural(number, 'worker')}, run {repeat} of {directory.experiment.repeat}"
         if outcome is None:
             say(f"{name}: finished before")
         elif isinstance(outcome, PapilioError):

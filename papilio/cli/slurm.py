@@ -11,10 +11,10 @@ from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
     BUDGET_OPTIONS,
     PER_FLAG,
-    SIZE,
     WORKERS,
     Decorator,
     parse_numbers,
+    size,
     with_options,
 )
 from papilio.cli.report import say
@@ -56,7 +56,7 @@ def allocation_options(*, required: bool) -> Decorator:
     return with_options(
         click.option("--time", required=required, help="Time limit: minutes, HH:MM:SS or D-HH:MM:SS."),
         click.option(
-            "--memory", "memory_bytes", type=SIZE, required=required,
+            "--memory", "memory_bytes", type=size, required=required,
             help="Memory of each node, such as 64GiB; its workers share nine tenths of it.",
         ),
         click.option("--nodes", type=WORKERS, default=1, show_default=True, help="Nodes of the allocation."),

@@ -9,7 +9,7 @@ import click
 
 import papilio
 from papilio.cli.motifs import attribute_help, field_option
-from papilio.cli.options import COLUMN, JSON_FLAG, SEED, SIZE, STORE, with_options
+from papilio.cli.options import JSON_FLAG, SEED, STORE, column, size, with_options
 from papilio.cli.report import info_lines, print_json, report_store, say
 from papilio.cluster.progress import ProgressBar
 from papilio.storage.formats import FORMATS
@@ -27,11 +27,11 @@ __all__ = ["convert", "generate", "info"]
     "--bipartite/--unipartite", default=True, show_default=True,
     help="Two layers with their own ids, or one set of vertices.",
 )  # fmt: skip
-@click.option("--u", type=COLUMN, help="Column of the endpoints in U: a name, or a number from 1 on.")
+@click.option("--u", type=column, help="Column of the endpoints in U: a name, or a number from 1 on.")
 @click.option(
-    "--v", type=COLUMN, help="Column of the endpoints in V; both are found by usual names, else by place."
+    "--v", type=column, help="Column of the endpoints in V; both are found by usual names, else by place."
 )
-@click.option("--sign-column", type=COLUMN, help="Column whose values above 0 are positive.")
+@click.option("--sign-column", type=column, help="Column whose values above 0 are positive.")
 @click.option(
     "--positive-from", type=float, metavar="VALUE",
     help="Smallest positive value of the sign column (by default a usual name such as rating, else 3).",
@@ -51,10 +51,10 @@ __all__ = ["convert", "generate", "info"]
     default=None,
     help="Whether the first line holds names or sizes; detected by default.",
 )
-@click.option("--time-column", type=COLUMN, help="Column of times; known from the format or by its name.")
+@click.option("--time-column", type=column, help="Column of times; known from the format or by its name.")
 @click.option("--skip-malformed", is_flag=True, help="Leave out and count lines that cannot be read.")
 @click.option(
-    "--memory", "memory_bytes", type=SIZE, help="Bound of the memory, such as 2GiB; by default a quarter."
+    "--memory", "memory_bytes", type=size, help="Bound of the memory, such as 2GiB; by default a quarter."
 )
 @click.option("--temp-dir", type=click.Path(), help="Directory for scratch files; by default that of OUTPUT.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing store.")
@@ -103,7 +103,7 @@ _MODEL_OPTIONS = with_options(
     click.option(
         "--signs", type=float, help="Make a signed graph: each edge is positive with this probability."
     ),
-    click.option("--memory", "memory_bytes", type=SIZE, help="Host memory to stay within, for example 2GiB."),
+    click.option("--memory", "memory_bytes", type=size, help="Host memory to stay within, for example 2GiB."),
     click.option("--overwrite", is_flag=True, help="Replace an existing store."),
     JSON_FLAG,
 )

@@ -30,6 +30,7 @@ from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json
 from papilio.storage.labelled import Vectors
 from papilio.storage.origins import plain_labels
 from papilio.storage.results import write_pairs
+from papilio.tasks.fold import exact_sum
 from papilio.tasks.result import json_labels
 
 __all__ = [
@@ -238,7 +239,7 @@ def census_vertices(
     walk = _Walk(graph, pair_side, (output, overwrite), threads, 0, options)
     counted = walk.count(options)
     counts = sum_vertices(walk.read(), pair_side, walk.threads, walk.report)
-    _require_census(counted, [_sum_exactly(each) for each in counts], 2)
+    _require_census(counted, [exact_sum(each) for each in counts], 2)
     classes = {each.name: counts[at] for at, each in enumerate(CENSUS_CLASSES)}
     if walk.target is not None:
         columns = {pair_side: {**classes, **_sum_groups(classes)}}
@@ -304,12 +305,6 @@ def _sum_groups(classes: dict[str, Any]) -> dict[str, Any]:
     for each in CENSUS_CLASSES:
         sums[each.group] = sums[each.group] + classes[each.name] if each.group in sums else classes[each.name]
     return sums
-
-
-def _sum_exactly(counts: NDArray[np.uint64]) -> int:
-    """Return the sum of fewer than 2^31 counts, which may pass 64 bits."""
-    low, high = counts & np.uint64(2**32 - 1), counts >> np.uint64(32)
-    return (int(high.sum()) << 32) + int(low.sum())
 
 
 def _make_pair(row: list[int], labels: NDArray[Any] | None) -> CensusPair:

@@ -36,14 +36,16 @@ Values = Mapping[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Summary:
-    """The values of a layer, or of the edges."""
+    """The values of a layer, or of the edges: how many there are, how many are defined, and their means.
 
-    size: int  # vertices or edges
-    defined: int  # how many of them have values
-    mean: dict[str, float | None]  # of those; None without any
-    mean_of_all: dict[
-        str, float | None
-    ]  # with 0 for an undefined value, as NetworkX does; None of nothing at all
+    ``mean`` is that of the defined ones, ``mean_of_all`` takes an undefined value for 0, as NetworkX does; both are
+    None of nothing.
+    """
+
+    size: int
+    defined: int
+    mean: dict[str, float | None]
+    mean_of_all: dict[str, float | None]
 
 
 def summarise(values: Values) -> Summary:

@@ -19,7 +19,7 @@ from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
 from papilio.tasks.table import find_wrong_cell
 
-__all__ = ["PartialFold"]
+__all__ = ["PartialFold", "exact_sum"]
 
 
 class PartialFold:
@@ -134,7 +134,7 @@ def _check_sums(job: JobSpec, partial: Partial) -> None:
     motif = job.motif
     sums = job.family.vector_sums(motif, partial.total, partial.cells)
     for name, vector in partial.vectors.items():
-        found, expected = _exact_sum(vector), sums[name]
+        found, expected = exact_sum(vector), sums[name]
         if found == expected:
             continue
         if partial.total >= 1 << 64:
@@ -147,7 +147,7 @@ def _check_sums(job: JobSpec, partial: Partial) -> None:
         )
 
 
-def _exact_sum(vector: NDArray[np.uint64]) -> int:
+def exact_sum(vector: NDArray[np.uint64]) -> int:
     """Return the sum with all its digits; 2^32 entries at most in a slice."""
     total = 0
     for part in slices_of(vector):

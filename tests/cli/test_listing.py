@@ -88,7 +88,7 @@ def test_the_command_says_what_is_missing(
     found, out, err = run("enumerate", "biclique", women, *flags, *HERE)
     assert (found, out) == (code, ""), err
     assert message in err
-    refused = run("enumerate", "butterfly", women, "--limit", 3, "--output", "x", *HERE)
+    refused = run("enumerate", "butterfly", women, "--limit", 3)
     assert (refused.exit_code, "butterfly cannot be listed" in refused.stderr) == (4, True)
 
 

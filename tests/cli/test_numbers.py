@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import papilio
 from papilio.cli.app import cli
 from papilio.cli.motifs import MotifGroup
-from papilio.cli.options import INTEGER, SIZE, parse_numbers
+from papilio.cli.options import integer, parse_numbers, size
 from papilio.errors import PapilioError
 from tests.test_arguments import GRAPH
 
@@ -84,8 +84,9 @@ def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[s
 
 
 def is_number(option: click.Parameter) -> bool:
-    kinds = (click.types.IntParamType, click.types.FloatParamType, type(INTEGER), type(SIZE))
-    return isinstance(option.type, kinds) or getattr(option, "callback", None) is parse_numbers
+    kinds = (click.types.IntParamType, click.types.FloatParamType)
+    read = getattr(option.type, "func", None) or getattr(option, "callback", None)
+    return isinstance(option.type, kinds) or read in (integer, size, parse_numbers)
 
 
 CASES = [
