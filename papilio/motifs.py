@@ -212,7 +212,15 @@ class Clique(Motif):
     k : int or None
         Its vertices. None counts every k, from 1 up to the largest clique.
     max_k : int or None
-        Largest k counted where none is given.
+        Largest k counted. It is given only where k is None.
+
+    Other Parameters
+    ----------------
+    algorithm : {"auto", "orient", "pivot"}
+        ``orient`` takes the vertices of a clique one after the other, ``pivot`` counts many cliques at once; ``auto``,
+        the default, takes ``orient`` for one k from 3 to 5.
+    order : {"auto", "degeneracy", "degree"}
+        The order in which a clique has a first vertex; ``auto``, the default, is the degeneracy.
 
     Raises
     ------
@@ -437,7 +445,9 @@ _CENSUS_CELLS = frozenset(each.cell for each in CENSUS_CLASSES)
 
 @dataclass(frozen=True)
 class Census(Motif):
-    """Butterflies of a signed graph by class; see :class:`CensusClass`.
+    """Butterflies of a signed graph by class: by the signs of a pair of vertices at both neighbours.
+
+    See :class:`CensusClass`.
 
     Attributes
     ----------

@@ -79,7 +79,7 @@ class _MotifFlags:
             text = helps.get(name, "").partition(". ")[0].rstrip(".")
             if name in bounded:
                 text += f", with --all-{bounded[name]}" + (" or --all" if several else "")
-            elif name in self._sizes and default is not None:
+            elif type(default) is int:
                 text += f"; {default} by default"
             if name not in bounded or not self._listed:
                 options.append(field_option(name, self._hints[name], help=f"{text}.", default=None))

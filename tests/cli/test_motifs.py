@@ -94,6 +94,13 @@ def test_a_motif_has_its_own_flags_and_no_others(command: str, motif: str, run: 
     assert words & set().union(*FLAGS.values()) == FLAGS[motif]
 
 
+@pytest.mark.parametrize("motif", sorted(MOTIFS))
+def test_all_that_is_said_of_motifs_is_for_people(motif: str, run: Run) -> None:
+    assert all(len(option.help or "") > len("Every p.") for option in flags_of(f"count {motif}").values())
+    text = run("count", motif, "--help").stdout
+    assert not any(markup in text for markup in ("``", ":class:", "None"))
+
+
 @pytest.mark.parametrize("model", ["rmat", "power-law", "planted", "complete"])
 def test_flags_of_models_say_what_they_are(model: str) -> None:
     assert all(len(option.help or "") > 15 for option in flags_of(f"generate {model}").values())
@@ -157,7 +164,7 @@ def test_a_new_motif_needs_nothing_of_the_command_line(
     for command in COMMANDS:
         flags = flags_of(f"{command} chain")
         assert {f"--{field.name}" for field in fields(Chain)} | {"--way"} <= flags.keys()
-        assert flags["--length"].help == "Vertices of it, however named."
+        assert flags["--length"].help == "Vertices of it, however named; 4 by default."
         assert flags["--way"].help == "The direction."
     run("count", "chain", "S", "--length", 5, "--mark", "blue", "--closed", "--way", "back")
     assert asked == [("S", Chain(5, "blue", True), {"way": "back"})]
