@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,17 +43,10 @@ SLICE_WEDGES_PER_EDGE = 80
 
 @dataclass(frozen=True, eq=False)
 class PreparedButterflyCpu:
-    """A graph or part ready for :meth:`ButterflyCpu.run`.
-
-    Attributes
-    ----------
-    index : WedgeIndex or WedgePartIndex
-        The graph by rank, with edge ids when ``per`` is ``edge``; or the part.
-    per : {"total", "vertex", "edge"}
-        What is counted.
-    """
+    """A graph (with edge ids when ``per`` is ``edge``) or a part, ready for :meth:`ButterflyCpu.run`."""
 
     index: WedgeIndex | WedgePartIndex
+    motif: Motif
     per: Granularity
 
     @property
@@ -64,6 +58,31 @@ class PreparedButterflyCpu:
     def nbytes(self) -> int:
         """Bytes of host memory held."""
         return self.index.nbytes
+
+
+State = tuple[Any, ...]
+"""What one thread counts in: its tables and, where the kernel adds to more than their sums, an array."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What the threads of a run have counted."""
+
+    n_items: int
+    work: int
+    states: Sequence[State]
+
+    @property
+    def total(self) -> int:
+        """Sum of the tables of all threads."""
+        return sum(kernels.join_sums(state[0].sums) for state in self.states)
+
+    def add_up(self, shape: tuple[int, ...]) -> NDArray[np.uint64]:
+        """Return the sum of the arrays of all threads."""
+        whole = np.zeros(shape, np.uint64)
+        for _, counted in self.states:
+            whole += counted
+        return whole
 
 
 class ButterflyCpu:
@@ -96,12 +115,12 @@ class ButterflyCpu:
             if per == "vertex":
                 sizes = graph.sizes
                 check_part_vertices(sizes.root_entries, sizes.entries, part.max_degree, part.widest_middle)
-            return PreparedButterflyCpu(part, per)
+            return PreparedButterflyCpu(part, motif, per)
         assert isinstance(graph, BipartiteGraph)
         index = index_wedges(graph, with_edge_ids=per == "edge")
         if per == "vertex":
             check_vertices(graph, index.max_degree)
-        return PreparedButterflyCpu(index, per)
+        return PreparedButterflyCpu(index, motif, per)
 
     def stage(self, block: Loadable) -> Loadable:
         """Return the block: it is on the host, where the engine runs."""
@@ -133,76 +152,66 @@ class ButterflyCpu:
             When the interval is not within ``[0, n_items]``.
         """
         require_interval(start, stop, prepared.n_items)
-        index = prepared.index
-        if prepared.per == "edge" and isinstance(index, WedgePartIndex):
-            return self._run_part_edges(index, start, stop, len(bounds) + 1, cut)
+        index, span, n_slices = prepared.index, (start, stop), len(bounds) + 1
         if prepared.per == "edge" and isinstance(index, WedgeIndex):
             return self._run_edges(index, [start, *bounds, stop], cut)
+        if prepared.per == "edge":
+            assert isinstance(index, WedgePartIndex)
+            support = np.zeros(index.ids.size + index.ends.size, np.uint64)
+            halves = support[: index.ids.size], support[index.ids.size :]
+            counted = self._count(index, span, n_slices, cut, count_part_edges, shared=halves)
+            return Partial(counted.n_items, counted.total, counted.work, {"edge": support})
         if prepared.per == "vertex":
-            return self._run_vertices(index, start, stop, len(bounds) + 1, cut)
-        return self._run_total(index, start, stop, len(bounds) + 1, cut)
+            return self._run_vertices(index, span, n_slices, cut)
+        counted = self._count(index, span, n_slices, cut, kernels.count_total)
+        return Partial(counted.n_items, counted.total, counted.work)
 
-    def _run_total(
-        self, index: WedgeIndex | WedgePartIndex, start: int, stop: int, n_slices: int, cut: Cut
-    ) -> Partial:
-        rows, items = index.rows, index.items[start:stop]
+    def _count(
+        self,
+        index: WedgeIndex | WedgePartIndex,
+        span: tuple[int, int],
+        n_slices: int,
+        cut: Cut,
+        kernel: Callable[..., None],
+        own: tuple[int, ...] | None = None,
+        shared: Sequence[Any] = (),
+        threads: int | None = None,
+    ) -> Counted:
+        """Run ``kernel(rows, items, begin, end, tables, *own, *shared)`` over chunks of the items of ``span``.
 
-        def count(tables: Tables, begin: int, end: int) -> None:
-            kernels.count_total(rows, items, begin, end, tables)
+        Every thread has tables and, if ``own`` is a shape, an array of that shape of its own.
+        """
+        start, stop = span
+        rows, items, costs = index.rows, index.items[start:stop], index.costs[start:stop]
+        n_counters, max_degree = index.n_counters, index.max_degree
+        n_threads = self.threads if threads is None else threads
 
-        runner = ChunkRunner(_tables_of(index), self.threads)
-        chunks = cut_by_cost(index.costs[start:stop], self.threads, n_slices)
+        def make_state() -> State:
+            tables = kernels.make_tables(n_counters, max_degree)
+            return (tables,) if own is None else (tables, np.zeros(own, np.uint64))
+
+        def count(state: State, begin: int, end: int) -> None:
+            kernel(rows, items, begin, end, *state, *shared)
+
+        runner = ChunkRunner(make_state, n_threads)
+        chunks = cut_by_cost(costs, n_threads, n_slices)
         n_items = items_in(chunks, runner.run(chunks, count, cut))
-        work = int(index.costs[start : start + n_items].sum())
-        return Partial(n_items, _sum_tables(runner.states), work)
+        return Counted(n_items, int(costs[:n_items].sum()), runner.states)
 
     def _run_vertices(
-        self, index: WedgeIndex | WedgePartIndex, start: int, stop: int, n_slices: int, cut: Cut
+        self, index: WedgeIndex | WedgePartIndex, span: tuple[int, int], n_slices: int, cut: Cut
     ) -> Partial:
-        rows, items = index.rows, index.items[start:stop]
-        n_rows = index.n_rows
-        make_tables = _tables_of(index)
-
-        def make_state() -> tuple[Tables, NDArray[np.uint64]]:
-            return make_tables(), np.zeros(n_rows, np.uint64)
-
-        def count(state: tuple[Tables, NDArray[np.uint64]], begin: int, end: int) -> None:
-            kernels.count_vertices(rows, items, begin, end, *state)
-
-        threads = min(self.threads, index.most_vectors)
-        runner = ChunkRunner(make_state, threads)
-        chunks = cut_by_cost(index.costs[start:stop], threads, n_slices)
-        n_items = items_in(chunks, runner.run(chunks, count, cut))
-        counts = runner.states[0][1]
-        for _, more in runner.states[1:]:
-            counts += more
-        total = _sum_tables([tables for tables, _ in runner.states])
-        work = int(index.costs[start : start + n_items].sum())
-        return Partial(n_items, total, work, index.vertex_vectors(counts))
-
-    def _run_part_edges(
-        self, index: WedgePartIndex, start: int, stop: int, n_slices: int, cut: Cut
-    ) -> Partial:
-        """Each start writes its own edges; those of ends are added to by all threads, atomically."""
-        rows, items = index.rows, index.items[start:stop]
-        support = np.zeros(index.ids.size + index.ends.size, np.uint64)
-        of_starts, of_ends = support[: index.ids.size], support[index.ids.size :]
-
-        def count(tables: Tables, begin: int, end: int) -> None:
-            count_part_edges(rows, items, begin, end, tables, of_starts, of_ends)
-
-        runner = ChunkRunner(_tables_of(index), self.threads)
-        chunks = cut_by_cost(index.costs[start:stop], self.threads, n_slices)
-        n_items = items_in(chunks, runner.run(chunks, count, cut))
-        work = int(index.costs[start : start + n_items].sum())
-        return Partial(n_items, _sum_tables(runner.states), work, {"edge": support})
+        own, threads = (index.n_rows,), min(self.threads, index.most_vectors)
+        counted = self._count(index, span, n_slices, cut, kernels.count_vertices, own, threads=threads)
+        vectors = index.vertex_vectors(counted.add_up(own))
+        return Partial(counted.n_items, counted.total, counted.work, vectors)
 
     def _run_edges(self, index: WedgeIndex, bounds: Sequence[int], cut: Cut) -> Partial:
         """Run, in every slice, starts, then hubs, of one layer after the other: each edge has one writer."""
         support = np.zeros(index.n_edges, np.uint64)
+        n_counters, max_degree = index.n_counters, index.max_degree
         layer_u, layer_v = (0, index.n_u), (index.n_u, index.n_u + index.n_v)
-        starts_runner = ChunkRunner(_tables_of(index), self.threads)
-        hubs_runner = ChunkRunner(_tables_of(index), self.threads)
+        runner = ChunkRunner(lambda: kernels.make_tables(n_counters, max_degree), self.threads)
         begin = end = bounds[0]
         for stop in bounds[1:]:
             if cut():
@@ -211,12 +220,13 @@ class ButterflyCpu:
             for layer, other in ((layer_u, layer_v), (layer_v, layer_u)):
                 chosen = (items >= layer[0]) & (items < layer[1])
                 if bool(chosen.any()):
-                    self._run_edge_starts(index, items[chosen], costs[chosen], support, starts_runner)
+                    self._run_edge_starts(index, items[chosen], costs[chosen], support, runner)
                     starts = self._keep_starts(index, items[chosen], layer, other)
-                    self._run_edge_hubs(index, starts, layer, support, hubs_runner)
+                    self._run_edge_hubs(index, starts, layer, support, runner)
             end = stop
         work = int(index.costs[begin:end].sum())
-        return Partial(end - begin, _sum_tables(starts_runner.states), work, {"edge": support})
+        total = sum(kernels.join_sums(tables.sums) for tables in runner.states)
+        return Partial(end - begin, total, work, {"edge": support})
 
     def _run_edge_starts(
         self,
@@ -265,13 +275,3 @@ class ButterflyCpu:
 
         behind = np.diff(index.offsets[layer[0] : layer[1] + 1]) - index.split[layer[0] : layer[1]]
         runner.run(cut_by_cost(behind, self.threads), count)
-
-
-def _tables_of(index: WedgeIndex | WedgePartIndex) -> Callable[[], Tables]:
-    """Return the maker of one thread's tables."""
-    n_ranks, max_degree = index.n_ranks, index.max_degree
-    return lambda: kernels.make_tables(n_ranks, max_degree)
-
-
-def _sum_tables(tables: list[Tables]) -> int:
-    return sum(kernels.join_sums(table.sums) for table in tables)

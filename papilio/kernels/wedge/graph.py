@@ -24,7 +24,22 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import EdgeIds, Ids, Ints, compiled
 from papilio.parts import Layer
 
-__all__ = ["WedgeIndex", "WedgeRows", "index_wedges", "order_falling"]
+__all__ = [
+    "FOUR_KINDS",
+    "ONE_KIND",
+    "TWO_KINDS",
+    "Kinds",
+    "WedgeIndex",
+    "WedgeRows",
+    "index_wedges",
+    "order_falling",
+]
+
+Kinds = tuple[int, ...]
+"""Kinds of common neighbours that a pair of ends has counters for; see :mod:`papilio.kernels.wedge.loops`. The length
+of the tuple is part of its type, so that loops are compiled for each number of kinds."""
+
+ONE_KIND, TWO_KINDS, FOUR_KINDS = (0,), (0, 1), (0, 1, 2, 3)
 
 _DIGIT_BITS = 11
 """Bits per pass of the radix sort: 2048 buckets of 8 bytes stay in the first-level cache."""
@@ -45,6 +60,8 @@ class WedgeRows(NamedTuple):
     """The same as ``ids`` where starts and ends are rows of one graph."""
     ends_at: int
     """Row of end 0 of a start row below ``n_u``; that of the others is ``n_u``."""
+    kinds: Kinds
+    """With one kind entries are ranks, else ``2 * rank + (1 for a negative edge)``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +105,7 @@ class WedgeIndex:
     order_v: NDArray[np.int32]
     items: NDArray[np.int64]
     costs: NDArray[np.int64]
+    kinds: Kinds = ONE_KIND
 
     @property
     def n_edges(self) -> int:
@@ -97,7 +115,7 @@ class WedgeIndex:
     @property
     def rows(self) -> WedgeRows:
         """What the kernels scan."""
-        return WedgeRows(self.n_u, self.offsets, self.ids, self.prefix, self.ids, 0)
+        return WedgeRows(self.n_u, self.offsets, self.ids, self.prefix, self.ids, 0, self.kinds)
 
     @property
     def n_rows(self) -> int:
@@ -105,9 +123,9 @@ class WedgeIndex:
         return self.n_u + self.n_v
 
     @property
-    def n_ranks(self) -> int:
-        """Number of ranks of the larger layer."""
-        return max(self.n_u, self.n_v)
+    def n_counters(self) -> int:
+        """Counters that a start can touch."""
+        return len(self.kinds) * max(self.n_u, self.n_v)
 
     @property
     def most_vectors(self) -> int:

@@ -1,20 +1,28 @@
-"""The loops of the CPU butterfly engine: serial, without the interpreter lock, one call per chunk of items.
+"""The loops of the CPU wedge engine: serial, without the interpreter lock, one call per chunk of items.
 
-Input: the arrays of :class:`~papilio.kernels.wedge.graph.WedgeIndex`. A start w counts into ``counters[rank
-of u]`` the wedges that end in u; the old values 0 + 1 + ... + (c - 1) that the increments meet sum to C(c,
-2), the butterflies of the pair, so the total needs no second sweep. A second scan of the same prefixes reads
-the final c: each wedge lies in c - 1 butterflies.
+Input: the rows of :class:`~papilio.kernels.wedge.graph.WedgeIndex`. A start w counts into the counter of u the wedges
+that end in u; the old values 0 + 1 + ... + (c - 1) that the increments meet sum to C(c, 2), the butterflies of the
+pair, so the total needs no second sweep. A second scan of the same prefixes reads the final c: each wedge lies in
+c - 1 butterflies.
 
-State of a thread: two counter tables, zero between starts. ``narrow`` (uint8) serves starts of degree up to
-255, ``wide`` (uint16 or uint32, by the largest degree of the graph) the others: c <= d(w), so no counter can
-wrap.
+Signed rows hold entries ``2 * rank + (1 for a negative edge)``. A pair of ends then has a counter for each kind of
+common neighbour, and a wedge increments one of them, so that a signed count costs what a count over more ends would:
 
-Exactness: a prefix holds fewer than 2^31 entries and meets old values below 2^31, so it adds less than 2^62.
-``sums`` is a pair (low, high) standing for low + 2^63 * high: low is below 2^63 before each prefix, below
-2^63 + 2^62 after it, and its top bit moves to high. The high word grows by one per 2^63 butterflies at most
-once per prefix, hence stays below the number of prefixes. Entries of ``vertex`` vectors are bounded when the
-graph is prepared. A butterfly of the edge (u, v) is given by its opposite edge, so that a support is below
-the number of edges.
+* two kinds: ``entry of the end ^ sign of the start's edge`` is 2 * rank for neighbours at which the ends agree, else
+  2 * rank + 1;
+* four kinds: ``2 * entry of the end + sign of the start's edge`` tells both signs.
+
+Without signs there is one kind, entries are ranks, and every sign is 0.
+
+State of a thread: two counter tables, zero between starts. ``narrow`` (uint8) serves starts of degree up to 255,
+``wide`` (uint16 or uint32, by the largest degree of the graph) the others: all counters of a pair together are at most
+d(w), so none can wrap.
+
+Exactness: a prefix holds fewer than 2^31 entries and meets old values below 2^31, so it adds less than 2^62. ``sums``
+is a pair (low, high) standing for low + 2^63 * high: low is below 2^63 before each prefix, below 2^63 + 2^62 after it,
+and its top bit moves to high. The high word grows by one per 2^63 butterflies at most once per prefix, hence stays
+below the number of prefixes. Entries of ``vertex`` vectors are bounded when the graph is prepared. A butterfly of the
+edge (u, v) is given by its opposite edge, so that a support is below the number of edges.
 """
 
 from __future__ import annotations
@@ -25,10 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Bools, Counters, EdgeIds, Ids, Ints, Place, Sums, compiled
-from papilio.kernels.wedge.graph import WedgeRows
+from papilio.kernels.wedge.graph import ONE_KIND, Kinds, WedgeRows
 
 __all__ = [
-    "CLEAR_BYTES_PER_WEDGE",
     "NARROW_LIMIT",
     "KeptStarts",
     "Tables",
@@ -38,10 +45,15 @@ __all__ = [
     "count_start_edges",
     "count_total",
     "count_vertices",
+    "counter_of",
+    "first_middle",
+    "is_span_cheaper",
     "join_sums",
     "keep_members",
     "make_tables",
+    "open_middle",
     "scan_start",
+    "take_pairs",
 ]
 
 NARROW_LIMIT = np.iinfo(np.uint8).max
@@ -49,8 +61,10 @@ NARROW_LIMIT = np.iinfo(np.uint8).max
 
 _LOW_BITS = np.uint64(2**63 - 1)
 _CARRY_SHIFT = np.uint64(63)
+_ONE, _TWO = np.uint64(1), np.uint64(2)
+_POSITIVE = np.uint32(0)
 
-CLEAR_BYTES_PER_WEDGE = 16
+_CLEAR_BYTES_PER_WEDGE = 16
 """Zeroing a span of the table is chosen while it is at most this many bytes per wedge: a vector store clears
 32 bytes in the time in which the other way, walking the prefixes again, stores one counter."""
 
@@ -59,17 +73,17 @@ class Tables(NamedTuple):
     """What one thread counts in."""
 
     narrow: NDArray[np.uint8]
-    """Counters of starts (or hubs) of degree up to 255, shape (largest layer,); zero between starts."""
+    """Counters of starts (or hubs) of degree up to 255, shape (kinds * ranks,); zero between starts."""
     wide: Counters
     """Counters of the others, of the same shape."""
     sums: Sums
     """Butterflies so far, as the pair (low, high) explained above."""
 
 
-def make_tables(n_ranks: int, max_degree: int) -> Tables:
-    """Return zeroed tables for ranks below ``n_ranks`` and counts up to ``max_degree``."""
+def make_tables(n_counters: int, max_degree: int) -> Tables:
+    """Return zeroed tables of ``n_counters`` counters for counts up to ``max_degree``."""
     wide_type = np.uint16 if max_degree < 2**16 else np.uint32
-    return Tables(np.zeros(n_ranks, np.uint8), np.zeros(n_ranks, wide_type), np.zeros(2, np.uint64))
+    return Tables(np.zeros(n_counters, np.uint8), np.zeros(n_counters, wide_type), np.zeros(2, np.uint64))
 
 
 def join_sums(sums: Sums) -> int:
@@ -78,24 +92,63 @@ def join_sums(sums: Sums) -> int:
 
 
 @compiled
-def _increment(ids: Ids, begin: Place, stop: Place, counters: Counters) -> np.uint64:
-    """Add one to the counter of each id; return the sum of the old values."""
+def counter_of(end: np.uint32, sign: np.uint32, kinds: Kinds) -> np.uint64:
+    """Return the counter of a wedge, by the entry of its end and the sign of the start's edge."""
+    if len(kinds) == 1:
+        return np.uint64(end)
+    if len(kinds) == 2:
+        return np.uint64(end ^ sign)
+    return np.uint64(end) * _TWO + np.uint64(sign)
+
+
+@compiled
+def _increment(
+    ends: Ids, begin: Place, stop: Place, sign: np.uint32, kinds: Kinds, counters: Counters
+) -> np.uint64:
+    """Add one to the counter of each wedge; return the sum of the old values."""
     olds = np.uint64(0)
     for at in range(begin, stop):
-        rank = ids[at]
-        old = counters[rank]
+        place = counter_of(ends[at], sign, kinds)
+        old = counters[place]
         olds += np.uint64(old)
-        counters[rank] = old + 1
+        counters[place] = old + 1
     return olds
 
 
 @compiled
-def _sum_counters(ids: Ids, begin: Place, stop: Place, counters: Counters) -> np.uint64:
-    """Return the sum of (c - 1) over the ids, whose counters c are at least 1."""
+def _sum_counters(
+    ends: Ids, begin: Place, stop: Place, sign: np.uint32, kinds: Kinds, counters: Counters
+) -> np.uint64:
+    """Return the sum of (c - 1) over the wedges, whose counters c are at least 1."""
     total = np.uint64(0)
     for at in range(begin, stop):
-        total += np.uint64(counters[ids[at]])
+        total += np.uint64(counters[counter_of(ends[at], sign, kinds)])
     return total - np.uint64(stop - begin)
+
+
+@compiled
+def take_pairs(count: np.uint64) -> np.uint64:
+    """Return C(count, 2)."""
+    return count * (count - _ONE) // _TWO if count else count
+
+
+@compiled
+def first_middle(rows: WedgeRows, row: Place) -> Place:
+    """Return the row of middle 0 of a start."""
+    return rows.n_u if row < rows.n_u else 0
+
+
+@compiled
+def open_middle(rows: WedgeRows, middles: Place, at: Place) -> tuple[Place, np.uint32]:
+    """Return the row of the middle of an entry of a start, and the sign of that edge."""
+    entry, signed = np.int64(rows.ids[at]), np.int64(len(rows.kinds) > 1)
+    return middles + (entry >> signed), np.uint32(entry & signed)
+
+
+@compiled
+def is_span_cheaper(counters: Counters, top: Place, wedges: Place) -> bool:
+    """Return whether to pass over the first ``top`` counters rather than over the wedges again."""
+    return bool(top * counters.itemsize <= wedges * _CLEAR_BYTES_PER_WEDGE)
 
 
 @compiled
@@ -108,31 +161,34 @@ def add_to_sums(sums: Sums, amount: np.uint64) -> None:
 
 @compiled
 def scan_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums) -> tuple[Place, Place]:
-    """Count the wedges of one start; return (touched counters lie below this rank, number of wedges)."""
-    middles = rows.n_u if row < rows.n_u else 0
+    """Count the wedges of one start; return (touched counters lie below this place, number of wedges)."""
+    middles, signed = first_middle(rows, row), np.int64(len(rows.kinds) > 1)
     top = np.int64(0)
     wedges = np.int64(0)
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
         length = np.int64(rows.prefix[at])
         if length:
-            begin = rows.offsets[middles + np.int64(rows.ids[at])]
-            add_to_sums(sums, _increment(rows.ends, begin, begin + length, counters))
+            middle, sign = open_middle(rows, middles, at)
+            begin = rows.offsets[middle]
+            add_to_sums(sums, _increment(rows.ends, begin, begin + length, sign, rows.kinds, counters))
             wedges += length
-            top = max(top, np.int64(rows.ends[begin + length - 1]) + 1)
+            last = np.int64(rows.ends[begin + length - 1]) >> signed
+            top = max(top, len(rows.kinds) * (last + 1))
     return top, wedges
 
 
 @compiled
 def clear_start(rows: WedgeRows, row: Place, counters: Counters, top: Place, wedges: Place) -> None:
     """Zero every counter that the start has touched, the cheaper way."""
-    if top * counters.itemsize <= wedges * CLEAR_BYTES_PER_WEDGE:
+    if is_span_cheaper(counters, top, wedges):
         counters[:top] = 0
         return
-    middles = rows.n_u if row < rows.n_u else 0
+    middles = first_middle(rows, row)
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
-        begin = rows.offsets[middles + np.int64(rows.ids[at])]
+        middle, sign = open_middle(rows, middles, at)
+        begin = rows.offsets[middle]
         for to in range(begin, begin + np.int64(rows.prefix[at])):
-            counters[rows.ends[to]] = 0
+            counters[counter_of(rows.ends[to], sign, rows.kinds)] = 0
 
 
 @compiled
@@ -152,29 +208,30 @@ def count_total(rows: WedgeRows, items: Ints, start: Place, stop: Place, tables:
 def _credit_ends(
     rows: WedgeRows, row: Place, counters: Counters, top: Place, wedges: Place, counts: Sums
 ) -> None:
-    """Add C(c, 2) to every other end of the start and zero its counter."""
+    """Add C(c, 2) for every counter c to the other end of the start, and zero it."""
     first_end, middles = (rows.ends_at, rows.n_u) if row < rows.n_u else (rows.n_u, 0)
-    if top * counters.itemsize <= wedges * CLEAR_BYTES_PER_WEDGE:
-        for below in range(top):
-            c = np.uint64(counters[below])
-            if c > np.uint64(1):
-                counts[first_end + below] += c * (c - np.uint64(1)) // np.uint64(2)
+    signed = np.int64(len(rows.kinds) > 1)
+    if is_span_cheaper(counters, top, wedges):
+        for place in range(top):
+            if counters[place] > 1:
+                counts[first_end + (place >> signed)] += take_pairs(np.uint64(counters[place]))
         counters[:top] = 0
         return
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
-        begin = rows.offsets[middles + np.int64(rows.ids[at])]
+        middle, sign = open_middle(rows, middles, at)
+        begin = rows.offsets[middle]
         for to in range(begin, begin + np.int64(rows.prefix[at])):
-            rank = np.int64(rows.ends[to])
-            c = np.uint64(counters[rank])
-            if c > np.uint64(1):
-                counts[first_end + rank] += c * (c - np.uint64(1)) // np.uint64(2)
-            counters[rank] = 0
+            touched = counter_of(rows.ends[to], sign, rows.kinds)
+            if counters[touched] > 1:
+                pairs = take_pairs(np.uint64(counters[touched]))
+                counts[first_end + (np.int64(rows.ends[to]) >> signed)] += pairs
+            counters[touched] = 0
 
 
 @compiled
 def _vertices_of_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums, counts: Sums) -> None:
     """One start of :func:`count_vertices`."""
-    middles = rows.n_u if row < rows.n_u else 0
+    middles = first_middle(rows, row)
     own = np.zeros(2, np.uint64)
     top, wedges = scan_start(rows, row, counters, own)
     if own[0] == 0:
@@ -185,9 +242,9 @@ def _vertices_of_start(rows: WedgeRows, row: Place, counters: Counters, sums: Su
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
         length = np.int64(rows.prefix[at])
         if length:
-            middle = middles + np.int64(rows.ids[at])
+            middle, sign = open_middle(rows, middles, at)
             begin = rows.offsets[middle]
-            counts[middle] += _sum_counters(rows.ends, begin, begin + length, counters)
+            counts[middle] += _sum_counters(rows.ends, begin, begin + length, sign, rows.kinds, counters)
     _credit_ends(rows, row, counters, top, wedges, counts)
 
 
@@ -213,13 +270,15 @@ def _edges_of_start(
     rows: WedgeRows, edge_ids: EdgeIds, row: Place, counters: Counters, sums: Sums, support: Sums
 ) -> None:
     """One start of :func:`count_start_edges`."""
-    middles = rows.n_u if row < rows.n_u else 0
+    middles = first_middle(rows, row)
     top, wedges = scan_start(rows, row, counters, sums)
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
         length = np.int64(rows.prefix[at])
         if length:
             begin = rows.offsets[middles + np.int64(rows.ids[at])]
-            support[edge_ids[at]] += _sum_counters(rows.ends, begin, begin + length, counters)
+            support[edge_ids[at]] += _sum_counters(
+                rows.ends, begin, begin + length, _POSITIVE, ONE_KIND, counters
+            )
     clear_start(rows, row, counters, top, wedges)
 
 
@@ -227,11 +286,10 @@ def _edges_of_start(
 def count_start_edges(
     rows: WedgeRows, edge_ids: EdgeIds, items: Ints, start: Place, stop: Place, tables: Tables, support: Sums
 ) -> None:
-    """Add the butterflies of ``items[start:stop]`` to the sums and to the edges (middle, start) of their
-    wedges.
+    """Add the butterflies of ``items[start:stop]`` to the sums and to the edges (middle, start) of their wedges.
 
-    The items are of one layer, so that no other item writes the edges of a start: ``support`` (one entry per
-    edge id) is shared by all threads.
+    The rows have no signs. The items are of one layer, so that no other item writes the edges of a start: ``support``
+    (one entry per edge id) is shared by all threads.
     """
     for item in range(start, stop):
         row = items[item]
@@ -292,21 +350,21 @@ def _edges_of_hub(
     support: Sums,
 ) -> None:
     """One hub of :func:`count_hub_edges`: count, read back and clear over the same lists."""
-    middles = rows.n_u if row < rows.n_u else 0
+    middles = first_middle(rows, row)
     begin, end = rows.offsets[row] + split[row], rows.offsets[row + 1]
     bottom, top = np.int64(counters.size), np.int64(0)
     wedges = np.int64(0)
     for at in range(begin, end):
         low, high = _starts_behind(rows, starts, at, middles + np.int64(rows.ids[at]))
         if low < high:
-            _increment(starts.kept, low, high, counters)
+            _increment(starts.kept, low, high, _POSITIVE, ONE_KIND, counters)
             wedges += high - low
             bottom = min(bottom, np.int64(starts.kept[low]))
             top = max(top, np.int64(starts.kept[high - 1]) + 1)
     for at in range(begin, end):
         low, high = _starts_behind(rows, starts, at, middles + np.int64(rows.ids[at]))
-        support[edge_ids[at]] += _sum_counters(starts.kept, low, high, counters)
-    if (top - bottom) * counters.itemsize <= wedges * CLEAR_BYTES_PER_WEDGE:
+        support[edge_ids[at]] += _sum_counters(starts.kept, low, high, _POSITIVE, ONE_KIND, counters)
+    if is_span_cheaper(counters, top - bottom, wedges):
         counters[bottom : max(top, bottom)] = 0
         return
     for at in range(begin, end):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from papilio.kernels.atomics import fetch_add
 from papilio.kernels.jit import Counters, Ids, Ints, Place, Sums, compiled
 from papilio.kernels.threads import ChunkRunner
-from papilio.kernels.wedge.graph import WedgeRows, order_falling
+from papilio.kernels.wedge.graph import ONE_KIND, WedgeRows, order_falling
 from papilio.kernels.wedge.loops import NARROW_LIMIT, Tables, add_to_sums, clear_start, scan_start
 from papilio.parts import WedgePart
 
@@ -82,7 +82,7 @@ class WedgePartIndex:
         """What the kernels scan."""
         middles = self.n_starts + 1
         ends_at = middles + self.n_middles + 1
-        return WedgeRows(middles, self.offsets, self.ids, self.prefix, self.ends, ends_at)
+        return WedgeRows(middles, self.offsets, self.ids, self.prefix, self.ends, ends_at, ONE_KIND)
 
     @property
     def n_rows(self) -> int:
@@ -90,8 +90,8 @@ class WedgePartIndex:
         return self.rows.ends_at + self.n_ends
 
     @property
-    def n_ranks(self) -> int:
-        """Number of ends that a start can have."""
+    def n_counters(self) -> int:
+        """Counters that a start can touch: one for each end."""
         return self.n_ends
 
     @property

@@ -125,7 +125,7 @@ BIAS = 2**32 - 100
 
 def biased_tables(index: WedgeIndex) -> kernels.Tables:
     """Return tables whose 32-bit counters start near their end instead of at zero."""
-    _, wide, sums = kernels.make_tables(max(index.n_u, index.n_v), 2**20)
+    _, wide, sums = kernels.make_tables(index.n_counters, 2**20)
     assert wide.dtype == np.uint32
     return kernels.Tables(np.full_like(wide, BIAS), wide, sums)
 
