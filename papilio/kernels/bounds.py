@@ -42,11 +42,6 @@ The high halves are at most 2^-32 of the butterflies, which are fewer than 2^48 
 def check_run_wedges(wedges: int, n_items: int) -> None:
     """Refuse a run whose sums could wrap.
 
-    Parameters
-    ----------
-    wedges, n_items : int
-        Of the run.
-
     Raises
     ------
     LeaseTooLargeError
@@ -88,18 +83,9 @@ def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -
 
 
 def check_vertices(graph: BipartiteGraph, max_degree: int) -> None:
-    """Apply :func:`check_vertex_bound` to both layers; O(n_edges log n_edges), only for extreme degrees.
+    """Apply :func:`check_vertex_bound` to both layers; O(n_edges log n_edges).
 
-    Parameters
-    ----------
-    graph : BipartiteGraph
-    max_degree : int
-        Largest degree of either layer: where it alone proves the bound, the graph is not looked at.
-
-    Raises
-    ------
-    CapacityError
-        When a vertex could be in more than 2^63 - 1 butterflies.
+    Where the largest degree of either layer alone proves the bound, the graph is not looked at.
     """
     if graph.n_edges * max_degree <= MAX_VERTEX_COUNT:
         return
@@ -114,14 +100,7 @@ def check_part_vertices(root_entries: int, entries: int, widest_start: int, wide
 
     A butterfly of a start w is given by one of the entries (middle, end) and the other middle; one of an end by one
     of the entries (start, middle) and the other middle; one of a middle v by an end in its row and one of the entries
-    (start, other middle).
-
-    Parameters
-    ----------
-    root_entries, entries : int
-        Entries of the starts, and of the ends.
-    widest_start, widest_middle : int
-        Most middles of a start, and ends of a middle.
+    (start, other middle). ``widest_*`` are the most middles of a start, and ends of a middle.
 
     Raises
     ------

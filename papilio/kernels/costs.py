@@ -91,19 +91,8 @@ def find_breakpoints(
     """Return breakpoints of the items and the cost of all items before each; O(n_items).
 
     Breakpoints lie at equal steps of the work, so that no step between two of them holds more than one heavy
-    item, or more than ``1 / max_entries`` of the work.
-
-    Parameters
-    ----------
-    costs : ndarray of int64, shape (n_items,), host
-        Cost of each item, at least 0.
-    max_entries : int
-        Largest number of steps, at least 1.
-
-    Returns
-    -------
-    items, work : ndarray of int64
-        Of one shape; both begin with 0, and ``items`` ends with ``n_items``.
+    item, or more than ``1 / max_entries`` of the work. They begin with 0 and end with ``n_items``; both arrays are of
+    int64 and one shape.
 
     Raises
     ------

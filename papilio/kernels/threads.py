@@ -58,15 +58,8 @@ def cut_by_cost(
 ) -> list[tuple[int, int]]:
     """Cut ``[0, len(costs))`` into consecutive intervals of about equal cost, for ``threads`` threads.
 
-    Parameters
-    ----------
-    costs : ndarray of int64, shape (n,)
-        Non-negative costs; their sum is below 2^63.
-    threads : int
-    n_slices : int
-        Slices of the run: each is worth a chunk for every thread at least.
-    serial_cost : int, optional
-        Below this cost in all there is one interval; by default that of wedges.
+    Costs are not negative, and their sum is below 2^63. Each of ``n_slices`` slices of a run is worth a chunk for every
+    thread at least. Below ``serial_cost`` in all (by default that of wedges) there is one interval.
     """
     if costs.size == 0:
         return []
@@ -89,17 +82,8 @@ def items_in(chunks: Sequence[tuple[int, int]], n_chunks: int) -> int:
 class ChunkRunner(Generic[State]):
     """Threads that take chunks, first to last, as they come free; each with a state of its own.
 
-    Parameters
-    ----------
-    make_state : callable
-        Makes the state of one thread; what is made is used again by later calls of :meth:`run`.
-    threads : int
-        With one thread, or one chunk, everything runs in the caller.
-
-    Attributes
-    ----------
-    failed : bool
-        Whether a thread raised, or the caller was interrupted: a kernel that takes long may end at once then.
+    States are used again by later calls of :meth:`run`. With one thread, or one chunk, everything runs in the caller.
+    ``failed``: a thread raised, or the caller was interrupted; a kernel that takes long may end at once then.
     """
 
     def __init__(self, make_state: Callable[[], State], threads: int) -> None:

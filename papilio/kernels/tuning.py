@@ -23,23 +23,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TableClass:
-    """One way to launch a counter-table kernel.
+    """One way to launch a counter-table kernel."""
 
-    Attributes
-    ----------
-    kernel : str
-        ``dense``, ``hash`` or, for pairs, ``slab``: counters in device memory.
-    threads : int
-        Threads per block.
-    table_bytes : int
-        Shared memory of the table, in bytes (hash: 8 per slot, a power of two of slots).
-    max_wedges : int
-        Most wedges of a start in this class; for ``hash`` at most 5/8 of the slots, so the table is never full.
-    """
-
-    kernel: str
-    threads: int
-    table_bytes: int
+    kernel: str  # ``dense``, ``hash`` or, for pairs, ``slab``: counters in device memory
+    threads: int  # Threads per block
+    table_bytes: int  # Shared memory of the table, in bytes (hash: 8 per slot, a power of two of slots)
+    # Most wedges of a start in this class; for ``hash`` at most 5/8 of the slots, so the table is never full
     max_wedges: int
 
     def __post_init__(self) -> None:
@@ -49,32 +38,15 @@ class TableClass:
 
 @dataclass(frozen=True)
 class WedgeTuning:
-    """Constants of the wedge engine on one architecture.
+    """Constants of the wedge engine on one architecture."""
 
-    Attributes
-    ----------
-    hub_words : int
-        32-bit words of the hub bit matrix per lane; 1024 hub columns each.
-    hub_min_wedges : int
-        Hub wedges per entry from which a start goes through the bit matrix.
-    hub_memory_fraction : float
-        Largest share of free device memory for the bit matrix; beyond it the tables do all.
-    match_max_wedges : int
-        Starts up to this many wedges and neighbours go to the match kernel (one window of a warp).
-    tables : tuple of TableClass
-        Tried in this order; the last one, dense, takes everything by tiles.
-    warp_items : int
-        Items that a warp takes from the counter at once.
-    block_degree, large_degree : int
-        Degrees from which the planes of one start are counted by a block of ``block_threads`` or ``large_threads``.
-    blocks_per_sm : int
-        Persistent blocks per multiprocessor: at least as many as can be resident.
-    """
-
-    hub_words: int = 2
-    hub_min_wedges: int = 40
+    hub_words: int = 2  # 32-bit words of the hub bit matrix per lane; 1024 hub columns each
+    hub_min_wedges: int = 40  # Hub wedges per entry from which a start goes through the bit matrix
+    # Largest share of free device memory for the bit matrix; beyond it the tables do all
     hub_memory_fraction: float = 0.25
+    # Starts up to this many wedges and neighbours go to the match kernel (one window of a warp)
     match_max_wedges: int = 32
+    # Tried in this order; the last one, dense, takes everything by tiles
     tables: tuple[TableClass, ...] = (
         TableClass("dense", 64, 8 << 10, 8192),
         TableClass("hash", 32, 8 << 10, 640),
@@ -84,12 +56,13 @@ class WedgeTuning:
         TableClass("hash", 512, 128 << 10, 10240),
         TableClass("dense", 1024, 96 << 10, 1 << 62),
     )
-    warp_items: int = 4
+    warp_items: int = 4  # Items that a warp takes from the counter at once
+    # Degrees from which the planes of one start are counted by a block of ``block_threads`` or ``large_threads``
     block_degree: int = 256
     large_degree: int = 1 << 16
     block_threads: int = 256
     large_threads: int = 512
-    blocks_per_sm: int = 32
+    blocks_per_sm: int = 32  # Persistent blocks per multiprocessor: at least as many as can be resident
 
     def __post_init__(self) -> None:
         # One window of a warp; what the planes of butterfly.cu hold; 16 bits for each kind in a slot of a census.
@@ -116,57 +89,34 @@ _HOPPER = WedgeTuning()
 def wedge_tuning(max_shared_bytes: int) -> WedgeTuning:
     """Return the row for a device by the shared memory that one block can have, in bytes.
 
-    Parameters
-    ----------
-    max_shared_bytes : int
-        Opt-in limit of one block: 227 KiB on sm_90 and sm_100, 163 KiB on sm_80, 99 KiB on sm_86 and sm_89, 64 KiB
-        on sm_75.
+    That is 227 KiB on sm_90 and sm_100, 163 KiB on sm_80, 99 KiB on sm_86 and sm_89, 64 KiB on sm_75.
     """
     return _HOPPER if max_shared_bytes >= 160 << 10 else _GENERIC
 
 
 @dataclass(frozen=True)
 class TreeTuning:
-    """Constants of the bitmap-tree engine on one architecture.
+    """Constants of the bitmap-tree engine on one architecture."""
 
-    Attributes
-    ----------
-    threads : int
-        Threads per block; a warp owns a work item.
-    blocks_per_sm : tuple of int
-        Blocks that a multiprocessor has registers for when it enumerates, pivots, does both or counts for vertices.
-    near_words : int
-        Words of shared memory that a warp has for its matrix and lists, a multiple of 4; what does not fit lies in
-        device memory.
-    far_words : tuple of int
-        Words of device memory per warp that divide the work items into classes, rising.
-    slots : int
-        Sub-trees that the queue of a launch holds, a power of two from 2 on; 0: sub-trees are never left to others.
-    slot_words : int
-        Largest sub-tree that is left to others, in words.
-    check_steps : int
-        Steps of about 32 words between two looks for warps that wait.
-    slab_fraction : float
-        Largest share of free device memory for what does not fit into shared memory.
-    share_cost : int
-        Estimated set operations that are worth a warp: a launch has no more warps, nor fewer than for its items.
-    leaf_slots : int
-        Slots of the table of leaves at first, a power of two; it grows by itself.
-    race_factor, race_words : float, int
-        Enumeration of a list stops, and pivots take over, when it has cost ``race_words`` and ``race_factor`` times the
-        words of all pairs of its rows.
-    """
-
-    threads: int = 128
+    threads: int = 128  # Threads per block; a warp owns a work item
+    # Blocks that a multiprocessor has registers for when it enumerates, pivots, does both or counts for vertices
     blocks_per_sm: tuple[int, int, int] = (4, 4, 3)
+    # Words of shared memory that a warp has for its matrix and lists, a multiple of 4; what does not fit lies in
+    # device memory
     near_words: int = 2304
+    # Words of device memory per warp that divide the work items into classes, rising
     far_words: tuple[int, ...] = (1 << 14, 1 << 17, 1 << 20)
+    # Sub-trees that the queue of a launch holds, a power of two from 2 on; 0: sub-trees are never left to others
     slots: int = 512
-    slot_words: int = 1 << 14
-    check_steps: int = 256
+    slot_words: int = 1 << 14  # Largest sub-tree that is left to others, in words
+    check_steps: int = 256  # Steps of about 32 words between two looks for warps that wait
+    # Largest share of free device memory for what does not fit into shared memory
     slab_fraction: float = 0.25
+    # Estimated set operations that are worth a warp: a launch has no more warps, nor fewer than for its items
     share_cost: int = 1 << 12
-    leaf_slots: int = 1 << 18
+    leaf_slots: int = 1 << 18  # Slots of the table of leaves at first, a power of two; it grows by itself
+    # Enumeration of a list stops, and pivots take over, when it has cost ``race_words`` and ``race_factor`` times
+    # the words of all pairs of its rows
     race_factor: float = 8.0
     race_words: int = 1 << 11
 
@@ -182,24 +132,10 @@ def tree_tuning(max_shared_bytes: int) -> TreeTuning:
 
 @dataclass(frozen=True)
 class PairTuning:
-    """Constants of the pass over the wedges that finds pairs of left vertices, on one architecture.
+    """Constants of the pass over the wedges that finds pairs of left vertices, on one architecture."""
 
-    Attributes
-    ----------
-    tables : tuple of TableClass
-        Tried in this order, by the wedges of a root and, for ``dense``, by whether a counter of 4 bytes for each of its
-        possible ends fits the table; the last one, ``slab``, takes everything.
-    blocks_per_sm : int
-        Persistent blocks per multiprocessor: at least as many as can be resident.
-    slabs_per_sm : int
-        The same for ``slab``, each block of which takes 8 bytes of device memory per left vertex.
-    slab_fraction : float
-        Largest share of free device memory for those.
-    pair_fraction : float
-        Largest share of free device memory for the pairs, at the peak while they are sorted; a quarter of it is held
-        later, when the search takes its share.
-    """
-
+    # Tried in this order, by the wedges of a root and, for ``dense``, by whether a counter of 4 bytes for each of
+    # its possible ends fits the table; the last one, ``slab``, takes everything
     tables: tuple[TableClass, ...] = (
         TableClass("hash", 32, 8 << 10, 640),
         TableClass("hash", 128, 32 << 10, 2560),
@@ -210,9 +146,12 @@ class PairTuning:
         TableClass("dense", 1024, 200 << 10, 1 << 62),
         TableClass("slab", 512, 0, 1 << 62),
     )
-    blocks_per_sm: int = 32
+    blocks_per_sm: int = 32  # Persistent blocks per multiprocessor: at least as many as can be resident
+    # The same for ``slab``, each block of which takes 8 bytes of device memory per left vertex
     slabs_per_sm: int = 4
-    slab_fraction: float = 0.25
+    slab_fraction: float = 0.25  # Largest share of free device memory for those
+    # Largest share of free device memory for the pairs, at the peak while they are sorted; a quarter of it is
+    # held later, when the search takes its share
     pair_fraction: float = 0.9
 
 

@@ -64,36 +64,18 @@ CHILD_SLOTS = 1 << 9
 
 @dataclass(frozen=True, eq=False)
 class PreparedBicliqueCpu:
-    """A graph ready for :meth:`BicliqueCpu.run`.
-
-    Attributes
-    ----------
-    index : BicliqueIndex
-    graph : LeftGraph
-        The arrays of the index that a search reads, and the rows of the right layer.
-    motif : Biclique
-    per : {"total", "vertex"}
-    algorithm : {"enumerate", "pivot", "auto"}
-        What runs; ``auto`` here is the race of both, child by child.
-    rooms : tuple of int
-        Most room that a child needs, see :func:`~papilio.kernels.biclique.search.measure_rooms`.
-    layers : tuple of int
-        Sizes of U and V, of the cover for balanced bicliques.
-    stars : dict of str to ndarray of uint64
-        The answer for every vertex where p or q is 1; else empty.
-    decisions : tuple of (str, str)
-        What was decided, and why.
-    """
+    """A graph ready for :meth:`BicliqueCpu.run`."""
 
     index: BicliqueIndex
-    graph: LeftGraph
+    graph: LeftGraph  # The arrays of the index that a search reads, and the rows of the right layer
     motif: Biclique
     per: Granularity
-    algorithm: str
+    algorithm: str  # What runs; ``auto`` here is the race of both, child by child
+    # Most room that a child needs, see :func:`~papilio.kernels.biclique.search.measure_rooms`
     rooms: tuple[int, int, int, int]
-    layers: tuple[int, int]
-    stars: dict[str, NDArray[np.uint64]]
-    decisions: tuple[Choice, ...]
+    layers: tuple[int, int]  # Sizes of U and V, of the cover for balanced bicliques
+    stars: dict[str, NDArray[np.uint64]]  # The answer for every vertex where p or q is 1; else empty
+    decisions: tuple[Choice, ...]  # What was decided, and why
 
     @property
     def n_items(self) -> int:
@@ -123,19 +105,9 @@ _CODES = {"enumerate": search.ENUMERATE, "pivot": search.PIVOT, "auto": search.R
 class BicliqueCpu:
     """The CPU engine of :class:`~papilio.motifs.Biclique`; holds no graph, safe to share between threads.
 
-    Parameters
-    ----------
-    threads : int, optional
-        Threads of one run; by default the processors that this process may use.
-    algorithm : {"auto", "enumerate", "pivot"}
-        See :meth:`~papilio.kernels.biclique.question.BicliqueQuestion.choose_algorithm`.
-    anchor : {"auto", "u", "v"}
-        See :func:`~papilio.kernels.biclique.index.build_biclique_index`.
-
-    Raises
-    ------
-    InputError
-        For a number of threads below 1, or an unknown algorithm.
+    ``threads`` of one run are by default the processors that this process may use. For ``algorithm`` see
+    :meth:`~papilio.kernels.biclique.question.BicliqueQuestion.choose_algorithm`, for ``anchor``
+    :func:`~papilio.kernels.biclique.index.choose_anchor`.
     """
 
     name: EngineName = "cpu"

@@ -21,18 +21,7 @@ def explain_choices(
 ) -> tuple[Choice, ...]:
     """Return the anchored layer and the algorithm with their reasons.
 
-    Parameters
-    ----------
-    motif : Biclique
-    per : {"total", "vertex"}
-    sizes : SizeRange
-        What is searched for, by left and right.
-    swapped : bool
-        V is anchored.
-    asked : tuple of str
-        Anchor and algorithm that were asked for; the anchor of a part is ``part``.
-    algorithm : {"enumerate", "pivot", "auto"}
-        What runs.
+    ``asked`` are the anchor (of a part: ``part``) and the algorithm that were asked for; ``algorithm`` is what runs.
     """
     if sizes.is_empty:
         return (("no search", "every size that is asked for has a closed form or does not occur"),)

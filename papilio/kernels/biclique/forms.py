@@ -78,19 +78,11 @@ def count_stars(degrees: NDArray[np.int64], least: int, most: int) -> dict[int, 
 
 @dataclass(frozen=True, eq=False)
 class RootStars:
-    """Which stars are those of a part of a graph: the ones that hold a root.
+    """Which stars are those of a part of a graph: the ones that hold a root."""
 
-    Attributes
-    ----------
-    layer : {"u", "v"}
-        Layer of the roots.
-    is_root : ndarray of bool, shape (size of the layer,)
-    others : ndarray of int64, shape (size of the other layer,)
-        Neighbours of each vertex that are no roots.
-    """
-
-    layer: Layer
-    is_root: NDArray[np.bool_]
+    layer: Layer  # Layer of the roots
+    is_root: NDArray[np.bool_]  # shape (size of the layer,)
+    # shape (size of the other layer,): neighbours of each vertex that are no roots
     others: NDArray[np.int64]
 
 

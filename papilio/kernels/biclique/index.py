@@ -84,27 +84,17 @@ LEAST_ITEM_COST = 1 << 14
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BicliqueIndex(BicliqueItems):
-    """A graph ready for both algorithms. All arrays are C-contiguous, on the host.
+    """A graph ready for both algorithms. All arrays are C-contiguous, on the host."""
 
-    Attributes
-    ----------
-    indptr : ndarray of int64, shape (n_left + 1,)
-        Row x of ``columns`` is ``[indptr[x], indptr[x + 1])``.
-    columns : ndarray of int32, shape (n_edges of the core,)
-        Right ids of each left vertex, ascending.
-    left_ids, right_ids : ndarray of int32, shape (n_left,) and (n_right,)
-        Original ids within their layers.
-    hop_indptr : ndarray of int64, shape (n_left + 1,)
-        Row x of the next two is ``[hop_indptr[x], hop_indptr[x + 1])``.
-    hop, hop_common : ndarray of int32, shape (n_pairs,)
-        The later left vertices that share at least ``sizes.least_right`` right ones, ascending; how many they share.
-    """
-
-    indptr: NDArray[np.int64]
-    columns: NDArray[np.int32]
+    indptr: NDArray[np.int64]  # shape (n_left + 1,): row x of ``columns`` is ``[indptr[x], indptr[x + 1])``
+    columns: NDArray[np.int32]  # shape (n_edges of the core,): right ids of each left vertex, ascending
+    # shape (n_left,) and (n_right,): original ids within their layers
     left_ids: NDArray[np.int32]
     right_ids: NDArray[np.int32]
+    # shape (n_left + 1,): row x of the next two is ``[hop_indptr[x], hop_indptr[x + 1])``
     hop_indptr: NDArray[np.int64]
+    # shape (n_pairs,): the later left vertices that share at least ``sizes.least_right`` right ones, ascending;
+    # how many they share
     hop: NDArray[np.int32]
     hop_common: NDArray[np.int32]
 
@@ -224,10 +214,6 @@ def build_biclique_index(
     ----------
     graph : BipartiteGraph
         Signs are ignored.
-    motif : Biclique
-    threads : int
-    anchor : {"auto", "u", "v"}
-        The layer whose vertices are searched one after the other.
     limit_bytes : int, optional
         What the pairs may take; by default half of this machine's memory.
     keep_pairs : bool
@@ -323,12 +309,7 @@ def _cut_pieces(
 ) -> tuple[tuple[Ids32, Ints, Ints, Ints], Ints | None]:
     """Return root, first and last child, and cost of each piece, in order, and ``item_ptr``; see BicliqueItems.
 
-    Parameters
-    ----------
-    items : ndarray of int32, shape (n_left,), or None
-        Item of each left vertex, -1 for those that are no roots; None for a whole graph.
-    n_items : int
-        Items of a part.
+    ``items`` is the item of each left vertex of a part, -1 for those that are no roots; None for a whole graph.
     """
     child_costs = _child_costs(pairs, sizes.most_left > 2)
     most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)

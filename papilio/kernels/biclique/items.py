@@ -37,36 +37,25 @@ class BicliqueItems:
 
     The search is cut into *pieces*: a root and a range of its children. Of a whole graph each piece is a work item. Of
     a part the work items are its roots, and an item has any number of pieces.
-
-    Attributes
-    ----------
-    swapped : bool
-        The left, anchored layer is V.
-    sizes : SizeRange
-        What the search counts, by left and right.
-    n_left, n_right : int
-        Vertices in the core.
-    item_root : ndarray of int32, shape (n_pieces,)
-        First left vertex; -1 for the piece of a job that is all closed forms.
-    item_first, item_last : ndarray of int64, shape (n_pieces,)
-        Children ``[first, last)``, as places in ``hop``.
-    costs : ndarray of int64, shape (n_pieces,)
-        Estimated set operations of each piece, falling, within an item of a part; ties by root, then by first child.
-    closed_cells : dict of (int, int) to int
-        Counts that need no search, by (p, q) of U and V; they belong to item 0.
-    item_ptr : ndarray of int64, shape (n_items + 1,), or None
-        Item i of a part has the pieces ``[item_ptr[i], item_ptr[i + 1])``; None for a whole graph.
     """
 
-    swapped: bool
-    sizes: SizeRange
+    swapped: bool  # The left, anchored layer is V
+    sizes: SizeRange  # What the search counts, by left and right
+    # Vertices in the core
     n_left: int
     n_right: int
+    # shape (n_pieces,): first left vertex; -1 for the piece of a job that is all closed forms
     item_root: NDArray[np.int32]
+    # shape (n_pieces,): children ``[first, last)``, as places in ``hop``
     item_first: NDArray[np.int64]
     item_last: NDArray[np.int64]
+    # shape (n_pieces,): estimated set operations of each piece, falling, within an item of a part; ties by root,
+    # then by first child
     costs: NDArray[np.int64]
+    # Counts that need no search, by (p, q) of U and V; they belong to item 0
     closed_cells: Cells = field(default_factory=dict)
+    # shape (n_items + 1,): item i of a part has the pieces ``[item_ptr[i], item_ptr[i + 1])``; None for a whole
+    # graph
     item_ptr: NDArray[np.int64] | None = None
 
     @property

@@ -55,41 +55,20 @@ def drop_rows(u: NDArray[np.int32], v: NDArray[np.int32]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedListing:
-    """A graph ready for :meth:`BicliqueLister.run`.
+    """A graph ready for :meth:`BicliqueLister.run`."""
 
-    Attributes
-    ----------
-    graph : LeftGraph or Rows
-        As the search needs it; rows alone where the left side is a single vertex.
-    items : Items
-    costs : ndarray of int64, shape (n_items,)
-        Estimated set operations and rows of each item, falling.
-    sizes : tuple of int
-        Left and right vertices that are searched for.
-    swapped : bool
-        Left is V.
-    positions : Positions
-    held_right : ndarray of int32
-        Positions that are added to each right side.
-    ids_u, ids_v : ndarray of int32
-        Ids of all vertices that can be in a row, rising: a position is a place in these.
-    n_words : int
-        Room for the levels of the search.
-    decisions : tuple of (str, str)
-        What was decided, and why.
-    """
-
-    graph: LeftGraph | Rows
+    graph: LeftGraph | Rows  # As the search needs it; rows alone where the left side is a single vertex
     items: Items
-    costs: NDArray[np.int64]
-    sizes: tuple[int, int]
-    swapped: bool
+    costs: NDArray[np.int64]  # shape (n_items,): estimated set operations and rows of each item, falling
+    sizes: tuple[int, int]  # Left and right vertices that are searched for
+    swapped: bool  # Left is V
     positions: Positions
-    held_right: Ids32
+    held_right: Ids32  # Positions that are added to each right side
+    # Ids of all vertices that can be in a row, rising: a position is a place in these
     ids_u: NDArray[np.int32]
     ids_v: NDArray[np.int32]
-    n_words: int
-    decisions: tuple[Choice, ...] = ()
+    n_words: int  # Room for the levels of the search
+    decisions: tuple[Choice, ...] = ()  # What was decided, and why
 
     @property
     def n_items(self) -> int:
@@ -199,17 +178,10 @@ class BicliqueLister:
     ----------
     threads : int, optional
         Threads of one run; by default the processors that this process may use.
-    anchor : {"auto", "u", "v"}
-        See :func:`~papilio.kernels.biclique.index.build_biclique_index`; where p or q is 1 it changes nothing.
     with_u, with_v : collection of int
         Ids of vertices that each biclique must hold.
     limit : int, optional
         Most rows of one run.
-
-    Raises
-    ------
-    InputError
-        For a number of threads below 1.
     """
 
     name: EngineName = "cpu"
@@ -292,21 +264,8 @@ class BicliqueLister:
     ) -> Partial:
         """List exactly the items of ``[start, stop)``, or the first of them if the run is cut.
 
-        Parameters
-        ----------
-        prepared : PreparedListing
-        start, stop : int
-            The interval.
-        bounds, cut
-            As for :meth:`papilio.kernels.engine.Engine.run`.
-        sink : callable
-            Gets every row once, in blocks, from any thread. What it raises ends the run.
-
-        Returns
-        -------
-        Partial
-            ``total`` is the number of rows. One that is capped has as many as the limit, and all items of the run,
-            which may have more.
+        ``sink`` gets every row once, in blocks, from any thread; what it raises ends the run. ``total`` is the number
+        of rows. A partial that is capped has as many as the limit, and all items of the run, which may have more.
 
         Raises
         ------

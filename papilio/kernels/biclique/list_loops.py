@@ -56,35 +56,18 @@ class Positions(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """Where a search stands.
+    """Where a search stands."""
 
-    Attributes
-    ----------
-    at : ndarray of int64, shape (6,)
-        Phase; item; next place among its children; level; right vertices of the leaf at hand; end of their first.
-    path : ndarray of int32, shape (left vertices searched for,)
-    lefts : ndarray of int32, shape (left vertices of a row,)
-        Positions of the leaf at hand, rising.
-    shared : ndarray of int32, shape (most right vertices of a leaf,)
-        Positions of its right vertices, rising.
-    chosen : ndarray of int64, shape (right vertices searched for,)
-        The next subset of them.
-    ids : ndarray of int32, shape (words of the levels,)
-        Candidate of each row of the levels.
-    leaves : ndarray of int64, shape (most right vertices of a leaf + 1,)
-        Leaves of a search by their right vertices.
-    work : ndarray of int64, shape (1,)
-        Set operations: words intersected and entries walked.
-    """
-
+    # shape (6,): phase; item; next place among its children; level; right vertices of the leaf at hand; end of
+    # their first
     at: Ints
-    path: Ids32
-    lefts: Ids32
-    shared: Ids32
-    chosen: Ints
-    ids: Ids32
-    leaves: Ints
-    work: Ints
+    path: Ids32  # shape (left vertices searched for,)
+    lefts: Ids32  # shape (left vertices of a row,): positions of the leaf at hand, rising
+    shared: Ids32  # shape (most right vertices of a leaf,): positions of its right vertices, rising
+    chosen: Ints  # shape (right vertices searched for,): the next subset of them
+    ids: Ids32  # shape (words of the levels,): candidate of each row of the levels
+    leaves: Ints  # shape (most right vertices of a leaf + 1,): leaves of a search by their right vertices
+    work: Ints  # shape (1,): set operations: words intersected and entries walked
 
 
 def make_block(n_rows: int, n_left: int, n_right: int) -> Block:

@@ -41,43 +41,29 @@ class LeftGraph(NamedTuple):
 
 
 class Around(NamedTuple):
-    """What one thread knows around its root; sizes are the largest of any root.
+    """What one thread knows around its root; sizes are the largest of any root."""
 
-    Attributes
-    ----------
-    place : ndarray of int32, shape (n_left,)
-        1 + number of each child of the root, 0 for other vertices; all 0 between roots.
-    column_ptr, cursor : ndarray of int64, shape (largest degree + 1,)
-        Column c holds the children ``column_kids[column_ptr[c]:column_ptr[c + 1]]``; those from ``cursor[c]`` on are
-        not before the child at hand.
-    column_kids : ndarray of int32, shape (largest sum of shared columns,)
-    kid_ptr : ndarray of int64, shape (most children + 1,)
-        Child i has the columns ``kid_columns[kid_ptr[i]:kid_ptr[i + 1]]``, ascending.
-    kid_columns : ndarray of int32, shape (largest sum of shared columns,)
-    shared : ndarray of int32, shape (most children,)
-        Columns that a later child shares with the child at hand; all 0 between children.
-    met, slot : ndarray of int32, shape (most children,)
-        Children met; and 1 + number of each among the candidates, 0 for others.
-    number : ndarray of int32, shape (largest degree + 1,)
-        1 + number of each column among those of the child at hand, 0 for others.
-    bits : ndarray of uint64, shape (half of the largest sum of shared columns + 1,)
-        Around a dense root, the columns of each child.
-    dense : ndarray of int64, shape (3,)
-        Words of such a row, or 0 around another root; the first child with one, whose row comes first; the number of
-        children.
-    """
-
+    # shape (n_left,): 1 + number of each child of the root, 0 for other vertices; all 0 between roots
     place: Ids32
+    # shape (largest degree + 1,): column c holds the children ``column_kids[column_ptr[c]:column_ptr[c + 1]]``;
+    # those from ``cursor[c]`` on are not before the child at hand
     column_ptr: Ints
     cursor: Ints
-    column_kids: Ids32
+    column_kids: Ids32  # shape (largest sum of shared columns,)
+    # shape (most children + 1,): child i has the columns ``kid_columns[kid_ptr[i]:kid_ptr[i + 1]]``, ascending
     kid_ptr: Ints
-    kid_columns: Ids32
+    kid_columns: Ids32  # shape (largest sum of shared columns,)
+    # shape (most children,): columns that a later child shares with the child at hand; all 0 between children
     shared: Ids32
+    # shape (most children,): children met; and 1 + number of each among the candidates, 0 for others
     met: Ids32
     slot: Ids32
+    # shape (largest degree + 1,): 1 + number of each column among those of the child at hand, 0 for others
     number: Ids32
+    # shape (half of the largest sum of shared columns + 1,): around a dense root, the columns of each child
     bits: Words
+    # shape (3,): words of such a row, or 0 around another root; the first child with one, whose row comes first;
+    # the number of children
     dense: Ints
 
 
@@ -167,12 +153,8 @@ def _lay_bits(around: Around, first: int, n_kids: int, n_columns: int) -> None:
 def seek_candidates(around: Around, kid: int, least: int) -> tuple[int, int]:
     """Count what later children share with ``kid``; children must be sought in order.
 
-    Returns
-    -------
-    n : int
-        Candidates: later children that share at least ``least`` columns; ``met[:n]`` lists them.
-    walked : int
-        Entries walked, or words intersected.
+    Returns how many later children share at least ``least`` columns (the candidates, listed in ``met``), and how many
+    entries were walked, or words intersected.
     """
     if around.dense[0]:
         return _intersect_rows(around, kid, least)

@@ -14,21 +14,14 @@ __all__ = ["Restricted", "restrict_graph"]
 
 
 class Restricted(NamedTuple):
-    """What is left to search for once the vertices that every biclique must hold are set aside.
+    """What is left to search for once the vertices that every biclique must hold are set aside."""
 
-    Attributes
-    ----------
-    graph : BipartiteGraph
-        The edges between the vertices that can go with all of them; the layers keep their sizes.
-    p, q : int
-        Sizes of the bicliques searched for there, at least 1.
-    held_u, held_v : ndarray of int32
-        Ids that are added to each of them.
-    """
-
+    # The edges between the vertices that can go with all of them; the layers keep their sizes
     graph: BipartiteGraph
+    # Sizes of the bicliques searched for there, at least 1
     p: int
     q: int
+    # Ids that are added to each of them
     held_u: Ids32
     held_v: Ids32
 

@@ -61,23 +61,16 @@ class Items(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What one thread counts.
+    """What one thread counts."""
 
-    Attributes
-    ----------
-    histogram, child_histogram : ndarray of int64, shape (most shared columns + 1,)
-        Left sets of the size asked for by the columns that they share: in all, and of the child at hand.
-    leaves, child_leaves : LeafTable
-        Leaves of pivot trees likewise.
-    work : ndarray of int64, shape (1,)
-        Set operations: words intersected and entries walked.
-    """
-
+    # shape (most shared columns + 1,): left sets of the size asked for by the columns that they share: in all,
+    # and of the child at hand
     histogram: Ints
     child_histogram: Ints
+    # Leaves of pivot trees likewise
     leaves: LeafTable
     child_leaves: LeafTable
-    work: Ints
+    work: Ints  # shape (1,): set operations: words intersected and entries walked
 
 
 @compiled
@@ -150,16 +143,8 @@ def _enumerate_children(
 ) -> tuple[int, int, int]:
     """Count below the children of a root one after the other, up to the first that is worth a race, if it ``races``.
 
-    Parameters
-    ----------
-    span : tuple of int
-        Where the root's children begin, and the first and the end of those to count, as places in ``hop``.
-
-    Returns
-    -------
-    at, n : int
-        The child to race, and its candidates; or the end.
-    work : int
+    ``span`` says where the root's children begin, and the first and the end of those to count, as places in ``hop``.
+    Returns the child to race (or the end), its candidates, and the work.
     """
     top, first, last = span
     take, least = limits[0] - 2, limits[2]
@@ -234,12 +219,8 @@ def search_items(
 ) -> tuple[int, int, int]:
     """Count the items ``[begin, end)``, the first from the place ``child`` of its children on.
 
-    Returns
-    -------
-    status : int
-        ``DONE``; or which table is full: grow it and call again with the item and the child returned.
-    item, child : int
-        All children before this one are counted, nothing of this one.
+    Returns (status, item, child): ``DONE``, or which table is full. Then grow it and call again with that item and
+    child: all children before it are counted, nothing of it is.
     """
     roots, firsts, lasts = items
     for item in range(begin, end):

@@ -63,15 +63,7 @@ def make_cover(graph: BipartiteGraph) -> BipartiteGraph:
 
 
 def choose_half(roots: NDArray[np.int32], left_ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which pieces of work are searched, shape (n_pieces,).
-
-    Parameters
-    ----------
-    roots : ndarray of int32, shape (n_pieces,)
-        First left vertex of each; -1 for one that is all closed forms.
-    left_ids : ndarray of int32, shape (n_left,)
-        Vertices of the cover.
-    """
+    """Return which pieces of work are searched, by the root of each; -1 is one that is all closed forms."""
     signs = np.append(left_ids & 1, np.int32(0))
     chosen: NDArray[np.bool_] = signs[roots] == 0
     return chosen

@@ -23,36 +23,21 @@ __all__ = ["VertexCounts", "make_vertex_counts", "search_item_vertices", "take_r
 
 
 class VertexCounts(NamedTuple):
-    """What one thread counts.
+    """What one thread counts."""
 
-    Attributes
-    ----------
-    left, right : ndarray of uint64, shape (n_left,) and (n_right,)
-        Bicliques of each vertex, modulo 2^64.
-    sets, members : ndarray of uint64, shape (most shared columns + 1,)
-        C(n, q) and C(n - 1, q - 1) modulo 2^64, by n.
-    histogram : ndarray of int64, shape (most shared columns + 1,)
-        Left sets by the columns that they share.
-    ids : ndarray of int32, shape (words of the levels,)
-        Candidate of each row of the levels.
-    sums : ndarray of uint64, shape (levels + 1,)
-        Bicliques below each level.
-    kids, columns : ndarray of uint64
-        Sums of the candidates and the columns of the child at hand; all 0 between children.
-    work : ndarray of int64, shape (1,)
-        Set operations: words intersected and entries walked.
-    """
-
+    # shape (n_left,) and (n_right,): bicliques of each vertex, modulo 2^64
     left: Words
     right: Words
+    # shape (most shared columns + 1,): C(n, q) and C(n - 1, q - 1) modulo 2^64, by n
     sets: Words
     members: Words
-    histogram: Ints
-    ids: Ids32
-    sums: Words
+    histogram: Ints  # shape (most shared columns + 1,): left sets by the columns that they share
+    ids: Ids32  # shape (words of the levels,): candidate of each row of the levels
+    sums: Words  # shape (levels + 1,): bicliques below each level
+    # Sums of the candidates and the columns of the child at hand; all 0 between children
     kids: Words
     columns: Words
-    work: Ints
+    work: Ints  # shape (1,): set operations: words intersected and entries walked
 
 
 def make_vertex_counts(

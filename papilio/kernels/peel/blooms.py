@@ -9,7 +9,7 @@ the BE-index of Wang et al. (ICDE 2020); its size is that of the counted wedges.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,28 +28,19 @@ MAX_EDGES = 2**31 - 1
 """Largest number of edges of a graph, and of its blooms: their ids are int32."""
 
 
-@dataclass(frozen=True, eq=False)
-class BloomIndex:
-    """The blooms of a graph, and the links from edges to them; all on the host.
+class BloomIndex(NamedTuple):
+    """The blooms of a graph, and the links from edges to them; all on the host."""
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_blooms + 1,)
-        Wedges of bloom b are ``[offsets[b], offsets[b + 1])`` of the next two arrays.
-    first, second : ndarray of int32, shape (n_wedges,)
-        Ids of the two edges of each wedge.
-    link_offsets : ndarray of int64, shape (n_edges + 1,)
-        Links of edge e are ``[link_offsets[e], link_offsets[e + 1])`` of the next two arrays.
-    link_bloom, link_twin : ndarray of int32, shape (2 * n_wedges,)
-        A bloom of the edge, and the other edge of its wedge there.
-    """
-
-    offsets: NDArray[np.int64]
-    first: NDArray[np.int32]
-    second: NDArray[np.int32]
-    link_offsets: NDArray[np.int64]
-    link_bloom: NDArray[np.int32]
-    link_twin: NDArray[np.int32]
+    offsets: Ints
+    """Wedges of bloom b are ``[offsets[b], offsets[b + 1])`` of the next two arrays, shape (n_blooms + 1,)."""
+    first: Edges
+    second: Edges
+    """Ids of the two edges of each wedge, shape (n_wedges,)."""
+    link_offsets: Ints
+    """Links of edge e are ``[link_offsets[e], link_offsets[e + 1])`` of the next two, shape (n_edges + 1,)."""
+    link_bloom: Edges
+    link_twin: Edges
+    """A bloom of the edge, and the other edge of its wedge there, shape (2 * n_wedges,)."""
 
     @property
     def n_blooms(self) -> int:
@@ -64,7 +55,7 @@ class BloomIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of host memory held."""
-        return sum(int(getattr(self, field.name).nbytes) for field in fields(self))
+        return sum(array.nbytes for array in self)
 
 
 def bloom_bytes(n_wedges: int, n_blooms: int, n_edges: int) -> int:
@@ -172,13 +163,7 @@ def _link_edges(
 def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = None) -> BloomIndex:
     """List the blooms of a graph and link its edges to them; two traversals of all counted wedges.
 
-    Parameters
-    ----------
-    index : WedgeIndex
-        With edge ids.
-    threads : int
-    memory_bytes : int, optional
-        Room for the index and for what peeling it takes beside it (as much again).
+    The index has edge ids. ``memory_bytes`` is room for the blooms, and as much again for peeling them.
 
     Raises
     ------

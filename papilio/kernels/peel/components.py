@@ -16,25 +16,16 @@ class Forest:
 
     A node is a component that is not the same at the next higher number. The component of an item at any number k is
     the highest node above it, itself included, whose level is at least k.
-
-    Attributes
-    ----------
-    item_nodes : ndarray of int32, shape (n_items,)
-        Node of each item, of which the level is the item's number; -1 for items of number 0.
-    levels : ndarray of uint64, shape (n_nodes,)
-        The highest k at which the node is a component; rising, then by the least item.
-    parents : ndarray of int32, shape (n_nodes,)
-        Node that takes it in at a lower level, always an earlier one; -1 for the root of a tree.
-    members : ndarray of int64, shape (n_nodes,)
-        Items whose node it is.
-    sizes : ndarray of int64, shape (n_nodes,)
-        Items of the component: members of the node and of all below it.
     """
 
+    # shape (n_items,): node of each item, of which the level is the item's number; -1 for items of number 0
     item_nodes: NDArray[np.int32]
+    # shape (n_nodes,): the highest k at which the node is a component; rising, then by the least item
     levels: NDArray[np.uint64]
+    # shape (n_nodes,): node that takes it in at a lower level, always an earlier one; -1 for the root of a tree
     parents: NDArray[np.int32]
-    members: NDArray[np.int64]
+    members: NDArray[np.int64]  # shape (n_nodes,): items whose node it is
+    # shape (n_nodes,): items of the component: members of the node and of all below it
     sizes: NDArray[np.int64]
 
     @property

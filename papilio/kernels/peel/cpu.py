@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
 
-from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.peel.components import Forest
 from papilio.kernels.peel.decomposers import Decomposed
@@ -14,6 +13,7 @@ from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
 from papilio.kernels.peel.phases import Layer, Peeled, PeelingKind, Report
 from papilio.kernels.peel.tip import index_tip, peel_tip
 from papilio.kernels.peel.wing import index_wing, peel_wing
+from papilio.kernels.threads import choose_threads
 
 __all__ = ["decompose_on_cpu", "finish_forest"]
 
@@ -32,8 +32,7 @@ def decompose_on_cpu(
 
     ``n_ranges`` is that of :func:`~papilio.kernels.peel.wing.peel_wing`.
     """
-    if threads is not None and threads < 1:
-        raise InputError(f"threads is {threads}; at least 1 is needed")
+    threads = choose_threads(threads)
     began = perf_counter()
     report("index", 0, 1)
     if kind == "wing":

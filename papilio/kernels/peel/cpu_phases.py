@@ -1,20 +1,35 @@
-"""The two phases of peeling on CPU threads, whatever is peeled; see :mod:`papilio.kernels.peel.phases`."""
+"""Peeling on CPU threads, whatever is peeled; see :mod:`papilio.kernels.peel.phases` for the two phases.
+
+The coarse phase runs each round over all threads, with atomic additions where they meet. In the fine phase each range
+is peeled exactly by one thread.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from time import perf_counter
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Place
-from papilio.kernels.peel.phases import Report
-from papilio.kernels.peel.ranges import NO_BOUND, choose_bound, collect_below, keep_alive
+from papilio.kernels.jit import Ints, Place
+from papilio.kernels.peel.phases import Peeled, Report
+from papilio.kernels.peel.ranges import (
+    NO_BOUND,
+    Items,
+    Numbers,
+    States,
+    Window,
+    choose_bound,
+    collect_below,
+    keep_alive,
+)
 from papilio.kernels.threads import ChunkRunner
 
-__all__ = ["Ranges", "choose_ranges", "cut_ranges", "peel_ranges"]
+__all__ = ["Ranges", "Slice", "peel"]
 
 SLICE_EFFORT = 1 << 24
 """Updates and items looked at after which the peeling of a range tells how far it is: about a second at worst."""
@@ -28,41 +43,53 @@ FEW_THREADS = 2
 RANGES_PER_THREAD = 16
 """Enough that the ranges, heaviest first, end at about the same time."""
 
-Round = Callable[[NDArray[np.int32], int, NDArray[np.int32]], int]
-"""``run_round(going, bound, following)`` takes items away, and writes those that thereby fall below the bound."""
+Slice = Callable[[Ints, int], bool]
+"""``peel_slice(stats, most)`` goes on with a range until about ``most`` updates are done, adds its rounds and updates
+to ``stats``, and returns whether the range is done with."""
 
 
-Peel = Callable[[int, NDArray[np.int64], Callable[[int], None]], None]
+class Peeling(Protocol):
+    """Items that are peeled, with what they are peeled from."""
+
+    supports: Ints
+    states: States
+    link_offsets: Ints
+    """Where the links of each item begin, and the last ones end: the differences weigh the items."""
+
+    @property
+    def updates(self) -> int:
+        """Supports that the rounds have changed so far."""
+        ...
+
+    def run_round(self, going: Items, bound: int, following: Items) -> int:
+        """Take items away; write those that thereby fall below the bound, and return how many they are."""
+        ...
+
+    def deal(self, ranges: Ranges) -> Ints:
+        """Lay the ranges out for the fine phase; return the weight of each."""
+        ...
+
+    def open_range(self, number: int, numbers: Numbers) -> tuple[Window, Slice]:
+        """Begin with a range; its slices write the numbers of its items. Called by several threads."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """The items by range.
+    """The items by range; none is empty."""
 
-    Attributes
-    ----------
-    of : ndarray of int32, shape (n_items,)
-        Range of each item.
-    n : int
-        Number of ranges, none of them empty.
-    order : ndarray of int32, shape (n_items,)
-        Items by range, then id.
-    bounds : ndarray of int64, shape (n + 1,)
-        Those of range r are ``order[bounds[r]:bounds[r + 1]]``.
-    limits : list of int
-        The numbers of range r are in ``[limits[r], limits[r + 1])``.
-    rounds : int
-        Rounds that cutting took.
-    """
-
-    of: NDArray[np.int32]
+    of: Items
+    """Range of each item."""
     n: int
-    order: NDArray[np.int32]
-    bounds: NDArray[np.int64]
+    order: Items
+    """Items by range, then id; those of range r are ``order[bounds[r]:bounds[r + 1]]``."""
+    bounds: Ints
     limits: list[int]
+    """The numbers of range r are in ``[limits[r], limits[r + 1])``."""
     rounds: int
+    """Rounds that cutting took."""
 
-    def items(self, number: int) -> NDArray[np.int32]:
+    def items(self, number: int) -> Items:
         """Return the items of a range."""
         return self.order[self.bounds[number] : self.bounds[number + 1]]
 
@@ -70,7 +97,7 @@ class Ranges:
         """Return which ranges hold more than one number, shape (n,): the others need not be peeled again."""
         return np.array([high - low > 1 for low, high in pairwise(self.limits)], np.bool_)
 
-    def least_numbers(self) -> NDArray[np.uint64]:
+    def least_numbers(self) -> Numbers:
         """Return the least number of the range of each item: its own where the range is not open."""
         return np.array(self.limits[:-1], np.uint64)[self.of]
 
@@ -82,28 +109,22 @@ def choose_ranges(n_items: int, n_links: int, threads: int) -> int:
     return min(RANGES_PER_THREAD * threads, n_items)
 
 
-def cut_ranges(
-    supports: NDArray[np.int64],
-    states: NDArray[np.uint8],
-    weight_starts: NDArray[np.int64],
-    wanted: int,
-    run_round: Round,
-    report: Report,
-) -> Ranges:
-    """Run the coarse phase: give every item its range.
+def peel(peeling: Peeling, threads: int, report: Report, n_ranges: int | None) -> Peeled:
+    """Return the numbers of all items; the parameters are those of :func:`papilio.kernels.peel.tip.peel_tip`."""
+    began = perf_counter()
+    if n_ranges is None:
+        n_ranges = choose_ranges(peeling.states.size, int(peeling.link_offsets[-1]), threads)
+    ranges = _cut_ranges(peeling, n_ranges, report)
+    middle = perf_counter()
+    numbers = ranges.least_numbers()
+    rounds, updates = _peel_ranges(peeling, ranges, threads, numbers, report)
+    seconds = {"coarse": middle - began, "fine": perf_counter() - middle}
+    return Peeled(numbers, ranges.n, ranges.rounds, rounds, peeling.updates + updates, seconds)
 
-    Parameters
-    ----------
-    supports : ndarray of int64, shape (n_items,)
-    states : ndarray of uint8, shape (n_items,)
-        All alive; a round makes those that it takes away gone.
-    weight_starts : ndarray of int64, shape (n_items + 1,)
-        Of which the differences weigh the items: the ranges are to be equally heavy.
-    wanted : int
-        How many ranges there were if all were equally heavy; with 1 there is one.
-    run_round : callable
-    report : callable
-    """
+
+def _cut_ranges(peeling: Peeling, wanted: int, report: Report) -> Ranges:
+    """Run the coarse phase: give every item its range, ``wanted`` of them if all were equally heavy; 1 gives one."""
+    supports, states, weight_starts = peeling.supports, peeling.states, peeling.link_offsets
     n_items = states.size
     ranges = np.zeros(n_items, np.int32)
     alive = np.arange(n_items, dtype=np.int32)
@@ -118,7 +139,7 @@ def cut_ranges(
         n_going: Place = collect_below(alive[:n_alive], supports, bound, going)
         while n_going:
             ranges[going[:n_going]] = n_ranges
-            n_following = run_round(going[:n_going], int(bound), following)
+            n_following = peeling.run_round(going[:n_going], int(bound), following)
             going, following = following, going
             n_going = n_following
             rounds += 1
@@ -131,39 +152,24 @@ def cut_ranges(
     return Ranges(ranges, n_ranges, order, bounds, limits, rounds)
 
 
-def peel_ranges(
-    ranges: Ranges,
-    weights: NDArray[np.int64],
-    threads: int,
-    peel: Peel,
-    report: Report,
+def _peel_ranges(
+    peeling: Peeling, ranges: Ranges, threads: int, numbers: Numbers, report: Report
 ) -> tuple[int, int]:
-    """Run the fine phase on the open ranges, heaviest first; return (rounds, updates).
-
-    Parameters
-    ----------
-    ranges : Ranges
-    weights : ndarray of int64, shape (n_ranges,)
-    threads : int
-    peel : callable
-        ``peel(number, stats, tell)`` peels a range, adds its rounds and updates to ``stats`` and calls
-        ``tell(gone)`` with the number of its items that are gone, again and again; run by several threads.
-    report : callable
-        Called from any of them.
-    """
+    """Run the fine phase on the open ranges, heaviest first; return (rounds, updates)."""
+    weights = peeling.deal(ranges)
     heaviest = np.argsort(-weights, kind="stable")
     heaviest = heaviest[ranges.is_open()[heaviest]]
     total, done = int(weights[heaviest].sum()), np.zeros(weights.size, np.int64)
 
-    def run(stats: NDArray[np.int64], start: int, _stop: int) -> None:
+    def run(stats: Ints, start: int, _stop: int) -> None:
         number = int(heaviest[start])
         n_items = int(ranges.bounds[number + 1] - ranges.bounds[number])
-
-        def tell(gone: int) -> None:
-            done[number] = int(weights[number]) * gone // n_items
+        window, peel_slice = peeling.open_range(number, numbers)
+        is_done = False
+        while not is_done:
+            is_done = peel_slice(stats, SLICE_EFFORT)
+            done[number] = int(weights[number]) * int(window.places[3]) // n_items
             report("fine", int(done.sum()), total)
-
-        peel(number, stats, tell)
 
     runner = ChunkRunner(lambda: np.zeros(2, np.int64), threads)
     runner.run([(at, at + 1) for at in range(heaviest.size)], run)

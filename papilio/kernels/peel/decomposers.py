@@ -15,18 +15,10 @@ __all__ = ["Decomposed", "decompose_graph"]
 
 @dataclass(frozen=True, eq=False)
 class Decomposed:
-    """Numbers and forest.
+    """Numbers and forest."""
 
-    Attributes
-    ----------
-    peeled : Peeled
-        Its ``seconds`` also hold ``index``, and ``hierarchy`` where there is a forest.
-    forest : Forest or None
-        None where it was not asked for.
-    """
-
-    peeled: Peeled
-    forest: Forest | None
+    peeled: Peeled  # Its ``seconds`` also hold ``index``, and ``hierarchy`` where there is a forest
+    forest: Forest | None  # None where it was not asked for
 
 
 def decompose_graph(
@@ -40,21 +32,7 @@ def decompose_graph(
     with_forest: bool,
     report: Report,
 ) -> Decomposed:
-    """Decompose a graph on one engine of this process.
-
-    Parameters
-    ----------
-    graph : BipartiteGraph
-    kind : {"wing", "tip"}
-    layer : {"u", "v"} or None
-        Of tips.
-    engine : {"cpu", "gpu"}
-    threads : int or None
-        Of the cpu engine.
-    memory_bytes : int or None
-        Host memory that may be used.
-    with_forest : bool
-    report : callable
+    """Decompose a graph on one engine of this process; ``layer`` is of tips, ``memory_bytes`` of the host.
 
     Raises
     ------

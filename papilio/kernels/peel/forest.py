@@ -227,16 +227,7 @@ def _harvest(forest: _Growing, nodes: Items) -> Forest:
 def build_wing_forest(
     numbers: Numbers, link_offsets: NDArray[np.int64], link_bloom: Items, link_twin: Items, n_blooms: int
 ) -> Forest:
-    """Return the components of the edges at each wing number.
-
-    Parameters
-    ----------
-    numbers : ndarray of uint64, shape (n_edges,)
-        Wing numbers.
-    link_offsets, link_bloom, link_twin : ndarray
-        As in :class:`~papilio.kernels.peel.blooms.BloomIndex`.
-    n_blooms : int
-    """
+    """Return the components of the edges at each wing number; links are those of a BloomIndex."""
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
     holder, waiting = np.full(n_blooms, -1, np.int32), np.full(n_blooms, -1, np.int32)
     _grow_wing(
@@ -246,15 +237,7 @@ def build_wing_forest(
 
 
 def build_tip_forest(numbers: Numbers, offsets: NDArray[np.int64], others: Items) -> Forest:
-    """Return the components of the vertices of a layer at each tip number.
-
-    Parameters
-    ----------
-    numbers : ndarray of uint64, shape (n,)
-        Tip numbers.
-    offsets, others : ndarray
-        As in :class:`~papilio.kernels.peel.pair_graph.PairGraph`.
-    """
+    """Return the components of the vertices of a layer at each tip number; pairs are those of a PairGraph."""
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
     _grow_tip(forest, _falling(numbers), numbers, offsets, others, nodes)
     return _harvest(forest, nodes)

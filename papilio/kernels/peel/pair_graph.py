@@ -7,7 +7,7 @@ peeling is then a walk over rows of numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,23 +24,15 @@ __all__ = ["PairGraph", "index_pairs", "pair_bytes"]
 Items = NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False)
-class PairGraph:
-    """The pairs of one layer, in both directions; all on the host.
+class PairGraph(NamedTuple):
+    """The pairs of one layer, in both directions, on the host; vertices by id within the layer."""
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n + 1,)
-        Pairs of vertex i, by id within the layer, are ``[offsets[i], offsets[i + 1])`` of the next two arrays.
-    others : ndarray of int32, shape (2 * n_pairs,)
-        The other vertex of each pair.
-    common : ndarray of uint32, shape (2 * n_pairs,)
-        Common neighbours of the pair, at least 2.
-    """
-
-    offsets: NDArray[np.int64]
-    others: NDArray[np.int32]
-    common: NDArray[np.uint32]
+    offsets: Ints
+    """Pairs of vertex i are ``[offsets[i], offsets[i + 1])`` of the next two arrays, shape (n + 1,)."""
+    others: Items
+    """The other vertex of each pair, shape (2 * n_pairs,)."""
+    common: Ids
+    """Common neighbours of the pair, at least 2, of the same shape."""
 
     @property
     def n(self) -> int:
@@ -50,7 +42,7 @@ class PairGraph:
     @property
     def nbytes(self) -> int:
         """Bytes of host memory held."""
-        return sum(int(getattr(self, field.name).nbytes) for field in fields(self))
+        return sum(array.nbytes for array in self)
 
 
 def pair_bytes(n_pairs: int, n: int) -> int:
@@ -145,13 +137,7 @@ def _two_hops(rows: WedgeRows, first: Place, middles: Place, costs: Ints) -> Non
 def index_pairs(index: WedgeIndex, layer: Layer, threads: int, memory_bytes: int | None = None) -> PairGraph:
     """Count the common neighbours of all pairs of a layer; two traversals of the wedges between its vertices.
 
-    Parameters
-    ----------
-    index : WedgeIndex
-    layer : {"u", "v"}
-    threads : int
-    memory_bytes : int, optional
-        Room for the pairs, and for what peeling takes beside them.
+    ``memory_bytes`` is room for the pairs, and for what peeling takes beside them.
 
     Raises
     ------

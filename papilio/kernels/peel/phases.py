@@ -80,25 +80,12 @@ def ignore_report(phase: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Peeled:
-    """The numbers of all items.
+    """The numbers of all items."""
 
-    Attributes
-    ----------
-    numbers : ndarray of uint64, shape (n_items,), host
-        By edge id, or by id within the layer.
-    ranges : int
-        Ranges of the coarse phase.
-    coarse_rounds, fine_rounds : int
-        Rounds, those of all ranges together.
-    updates : int
-        Supports that were changed, both phases together.
-    seconds : dict of str to float
-        Wall time of the phases ``coarse`` and ``fine``.
-    """
-
-    numbers: NDArray[np.uint64]
-    ranges: int
+    numbers: NDArray[np.uint64]  # shape (n_items,): by edge id, or by id within the layer
+    ranges: int  # Ranges of the coarse phase
+    # Rounds, those of all ranges together
     coarse_rounds: int
     fine_rounds: int
-    updates: int
-    seconds: dict[str, float]
+    updates: int  # Supports that were changed, both phases together
+    seconds: dict[str, float]  # Wall time of the phases ``coarse`` and ``fine``

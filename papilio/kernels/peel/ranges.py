@@ -21,10 +21,14 @@ __all__ = [
     "GONE",
     "NO_BOUND",
     "Items",
+    "Numbers",
+    "Round",
     "States",
     "Window",
+    "begin_round",
     "choose_bound",
     "collect_below",
+    "end_round",
     "keep_alive",
     "lower_support",
     "make_window",
@@ -34,6 +38,7 @@ __all__ = [
 
 Items = NDArray[np.int32]
 States = NDArray[np.uint8]
+Numbers = NDArray[np.uint64]
 
 ALIVE, GOING, GONE = 0, 1, 2
 
@@ -107,14 +112,24 @@ def set_states(items: Items, states: States, state: int) -> None:
         states[i] = state
 
 
+class Round(NamedTuple):
+    """A round of the coarse phase: items that go are taken away by all threads at once."""
+
+    states: States
+    supports: Ints
+    bound: int
+    """Items whose support falls below it follow in the next round."""
+    following: Items
+    n_following: Ints
+    """Number of them so far, shape (1,)."""
+
+
 @compiled
-def lower_support(
-    supports: Ints, item: Place, lost: Place, bound: Place, following: Items, n_following: Ints
-) -> None:
-    """Lower a support beside other threads; whoever takes it below the bound adds the item to ``following``."""
-    before = fetch_add(supports, item, -lost)
-    if before >= bound and before - lost < bound:
-        following[fetch_add(n_following, 0, np.int64(1))] = item
+def lower_support(round_: Round, item: Place, lost: Place) -> None:
+    """Lower a support beside other threads; whoever takes it below the bound adds the item to those that follow."""
+    before = fetch_add(round_.supports, item, -lost)
+    if before >= round_.bound and before - lost < round_.bound:
+        round_.following[fetch_add(round_.n_following, 0, np.int64(1))] = item
 
 
 class Window(NamedTuple):
@@ -184,3 +199,20 @@ def take_least(window: Window, states: States, supports: Ints) -> tuple[Place, P
         _open_window(window, states, supports)
         if window.places[0] == 0:
             return 0, least
+
+
+@compiled
+def begin_round(going: Items, states: States, numbers: Numbers, level: Place) -> None:
+    """Give the items that go their number."""
+    for item in going:
+        states[item] = GOING
+        numbers[item] = np.uint64(level)
+
+
+@compiled
+def end_round(going: Items, states: States, window: Window, stats: Ints, updates: int) -> None:
+    """Note that the items are gone; ``stats`` are rounds and updates."""
+    set_states(going, states, GONE)
+    window.places[3] += going.size
+    stats[0] += 1
+    stats[1] += updates

@@ -6,25 +6,36 @@ which are lost to one of its vertices when the other goes. Of two that go in one
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
-from papilio.kernels.jit import Ids, Ints, Place, compiled
+import numpy as np
+
+from papilio.kernels.jit import Ints, Place, compiled
+from papilio.kernels.peel.pair_graph import PairGraph
 from papilio.kernels.peel.ranges import (
     ALIVE,
-    GOING,
-    GONE,
     Items,
+    Numbers,
+    Round,
     States,
     Window,
+    begin_round,
+    end_round,
     lower_support,
-    set_states,
     take_least,
 )
 
-__all__ = ["peel_tip_slice", "spread_pairs", "sum_pairs"]
+__all__ = ["TipRange", "peel_tip_slice", "spread_pairs", "sum_pairs"]
 
-Numbers = NDArray[np.uint64]
+
+class TipRange(NamedTuple):
+    """One range as it is peeled; the arrays are of all vertices, and written to at those of the range alone."""
+
+    number: int
+    pairs: PairGraph
+    ranges: Items
+    supports: Ints
+    states: States
 
 
 @compiled
@@ -36,39 +47,21 @@ def _butterflies_of(common: np.uint32) -> np.int64:
 
 @compiled
 def sum_pairs(
-    items: Items,
-    offsets: Ints,
-    others: Items,
-    common: Ids,
-    ranges: Items,
-    start: Place,
-    stop: Place,
-    supports: Ints,
+    items: Items, pairs: PairGraph, ranges: Items, start: Place, stop: Place, supports: Ints
 ) -> None:
     """Write the butterflies of ``items[start:stop]`` with vertices of their own range or a higher one."""
     for place in range(start, stop):
         item = items[place]
         total = np.int64(0)
-        for at in range(offsets[item], offsets[item + 1]):
-            if ranges[others[at]] >= ranges[item]:
-                total += _butterflies_of(common[at])
+        for at in range(pairs.offsets[item], pairs.offsets[item + 1]):
+            if ranges[pairs.others[at]] >= ranges[item]:
+                total += _butterflies_of(pairs.common[at])
         supports[item] = total
 
 
 @compiled
 def spread_pairs(
-    going: Items,
-    start: Place,
-    stop: Place,
-    states: States,
-    offsets: Ints,
-    others: Items,
-    common: Ids,
-    supports: Ints,
-    bound: Place,
-    following: Items,
-    n_following: Ints,
-    updates: Ints,
+    going: Items, start: Place, stop: Place, pairs: PairGraph, round_: Round, updates: Ints
 ) -> None:
     """Lower the supports of the vertices left that are paired with ``going[start:stop]``.
 
@@ -76,44 +69,36 @@ def spread_pairs(
     """
     for place in range(start, stop):
         item = going[place]
-        for at in range(offsets[item], offsets[item + 1]):
-            if states[others[at]] == ALIVE:
-                lost = _butterflies_of(common[at])
-                lower_support(supports, others[at], lost, bound, following, n_following)
+        for at in range(pairs.offsets[item], pairs.offsets[item + 1]):
+            other = pairs.others[at]
+            if round_.states[other] == ALIVE:
+                lower_support(round_, other, _butterflies_of(pairs.common[at]))
                 updates[0] += 1
 
 
 @compiled
 def _spread(
-    number: int,
-    going: Items,
-    ranges: Items,
-    states: States,
-    offsets: Ints,
-    others: Items,
-    common: Ids,
-    supports: Ints,
-    level: Place,
-    window: Window,
-    following: Items,
+    part: TipRange, going: Items, level: Place, window: Window, following: Items
 ) -> tuple[Place, int]:
     """Lower the supports of the vertices of the range that are left and paired with those that go.
 
-    Vertices that come to the level are written to ``following``, those that fall below the bound are held by the
-    window; returns (how many follow, updates).
+    Items that come to the level are written to ``following``, those that fall below the bound are held by the window;
+    returns (how many follow, updates).
     """
+    pairs = part.pairs
     n_following: Place = 0
     n_held, bound = window.places[1], window.places[2]
     updates = 0
     for item in going:
-        for at in range(offsets[item], offsets[item + 1]):
-            other = others[at]
-            if ranges[other] != number or states[other] != ALIVE:
+        for at in range(pairs.offsets[item], pairs.offsets[item + 1]):
+            other = pairs.others[at]
+            if part.ranges[other] != part.number or part.states[other] != ALIVE:
                 continue
             updates += 1
-            before = supports[other]
-            after = before - _butterflies_of(common[at])
-            supports[other] = after
+            lost = _butterflies_of(pairs.common[at])
+            before = part.supports[other]
+            after = before - lost
+            part.supports[other] = after
             if after <= level < before:
                 following[n_following] = other
                 n_following += 1
@@ -125,43 +110,22 @@ def _spread(
 
 
 @compiled
-def peel_tip_slice(
-    number: int,
-    window: Window,
-    ranges: Items,
-    offsets: Ints,
-    others: Items,
-    common: Ids,
-    supports: Ints,
-    states: States,
-    numbers: Numbers,
-    stats: Ints,
-    most: int,
-) -> bool:
-    """Peel the range ``number`` until about ``most`` updates are done; return whether it is done with.
+def peel_tip_slice(part: TipRange, window: Window, numbers: Numbers, stats: Ints, most: int) -> bool:
+    """Peel a range until about ``most`` updates are done; return whether it is done with.
 
-    ``window`` is of its vertices; ``supports``, ``states`` and ``numbers`` are written to at these alone, and rounds
-    and updates are added to ``stats``.
+    ``window`` is of its vertices; rounds and updates are added to ``stats``.
     """
     effort: Place = 0
     while effort < most:
-        n_going, level = take_least(window, states, supports)
+        n_going, level = take_least(window, part.states, part.supports)
         if n_going == 0:
             return True
         going, following = window.going, window.following
         effort += window.places[1] + n_going
         while n_going > 0:
-            set_states(going[:n_going], states, GOING)
-            for item in going[:n_going]:
-                numbers[item] = np.uint64(level)
-            n_following, updates = _spread(
-                number, going[:n_going], ranges, states, offsets, others, common, supports, level, window,
-                following,
-            )  # fmt: skip
-            set_states(going[:n_going], states, GONE)
-            window.places[3] += n_going
-            stats[0] += 1
-            stats[1] += updates
+            begin_round(going[:n_going], part.states, numbers, level)
+            n_following, updates = _spread(part, going[:n_going], level, window, following)
+            end_round(going[:n_going], part.states, window, stats, updates)
             effort += updates
             going, following = following, going
             n_going = n_following

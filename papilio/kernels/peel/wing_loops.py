@@ -13,22 +13,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from papilio.kernels.atomics import fetch_add
 from papilio.kernels.jit import Bools, Ints, Place, compiled
+from papilio.kernels.peel.blooms import BloomIndex
 from papilio.kernels.peel.ranges import (
     GOING,
     GONE,
     Items,
+    Numbers,
+    Round,
     States,
     Window,
+    begin_round,
+    end_round,
     lower_support,
-    set_states,
     take_least,
 )
 
 __all__ = [
+    "LeftBlooms",
     "WingRange",
     "enter_range",
     "fill_segments",
@@ -39,36 +43,34 @@ __all__ = [
     "take_wedges",
 ]
 
-Numbers = NDArray[np.uint64]
+
+class LeftBlooms(NamedTuple):
+    """What is left of the blooms in the coarse phase."""
+
+    ends: Ints
+    """Where the wedges of each bloom end of which both edges are left, shape (n_blooms,)."""
+    left: Ints
+    """Wedges that it has now."""
+    touched: Items
+    """Blooms that lose wedges in the round at hand."""
+    n_touched: Ints
+    """Number of them, shape (1,)."""
 
 
 @compiled
-def sum_supports(
-    offsets: Ints, link_offsets: Ints, link_bloom: Items, start: Place, stop: Place, supports: Ints
-) -> None:
+def sum_supports(blooms: BloomIndex, start: Place, stop: Place, supports: Ints) -> None:
     """Write the supports of the edges ``[start, stop)``: an edge has k - 1 butterflies in a bloom of k wedges."""
     for edge in range(start, stop):
         total = np.int64(0)
-        for at in range(link_offsets[edge], link_offsets[edge + 1]):
-            bloom = link_bloom[at]
-            total += offsets[bloom + 1] - offsets[bloom] - 1
+        for at in range(blooms.link_offsets[edge], blooms.link_offsets[edge + 1]):
+            bloom = blooms.link_bloom[at]
+            total += blooms.offsets[bloom + 1] - blooms.offsets[bloom] - 1
         supports[edge] = total
 
 
 @compiled
 def take_wedges(
-    going: Items,
-    start: Place,
-    stop: Place,
-    states: States,
-    link_offsets: Ints,
-    link_bloom: Items,
-    link_twin: Items,
-    offsets: Ints,
-    ends: Ints,
-    left: Ints,
-    touched: Items,
-    n_touched: Ints,
+    going: Items, start: Place, stop: Place, states: States, blooms: BloomIndex, rest: LeftBlooms
 ) -> None:
     """Take the wedges of the edges ``going[start:stop]`` from ``left``, and list the blooms touched first.
 
@@ -76,67 +78,53 @@ def take_wedges(
     """
     for place in range(start, stop):
         edge = going[place]
-        for at in range(link_offsets[edge], link_offsets[edge + 1]):
-            twin = link_twin[at]
+        for at in range(blooms.link_offsets[edge], blooms.link_offsets[edge + 1]):
+            twin = blooms.link_twin[at]
             if states[twin] == GONE or (states[twin] == GOING and twin > edge):
                 continue
-            bloom = link_bloom[at]
-            if fetch_add(left, bloom, np.int64(-1)) == ends[bloom] - offsets[bloom]:
-                touched[fetch_add(n_touched, 0, np.int64(1))] = bloom
+            bloom = blooms.link_bloom[at]
+            if fetch_add(rest.left, bloom, np.int64(-1)) == rest.ends[bloom] - blooms.offsets[bloom]:
+                rest.touched[fetch_add(rest.n_touched, 0, np.int64(1))] = bloom
 
 
 @compiled
 def spread_losses(
-    touched: Items,
-    start: Place,
-    stop: Place,
-    states: States,
-    offsets: Ints,
-    ends: Ints,
-    left: Ints,
-    first: Items,
-    second: Items,
-    supports: Ints,
-    bound: Place,
-    following: Items,
-    n_following: Ints,
-    updates: Ints,
+    start: Place, stop: Place, blooms: BloomIndex, rest: LeftBlooms, round_: Round, updates: Ints
 ) -> None:
     """Lower the supports of the edges of the blooms ``touched[start:stop]``, and move the wedges lost behind.
 
     Run by several threads at once, each with its own blooms; ``updates`` belongs to the thread.
     """
+    first, second, states = blooms.first, blooms.second, round_.states
     for place in range(start, stop):
-        bloom = touched[place]
-        begin, end = offsets[bloom], ends[bloom]
+        bloom = rest.touched[place]
+        begin, end = blooms.offsets[bloom], rest.ends[bloom]
         twin_loss = end - begin - 1
-        loss = end - begin - left[bloom]
+        loss = end - begin - rest.left[bloom]
         at = begin
         while at < end:
             one, other = first[at], second[at]
             one_goes, other_goes = states[one] == GOING, states[other] == GOING
             if not one_goes and not other_goes:
-                lower_support(supports, one, loss, bound, following, n_following)
-                lower_support(supports, other, loss, bound, following, n_following)
+                lower_support(round_, one, loss)
+                lower_support(round_, other, loss)
                 updates[0] += 2
                 at += 1
                 continue
             if not one_goes:
-                lower_support(supports, one, twin_loss, bound, following, n_following)
+                lower_support(round_, one, twin_loss)
                 updates[0] += 1
             elif not other_goes:
-                lower_support(supports, other, twin_loss, bound, following, n_following)
+                lower_support(round_, other, twin_loss)
                 updates[0] += 1
             end -= 1
             first[at], second[at] = first[end], second[end]
             first[end], second[end] = one, other
-        ends[bloom] = end
+        rest.ends[bloom] = end
 
 
 @compiled
-def measure_segments(
-    offsets: Ints, first: Items, second: Items, ranges: Items, is_open: Bools, start: Place, stop: Place
-) -> Ints:
+def measure_segments(blooms: BloomIndex, ranges: Items, is_open: Bools, start: Place, stop: Place) -> Ints:
     """Return, for the blooms ``[start, stop)``, the segments and the wedges of each range: shape (2, n_ranges).
 
     The range of a wedge is the lower one of its edges. The wedges of one bloom in one open range are a segment, unless
@@ -147,7 +135,7 @@ def measure_segments(
     counts = np.zeros(n_ranges, np.int64)
     met = np.empty(n_ranges, np.int64)
     for bloom in range(start, stop):
-        n_met = _count_ranges(offsets, first, second, ranges, bloom, counts, met)
+        n_met = _count_ranges(blooms, ranges, bloom, counts, met)
         higher = np.int64(0)
         for place in range(n_met):
             count = counts[met[place]]
@@ -160,13 +148,11 @@ def measure_segments(
 
 
 @compiled
-def _count_ranges(
-    offsets: Ints, first: Items, second: Items, ranges: Items, bloom: Place, counts: Ints, met: Ints
-) -> int:
+def _count_ranges(blooms: BloomIndex, ranges: Items, bloom: Place, counts: Ints, met: Ints) -> int:
     """Count the wedges of a bloom by range; write the ranges met, falling, and return how many."""
     n = 0
-    for at in range(offsets[bloom], offsets[bloom + 1]):
-        lower = min(ranges[first[at]], ranges[second[at]])
+    for at in range(blooms.offsets[bloom], blooms.offsets[bloom + 1]):
+        lower = min(ranges[blooms.first[at]], ranges[blooms.second[at]])
         if counts[lower] == 0:
             place = n
             while place > 0 and met[place - 1] < lower:
@@ -180,9 +166,7 @@ def _count_ranges(
 
 @compiled
 def fill_segments(
-    offsets: Ints,
-    first: Items,
-    second: Items,
+    blooms: BloomIndex,
     ranges: Items,
     is_open: Bools,
     start: Place,
@@ -202,7 +186,7 @@ def fill_segments(
     met = np.empty(n_ranges, np.int64)
     cursors = np.empty(n_ranges, np.int64)
     for bloom in range(start, stop):
-        n_met = _count_ranges(offsets, first, second, ranges, bloom, counts, met)
+        n_met = _count_ranges(blooms, ranges, bloom, counts, met)
         higher = np.int64(0)
         for place in range(n_met):
             lower = met[place]
@@ -216,11 +200,11 @@ def fill_segments(
                 cursors[lower] = places[1, lower]
                 places[0, lower] += 1
                 places[1, lower] += count
-        for at in range(offsets[bloom], offsets[bloom + 1]):
-            lower = min(ranges[first[at]], ranges[second[at]])
+        for at in range(blooms.offsets[bloom], blooms.offsets[bloom + 1]):
+            lower = min(ranges[blooms.first[at]], ranges[blooms.second[at]])
             to = cursors[lower]
             if to >= 0:
-                one[to], other[to] = first[at], second[at]
+                one[to], other[to] = blooms.first[at], blooms.second[at]
                 cursors[lower] = to + 1
 
 
@@ -323,7 +307,7 @@ def _spread(
 ) -> tuple[Place, int]:
     """Lower the supports of the edges of the segments touched, and move the wedges lost behind.
 
-    Edges that come to the level are written to ``following``, those that fall below the bound are held by the window;
+    Items that come to the level are written to ``following``, those that fall below the bound are held by the window;
     returns (how many follow, updates).
     """
     n_following: Place = 0
@@ -364,23 +348,12 @@ def _spread(
 
 @compiled
 def peel_wing_slice(
-    part: WingRange, window: Window, touched: Items, items: Items, numbers: Numbers, stats: Ints, most: int
+    part: WingRange, window: Window, touched: Items, numbers: Numbers, stats: Ints, most: int
 ) -> bool:
     """Peel a range until about ``most`` updates are done; return whether it is done with.
 
-    Parameters
-    ----------
-    part : WingRange
-    window : Window
-        Of its local edges.
-    touched : ndarray of int32, shape (n_segments,)
-        Room.
-    items : ndarray of int32
-        Its edges by local id.
-    numbers : ndarray of uint64
-        Written at these edges.
-    stats : ndarray of int64
-        Rounds and updates, added to.
+    ``window`` and ``numbers`` are of its local edges, ``touched`` is room for its segments; rounds and updates are
+    added to ``stats``.
     """
     effort: Place = 0
     while effort < most:
@@ -390,15 +363,10 @@ def peel_wing_slice(
         going, following = window.going, window.following
         effort += window.places[1] + n_going
         while n_going > 0:
-            set_states(going[:n_going], part.states, GOING)
-            for edge in going[:n_going]:
-                numbers[items[edge]] = np.uint64(level)
+            begin_round(going[:n_going], part.states, numbers, level)
             n_touched = _take(part, going[:n_going], touched)
             n_following, updates = _spread(part, touched[:n_touched], level, window, following)
-            set_states(going[:n_going], part.states, GONE)
-            window.places[3] += n_going
-            stats[0] += 1
-            stats[1] += updates
+            end_round(going[:n_going], part.states, window, stats, updates)
             effort += updates
             going, following = following, going
             n_going = n_following

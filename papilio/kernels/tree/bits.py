@@ -14,9 +14,9 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.jit import compiled
 
-__all__ = ["ONE", "Words", "add_sizes", "lowest_bit", "popcount", "span_mask", "words_of"]
+__all__ = ["ONE", "Words", "lowest_bit", "popcount", "span_mask", "words_of"]
 
 Words = NDArray[np.uint64]
 
@@ -51,27 +51,3 @@ def words_of(n: int) -> int:
 def span_mask(n: int) -> np.uint64:
     """Return the word whose lowest n bits are set; n is 0 to 64."""
     return _ALL if n >= 64 else (ONE << np.uint64(n)) - ONE
-
-
-@compiled
-def add_sizes(row: Words, rows: Words, n_words: int, begin: int, end: int, histogram: Ints) -> None:
-    """Count, by size, what ``row`` shares with each of the rows ``[begin, end)``.
-
-    Parameters
-    ----------
-    row : ndarray of uint64, shape (at least n_words,)
-    rows : ndarray of uint64, shape (at least end * n_words,)
-        Row i begins at word ``i * n_words``.
-    histogram : ndarray of int64, shape (more than the size of row,)
-        The number of shared sets of each size goes up.
-    """
-    if n_words == 1:
-        word = row[0]
-        for i in range(begin, end):
-            histogram[popcount(word & rows[i])] += 1
-        return
-    for i in range(begin, end):
-        size = 0
-        for w in range(n_words):
-            size += popcount(row[w] & rows[i * n_words + w])
-        histogram[size] += 1

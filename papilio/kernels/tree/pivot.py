@@ -49,22 +49,13 @@ Taken = tuple[int, int, int, int]
 
 
 class PivotStack(NamedTuple):
-    """Scratch of one thread.
+    """Scratch of one thread."""
 
-    Attributes
-    ----------
-    rows, columns : ndarray of uint64, shape (64,)
-        The matrix, by rows and by columns.
-    words : ndarray of uint64, shape (65, 3)
-        Frames: what either side keeps (without the gaps), the gaps still to hold.
-    taken : ndarray of int64, shape (65, 5)
-        Frames: the side of the pivot, and what was taken before it.
-    """
-
+    # shape (64,): the matrix, by rows and by columns
     rows: Words
     columns: Words
-    words: Words
-    taken: Ints
+    words: Words  # shape (65, 3): frames: what either side keeps (without the gaps), the gaps still to hold
+    taken: Ints  # shape (65, 5): frames: the side of the pivot, and what was taken before it
 
 
 def make_pivot_stack() -> PivotStack:
@@ -122,23 +113,11 @@ def pivot_word(
     table: LeafTable,
     budget: int,
 ) -> int:
-    """Count the leaves of the matrix ``stack.rows``, ``stack.columns`` below a node, within a budget.
+    """Count the leaves of the matrix ``stack.rows``, ``stack.columns`` below a node, within a budget of words.
 
-    Parameters
-    ----------
-    left, right : uint64
-        Rows and columns that may be taken.
-    taken : tuple of int
-        What was taken before.
-    limits : tuple of int
-        Leaves that hold only smaller or larger sub-matrices may be left out.
-    budget : int
-        Most words to intersect.
-
-    Returns
-    -------
-    int
-        Words intersected; ``OVER_BUDGET`` or ``TABLE_FULL`` when the table holds only a part of the leaves.
+    ``left`` and ``right`` are the rows and columns that may be taken. Leaves that hold only sub-matrices outside of the
+    limits may be left out. Returns the words intersected; ``OVER_BUDGET`` or ``TABLE_FULL`` when the table holds only a
+    part of the leaves.
     """
     least_left, most_left, least_right, most_right = limits
     hl, pl, hr, pr = taken

@@ -35,28 +35,15 @@ _NONE = 2**62
 
 
 class MatrixStack(NamedTuple):
-    """Scratch of one thread, for matrices up to the size that it was made for.
+    """Scratch of one thread, for matrices up to the size that it was made for."""
 
-    Attributes
-    ----------
-    small : PivotStack
-        For what fits single words.
-    columns : ndarray of uint64
-        The matrix by columns: column j begins at word ``j * words_of(n_rows)``.
-    words : ndarray of uint64
-        Rows and columns of the node at hand; then, per frame, those that the pivot's branch keeps, and the gaps
-        still to hold.
-    taken : ndarray of int64, shape (frames, 5)
-        Per frame, the side of the pivot, and what was taken before it.
-    numbers : ndarray of int64, shape (2, 64)
-        Rows and columns of the matrix that became those of the small one.
-    """
-
-    small: PivotStack
-    columns: Words
+    small: PivotStack  # For what fits single words
+    columns: Words  # The matrix by columns: column j begins at word ``j * words_of(n_rows)``
+    # Rows and columns of the node at hand; then, per frame, those that the pivot's branch keeps, and the gaps
+    # still to hold
     words: Words
-    taken: Ints
-    numbers: Ints
+    taken: Ints  # shape (frames, 5): per frame, the side of the pivot, and what was taken before it
+    numbers: Ints  # shape (2, 64): rows and columns of the matrix that became those of the small one
 
 
 @compiled
@@ -245,19 +232,9 @@ def pivot_matrix(
     table: LeafTable,
     budget: int,
 ) -> int:
-    """Count the leaves of a matrix of bits, within a budget.
+    """Count the leaves of a matrix of bits, within a budget; row i begins at word ``i * words_of(n_columns)``.
 
-    Parameters
-    ----------
-    rows : ndarray of uint64
-        Row i begins at word ``i * words_of(n_columns)``.
-    taken, limits, table, budget
-        As in :func:`~papilio.kernels.tree.pivot.pivot_word`.
-
-    Returns
-    -------
-    int
-        Words intersected; ``OVER_BUDGET`` or ``TABLE_FULL`` when the table holds only a part of the leaves.
+    The rest is as in :func:`~papilio.kernels.tree.pivot.pivot_word`.
     """
     if n_rows <= _WORD and n_columns <= _WORD:
         stack.small.rows[:n_rows] = rows[:n_rows]

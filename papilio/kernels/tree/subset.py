@@ -82,26 +82,11 @@ def _intersect(rows: Words, n_words: int, begin: int, n: int, i: int, least: int
 def count_subsets(
     levels: Levels, n_words: int, n: int, take: int, least: int, histogram: Ints, budget: int
 ) -> int:
-    """Count the subsets of ``take`` of n rows by the size of what they share, within a budget.
+    """Count the subsets of ``take`` (at least 2) of n rows by the size of what they share, within a budget of words.
 
-    Parameters
-    ----------
-    levels : Levels
-        The n rows, each of at least ``least`` numbers, are the first; they are kept as they are. There must be room
-        for one row more than those of ``take - 1`` levels.
-    take : int
-        At least 2.
-    least : int
-        Smaller shared sets may be counted or left out.
-    histogram : ndarray of int64, shape (more than the numbers of a row,)
-        Goes up; when the budget is passed, by an unknown part.
-    budget : int
-        Most words to intersect.
-
-    Returns
-    -------
-    int
-        Words intersected, or -1 when they would be more than the budget.
+    The n rows, each of at least ``least`` numbers, are the first of the levels, and are kept as they are. There must be
+    room for one row more than those of ``take - 1`` levels. Smaller shared sets may be counted or left out. Returns the
+    words intersected, or -1 when they would be more than the budget: then the histogram is up by an unknown part.
     """
     rows = levels.rows
     levels.begin[0], levels.size[0], levels.next[0] = 0, n, 0

@@ -88,10 +88,7 @@ class Counted:
 class ButterflyCpu:
     """The CPU engine of :class:`~papilio.motifs.Butterfly`; holds no graph, safe to share between threads.
 
-    Parameters
-    ----------
-    threads : int, optional
-        Threads of one run; by default the processors that this process may use.
+    ``threads`` of one run are by default the processors that this process may use.
     """
 
     name: EngineName = "cpu"

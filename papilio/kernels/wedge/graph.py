@@ -70,41 +70,28 @@ class WedgeIndex:
 
     Vertices of both layers share one numbering of rows: U by rank in ``[0, n_u)``, then V by rank in
     ``[n_u, n_u + n_v)``. All arrays are C-contiguous, on the host.
-
-    Attributes
-    ----------
-    n_u, n_v : int
-        Sizes of the layers.
-    offsets : ndarray of int64, shape (n_u + n_v + 1,)
-        Row x is ``[offsets[x], offsets[x + 1])`` of the next three arrays.
-    ids : ndarray of uint32, shape (2 * n_edges,)
-        Ranks of the neighbours within their layer, ascending in each row.
-    prefix : ndarray of uint32, shape (2 * n_edges,)
-        Number of counted wedges whose start is the row's vertex and whose middle is the neighbour.
-    edge_ids : ndarray of uint32 or int64, shape (2 * n_edges,), or (0,)
-        Edge id of each entry; empty unless asked for.
-    split : ndarray of int64, shape (n_u + n_v,)
-        Number of the row's neighbours that precede the row's vertex in the total order.
-    order_u, order_v : ndarray of int32, shape (n_u,) and (n_v,)
-        Original id of each rank.
-    items : ndarray of int64, shape (n_items,)
-        Rows that are work items: degree at least 2 and at least one counted wedge, by falling cost, ties by
-        place in the total order.
-    costs : ndarray of int64, shape (n_items,)
-        Number of counted wedges that start at each item.
     """
 
+    # Sizes of the layers
     n_u: int
     n_v: int
+    # shape (n_u + n_v + 1,): row x is ``[offsets[x], offsets[x + 1])`` of the next three arrays
     offsets: NDArray[np.int64]
+    # shape (2 * n_edges,): ranks of the neighbours within their layer, ascending in each row
     ids: NDArray[np.uint32]
+    # shape (2 * n_edges,): number of counted wedges whose start is the row's vertex and whose middle is the
+    # neighbour
     prefix: NDArray[np.uint32]
-    edge_ids: EdgeIds
+    edge_ids: EdgeIds  # shape (2 * n_edges,), or (0,): edge id of each entry; empty unless asked for
+    # shape (n_u + n_v,): number of the row's neighbours that precede the row's vertex in the total order
     split: NDArray[np.int64]
+    # shape (n_u,) and (n_v,): original id of each rank
     order_u: NDArray[np.int32]
     order_v: NDArray[np.int32]
+    # shape (n_items,): rows that are work items: degree at least 2 and at least one counted wedge, by falling
+    # cost, ties by place in the total order
     items: NDArray[np.int64]
-    costs: NDArray[np.int64]
+    costs: NDArray[np.int64]  # shape (n_items,): number of counted wedges that start at each item
     kinds: Kinds = ONE_KIND
 
     @property
@@ -312,17 +299,10 @@ def _select_items(n_u: int, n_v: int, offsets: Ints, ahead: Ints, costs: Ints) -
 def index_wedges(
     graph: BipartiteGraph, *, with_edge_ids: bool = False, first_layer: Layer | None = None
 ) -> WedgeIndex:
-    """Rank both layers, build the rows and count the wedges of every start; O(n_u + n_v + n_edges).
+    """Rank both layers, build the rows and count the wedges of every start; O(n_u + n_v + n_edges). Signs are ignored.
 
-    Parameters
-    ----------
-    graph : BipartiteGraph
-        Signs are ignored.
-    with_edge_ids : bool
-        Keep the edge id of every entry (needed for results per edge).
-    first_layer : {"u", "v"}, optional
-        In the total order all vertices of this layer precede those of the other. Both ends of every counted wedge are
-        then of this layer, and the wedges of a pair of ends are all its common neighbours.
+    With a ``first_layer`` all its vertices precede those of the other in the total order. Both ends of every counted
+    wedge are then of this layer, and the wedges of a pair of ends are all its common neighbours.
     """
     n_u, n_v, n_edges = graph.n_u, graph.n_v, graph.n_edges
     degree_u, degree_v = _degrees(graph.u, n_u), _degrees(graph.v, n_v)

@@ -39,41 +39,25 @@ Ranks = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class WedgePartIndex:
-    """A part as the wedge engine scans it. Arrays are C-contiguous, on the host.
+    """A part as the wedge engine scans it. Arrays are C-contiguous, on the host."""
 
-    Attributes
-    ----------
-    layer : {"u", "v"}
-        Layer of the starts and ends.
-    n_starts, n_middles, n_ends : int
-        Sizes.
-    offsets : ndarray of int64, shape (n_starts + n_middles + 2,)
-        Begins of the rows of starts in ``ids`` and ``prefix`` and their end, then those of the middles in ``ends``.
-    ids : ndarray of uint32, shape (root_entries,)
-        Middle of each entry of a start, as its place in the block of ends.
-    prefix : ndarray of uint32, shape (root_entries,)
-        Number of counted wedges with this start and middle; 0 for all middles of a start that shares fewer than two
-        of them with ends.
-    ends : ndarray of uint32, shape (entries,)
-        Ends of each middle, the array of the block.
-    items : ndarray of int64, shape (n_starts,)
-        Starts by falling work in the whole graph, ties by rank.
-    costs : ndarray of int64, shape (n_starts,)
-        Number of counted wedges of each item.
-    max_degree, widest_middle : int
-        Entries of the longest row of a start, and of a middle.
-    """
-
-    layer: str
+    layer: str  # Layer of the starts and ends
+    # Sizes
     n_starts: int
     n_middles: int
     n_ends: int
+    # shape (n_starts + n_middles + 2,): begins of the rows of starts in ``ids`` and ``prefix`` and their end,
+    # then those of the middles in ``ends``
     offsets: NDArray[np.int64]
+    # shape (root_entries,): middle of each entry of a start, as its place in the block of ends
     ids: NDArray[np.uint32]
+    # shape (root_entries,): number of counted wedges with this start and middle; 0 for all middles of a start
+    # that shares fewer than two of them with ends
     prefix: NDArray[np.uint32]
-    ends: NDArray[np.uint32]
-    items: NDArray[np.int64]
-    costs: NDArray[np.int64]
+    ends: NDArray[np.uint32]  # shape (entries,): ends of each middle, the array of the block
+    items: NDArray[np.int64]  # shape (n_starts,): starts by falling work in the whole graph, ties by rank
+    costs: NDArray[np.int64]  # shape (n_starts,): number of counted wedges of each item
+    # Entries of the longest row of a start, and of a middle
     max_degree: int
     widest_middle: int
 

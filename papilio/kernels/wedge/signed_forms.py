@@ -26,11 +26,7 @@ def needs_all_neighbours(motif: BalancedButterfly | Census) -> bool:
 def size_cells(motif: BalancedButterfly, histogram: dict[int, int]) -> Cells:
     """Return balanced bicliques by (p, q).
 
-    Parameters
-    ----------
-    motif : BalancedButterfly
-    histogram : dict of int to int
-        Times that a pair agrees, or does not agree, at exactly so many common neighbours.
+    ``histogram`` says how often a pair agrees, or does not agree, at exactly so many common neighbours.
     """
     most = motif.k if motif.k is not None else motif.max_k or max(histogram, default=2)
     return turn(expand_sizes(histogram, 2, range(motif.k or 2, most + 1)), motif.pair_side == "v")
