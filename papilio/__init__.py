@@ -18,18 +18,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from papilio.api.census import CensusResult, census
-    from papilio.api.count import (
-        count,
-        list_jobs,
-        open_cluster,
-        open_graph,
-        open_job,
-        plan,
-        resume_job,
-        submit,
-        verify_job,
-    )
+    from papilio.api.count import count, open_cluster, open_graph, plan
     from papilio.api.decompose import DecompositionResult, decompose
+    from papilio.api.jobs import list_jobs, open_job, resume_job, submit, verify_job
     from papilio.api.listing import enumerate_motifs, plan_listing
     from papilio.api.partition import partition
     from papilio.errors import PapilioError
@@ -164,21 +155,21 @@ _HOMES = {
     "enumerate_motifs": "papilio.api.listing",
     "generate": "papilio.storage.generate",
     "latapy_clustering": "papilio.measures.bipartite",
-    "list_jobs": "papilio.api.count",
+    "list_jobs": "papilio.api.jobs",
     "local_clustering": "papilio.measures.bipartite",
     "open_cluster": "papilio.api.count",
     "open_graph": "papilio.api.count",
-    "open_job": "papilio.api.count",
+    "open_job": "papilio.api.jobs",
     "open_partition": "papilio.partitioning.store",
     "partition": "papilio.api.partition",
     "plan": "papilio.api.count",
     "plan_listing": "papilio.api.listing",
     "read_job_log": "papilio.tasks.remote",
-    "resume_job": "papilio.api.count",
+    "resume_job": "papilio.api.jobs",
     "robins_alexander": "papilio.measures.bipartite",
-    "submit": "papilio.api.count",
+    "submit": "papilio.api.jobs",
     "top_butterflies": "papilio.measures.bipartite",
-    "verify_job": "papilio.api.count",
+    "verify_job": "papilio.api.jobs",
     "wait_job": "papilio.tasks.remote",
 }
 

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import fields, replace
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from papilio.api.inputs import GraphInput, Progress, enter_executor, result_of
+from papilio.api.inputs import GraphInput, Progress, enter_executor
+from papilio.api.run import JobRun
 from papilio.arguments import Count, Workers, checked
-from papilio.cluster.driver import count_job, plan_job, run_directory
-from papilio.cluster.events import Listener, PhaseStarted, ignore_events
+from papilio.cluster.driver import JobOutcome, count_job, plan_job, run_directory
+from papilio.cluster.events import PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.families import EngineChoice, family_of
-from papilio.kernels.engine import Partial
 from papilio.motifs import Listing, Motif, choose_options, read_motif
 from papilio.storage.listings import ListingShard, read_listing, write_listing
 from papilio.storage.location import local_path
 from papilio.storage.names import find_ids, hash_labels, read_names
-from papilio.storage.store import GraphStore
-from papilio.tasks.directory import JobDirectory, find_finished
+from papilio.tasks.directory import JobDirectory
 from papilio.tasks.graphs import job_of_store, require_kind
 from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.result import ListingResult
-from papilio.tasks.session import JobSession, settings_of
+from papilio.tasks.result import CountResult, ListingResult
 
 __all__ = ["enumerate_motifs", "plan_listing", "resume_listing"]
 
@@ -96,25 +95,16 @@ def enumerate_motifs(
     >>> papilio.enumerate_motifs("graph/", papilio.Biclique(3, 4), output="bicliques", limit=1000).rows
     1000
     """
-    started = perf_counter()
     motif = read_motif(motif)
     engine, _ = family_of(motif).settle_engine(engine, listing=True)
-    target = local_path(output)
-    with ExitStack() as stack:
-        source = GraphInput(graph)
-        path = source.path
-        asked = _ask(source, stack, target.parent, motif, limit, (with_u, with_v), options)
-        settings = settings_of(cluster, engine, workers, target)
-        run = _Run(source, asked, engine, target, started, progress or ignore_events)
-        if job is not None:
-            finished = find_finished(job, lambda: asked)
-            if finished is not None:
-                return run.reuse(finished)
-        run.require_room(may_replace=job is not None)
-        session = None
-        if job is not None:
-            session = stack.enter_context(JobSession(job, asked, path, settings))
-        return run.finish(stack, cluster, workers, session)
+    source, target = GraphInput(graph), local_path(output)
+    where = {"cluster": cluster, "engine": engine, "workers": workers, "progress": progress, "job": job}
+    return _ListingRun(
+        source,
+        target,
+        lambda stack: _ask(source, stack, target.parent, motif, limit, (with_u, with_v), options),
+        **where,
+    ).execute()
 
 
 @checked
@@ -145,30 +135,17 @@ def plan_listing(
     return made
 
 
-def resume_listing(
-    directory: JobDirectory,
-    *,
-    cluster: Any,
-    engine: EngineChoice,
-    workers: int | None,
-    progress: Progress | None,
-) -> ListingResult:
+def resume_listing(directory: JobDirectory, **where: Any) -> ListingResult:
     """Go on with the listing of a job directory; as :func:`papilio.resume_job`, which calls this."""
-    started = perf_counter()
     job, target = directory.job, Path(directory.settings["output"])
-    engine, _ = job.settle_engine(engine)
-    with ExitStack() as stack:
-        source = GraphInput(directory.source)
+    where["engine"], _ = job.settle_engine(where["engine"])
+    source = GraphInput(directory.source)
+
+    def ask(stack: ExitStack) -> JobSpec:
         store = source.stored(stack, target.parent)
-        asked = job_of_store(store, job.motif, job.per, job.options, job.listing)
-        run = _Run(source, asked, engine, target, started, progress or ignore_events)
-        finished = find_finished(directory.root, lambda: asked)
-        if finished is not None:
-            return run.reuse(finished)
-        run.require_room(may_replace=True)
-        settings = directory.settings
-        session = stack.enter_context(JobSession(directory.root, asked, directory.source, settings))
-        return run.finish(stack, cluster, workers, session)
+        return job_of_store(store, job.motif, job.per, job.options, job.listing)
+
+    return _ListingRun(source, target, ask, job=directory.root, **where).execute()
 
 
 def _ask(
@@ -189,126 +166,104 @@ def _ask(
     return job_of_store(store, motif, "total", chosen, listing)
 
 
-class _Run:
-    """A listing that is asked for, and where it goes."""
+class _ListingRun(JobRun[ListingResult]):
+    """A listing; its rows go to a directory."""
+
+    phases = (*JobRun.phases, "check")
 
     def __init__(
-        self,
-        source: GraphInput,
-        asked: JobSpec,
-        engine: EngineChoice,
-        target: Path,
-        started: float,
-        listener: Listener,
+        self, source: GraphInput, target: Path, ask: Callable[[ExitStack], JobSpec], **where: Any
     ) -> None:
-        assert source.store is not None
-        assert asked.listing is not None
-        self._source, self._asked, self._engine, self._target = source, asked, engine, target
-        self._store: GraphStore = source.store
-        self._listing: Listing = asked.listing
-        self._started, self._listener = started, listener
+        super().__init__(source, target, **where)
+        self._directory, self._make, self._checked = target, ask, False
+
+    @cached_property
+    def _asked(self) -> JobSpec:
+        return self._make(self.stack)
+
+    @property
+    def _listing(self) -> Listing:
+        assert self._asked.listing is not None
+        return self._asked.listing
+
+    def ask(self) -> JobSpec:
+        return self._asked
+
+    def place(self, executor: Executor) -> JobSpec:
+        return self._asked
+
+    def shard_parent(self, executor: Executor, job: JobSpec) -> Path:
+        return Path(self.stack.enter_context(run_directory(self._directory.parent)))
 
     def _is_written(self) -> bool:
         """Whether the target holds a listing of the same question."""
-        found = read_listing(self._target)
+        question, found = self._asked.question, read_listing(self._directory)
         names = ("graph", "motif", "listing")
-        return found is not None and all(
-            digest(found.get(name)) == digest(self._asked.question[name]) for name in names
-        )
+        return found is not None and all(digest(found.get(name)) == digest(question[name]) for name in names)
 
-    def require_room(self, *, may_replace: bool) -> None:
-        """Refuse a target where something is, unless it is a listing of the same question that may be replaced."""
-        if not os.access(self._target.parent, os.W_OK):
-            raise InputError(f"output {self._target} lies in a directory that this process cannot write to")
-        target = self._target
+    def require_room(self) -> None:
+        """Refuse a target where something is, unless it is a listing of the same question that a job may replace."""
+        may_replace = self._is_written() and self.job is not None
+        target = self._directory
+        if not os.access(target.parent, os.W_OK):
+            raise InputError(f"output {target} lies in a directory that this process cannot write to")
         is_free = not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir()))
-        if not is_free and not (may_replace and self._is_written()):
+        if not is_free and not may_replace:
             raise StoreError(f"{target} exists already; choose another directory, or remove it")
 
-    def finish(
-        self, stack: ExitStack, cluster: Any, workers: int | None, session: JobSession | None
-    ) -> ListingResult:
-        """List, and write the output."""
-        self._listener(PhaseStarted("start"))
-        executor = enter_executor(stack, cluster, self._engine, workers)
-        start_s = perf_counter() - self._started
-        shards = (
-            None if session is not None else Path(stack.enter_context(run_directory(self._target.parent)))
-        )
-        outcome = count_job(executor, self._asked, self._engine, shards, self._listener, session)
-        check_started = perf_counter()
-        checked = self._check(executor, outcome.partial)
-        check_s = perf_counter() - check_started
-        self._listener(PhaseStarted("write"))
-        write_started = perf_counter()
+    def check(self, executor: Executor, outcome: JobOutcome) -> dict[str, float]:
+        """Count what was listed, where all were asked for."""
+        began, listing, listed = perf_counter(), self._listing, outcome.partial
+        if listing.limit is None and not (listing.with_u or listing.with_v):
+            self.listener(PhaseStarted("check"))
+            job = replace(self._asked, listing=None)
+            counted = count_job(executor, job, self.engine, None, ignore_events).partial
+            for what, found, expected in (
+                ("", listed.total, counted.total),
+                ("hashes whose sum is ", listed.checksum, counted.checksum),
+            ):
+                if found != expected:
+                    raise ExecutionError(
+                        f"{what}{found} of {job.motif.title} were listed in {job.source}, and {what}{expected} are "
+                        "counted there; nothing was written"
+                    )
+            self._checked = True
+        return {"check": perf_counter() - began}
+
+    def write(self, outcome: JobOutcome, counted: CountResult, kept: bool) -> ListingResult:
         capped = outcome.partial.capped
-        written = self._write(outcome.listed, capped, keep_shards=session is not None)
-        counted = result_of(outcome, executor, self._source.describe(self._asked))
+        n_files = self._write_rows(outcome.listed, capped, keep_shards=kept)
         same = {field.name: getattr(counted, field.name) for field in fields(counted)}
-        seconds = {"start": start_s, **outcome.seconds, "check": check_s}
-        seconds["write"] = perf_counter() - write_started
-        result = ListingResult(
-            **{
-                **same,
-                "output": str(self._target),
-                "job_directory": None if session is None else str(session.root),
-                "seconds": {**seconds, "total": perf_counter() - self._started},
-            },
+        return ListingResult(
+            **same,
             listing=self._listing,
             limit_reached=capped,
-            files=len(written["files"]),
-            checked=checked,
+            files=n_files,
+            checked=self._checked,
         )
-        if session is not None:
-            session.finish(result, {})
-        return result
 
-    def _check(self, executor: Executor, listed: Partial) -> bool:
-        """Count what was listed, where all were asked for; return whether that was so."""
-        listing = self._listing
-        if listing.limit is not None or listing.with_u or listing.with_v:
-            return False
-        self._listener(PhaseStarted("check"))
-        job = replace(self._asked, listing=None)
-        counted = count_job(executor, job, self._engine, None, ignore_events).partial
-        for what, found, expected in (
-            ("", listed.total, counted.total),
-            ("hashes whose sum is ", listed.checksum, counted.checksum),
-        ):
-            if found != expected:
-                raise ExecutionError(
-                    f"{what}{found} of {job.motif.title} were listed in {job.source}, and {what}{expected} are "
-                    "counted there; nothing was written"
-                )
-        return True
-
-    def reuse(self, finished: JobDirectory) -> ListingResult:
-        """Return the answer of a finished job, and write the output if it is not there."""
-        result = finished.result()
+    def write_again(self, finished: JobDirectory, result: CountResult) -> ListingResult:
         assert isinstance(result, ListingResult)
-        write_started = perf_counter()
         if not self._is_written():
-            self.require_room(may_replace=False)
+            self.require_room()
             leases = sorted(finished.history().leases, key=lambda lease: (lease.partition, lease.start))
             shards = tuple(shard for lease in leases for shard in lease.listed)
-            self._write(shards, result.limit_reached, keep_shards=True)
-        seconds = {"write": perf_counter() - write_started, "total": perf_counter() - self._started}
-        idle = dict.fromkeys(("start", "plan", "read", "prepare", "run", "fold", "check"), 0.0)
-        return replace(result, output=str(self._target), seconds=idle | seconds)
+            self._write_rows(shards, result.limit_reached, keep_shards=True)
+        return result
 
-    def _write(
-        self, shards: tuple[ListingShard, ...], limit_reached: bool, *, keep_shards: bool
-    ) -> dict[str, Any]:
-        sizes = self._asked.family.columns(self._asked.motif)
-        question = self._asked.question
-        return write_listing(
-            self._target,
+    def _write_rows(self, shards: tuple[ListingShard, ...], limit_reached: bool, *, keep_shards: bool) -> int:
+        """Make the directory; return the number of its files."""
+        assert self.source.store is not None, "asking made it"
+        sizes, question = self._asked.family.columns(self._asked.motif), self._asked.question
+        written = write_listing(
+            self._directory,
             shards,
             question={name: question[name] for name in ("graph", "motif", "listing")},
-            names=read_names(self._store, dict.fromkeys(sizes, np.empty(0, np.int32))),
+            names=read_names(self.source.store, dict.fromkeys(sizes, np.empty(0, np.int32))),
             sizes=sizes,
             limit=self._listing.limit,
             limit_reached=limit_reached,
             keep_shards=keep_shards,
             overwrite=self._is_written(),
         )
+        return len(written["files"])

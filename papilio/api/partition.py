@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from papilio.api.inputs import GraphInput, Question
+from papilio.api.inputs import GraphInput, scratch_parent
 from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
@@ -21,7 +22,7 @@ from papilio.motifs import Granularity, Motif, choose_options, read_motif
 from papilio.partitioning.cut_request import Closure, CutRequest, Progress, Strategy
 from papilio.partitioning.store import Partition, open_partition
 from papilio.storage.array_file import release_memory
-from papilio.storage.location import local_path
+from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.budget import Budget
 from papilio.tasks.forecast import PROCESS_BYTES
@@ -30,7 +31,7 @@ from papilio.tasks.job import JobSpec, PartitionRef
 from papilio.tasks.memory import choose_memory, part_limit
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
-__all__ = ["fit_job", "partition"]
+__all__ = ["Fitting", "partition"]
 
 CUTTING_SHARE = 0.5
 """Share of the free memory of this machine that cutting takes where nothing else is said."""
@@ -110,61 +111,74 @@ def partition(
     return _cut(store, local_path(output), job, request, progress)
 
 
-def fit_job(
-    stack: ExitStack,
-    source: GraphInput,
-    question: Question,
-    job: JobSpec,
-    executor: Executor,
-    engine: EngineChoice,
-    budget: Budget,
-    directory: Path | None,
-    parent: Path,
-    listener: Listener,
-) -> JobSpec:
-    """Return the job within a budget: on the whole graph where that fits, else on parts of it.
+class Fitting(NamedTuple):
+    """What a call says about memory and parts."""
 
-    Parameters
-    ----------
-    stack : ExitStack
-        With which what is only needed for this job ends.
-    job : JobSpec
-        On the whole graph.
-    executor : Executor
-        Started.
-    directory : Path or None
-        Where the parts are, or, if nothing is there and parts are needed, are cut; None for a directory that is
-        removed when ``stack`` ends.
-    parent : Path
-        Where that is made; all workers see it.
-    listener : callable
-        Told of the phase and how far it is.
+    budget: Budget
+    parts: str | os.PathLike[str] | None = None
+    job: str | os.PathLike[str] | None = None
 
-    Raises
-    ------
-    CapacityError
-        When even the smallest part does not fit.
-    StoreError
-        When the parts there cannot be read.
-    UnsupportedError
-        When they are those of another graph, or serve another question.
-    """
-    job = replace(job, budget=budget)
-    if directory is not None and directory.exists():
-        return _with_parts(job, open_partition(directory))
-    name, _, workers = choose_engine(executor, job.settle_engine(engine)[0])
-    if choose_memory(job, name, workers, budget).strategy == "replicate":
-        return job
-    listener(PhaseStarted("cut"))
-    if directory is None:
-        directory = Path(stack.enter_context(run_directory(parent))) / "partition"
-    store = source.stored(stack, parent)
-    job = replace(job_of_store(store, *question), budget=budget)
-    request = _make_request(job, name, workers, budget, describe_worker("here").threads)
-    with _parent_of(directory):
-        found = _cut(store, directory, job, request, lambda share: listener(PhaseAdvanced(share)))
-    release_memory()
-    return _with_parts(job, found)
+    @property
+    def _directory(self) -> Path | None:
+        """Where the parts are or are to be; None for a directory that does not stay."""
+        if self.parts is not None:
+            return local_path(self.parts)
+        return None if self.job is None else local_path(self.job) / "partition"
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether parts may be needed: there is a budget, or there are parts."""
+        kept = self._directory
+        if self.budget.is_set or self.parts is not None:
+            return True
+        if kept is None:
+            return False
+        with os_errors_named(kept):
+            return kept.exists()
+
+    def fit(
+        self,
+        stack: ExitStack,
+        source: GraphInput,
+        job: JobSpec,
+        executor: Executor,
+        engine: EngineChoice,
+        target: Path | None,
+        listener: Listener,
+    ) -> JobSpec:
+        """Return the job within the budget: on the whole graph where that fits, else on parts of it.
+
+        Parts that are there are taken, others are cut beside ``target``, or where all workers see them; those that do
+        not stay are removed when ``stack`` ends.
+
+        Raises
+        ------
+        CapacityError
+            When even the smallest part does not fit.
+        StoreError
+            When the parts there cannot be read.
+        UnsupportedError
+            When they are those of another graph, or serve another question.
+        """
+        if not self.is_asked:
+            return job
+        directory, parent = self._directory, scratch_parent(executor, source, target)
+        job = replace(job, budget=self.budget)
+        if directory is not None and directory.exists():
+            return _with_parts(job, open_partition(directory))
+        name, _, workers = choose_engine(executor, job.settle_engine(engine)[0])
+        if choose_memory(job, name, workers, self.budget).strategy == "replicate":
+            return job
+        listener(PhaseStarted("cut"))
+        if directory is None:
+            directory = Path(stack.enter_context(run_directory(parent))) / "partition"
+        store = source.stored(stack, parent)
+        job = replace(job_of_store(store, job.motif, job.per, job.options), budget=self.budget)
+        request = _make_request(job, name, workers, self.budget, describe_worker("here").threads)
+        with _parent_of(directory):
+            found = _cut(store, directory, job, request, lambda share: listener(PhaseAdvanced(share)))
+        release_memory()
+        return _with_parts(job, found)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from papilio.errors import ExecutionError, PapilioError, StoreError
 from papilio.reports.experiment import Experiment, ExperimentDirectory
 from papilio.storage.ledger import Ledger, find_holder
 from papilio.storage.store import open_store
+from papilio.tasks.directory import JobDirectory
 from papilio.tasks.result import CountResult
 from papilio.tasks.worker import WorkerInfo
 from papilio.version import __version__
@@ -209,7 +210,7 @@ def _require_same_count(directory: ExperimentDirectory, workers: int, repeat: in
     for other in directory.finished_runs():
         if experiment.graph_for(other.workers).hash != graph:
             continue
-        found = api.open_job(directory.job_path(other.workers, other.repeat)).result(with_vectors=False).count
+        found = JobDirectory(directory.job_path(other.workers, other.repeat)).result(with_vectors=False).count
         if found != count:
             raise ExecutionError(
                 f"the counts of graph {graph} differ: {found} with {_name(other.workers, other.repeat)}, {count} "
