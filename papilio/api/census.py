@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from papilio.api.count import count
-from papilio.api.inputs import Progress
 from papilio.arguments import Workers, checked
+from papilio.cluster.events import Listener
 from papilio.families import EngineChoice
 from papilio.motifs import CENSUS_CLASSES, Census, CensusClass, PairSide, rows_by_class
 from papilio.tasks.result import CountResult
@@ -70,7 +70,7 @@ def census(
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     workers: Workers | None = None,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
     job: str | os.PathLike[str] | None = None,
 ) -> CensusResult:
     """Count the butterflies of a signed graph by class.

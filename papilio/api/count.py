@@ -11,7 +11,6 @@ from typing import Any
 
 from papilio.api.inputs import (
     GraphInput,
-    Progress,
     Question,
     check_output,
     enter_executor,
@@ -23,7 +22,7 @@ from papilio.api.partition import Fitting
 from papilio.api.run import JobRun
 from papilio.arguments import Bytes, Workers, checked
 from papilio.cluster.driver import JobOutcome, plan_job
-from papilio.cluster.events import ignore_events
+from papilio.cluster.events import Listener, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
 from papilio.families import EngineChoice
@@ -124,7 +123,7 @@ def count(
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     workers: Workers | None = None,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
     device_memory: Bytes | None = None,

@@ -148,16 +148,10 @@ def decompose(
 
     Raises
     ------
-    InputError
-        For a kind, layer or engine that makes no sense.
-    UnsupportedError
-        For a graph that is not bipartite.
-    EngineUnavailableError
-        When the gpu engine is asked for and cannot run here.
-    CapacityError
-        When the graph does not fit the memory or the counters; known before the memory is taken.
-    StoreError
-        When the graph cannot be read or ``output`` not be written.
+    PapilioError
+        InputError for what makes no sense; UnsupportedError for a graph that is not bipartite; EngineUnavailableError
+        when the gpu engine cannot run here; CapacityError, before the memory is taken, when the graph does not fit it
+        or the counters; StoreError when the graph cannot be read or ``output`` not be written.
 
     Examples
     --------
@@ -168,14 +162,8 @@ def decompose(
     _check_question(kind, layer, engine)
     report = progress or ignore_report
     source = GraphInput(graph)
-    if source.kind != "bipartite":
-        raise UnsupportedError(
-            f"{kind} numbers are defined on bipartite graphs; {source.name} is {source.kind}: "
-            "convert the input as bipartite"
-        )
-    target = None
-    if output is not None:
-        target = check_decomposition_path(output, overwrite)
+    _require_bipartite(source, kind)
+    target = None if output is None else check_decomposition_path(output, overwrite)
     chosen = _choose_engine(engine)
     report("read", 0, 1)
     held = _read(source)
@@ -191,28 +179,29 @@ def decompose(
         write_began = perf_counter()
         _write(target, source, kind, layer, made, overwrite)
         seconds["write"] = perf_counter() - write_began
-    peeled = made.peeled
+    values: dict[str, NDArray[Any]] = {"number": made.peeled.numbers}
+    if made.forest is not None:
+        values["node"] = made.forest.item_nodes
+    same = ("ranges", "coarse_rounds", "fine_rounds", "updates")
     return DecompositionResult(
-        kind=kind,
-        layer=layer,
-        vectors=_vectors(made, source, layer),
-        forest=made.forest,
-        engine=chosen,
-        graph=described,
-        ranges=peeled.ranges,
-        coarse_rounds=peeled.coarse_rounds,
-        fine_rounds=peeled.fine_rounds,
-        updates=peeled.updates,
+        kind,
+        layer,
+        Vectors(values, source.labelled, layer or "edge"),
+        made.forest,
+        chosen,
+        described,
+        **{name: getattr(made.peeled, name) for name in same},
         seconds={**seconds, "total": perf_counter() - began},
         output=None if target is None else str(target),
     )
 
 
-def _vectors(made: Decomposed, source: GraphInput, layer: Layer | None) -> Vectors[NDArray[Any]]:
-    values: dict[str, NDArray[Any]] = {"number": made.peeled.numbers}
-    if made.forest is not None:
-        values["node"] = made.forest.item_nodes
-    return Vectors(values, source.labelled, layer or "edge")
+def _require_bipartite(source: GraphInput, kind: str) -> None:
+    if source.kind != "bipartite":
+        raise UnsupportedError(
+            f"{kind} numbers are defined on bipartite graphs; {source.name} is {source.kind}: "
+            "convert the input as bipartite"
+        )
 
 
 def _check_question(kind: str, layer: str | None, engine: str) -> None:

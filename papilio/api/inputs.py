@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from papilio.arguments import read_path
 from papilio.cluster.driver import JobOutcome, run_directory
-from papilio.cluster.events import Event
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
 from papilio.errors import InputError
@@ -32,7 +31,6 @@ from papilio.tasks.result import CountResult
 
 __all__ = [
     "GraphInput",
-    "Progress",
     "Question",
     "check_output",
     "enter_executor",
@@ -42,9 +40,6 @@ __all__ = [
     "shard_parent",
     "write_counts",
 ]
-
-Progress = Callable[[Event], None]
-"""Called with every event of a run."""
 
 
 class Question(NamedTuple):

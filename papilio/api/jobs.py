@@ -10,7 +10,6 @@ from typing import Any
 from papilio.api.count import count
 from papilio.api.inputs import (
     GraphInput,
-    Progress,
     Question,
     check_output,
     enter_executor,
@@ -19,7 +18,7 @@ from papilio.api.inputs import (
 from papilio.api.listing import resume_listing
 from papilio.api.partition import Fitting
 from papilio.arguments import Bytes, Number, Seed, Workers, checked
-from papilio.cluster.events import ignore_events
+from papilio.cluster.events import Listener, ignore_events
 from papilio.cluster.recount import Recount, recount_leases
 from papilio.cluster.selection import check_cluster
 from papilio.cluster.trust import require_trusted
@@ -55,7 +54,7 @@ def submit(
     device_memory: Bytes | None = None,
     host_memory: Bytes | None = None,
     parts: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
 ) -> JobDirectory:
     """Give a count to a cluster and return once it has it; the cluster goes on when this process is gone.
 
@@ -127,7 +126,7 @@ def resume_job(
     engine: EngineChoice | None = None,
     workers: Workers | None = None,
     trust: bool = False,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
 ) -> CountResult:
     """Go on with the job of a directory; graph, motif, granularity and output are those that it was begun with.
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from papilio.api.inputs import GraphInput, Progress, enter_executor
+from papilio.api.inputs import GraphInput, enter_executor
 from papilio.api.run import JobRun
 from papilio.arguments import Count, Workers, checked
 from papilio.cluster.driver import JobOutcome, count_job, plan_job, run_directory
-from papilio.cluster.events import PhaseStarted, ignore_events
+from papilio.cluster.events import Listener, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.families import EngineChoice, family_of
@@ -46,7 +46,7 @@ def enumerate_motifs(
     cluster: Any = None,
     engine: EngineChoice = "auto",
     workers: Workers | None = None,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> ListingResult:

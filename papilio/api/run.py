@@ -10,9 +10,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, Generic, TypeVar
 
-from papilio.api.inputs import GraphInput, Progress, enter_executor, result_of
+from papilio.api.inputs import GraphInput, enter_executor, result_of
 from papilio.cluster.driver import JobOutcome, count_job
-from papilio.cluster.events import PhaseStarted, ignore_events
+from papilio.cluster.events import Listener, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.families import EngineChoice
 from papilio.tasks.directory import JobDirectory, advise_resume, find_finished
@@ -46,7 +46,7 @@ class JobRun(ABC, Generic[Result]):
         cluster: Any,
         engine: EngineChoice,
         workers: int | None,
-        progress: Progress | None,
+        progress: Listener | None,
         job: str | os.PathLike[str] | None,
     ) -> None:
         self.started = perf_counter()

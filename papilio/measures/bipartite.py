@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.api.count import count
-from papilio.api.inputs import GraphInput, Progress, Question, check_output
+from papilio.api.inputs import GraphInput, Question, check_output
 from papilio.arguments import Bytes, Count, Threads, Workers, checked
-from papilio.cluster.events import PhaseAdvanced, PhaseStarted, ignore_events
+from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.families import EngineChoice
@@ -68,7 +68,7 @@ class CountOptions(TypedDict, total=False):
     cluster: Any
     engine: EngineChoice
     workers: Workers | None
-    progress: Progress | None
+    progress: Listener | None
     job: str | os.PathLike[str] | None
     device_memory: Bytes | None
     host_memory: Bytes | None
@@ -99,7 +99,7 @@ def latapy_clustering(
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     threads: Threads | None = None,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
 ) -> LatapyClustering:
     """Measure the clustering of every vertex by its overlaps with others of its layer, in this process.
 
@@ -227,7 +227,7 @@ def top_butterflies(
 class _Edges:
     """The edges of the graph of a call, in passes that are reported; and how long its phases take."""
 
-    def __init__(self, graph: Any, measure: str, progress: Progress | None) -> None:
+    def __init__(self, graph: Any, measure: str, progress: Listener | None) -> None:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
         self.source = GraphInput(graph)

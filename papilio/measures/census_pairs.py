@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.api.census import CensusResult, census
-from papilio.api.inputs import GraphInput, Progress, Question, check_output
+from papilio.api.inputs import GraphInput, Question, check_output
 from papilio.arguments import Count, Threads, Workers, checked
-from papilio.cluster.events import PhaseAdvanced, PhaseStarted, ignore_events
+from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, ExecutionError
 from papilio.families import EngineChoice
@@ -60,7 +60,7 @@ class CensusOptions(TypedDict, total=False):
     cluster: Any
     engine: EngineChoice
     workers: Workers | None
-    progress: Progress | None
+    progress: Listener | None
     job: str | os.PathLike[str] | None
 
 

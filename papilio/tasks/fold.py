@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, ExecutionError, TilingError
 from papilio.kernels.engine import Partial, fold_partials
+from papilio.motifs import Cell, Motif
 from papilio.storage.array_file import slices_of
 from papilio.storage.results import read_partial_shard
 from papilio.tasks.job import JobSpec
@@ -17,9 +19,8 @@ from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.parts.vectors import PartVectors, zero_vectors
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
-from papilio.tasks.table import find_wrong_cell
 
-__all__ = ["PartialFold", "exact_sum"]
+__all__ = ["PartialFold", "exact_sum", "find_wrong_cell"]
 
 
 class PartialFold:
@@ -127,6 +128,20 @@ class PartialFold:
             partial = replace(partial, vectors=self._parts.vectors)
         _check_sums(self._job, partial)
         return partial
+
+
+def find_wrong_cell(motif: Motif, cells: Mapping[Cell, int], total: int) -> str | None:
+    """Say what is wrong with the cells of a partial of ``motif``, or return None.
+
+    A motif that is no table has none; a table has cells that were asked for, above 0, whose sum is ``total``.
+    """
+    if not motif.is_table:
+        return f"{len(cells)} cells; the job needs none" if cells else None
+    for cell, count in cells.items():
+        if count < 1 or not motif.has_cell(cell):
+            return f"{count} in cell {cell}; the job needs {motif.title}"
+    sum_ = sum(cells.values())
+    return None if sum_ == total else f"cells that sum to {sum_}, and the total {total}"
 
 
 def _check_sums(job: JobSpec, partial: Partial) -> None:

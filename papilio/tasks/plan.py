@@ -189,18 +189,10 @@ def make_plan(
 
     Parameters
     ----------
-    engine, engine_reason : str
-        The engine chosen and why.
-    workers : tuple of WorkerInfo
-        Those that will take leases.
     report : PrepareReport
         From slot 0, with the cost table unless the graph is partitioned.
-    memory : MemoryForecast
-        Predicted peak of one worker.
     finished : iterable of (partition, start, stop)
         What earlier sessions of the job counted: the leases cover the rest.
-    manifest : PartitionManifest, optional
-        Of the partition of the job, if it has one.
     kept : bool
         Whether finished leases are kept, in a ledger.
 
@@ -209,28 +201,22 @@ def make_plan(
     TilingError
         When what is finished overlaps, or passes the items.
     """
-    decisions: list[Decision] = []
-
-    def decide(what: str, reason: str) -> None:
-        decisions.append(Decision(len(decisions) + 1, what, reason))
-
     n_workers = len(workers)
     threads = min(worker.threads for worker in workers)
     rate = job.rate(engine)
     unit, speed = rate.unit, rate.speed(engine, job.per, threads)
-    decide(f"engine {engine}", engine_reason)
-    decide(
-        f"{_counted(n_workers, 'worker')} of {_counted(threads, 'thread')}",
-        "each runs one lease at a time, with all its threads",
-    )
+    who = f"{_counted(n_workers, 'worker')} of {_counted(threads, 'thread')}"
+    decided = [
+        (f"engine {engine}", engine_reason),
+        (who, "each runs one lease at a time, with all its threads"),
+    ]
     if manifest is None:
         partitions, vector_entries = _whole(report), job.vector_entries
-        explained: Iterable[tuple[str, str]] = [_explain_whole(engine, memory)]
+        decided.append(_explain_whole(engine, memory))
     else:
         partitions, vector_entries = _parts(manifest), mean_vector_entries(job, manifest)
-        explained = explain_parts(job, engine, threads, manifest, memory)
-    for what, reason in (*explained, *report.decisions):
-        decide(what, reason)
+        decided += explain_parts(job, engine, threads, manifest, memory)
+    decided += report.decisions
     vector_s = 8 * vector_entries / VECTOR_BYTES_PER_S
     total = sum(partition.table.total for partition in partitions)
     lengths = choose_lengths(total / speed / n_workers, vector_s, kept_by=n_workers if kept else 0)
@@ -239,9 +225,12 @@ def make_plan(
     for interval in finished:
         book.record(*interval)
     leases = _forecast_leases(partitions, n_workers, min_work, int(lengths.max_s * speed), book)
-    decide(f"about {_counted(len(leases), 'lease')} of at least {min_work:,} {unit}", lengths.reason)
+    decided.append(
+        (f"about {_counted(len(leases), 'lease')} of at least {min_work:,} {unit}", lengths.reason)
+    )
     if book.n_finished:
-        decide(f"{_counted(book.n_finished, 'lease')} kept", "earlier sessions of the job finished them")
+        kept_leases = f"{_counted(book.n_finished, 'lease')} kept"
+        decided.append((kept_leases, "earlier sessions of the job finished them"))
     return CountPlan(
         job=job,
         engine=engine,
@@ -257,7 +246,7 @@ def make_plan(
         predicted_run_s=sum(lease.work for lease in leases) / (speed * n_workers),
         memory=memory,
         prepared_bytes=report.prepared_bytes,
-        decisions=tuple(decisions),
+        decisions=tuple(Decision(number, *each) for number, each in enumerate(decided, start=1)),
         finished=tuple((p.index, *interval) for p in partitions for interval in book.finished(p.index)),
         replication=1.0 if manifest is None else manifest.replication,
     )

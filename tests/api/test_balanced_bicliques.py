@@ -12,8 +12,8 @@ import papilio
 from papilio.errors import UnsupportedError
 from papilio.families import FAMILIES
 from papilio.motifs import BalancedBiclique, Biclique, Listing, motif_from_json, motif_to_json
+from papilio.tasks.fold import find_wrong_cell
 from papilio.tasks.forecast import predict_memory
-from papilio.tasks.table import find_wrong_cell
 from tests.tasks.fakes import make_job
 from tests.tools.commands import Run
 

@@ -11,7 +11,7 @@ import pytest
 import papilio
 from papilio.errors import InputError, UnsupportedError
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Motif, motif_from_json, motif_to_json
-from papilio.tasks.table import find_wrong_cell
+from papilio.tasks.fold import find_wrong_cell
 from tests.tools.commands import Run
 
 BALANCED = 15_323_136
