@@ -33,14 +33,14 @@ from papilio.tasks.parts.loading import PartLoader
 from papilio.tasks.worker import Seat
 
 __all__ = [
-    "ReadyGraph",
+    "PreparedGraph",
     "engine_of",
     "forget_graphs",
     "forget_others",
     "part_loader",
+    "prepare_graph",
+    "prepare_part",
     "prepared_cache",
-    "ready_graph",
-    "ready_part",
     "warm_up",
 ]
 
@@ -55,7 +55,7 @@ MAX_STEPS = 1 << 18
 
 
 @dataclass(eq=False)
-class ReadyGraph:
+class PreparedGraph:
     """A prepared graph with what its leases need beside it."""
 
     prepared: Any  # of the engine
@@ -193,7 +193,7 @@ def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
     return (job.graph_hash, job.motif, job.per, job.options, job.listing, parts)
 
 
-def ready_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, float]) -> ReadyGraph:
+def prepare_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, float]) -> PreparedGraph:
     """Return the prepared graph of a job from the cache, or read and prepare it, adding the seconds of either.
 
     Raises
@@ -202,7 +202,7 @@ def ready_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, flo
         When it does not fit the memory, with nothing else kept.
     """
 
-    def make() -> ReadyGraph:
+    def make() -> PreparedGraph:
         try:
             return build()
         except MemoryError:
@@ -216,7 +216,7 @@ def ready_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, flo
                 "workers with more memory, or count in parts (--device-memory, --host-memory)"
             ) from None
 
-    def build() -> ReadyGraph:
+    def build() -> PreparedGraph:
         with _keeper.lock:
             _keeper.close()
         started = perf_counter()
@@ -234,7 +234,7 @@ def ready_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, flo
         if job.listing is not None:
             ids = {layer: getattr(prepared, f"ids_{layer}") for layer in job.family.columns(job.motif)}
             names = read_names(open_store(job.source), ids)
-        return ReadyGraph(prepared, *steps, speed, names)
+        return PreparedGraph(prepared, *steps, speed, names)
 
     forecast = predict_memory(job, engine.name, seat.threads)
     needed, limit = forecast.host_bytes, job.budget.of_host(seat.memory_bytes)
@@ -242,8 +242,8 @@ def ready_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, flo
         needed, limit = forecast.device_bytes, job.budget.of_device(list_gpus()[0].memory_bytes)
     kept = prepared_cache(engine.name)
     kept.budget_bytes = int(CACHE_SHARE * limit)
-    ready: ReadyGraph = kept.get(_cache_key(job, 0), needed, make)
-    return ready
+    held: PreparedGraph = kept.get(_cache_key(job, 0), needed, make)
+    return held
 
 
 def part_loader(job: JobSpec, engine: Engine, seat: Seat) -> PartLoader:
@@ -283,7 +283,7 @@ def part_loader(job: JobSpec, engine: Engine, seat: Seat) -> PartLoader:
         return _keeper.loader
 
 
-def ready_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str, float]) -> ReadyGraph:
+def prepare_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str, float]) -> PreparedGraph:
     """Return the prepared part of a lease, and begin to read the next one that this worker will need.
 
     One prepared part is kept at a time. ``seconds`` gets what it was waited for, and preparing.
@@ -298,7 +298,7 @@ def ready_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str, f
     job, index = task.job, task.partition
     loader = part_loader(job, engine, seat)
 
-    def make() -> ReadyGraph:
+    def make() -> PreparedGraph:
         prepared = _begin_part(task, engine, loader, seconds)
         costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
         expected = loader.partition.manifest.parts[index].n_items
@@ -308,14 +308,14 @@ def ready_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str, f
                 f"{engine.name} engine finds {costs.size}: make the partition again"
             )
         speed = loader.speed or job.rate(engine.name).speed(engine.name, job.per, seat.threads)
-        return ReadyGraph(prepared, *find_breakpoints(costs, MAX_STEPS), speed)
+        return PreparedGraph(prepared, *find_breakpoints(costs, MAX_STEPS), speed)
 
     kept = prepared_cache(engine.name)
     kept.budget_bytes = 0
-    ready: ReadyGraph = kept.get(_cache_key(job, index), 0, make)
+    held: PreparedGraph = kept.get(_cache_key(job, index), 0, make)
     if task.next_partition is not None:
         loader.read_ahead(index, task.next_partition)
-    return ready
+    return held
 
 
 def _begin_part(task: LeaseTask, engine: Engine, loader: PartLoader, seconds: dict[str, float]) -> Any:

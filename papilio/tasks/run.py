@@ -26,12 +26,12 @@ from papilio.tasks.cutting import CutWatch, is_cut
 from papilio.tasks.graphs import open_job_partition
 from papilio.tasks.job import LeaseTask, PrepareTask
 from papilio.tasks.prepared import (
-    ReadyGraph,
+    PreparedGraph,
     engine_of,
     forget_others,
     part_loader,
-    ready_graph,
-    ready_part,
+    prepare_graph,
+    prepare_part,
     warm_up,
 )
 from papilio.tasks.reports import LeaseResult, Movement, PrepareReport, ShardRef
@@ -77,7 +77,7 @@ def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
         return _check_partition(task, seat, seconds)
     with _engine_lock:
         engine = engine_of(job, task.engine, seat.threads)
-        prepared = ready_graph(job, engine, seat, seconds).prepared
+        prepared = prepare_graph(job, engine, seat, seconds).prepared
         costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
     table = CostTable.from_costs(costs)
     return PrepareReport(
@@ -182,20 +182,20 @@ def _run_here(
     """Run a lease, once this process has its turn; add the seconds, and say what was read of parts meanwhile."""
     job = task.job
     engine = engine_of(job, task.engine, seat.threads)
-    ready = (
-        ready_graph(job, engine, seat, seconds)
+    held = (
+        prepare_graph(job, engine, seat, seconds)
         if job.partition is None
-        else ready_part(task, engine, seat, seconds)
+        else prepare_part(task, engine, seat, seconds)
     )
     started = perf_counter()
-    partial, listed = _run_items(task, engine, ready)
+    partial, listed = _run_items(task, engine, held)
     seconds["run"] = perf_counter() - started
     if seconds["run"] >= LEAST_TIMED_S and partial.n_items:
-        ready.speed = ready.work_between(task.start, task.start + partial.n_items) / seconds["run"]
+        held.speed = held.work_between(task.start, task.start + partial.n_items) / seconds["run"]
     if job.partition is None:
         return partial, listed, Movement()
     loader = part_loader(job, engine, seat)
-    loader.speed = ready.speed
+    loader.speed = held.speed
     return partial, listed, loader.take_movement()
 
 
@@ -211,16 +211,16 @@ def _await_turn(key: str) -> bool:
 
 
 def _run_items(
-    task: LeaseTask, engine: Engine, ready: ReadyGraph
+    task: LeaseTask, engine: Engine, held: PreparedGraph
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
-    slice_work = max(int(SLICE_S * ready.speed), engine.slice_work(ready.prepared))
-    bounds = ready.bounds(task.start, task.stop, slice_work)
+    slice_work = max(int(SLICE_S * held.speed), engine.slice_work(held.prepared))
+    bounds = held.bounds(task.start, task.stop, slice_work)
 
     def run() -> tuple[Partial, tuple[ListingShard, ...]]:
-        arguments = ready.prepared, task.start, task.stop, bounds, CutWatch(task.key, task.limit_s)
+        arguments = held.prepared, task.start, task.stop, bounds, CutWatch(task.key, task.limit_s)
         if task.job.listing is None or task.shard_dir is None:
             return engine.run(*arguments), ()
-        return _write_listing(task, engine, ready, arguments)
+        return _write_listing(task, engine, held, arguments)
 
     try:
         return run()
@@ -236,12 +236,12 @@ def _run_items(
 
 
 def _write_listing(
-    task: LeaseTask, engine: Any, ready: ReadyGraph, arguments: tuple[Any, ...]
+    task: LeaseTask, engine: Any, held: PreparedGraph, arguments: tuple[Any, ...]
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
     """Run a lease of a listing, and write what it lists as it comes."""
     job = task.job
-    assert ready.names is not None
+    assert held.names is not None
     stem = Path(str(task.shard_dir)) / f"{task.partition}-{task.start}-{task.sequence}"
-    with ListingWriter(stem, ready.names, job.family.columns(job.motif), job.question) as writer:
+    with ListingWriter(stem, held.names, job.family.columns(job.motif), job.question) as writer:
         partial = engine.run(*arguments, writer.write)
     return partial, writer.shards

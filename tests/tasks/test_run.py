@@ -119,7 +119,7 @@ def test_slices_are_sized_by_predicted_work_whatever_an_engine_reports(
     right = engine.run
     monkeypatch.setattr(engine, "run", lambda *args: replace(right(*args), work=10**15))
     run_lease(lease(job, 3, 9), SEAT)
-    kept = ready.ready_graph(job, engine, SEAT, {})
+    kept = ready.prepare_graph(job, engine, SEAT, {})
     costs = np.sort(GRAPH.degree_u)[::-1]
     assert kept.work_between(3, 9) == costs[3:9].sum()
     assert 0 < kept.speed <= costs[3:9].sum() / run.LEAST_TIMED_S
