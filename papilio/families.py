@@ -205,23 +205,19 @@ def load_engine(
 
     Parameters
     ----------
-    motif : Motif
-    name : {"cpu", "gpu"}
     threads : int, optional
         Bounds the threads of the cpu engine; by default all processors that this process may use.
     memory_bytes : int, optional
         Most device memory that arrays of the gpu engine may take, all engines of this process together.
     **options : str
-        Options of the motif, see ``Motif.choices``.
+        See ``Motif.choices``.
 
     Raises
     ------
     EngineUnavailableError
-        When the GPU engine is asked for and CuPy or a device is missing.
-    UnsupportedError
-        When the motif has no such engine.
-    InputError
-        For an option that the motif does not have.
+        When CuPy or a device is missing.
+    UnsupportedError, InputError
+        When the motif has no such engine, or no such option.
     """
     if name not in ENGINES:
         raise UnsupportedError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")
