@@ -16,6 +16,7 @@ from dataclasses import MISSING, fields
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
+from click.shell_completion import CompletionItem
 
 from papilio.arguments import Between
 from papilio.cli.options import integer
@@ -259,6 +260,11 @@ class MotifGroup(click.Group):
 
     def _has(self, kind: type[Motif], flag: str) -> bool:
         return any(flag in option.opts for option in _MotifFlags(kind, listed=self._listed).options)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the motifs, and the flags that all of them have, that begin like this."""
+        shared = click.Command(None, params=self._shared, add_help_option=False)
+        return [*super().shell_complete(ctx, incomplete), *shared.shell_complete(ctx, incomplete)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the flags that all motifs have, and the motifs."""

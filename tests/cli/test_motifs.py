@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 import papilio
 from papilio.arguments import Between
@@ -112,6 +113,22 @@ def test_a_listing_has_one_size_of_what_can_be_listed(run: Run) -> None:
     text = run("enumerate", "--help").stdout
     listed = {name for name, family in FAMILIES.items() if family.listed is not None}
     assert {name for name in MOTIFS if f"\n  {name} " in text} == listed == {"biclique"}
+
+
+@pytest.mark.parametrize(
+    ("words", "begun", "completed"),
+    [
+        ("count", "bicl", {"biclique"}),
+        ("count", "--en", {"--engine"}),
+        ("count biclique", "--al", {"--all", "--all-p", "--all-q", "--algorithm"}),
+        ("slurm render count -k 3 balanced-butterfly", "--pai", {"--pair-side"}),
+        ("partition", "--mot", {"--motif"}),
+        ("partition STORE --motif biclique", "--anch", {"--anchor"}),
+    ],
+)
+def test_shells_complete_motifs_and_flags(words: str, begun: str, completed: set[str]) -> None:
+    found = ShellComplete(cli, {}, "papilio", "_PAPILIO_COMPLETE").get_completions(words.split(), begun)
+    assert {item.value for item in found} == completed
 
 
 def test_every_command_lists_the_motifs(run: Run) -> None:
