@@ -28,7 +28,7 @@ from papilio.kernels.biclique.items import BicliqueItems, SizeRange, number_root
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.device.protocol import Device, Module, launch_over
 from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
-from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows, make_offsets
+from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows, make_offsets, order_rising
 from papilio.motifs import Biclique
 
 __all__ = ["BicliqueDeviceIndex", "build_device_index", "halve_device_index"]
@@ -36,9 +36,7 @@ __all__ = ["BicliqueDeviceIndex", "build_device_index", "halve_device_index"]
 _ROUNDS = 4
 """Looks at every edge between two answers to the question whether the core is reached."""
 
-_HIGH = np.uint64(32)
-_LOW_MASK = np.uint64(0xFFFFFFFF)
-_NO_ROOT = np.uint64(63)
+_NO_ROOT = np.uint64(31)
 """Bit of the key of a vertex that is no root; degrees are below 2^31."""
 _MAX_INT = 2**31 - 1
 
@@ -234,13 +232,12 @@ def _link_core(
     lefts = xp.flatnonzero(edges.degree_left)
     rights = xp.flatnonzero(edges.degree_right)
     n_left, n_right, n_edges = lefts.size, rights.size, edges.lefts.size
-    keys = (edges.degree_left[lefts].astype(np.uint64) << _HIGH) | xp.arange(n_left, dtype=np.uint64)
+    keys = edges.degree_left[lefts].astype(np.uint64)
     items: Any = None
     if roots is not None:
         items = device.to_device(number_roots(roots, edges.degree_left.size))
         keys |= (items[lefts] < 0).astype(np.uint64) << _NO_ROOT
-    keys.sort()
-    by_rank = xp.ascontiguousarray(lefts[(keys & _LOW_MASK).astype(np.int64)][::-1])
+    by_rank = xp.ascontiguousarray(lefts[order_rising(xp, keys)][::-1])
     rank_left = xp.empty(edges.degree_left.size, dtype=np.int32)
     rank_left[by_rank] = xp.arange(n_left, dtype=np.int32)
     new_right = xp.empty(edges.degree_right.size, dtype=np.int32)

@@ -13,7 +13,7 @@ from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.device.constants import COUNT_PAIRS, PAIR_BINS, SUM_PAIRS, WRITE_PAIRS
 from papilio.kernels.device.protocol import Device, check_fits, launch_over
 from papilio.kernels.tuning import PairTuning
-from papilio.kernels.wedge.gpu_graph import make_offsets
+from papilio.kernels.wedge.gpu_graph import make_offsets, order_rising
 
 __all__ = ["PairRows", "Pairs", "count_pairs", "find_pairs"]
 
@@ -21,10 +21,8 @@ PAIR_BYTES = 32
 """A pair while they are sorted: keys, the sort's copy, vertex and number of shared ones; then sums of costs."""
 
 _KEY_BITS = 64
-_HIGH = np.uint64(32)
-_LOW_MASK = np.uint64(0xFFFFFFFF)
 _CLASS = np.int64(1 << 58)
-_NO_ROOT = np.uint64(1 << 63)
+_NO_ROOT = np.uint64(1 << 31)
 """Of the key of a vertex that is no root; numbers of pairs are below 2^31."""
 
 
@@ -179,10 +177,9 @@ def find_pairs(
     passes = _Passes(device, rows, least, tuning)
     partners, found = xp.zeros(n, dtype=np.int32), xp.zeros(n, dtype=np.int32)
     passes.run(COUNT_PAIRS, {"partners": partners, "found": found})
-    keys = (partners.astype(np.uint64) << _HIGH) | (np.uint64(n - 1) - xp.arange(n, dtype=np.uint64))
-    keys[: n - rows.n_roots] |= _NO_ROOT
-    keys.sort()
-    order = n - 1 - (keys & _LOW_MASK).astype(np.int64)
+    keys = partners[::-1].astype(np.uint64)
+    keys[rows.n_roots :] |= _NO_ROOT
+    order = n - 1 - order_rising(xp, keys)
     places = make_offsets(xp, found)
     n_pairs = int(device.to_host(places[-1:])[0])
     n_paired = n - rows.n_roots + int(xp.count_nonzero(partners[n - rows.n_roots :]))

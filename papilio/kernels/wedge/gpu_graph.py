@@ -26,6 +26,7 @@ __all__ = [
     "gather_edges",
     "link_rows",
     "make_offsets",
+    "order_rising",
 ]
 
 MAX_ROWS = 2**31 - 2**20
@@ -132,14 +133,18 @@ class WedgeGraph:
 
 def _rank(xp: Any, degree: Any) -> tuple[Any, Any]:
     """Return (rank of each id, degree by rank) for the order by falling degree, then id."""
-    n = degree.size
-    keys = (_LOW_MASK - degree.astype(np.uint64)) << _HIGH
-    keys |= xp.arange(n, dtype=np.uint64)
-    keys.sort()
-    order = (keys & _LOW_MASK).astype(np.int64)
-    rank = xp.empty(n, dtype=np.int32)
-    rank[order] = xp.arange(n, dtype=np.int32)
+    order = order_rising(xp, _LOW_MASK - degree.astype(np.uint64))
+    rank = xp.empty(degree.size, dtype=np.int32)
+    rank[order] = xp.arange(degree.size, dtype=np.int32)
     return rank, degree[order]
+
+
+def order_rising(xp: Any, keys: Any) -> Any:
+    """Return the order of rising ``keys``, uint64 below 2^32, which are used up; ties by place. int64 on the device."""
+    keys <<= _HIGH
+    keys |= xp.arange(keys.size, dtype=np.uint64)
+    keys.sort()
+    return (keys & _LOW_MASK).astype(np.int64)
 
 
 def make_offsets(xp: Any, degree: Any) -> Any:
