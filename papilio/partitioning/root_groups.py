@@ -43,7 +43,7 @@ class ClosureTooLargeError(CapacityError):
 class RootGroups:
     """How roots are grouped."""
 
-    groups: Ids  # (n_left,): Group of each left rank; groups are parts in their order
+    groups: Ids  # (n_left,): group of each left rank; groups are parts in their order
     # what was done, and why
     strategy: str
     reason: str

@@ -29,11 +29,11 @@ __all__ = [
 class Prices(NamedTuple):
     """What the closure of roots costs, in bytes: never less than the part made of it needs."""
 
-    root: int  # A root
+    root: int  # of a root
     # added for each edge of a root, which is priced as an entry of a list too; may be negative
     root_entry: int
-    column: int  # A column, without its list
-    entry: int  # an entry of the list of a column
+    column: int  # of a column, without its list
+    entry: int  # of an entry of the list of a column
 
 
 @compiled

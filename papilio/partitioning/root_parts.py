@@ -38,7 +38,6 @@ from papilio.partitioning.root_subgraphs import (
     Scratch,
     cut_root_part,
     find_fitting_entries,
-    make_scratch,
     materialise_bytes,
 )
 from papilio.partitioning.store import Partition
@@ -258,5 +257,5 @@ def _write_parts(
             n_done += end - begin
             run.report_parts(n_done / rows.left.n_rows)
 
-    ChunkRunner(lambda: make_scratch(rows), threads).run([(g, g + 1) for g in range(groups.n_groups)], cut)
+    ChunkRunner(lambda: Scratch.of(rows), threads).run([(g, g + 1) for g in range(groups.n_groups)], cut)
     return [replace(found[group], index=index) for index, group in enumerate(sorted(found))]

@@ -29,7 +29,6 @@ __all__ = [
     "Scratch",
     "cut_root_part",
     "find_fitting_entries",
-    "make_scratch",
     "materialise_bytes",
 ]
 
@@ -82,10 +81,10 @@ class Scratch:
     marked: NDArray[np.bool_]  # (n_right,): False between parts
     places: Ids  # (n_left,): -1 between parts
 
-
-def make_scratch(rows: AnchoredRows) -> Scratch:
-    """Return what a thread needs to cut parts of these rows."""
-    return Scratch(np.zeros(rows.right.n_rows, np.bool_), np.full(rows.left.n_rows, -1, np.int32))
+    @classmethod
+    def of(cls, rows: AnchoredRows) -> Scratch:
+        """Return what a thread needs to cut parts of these rows."""
+        return cls(np.zeros(rows.right.n_rows, np.bool_), np.full(rows.left.n_rows, -1, np.int32))
 
 
 def materialise_bytes(rows: AnchoredRows, n_entries: int) -> int:

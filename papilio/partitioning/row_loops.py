@@ -43,7 +43,7 @@ _HALF = np.uint64(32)
 class Ranges(NamedTuple):
     """Consecutive ranges that cover ``[0, n)``, with tables that find the range of a number."""
 
-    starts: Ints  # (n_ranges + 1,): Range k is ``[starts[k], starts[k + 1])``; none is empty
+    starts: Ints  # (n_ranges + 1,): range k is ``[starts[k], starts[k + 1])``; none is empty
     # the range of each of the first numbers: of hubs, where numbers are ranks, many ranges hold few
     head: Ids
     tail: Ids  # the range of every multiple of ``2 ** shift``

@@ -65,9 +65,9 @@ def read_slab(rows: RowPair, first: int, stop: int, *, with_edges: bool = False)
 class LayerSurvey:
     """What one pass over the rows of a layer tells."""
 
-    first_end: Ids  # (n_other,): First end of each middle; ``NO_END`` where it has none
-    useful: Ids  # (n_rows,): Middles of each start that have an end before it
-    # (n_starts,): Ranks of the starts that can have butterflies: with at least two such middles
+    first_end: Ids  # (n_other,): first end of each middle; ``NO_END`` where it has none
+    useful: Ids  # (n_rows,): middles of each start that have an end before it
+    # (n_starts,): ranks of the starts that can have butterflies: with at least two such middles
     starts: Ids
 
     @property

@@ -97,11 +97,11 @@ class BlockBudget:
 class Grid:
     """Blocks of one layer and their pairs."""
 
-    # (n_start_blocks + 1,): Start block i holds ``survey.starts[start_cuts[i]:start_cuts[i + 1]]``
+    # (n_start_blocks + 1,): start block i holds ``survey.starts[start_cuts[i]:start_cuts[i + 1]]``
     start_cuts: Ints
-    last_start: Ints  # (n_start_blocks,): Rank of the last start of each block
+    last_start: Ints  # (n_start_blocks,): rank of the last start of each block
     start_entries: Ints  # (n_start_blocks,)
-    # (n_end_blocks,): Rank of the first end of each block, and how many ends, middles and entries it has
+    # (n_end_blocks,): rank of the first end of each block, and how many ends, middles and entries it has
     first_end: Ints
     ends: Ints
     middles: Ints

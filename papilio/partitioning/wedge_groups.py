@@ -40,10 +40,10 @@ Grouper = Callable[[PricedRows, int], Ids]
 class Groups:
     """Starts of a layer by group."""
 
-    # (n_starts,): Ranks: those of the first group, ascending, then those of the next, and so on
+    # (n_starts,): ranks: those of the first group, ascending, then those of the next, and so on
     starts: Ids
-    cuts: Ints  # (n_groups + 1,): Where each group begins
-    nbytes: Ints  # (n_groups,): Bytes of the blocks of each group as stored, at most
+    cuts: Ints  # (n_groups + 1,): where each group begins
+    nbytes: Ints  # (n_groups,): bytes of the blocks of each group as stored, at most
     complete: bool  # whether all starts have a group
 
     @property
