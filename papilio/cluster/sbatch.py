@@ -41,7 +41,6 @@ _LOST_IN_DIRECTIVES = '"\\'
 class SbatchSpec:
     """A count as one Slurm job, or as one array of jobs that differ in the number of workers."""
 
-    # Name of the motif.
     motif: str
     # Path of the graph store, as the nodes see it.
     store: str
@@ -49,7 +48,6 @@ class SbatchSpec:
     time: str
     # Of each node; nine tenths of it are divided among the node's workers.
     memory_bytes: int
-    # Nodes of the allocation.
     nodes: int = 1
     # CPU workers on each node; one per GPU with ``gpus_per_node``.
     workers_per_node: int = 1
