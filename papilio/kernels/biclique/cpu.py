@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import search
-from papilio.kernels.biclique.core import Rows, transpose_rows
 from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import (
     Cells,
@@ -29,9 +28,9 @@ from papilio.kernels.biclique.index import (
     BicliqueIndex,
     build_biclique_index,
     halve_index,
+    lay_graph,
 )
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around
-from papilio.kernels.biclique.pairs import places_after
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.biclique.vertices import VertexCounts, make_vertex_counts, search_item_vertices
@@ -149,7 +148,7 @@ class BicliqueCpu:
         levels = 1 if algorithm == "pivot" else index.sizes.most_left - (1 if per == "vertex" else 2)
         return PreparedBicliqueCpu(
             index=index,
-            graph=_lay_graph(index),
+            graph=lay_graph(index),
             motif=motif,
             per=per,
             algorithm=algorithm,
@@ -267,14 +266,6 @@ class BicliqueCpu:
             total += sum(expand_sizes(shared, least_left, range(least_right, least_right + 1)).values())
         work = sum(int(counts.work[0]) for _, _, counts in runner.states)
         return Partial(n_items, total, work, vectors)
-
-
-def _lay_graph(index: BicliqueIndex) -> LeftGraph:
-    """Return the arrays of the index that a search reads, with the rows of the right layer."""
-    lefts = Rows(index.indptr, index.columns)
-    rights = transpose_rows(lefts, index.n_right)
-    after, _ = places_after(lefts, rights)
-    return LeftGraph(lefts, rights, after, index.hop_indptr, index.hop, index.hop_common)
 
 
 def _vertex_vectors(

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.core import Core, Ids32, Rows, order_rows, reduce_to_core
+from papilio.kernels.biclique.core import Core, Ids32, Rows, order_rows, reduce_to_core, transpose_rows
 from papilio.kernels.biclique.forms import (
     Cells,
     Layers,
@@ -42,6 +42,7 @@ from papilio.kernels.biclique.forms import (
     turn,
 )
 from papilio.kernels.biclique.items import BicliqueItems, SizeRange, number_roots, place_roots
+from papilio.kernels.biclique.local import LeftGraph
 from papilio.kernels.biclique.pairs import (
     Pairs,
     available_bytes,
@@ -49,6 +50,7 @@ from papilio.kernels.biclique.pairs import (
     count_partners,
     find_pairs,
     lay_pairs,
+    places_after,
 )
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.jit import Ints, compiled
@@ -65,6 +67,7 @@ __all__ = [
     "choose_sizes",
     "cut_items",
     "halve_index",
+    "lay_graph",
     "make_star_item",
 ]
 
@@ -272,6 +275,14 @@ def build_biclique_index(
         closed_cells=closed,
         item_ptr=item_ptr,
     )
+
+
+def lay_graph(index: BicliqueIndex) -> LeftGraph:
+    """Return the arrays of the index that a search reads, with the rows of the right layer."""
+    lefts = Rows(index.indptr, index.columns)
+    rights = transpose_rows(lefts, index.n_right)
+    after, _ = places_after(lefts, rights)
+    return LeftGraph(lefts, rights, after, index.hop_indptr, index.hop, index.hop_common)
 
 
 def halve_index(index: BicliqueIndex) -> BicliqueIndex:

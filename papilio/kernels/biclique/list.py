@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.core import Ids32, Rows, reduce_to_core, transpose_rows
+from papilio.kernels.biclique.core import Ids32, Rows, reduce_to_core
 from papilio.kernels.biclique.decisions import Choice, explain_choices
-from papilio.kernels.biclique.index import ITEMS_PER_JOB, LEAST_ITEM_COST, build_biclique_index, cut_items
+from papilio.kernels.biclique.index import (
+    ITEMS_PER_JOB,
+    LEAST_ITEM_COST,
+    build_biclique_index,
+    cut_items,
+    lay_graph,
+)
 from papilio.kernels.biclique.list_loops import (
     Block,
     Cursor,
@@ -27,12 +33,11 @@ from papilio.kernels.biclique.list_loops import (
     start_items,
 )
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around
-from papilio.kernels.biclique.pairs import places_after
 from papilio.kernels.biclique.restrict import Restricted, restrict_graph
 from papilio.kernels.biclique.search import Items, measure_rooms
 from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
+from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
 from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Listing, Motif
 
@@ -231,10 +236,7 @@ class BicliqueLister:
     def _prepare_pairs(self, search: Restricted) -> tuple[PreparedListing, Choice]:
         motif = Biclique(search.p, search.q)
         index = build_biclique_index(search.graph, motif, self.threads, self.anchor)
-        lefts = Rows(index.indptr, index.columns)
-        rights = transpose_rows(lefts, index.n_right)
-        after, _ = places_after(lefts, rights)
-        graph = LeftGraph(lefts, rights, after, index.hop_indptr, index.hop, index.hop_common)
+        graph = lay_graph(index)
         sizes = (search.q, search.p) if index.swapped else (search.p, search.q)
         ways = _choose(int(index.hop_common.max(initial=0)), sizes[1])
         costs = _child_costs(index.hop_indptr, index.hop_common, ways, sizes[0] > 2)
@@ -288,7 +290,7 @@ class BicliqueLister:
         n_chunks = runner.run(chunks, list_chunk, lambda: outlet.full or cut())
         for worker in runner.states:
             outlet.take(worker.block)
-        n_items = chunks[n_chunks - 1][1] if n_chunks else 0
+        n_items = items_in(chunks, n_chunks)
         work = outlet.rows + sum(int(worker.cursor.work[0]) for worker in runner.states)
         if outlet.full:
             return Partial(stop - start, outlet.rows, work, capped=True)
