@@ -346,7 +346,9 @@ def resume_command(root: Path) -> str:
 def advise_resume(path: str | os.PathLike[str]) -> None:
     """Have the line on a signal name what goes on with the job of a directory, where there is one."""
     root = local_path(path)
-    if (root / "job.json").is_file():
+    with os_errors_named(root):
+        is_job = (root / "job.json").is_file()
+    if is_job:
         set_advice(f"what is counted is kept, {resume_command(root)} goes on")
 
 
