@@ -62,7 +62,7 @@ class BloomsGpu:
 
     def open(self, device: Device) -> PeeledItems:
         """Return all edges, for the coarse phase."""
-        return self._open(device, self.wedges, lambda entries: np.int64(entries.sum()))
+        return self._open(device, self.wedges, lambda entries: np.int64(int(entries.sum())))
 
     def open_ranges(self, device: Device, cut: Cut) -> PeeledItems:
         """Return all edges with their wedges by range, for the fine phase."""
