@@ -146,9 +146,9 @@ def run():
     with interrupts.removed_at_end(sys.argv[1]):
         os.mkdir(sys.argv[1])
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
-        print(child.pid, flush=True)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         with interrupts.held():
+            print(child.pid, flush=True)
             while True:
                 time.sleep(1000)
 interrupts.set_advice("?")

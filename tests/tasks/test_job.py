@@ -19,7 +19,9 @@ from papilio.motifs import (
     Biclique,
     Butterfly,
     Census,
+    Clique,
     Listing,
+    MaximalClique,
     Motif,
 )
 from papilio.storage.records import read_record, write_record
@@ -67,6 +69,7 @@ MOTIFS: list[Motif] = [
     *(Biclique(max_p=k, max_q=9 - k) for k in range(3, 6)),
     BalancedButterfly(k=3), BalancedButterfly(k=3, pair_side="v"), BalancedButterfly(k=None),
     BalancedButterfly(k=None, max_k=3), BalancedButterfly(k=None, max_k=4),
+    Clique(3), Clique(4), Clique(), Clique(max_k=3), Clique(max_k=4), MaximalClique(), MaximalClique(3),
 ]  # fmt: skip
 
 

@@ -368,6 +368,7 @@ def test_parts_are_staged_for_the_gpu_engine(
         executor._worker = replace(
             executor.workers[0], gpu=gpu.name, gpu_memory_bytes=gpu.memory_bytes, gpu_missing=None
         )
+        executor.workers = (executor._worker,)
         outcome = count_job(executor, job, "gpu", None, ignore_events)
     ready._engine_of.cache_clear()
     expect(graph, Butterfly(), per, outcome)
