@@ -19,7 +19,6 @@ from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import (
     Cells,
     add_cells,
-    choose_modulo,
     expand_leaves,
     expand_sizes,
     turn,
@@ -34,6 +33,7 @@ from papilio.kernels.biclique.local import Around, LeftGraph, make_around
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.biclique.vertices import VertexCounts, make_vertex_counts, search_item_vertices
+from papilio.kernels.binomials import choose_modulo
 from papilio.kernels.engine import (
     Cut,
     EngineName,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
+from papilio.kernels.binomials import choose_modulo
 from papilio.motifs import Biclique, Cell
 from papilio.parts import Layer
 
@@ -23,7 +24,6 @@ __all__ = [
     "Leaf",
     "RootStars",
     "add_cells",
-    "choose_modulo",
     "closed_cells",
     "count_stars",
     "expand_leaves",
@@ -251,21 +251,6 @@ def _binomials(n: int, begin: int, end: int) -> list[int]:
 def turn(cells: Cells, swapped: bool) -> Cells:
     """Return cells by (left, right) as cells by (p, q)."""
     return {(right, left): count for (left, right), count in cells.items()} if swapped else cells
-
-
-def wrap(count: int) -> int:
-    """Return the count modulo 2^64."""
-    return count & (2**64 - 1)
-
-
-def choose_modulo(most: int, size: int) -> NDArray[np.uint64]:
-    """Return C(n, size) modulo 2^64 for n up to ``most``, shape (most + 1,)."""
-    ways = np.zeros(most + 1, np.uint64)
-    exact = 1
-    for n in range(size, most + 1):
-        ways[n] = wrap(exact)
-        exact = exact * (n + 1) // (n + 1 - size)
-    return ways
 
 
 def star_vectors(

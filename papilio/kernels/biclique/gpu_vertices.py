@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.forms import choose_modulo, expand_sizes
+from papilio.kernels.biclique.forms import expand_sizes
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
 from papilio.kernels.biclique.question import BicliqueQuestion
+from papilio.kernels.binomials import choose_modulo
 from papilio.kernels.device.constants import SUM_WORDS, VERTEX_FRAME_WORDS
 from papilio.kernels.device.protocol import Device
 

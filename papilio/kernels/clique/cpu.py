@@ -11,18 +11,16 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.kernels.binomials import choose_modulo
 from papilio.kernels.clique import loops
 from papilio.kernels.clique.order import Later, order_by_degeneracy, order_by_degree, orient
+from papilio.kernels.clique.roots import RootsCpu, heaviest_first
 from papilio.kernels.engine import (
     Cut,
-    EngineName,
-    Loadable,
     Partial,
     never_cut,
-    require_interval,
     require_request,
 )
-from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
 from papilio.motifs import Clique, Granularity, Motif
 from papilio.parts import Part
 
@@ -31,9 +29,6 @@ __all__ = ["CliqueCpu", "PreparedCliqueCpu"]
 MOST_ORIENTED = 5
 """Up to this k, taking vertices in order and counting the last level by popcounts beats pivots; one thread, seconds:
 facebook_combined k=4 0.02 and 0.22, k=5 0.12 and 0.93; wiki-Vote k=5 0.03 and 0.05, k=6 0.06 and 0.05."""
-
-SERIAL_COST = 1 << 16
-"""Below this many predicted set operations (about a millisecond) threads cost more than they bring."""
 
 _PER = {"total": loops.TOTAL, "vertex": loops.PER_VERTEX, "edge": loops.PER_EDGE}
 
@@ -75,7 +70,7 @@ class PreparedCliqueCpu:
         return int(np.diff(self.later.indptr).max(initial=0))
 
 
-class CliqueCpu:
+class CliqueCpu(RootsCpu):
     """The CPU engine of :class:`~papilio.motifs.Clique`; holds no graph, safe to share between threads.
 
     Parameters
@@ -94,15 +89,9 @@ class CliqueCpu:
         For a number of threads below 1.
     """
 
-    name: EngineName = "cpu"
-
     def __init__(self, threads: int | None = None, algorithm: str = "auto", order: str = "auto") -> None:
-        self.threads = choose_threads(threads)
+        super().__init__(threads)
         self.algorithm, self.order = algorithm, order
-
-    def stage(self, block: Loadable) -> Loadable:
-        """Return the block itself."""
-        return block
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
@@ -123,21 +112,12 @@ class CliqueCpu:
         out = np.diff(later.indptr)
         least = motif.k or 1
         roots = np.flatnonzero(out + 1 >= least)
-        costs = predict_work(out[roots])
-        heaviest = np.argsort(-costs, kind="stable")
+        roots, costs = heaviest_first(roots, predict_work(out[roots]))
         ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {int(out.max(initial=0))} later neighbours"
         return PreparedCliqueCpu(
-            later, roots[heaviest], costs[heaviest], motif, per, graph.n_edges, algorithm,
+            later, roots, costs, motif, per, graph.n_edges, algorithm,
             (("order", ordered), ("algorithm", f"{algorithm}: {reason}")),
         )  # fmt: skip
-
-    def work(self, prepared: PreparedCliqueCpu) -> NDArray[np.int64]:
-        """Return the predicted set operations of each item, shape (n_items,); heaviest first."""
-        return prepared.costs
-
-    def slice_work(self, prepared: PreparedCliqueCpu) -> int:
-        """Slices cost nothing."""
-        return 1
 
     def run(
         self,
@@ -154,10 +134,13 @@ class CliqueCpu:
         InputError
             When the interval is not within ``[0, n_items]``.
         """
-        require_interval(start, stop, prepared.n_items)
         per, later, roots = _PER[prepared.per], prepared.later, prepared.roots
         least, most = prepared.sizes
-        choose = _choose_modulo(prepared.most_later, most) if per != loops.TOTAL else np.zeros(1, np.uint64)
+        choose = np.zeros(1, np.uint64)
+        if per != loops.TOTAL and prepared.n_items:
+            choose = np.stack(
+                [choose_modulo(prepared.most_later + 1, j) for j in range(most + 1)], axis=1
+            ).ravel()
 
         def count(search: loops.Search, begin: int, end: int) -> None:
             if prepared.algorithm == "orient":
@@ -165,22 +148,18 @@ class CliqueCpu:
             else:
                 loops.count_pivots(later, search, roots, begin, end, least, most, choose, per)
 
-        runner = ChunkRunner(
-            lambda: loops.make_search(later, prepared.most_later, per, prepared.n_edges), self.threads
-        )
-        costs = prepared.costs[start:stop]
-        chunks = [
-            (start + a, start + b) for a, b in cut_by_cost(costs, self.threads, len(bounds) + 1, SERIAL_COST)
-        ]
-        n_items = items_in([(a - start, b - start) for a, b in chunks], runner.run(chunks, count, cut))
+        n_items, searches = self._run_roots(
+            prepared, (start, stop), len(bounds) + 1, cut,
+            lambda: loops.make_search(later, prepared.most_later, per, prepared.n_edges), count,
+        )  # fmt: skip
         cells: dict[tuple[int, ...], int] = {}
         total, work = 0, 0
-        for search in runner.states:
+        for search in searches:
             total += int(search.total[0]) + (int(search.total[1]) << 64)
             work += int(search.total[2])
             expand_leaves(search.leaves, prepared.most_later + 2, least, most, cells)
         total += sum(cells.values())
-        vectors = _vectors_of(prepared, runner.states)
+        vectors = _vectors_of(prepared, searches)
         return Partial(n_items, total, work, vectors, cells if prepared.motif.is_table else {})
 
 
@@ -220,15 +199,6 @@ def expand_leaves(
         count = int(leaves[key])
         for k in range(max(held, least), min(held + pivots, most) + 1):
             cells[(k,)] = cells.get((k,), 0) + count * comb(pivots, k - held)
-
-
-def _choose_modulo(most_later: int, k: int) -> NDArray[np.uint64]:
-    """Return C(p, j) modulo 2^64 at p * (k + 1) + j, for p up to ``most_later`` + 1 and j up to k."""
-    table = np.zeros((most_later + 2, k + 1), np.uint64)
-    table[:, 0] = 1
-    for p in range(1, most_later + 2):
-        table[p, 1:] = table[p - 1, 1:] + table[p - 1, :-1]
-    return table.ravel()
 
 
 def _vectors_of(

@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 
 from papilio.kernels.clique.order import Later
 from papilio.kernels.jit import Ints, Sums, compiled
-from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, words_of
+from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 
 __all__ = ["Search", "count_oriented", "count_pivots", "make_search"]
 
 TOTAL, PER_VERTEX, PER_EDGE = 0, 1, 2
-
-_LOW = np.uint64(2**32 - 1)
 
 
 class Search(NamedTuple):
@@ -179,9 +177,7 @@ def _choose_pivot(search: Search, at: int, w: int, size: int) -> tuple[int, int]
 def _search_root(search: Search, d: int, least: int, most: int, choose: Sums, per: int, stride: int) -> int:
     """Go through the tree of one root, and return the words intersected."""
     w = words_of(d)
-    for word in range(w):
-        bits = min(max(d - 64 * word, 0), 64)
-        search.sets[word] = ~np.uint64(0) if bits == 64 else (ONE << np.uint64(bits)) - ONE
+    fill_span(search.sets, d)
     level, n_held, n_pivots, work = 0, 1, 0, 0
     entering = True
     while level >= 0:
@@ -293,10 +289,8 @@ def count_oriented(later: Later, search: Search, roots: Ints, begin: int, end: i
             continue
         d = _open_root(later, search, root, True, False)
         w = words_of(d)
-        for word in range(w):
-            bits = min(max(d - 64 * word, 0), 64)
-            search.sets[word] = ~np.uint64(0) if bits == 64 else (ONE << np.uint64(bits)) - ONE
-            search.rest[word] = search.sets[word]
+        fill_span(search.sets, d)
+        search.rest[:w] = search.sets[:w]
         # `left` vertices are to be found among the candidates of a level; the last two at once.
         level, work = 0, 0
         while level >= 0:

@@ -18,23 +18,17 @@ from papilio.kernels.clique.maximal_loops import (
     make_maximal_search,
 )
 from papilio.kernels.clique.order import Later, order_by_degeneracy, orient
+from papilio.kernels.clique.roots import RootsCpu, heaviest_first
 from papilio.kernels.engine import (
     Cut,
-    EngineName,
-    Loadable,
     Partial,
     never_cut,
-    require_interval,
     require_request,
 )
-from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
 from papilio.motifs import Granularity, MaximalClique, Motif
 from papilio.parts import Part
 
 __all__ = ["MaximalCliqueCpu", "PreparedMaximalCliqueCpu"]
-
-SERIAL_COST = 1 << 16
-"""Below this many predicted set operations (about a millisecond) threads cost more than they bring."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,20 +54,11 @@ class PreparedMaximalCliqueCpu:
         return sum(a.nbytes for a in (*self.later, *self.earlier, self.hashes, self.roots, self.costs))
 
 
-class MaximalCliqueCpu:
+class MaximalCliqueCpu(RootsCpu):
     """The CPU engine of :class:`~papilio.motifs.MaximalClique`; holds no graph, safe to share between threads.
 
     ``threads`` are those of one run; by default the processors that this process may use.
     """
-
-    name: EngineName = "cpu"
-
-    def __init__(self, threads: int | None = None) -> None:
-        self.threads = choose_threads(threads)
-
-    def stage(self, block: Loadable) -> Loadable:
-        """Return the block itself."""
-        return block
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
@@ -93,21 +78,12 @@ class MaximalCliqueCpu:
         earlier = list_earlier(later)
         out, back = np.diff(later.indptr), np.diff(earlier.indptr)
         roots = np.flatnonzero(out + 1 >= motif.min_size)
-        costs = (1 + (out + back) * out * ((out + 63) >> 6))[roots]
-        heaviest = np.argsort(-costs, kind="stable")
+        roots, costs = heaviest_first(roots, (1 + (out + back) * out * ((out + 63) >> 6))[roots])
         ordered = f"by degeneracy: at most {int(out.max(initial=0))} later neighbours"
         return PreparedMaximalCliqueCpu(
-            later, earlier, mix(vertices.astype(np.uint64)), roots[heaviest], costs[heaviest], motif.min_size,
+            later, earlier, mix(vertices.astype(np.uint64)), roots, costs, motif.min_size,
             (("order", ordered),),
         )  # fmt: skip
-
-    def work(self, prepared: PreparedMaximalCliqueCpu) -> NDArray[np.int64]:
-        """Return the predicted set operations of each item, shape (n_items,); heaviest first."""
-        return prepared.costs
-
-    def slice_work(self, prepared: PreparedMaximalCliqueCpu) -> int:
-        """Slices cost nothing."""
-        return 1
 
     def run(
         self,
@@ -124,7 +100,6 @@ class MaximalCliqueCpu:
         InputError
             When the interval is not within ``[0, n_items]``.
         """
-        require_interval(start, stop, prepared.n_items)
 
         def count(search: MaximalSearch, begin: int, end: int) -> None:
             count_maximal(
@@ -138,15 +113,16 @@ class MaximalCliqueCpu:
                 prepared.least,
             )
 
-        runner = ChunkRunner(lambda: make_maximal_search(prepared.later, prepared.earlier), self.threads)
-        pieces = cut_by_cost(prepared.costs[start:stop], self.threads, len(bounds) + 1, SERIAL_COST)
-        done = runner.run([(start + a, start + b) for a, b in pieces], count, cut)
+        n_items, searches = self._run_roots(
+            prepared, (start, stop), len(bounds) + 1, cut,
+            lambda: make_maximal_search(prepared.later, prepared.earlier), count,
+        )  # fmt: skip
         cells: dict[tuple[int, ...], int] = {}
         checksum = work = 0
-        for search in runner.states:
+        for search in searches:
             checksum += int(search.sums[0])
             work += int(search.sums[1])
             for size in np.flatnonzero(search.histogram).tolist():
                 cells[(size,)] = cells.get((size,), 0) + int(search.histogram[size])
         total = sum(cells.values())
-        return Partial(items_in(pieces, done), total, work, {}, cells, checksum=checksum % (1 << 64))
+        return Partial(n_items, total, work, {}, cells, checksum=checksum % (1 << 64))

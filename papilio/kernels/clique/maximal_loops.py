@@ -16,11 +16,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.checksum import mix
 from papilio.kernels.clique.order import Later
 from papilio.kernels.jit import Ints, Sums, compiled
-from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, words_of
+from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 
 __all__ = ["Earlier", "MaximalSearch", "count_maximal", "list_earlier", "make_maximal_search"]
+
+_mix = compiled(mix)
+"""Of one value."""
 
 
 class Earlier(NamedTuple):
@@ -78,14 +82,6 @@ def make_maximal_search(later: Later, earlier: Earlier) -> MaximalSearch:
         histogram=np.zeros(most + 2, np.uint64),
         sums=np.zeros(2, np.uint64),
     )
-
-
-@compiled
-def _mix(value: np.uint64) -> np.uint64:
-    """Return what :func:`papilio.kernels.checksum.mix` returns."""
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
 
 
 @compiled
@@ -189,9 +185,7 @@ def _branch(search: MaximalSearch, level: int, w: int, chosen: int) -> int:
 def _search_root(search: MaximalSearch, hashes: Sums, root: int, d: int, n_excluded: int, least: int) -> int:
     """Find the maximal cliques of one root of at least one candidate; return the words intersected."""
     w = words_of(d)
-    for word in range(w):
-        bits = min(max(d - 64 * word, 0), 64)
-        search.sets[word] = ~np.uint64(0) if bits == 64 else (ONE << np.uint64(bits)) - ONE
+    fill_span(search.sets, d)
     search.excluded_at[0], search.excluded_at[1] = 0, n_excluded
     search.hash_at[0] = hashes[root]
     level, work, size, entering = 0, 0, d, True

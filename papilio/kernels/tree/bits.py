@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.jit import compiled
 
-__all__ = ["ONE", "Words", "lowest_bit", "popcount", "span_mask", "words_of"]
+__all__ = ["ONE", "Words", "fill_span", "lowest_bit", "popcount", "span_mask", "words_of"]
 
 Words = NDArray[np.uint64]
 
@@ -51,3 +51,10 @@ def words_of(n: int) -> int:
 def span_mask(n: int) -> np.uint64:
     """Return the word whose lowest n bits are set; n is 0 to 64."""
     return _ALL if n >= 64 else (ONE << np.uint64(n)) - ONE
+
+
+@compiled
+def fill_span(row: Words, n: int) -> None:
+    """Make a row the set of all numbers below n."""
+    for word in range(words_of(n)):
+        row[word] = span_mask(n - 64 * word)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papilio.kernels.biclique.forms import choose_modulo, count_stars, expand_leaves, expand_sizes, turn
+from papilio.kernels.biclique.forms import count_stars, expand_leaves, expand_sizes, turn
+from papilio.kernels.binomials import choose_modulo
 
 sizes = st.integers(0, 9)
 leaf = st.tuples(sizes, sizes, sizes, sizes)

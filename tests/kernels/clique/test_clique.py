@@ -167,6 +167,13 @@ def test_counts_beyond_64_bits(engine: str) -> None:
     assert count(engine, complete(200), Clique()).total == 2**200 - 1
 
 
+@pytest.mark.parametrize("per", ["total", "vertex", "edge"])
+def test_sizes_beyond_any_clique_have_none(engine: str, per: Granularity) -> None:
+    got = count(engine, complete(5), Clique(2**31 - 1), per)
+    assert got.total == 0
+    assert not any(vector.any() for vector in got.vectors.values())
+
+
 def test_sums_of_128_bits_are_carried(engine: str) -> None:
     """Taken in order, one root has more cliques than 64 bits hold only where no machine comes to the end of it."""
     from papilio.kernels.clique import loops
