@@ -25,14 +25,17 @@ __all__ = [
     "Cell",
     "Census",
     "CensusClass",
+    "Clique",
     "EngineOptions",
     "Granularity",
     "Listing",
+    "MaximalClique",
     "Motif",
     "PairSide",
     "choose_options",
     "motif_from_json",
     "motif_to_json",
+    "read_motif",
     "rows_by_class",
 ]
 
