@@ -24,11 +24,10 @@ from papilio.motifs import (
     Census,
     CensusClass,
     Clique,
-    Listing,
     MaximalClique,
     Motif,
-    choose_options,
 )
+from papilio.questions import Listing, choose_options
 
 __all__ = [
     "FAMILIES",
@@ -90,7 +89,7 @@ class Listed:
 
     ``columns`` gives what a row holds: the vertices of a layer (``u``, ``v``, or ``n`` of a unipartite graph), and how
     many, None for rows of variable length; nothing at all for a question that cannot be listed. A lister is made with
-    threads, or a device, then the :class:`~papilio.motifs.Listing` and the options of the motif.
+    threads, or a device, then the :class:`~papilio.questions.Listing` and the options of the motif.
     """
 
     listers: Names

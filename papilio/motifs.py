@@ -1,4 +1,4 @@
-"""What can be counted: one frozen dataclass per motif.
+"""What can be counted: one frozen dataclass per motif; :mod:`papilio.questions` has what is said of all of them.
 
 A motif carries only what defines the question (never how it is computed), so that its JSON form is part
 of the identity of a job.
@@ -7,17 +7,16 @@ of the identity of a job.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from papilio.arguments import Between, Count, check_fields
-from papilio.errors import InputError, UnsupportedError
+from papilio.arguments import Between, check_fields
+from papilio.errors import InputError
 
 __all__ = [
     "CENSUS_CLASSES",
     "GRANULARITIES",
     "MAX_SIDE",
-    "MOTIFS",
     "BalancedBiclique",
     "BalancedButterfly",
     "Biclique",
@@ -28,14 +27,9 @@ __all__ = [
     "Clique",
     "EngineOptions",
     "Granularity",
-    "Listing",
     "MaximalClique",
     "Motif",
     "PairSide",
-    "choose_options",
-    "motif_from_json",
-    "motif_to_json",
-    "read_motif",
     "rows_by_class",
 ]
 
@@ -503,113 +497,3 @@ def rows_by_class(
     total = sum(table.values())
     counts = [(each, table.get(each.cell, 0)) for each in classes]
     return tuple((each, count, count / total if total else 0.0) for each, count in counts)
-
-
-@dataclass(frozen=True)
-class Listing:
-    """That the motifs themselves are asked for, one by one, and which of them.
-
-    Attributes
-    ----------
-    limit : int or None
-        Most of them that are listed; None for all.
-    with_u, with_v : tuple of int
-        Ids of vertices of U and of V, rising, that each must hold.
-    labels : str
-        Identity of the labels that the vertices are written with.
-
-    Raises
-    ------
-    InputError
-        For a limit below 1.
-    """
-
-    limit: Count | None = None
-    with_u: tuple[int, ...] = ()
-    with_v: tuple[int, ...] = ()
-    labels: str = ""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @property
-    def title(self) -> str:
-        """``all``; ``up to 1,000``; ``all with vertices u 3, 4``."""
-        held = "".join(
-            f" {layer} {', '.join(map(str, ids))}"
-            for layer, ids in (("u", self.with_u), ("v", self.with_v))
-            if ids
-        )
-        number = "all" if self.limit is None else f"up to {self.limit:,}"
-        return f"{number}{f' with vertices{held}' if held else ''}"
-
-
-MOTIFS: dict[str, type[Motif]] = {
-    each.name: each
-    for each in (BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census, Clique, MaximalClique)
-}
-"""All motifs, by name."""
-
-
-def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
-    """Return what was asked for of the engines of ``motif``, by name and without what is the default.
-
-    Raises
-    ------
-    InputError
-        For an option or a value that the motif does not have.
-    """
-    for name, value in options.items():
-        if name not in motif.choices:
-            known = ", ".join(motif.choices) or "none"
-            raise InputError(f"{motif.name} has no option {name!r}; its options: {known}")
-        if value not in motif.choices[name]:
-            raise InputError(f"{name} is {value!r}; expected one of {', '.join(motif.choices[name])}")
-    return tuple((name, options[name]) for name in sorted(options) if options[name] != motif.choices[name][0])
-
-
-def read_motif(motif: Motif | str) -> Motif:
-    """Return a motif, which may be given by its name where it has no sizes and no side to be chosen.
-
-    Raises
-    ------
-    InputError
-        For anything else.
-    """
-    if isinstance(motif, Motif):
-        return motif
-    ready: dict[str, type[Motif]] = {each.name: each for each in (Butterfly, BalancedButterfly)}
-    if motif in ready:
-        return ready[motif]()
-    if motif in MOTIFS:
-        raise InputError(
-            f"motif is {motif!r}, whose parameters are not said; give papilio.{MOTIFS[motif].__name__}(...)"
-        )
-    raise InputError(
-        f"motif is {motif!r}; known: {', '.join(sorted(MOTIFS))}, as papilio.Butterfly() and so on"
-    )
-
-
-def motif_to_json(motif: Motif) -> dict[str, Any]:
-    """Return ``{"name": ..., <parameters>}``; the inverse of :func:`motif_from_json`."""
-    return {"name": motif.name, **asdict(motif)}
-
-
-def motif_from_json(data: dict[str, Any]) -> Motif:
-    """Rebuild a motif from :func:`motif_to_json`'s form.
-
-    Raises
-    ------
-    UnsupportedError
-        When no motif of that name exists.
-    InputError
-        When it has no such parameters.
-    """
-    parameters = {key: value for key, value in data.items() if key != "name"}
-    name = data.get("name")
-    if name not in MOTIFS:
-        raise UnsupportedError(f"unknown motif {name!r}; known: {', '.join(sorted(MOTIFS))}")
-    try:
-        return MOTIFS[name](**parameters)
-    except TypeError as error:
-        raise InputError(f"motif {name!r} does not take {sorted(parameters)} ({error})") from error

@@ -17,7 +17,7 @@ import pytest
 import papilio
 from papilio.arguments import Between, Bytes, parse_size, read_argument, read_bytes
 from papilio.errors import GraphError, InputError, PapilioError
-from papilio.motifs import Listing
+from papilio.questions import Listing
 from papilio.storage import interop
 from papilio.storage.generators.models import Complete, Planted, PowerLaw, Rmat
 from papilio.storage.store import write_store

@@ -26,7 +26,8 @@ from papilio.cluster.events import Listener, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
 from papilio.families import EngineChoice
-from papilio.motifs import Granularity, Motif, choose_options, read_motif
+from papilio.motifs import Granularity, Motif
+from papilio.questions import choose_options, read_motif
 from papilio.storage.labelled import Vectors
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.budget import Budget

@@ -24,7 +24,8 @@ from papilio.cluster.selection import check_cluster
 from papilio.cluster.trust import require_trusted
 from papilio.errors import InputError
 from papilio.families import EngineChoice
-from papilio.motifs import Granularity, Motif, choose_options, read_motif
+from papilio.motifs import Granularity, Motif
+from papilio.questions import choose_options, read_motif
 from papilio.storage.location import local_path
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.budget import Budget

@@ -21,7 +21,8 @@ from papilio.cluster.events import Listener, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.families import EngineChoice, family_of
-from papilio.motifs import Listing, Motif, choose_options, read_motif
+from papilio.motifs import Motif
+from papilio.questions import Listing, choose_options, read_motif
 from papilio.storage.listings import ListingShard, read_listing, write_listing
 from papilio.storage.location import local_path
 from papilio.storage.names import find_ids, hash_labels, read_names

@@ -18,9 +18,10 @@ from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import InputError, UnsupportedError
 from papilio.families import EngineChoice, resolve
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Granularity, Motif, choose_options, read_motif
+from papilio.motifs import Granularity, Motif
 from papilio.partitioning.cut_request import Closure, CutRequest, Progress, Strategy
 from papilio.partitioning.store import Partition, open_partition
+from papilio.questions import choose_options, read_motif
 from papilio.storage.array_file import release_memory
 from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.store import GraphStore, open_store

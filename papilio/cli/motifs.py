@@ -22,7 +22,8 @@ from papilio.arguments import Between
 from papilio.cli.options import integer
 from papilio.errors import InputError, UnsupportedError
 from papilio.families import FAMILIES
-from papilio.motifs import MOTIFS, Motif
+from papilio.motifs import Motif
+from papilio.questions import MOTIFS
 
 __all__ = ["MotifGroup", "attribute_help", "field_option", "first_paragraph"]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from papilio.motifs import Granularity, Listing, Motif
+from papilio.motifs import Granularity, Motif
+from papilio.questions import Listing
 
 __all__ = ["COUNT", "DEVICE_PART_BYTES", "ID", "OFFSET", "CountedGraph"]
 

@@ -26,7 +26,8 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.measures.values import write_values
-from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json
+from papilio.motifs import CENSUS_CLASSES, Census, PairSide
+from papilio.questions import motif_to_json
 from papilio.storage.labelled import Vectors
 from papilio.storage.origins import plain_labels
 from papilio.storage.results import write_pairs

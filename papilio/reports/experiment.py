@@ -81,7 +81,7 @@ class Experiment:
     model: str | None
     # The command line that measures it.
     command: str
-    # How the engines compute the motif, as :func:`papilio.motifs.choose_options` returns it.
+    # How the engines compute the motif, as :func:`papilio.questions.choose_options` returns it.
     options: EngineOptions = ()
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from papilio.errors import StoreError
-from papilio.motifs import Listing, motif_from_json
+from papilio.questions import Listing, motif_from_json
 from papilio.reports.figures import Figure, draw_timeline
 from papilio.reports.jobs import JobFacts
 from papilio.reports.page import plural, render_page, show_moment

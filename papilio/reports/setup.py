@@ -10,7 +10,8 @@ from papilio.cluster.selection import resolve_auto
 from papilio.errors import InputError, StoreError
 from papilio.families import EngineChoice
 from papilio.kernels.threads import available_threads
-from papilio.motifs import Granularity, Motif, choose_options
+from papilio.motifs import Granularity, Motif
+from papilio.questions import choose_options
 from papilio.reports.experiment import (
     Experiment,
     ExperimentDirectory,

@@ -31,7 +31,8 @@ import pyarrow.parquet as pq
 
 from papilio.errors import StoreError
 from papilio.graph import RowColumn
-from papilio.motifs import Listing, Motif
+from papilio.motifs import Motif
+from papilio.questions import Listing
 from papilio.storage.location import atomic_directory, atomic_file
 from papilio.storage.names import LayerNames
 from papilio.storage.records import read_json, read_record, require_format

@@ -29,7 +29,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from papilio.errors import GraphError, StoreError
-from papilio.motifs import Cell, CensusClass, Motif, motif_to_json
+from papilio.motifs import Cell, CensusClass, Motif
+from papilio.questions import motif_to_json
 from papilio.storage.array_file import release_pages, slices_of
 from papilio.storage.location import atomic_directory, atomic_file, check_replaceable, local_path
 from papilio.storage.store import GraphStore

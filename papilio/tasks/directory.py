@@ -27,7 +27,7 @@ from papilio.arguments import checked
 from papilio.errors import InputError, PapilioError, StoreError, TilingError
 from papilio.families import EngineChoice
 from papilio.interrupts import set_advice
-from papilio.motifs import motif_to_json
+from papilio.questions import motif_to_json
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
 from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.records import read_json, read_record, require_format

@@ -10,8 +10,9 @@ from uuid import uuid4
 from papilio.errors import StoreError, UnsupportedError
 from papilio.families import family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import EngineOptions, Granularity, Listing, Motif
+from papilio.motifs import EngineOptions, Granularity, Motif
 from papilio.partitioning.store import Partition, open_partition
+from papilio.questions import Listing
 from papilio.storage.edges import ContentHash
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import JobSpec

@@ -14,15 +14,8 @@ from typing import Any, get_args
 from papilio.errors import InputError, UnsupportedError
 from papilio.families import EngineChoice, Family, WorkRate, family_of
 from papilio.kernels.engine import EngineName
-from papilio.motifs import (
-    GRANULARITIES,
-    EngineOptions,
-    Granularity,
-    Listing,
-    Motif,
-    choose_options,
-    motif_to_json,
-)
+from papilio.motifs import GRANULARITIES, EngineOptions, Granularity, Motif
+from papilio.questions import Listing, choose_options, motif_to_json
 from papilio.tasks.budget import NO_BUDGET, Budget
 
 __all__ = [
@@ -71,7 +64,7 @@ class JobSpec:
     signed: bool  # whether the edges carry signs
     motif: Motif
     per: Granularity
-    # how its engines compute it, as :func:`papilio.motifs.choose_options` returns it; no part of the question
+    # how its engines compute it, as :func:`papilio.questions.choose_options` returns it; no part of the question
     options: EngineOptions = ()
     listing: Listing | None = None  # that the motifs are listed, and which; None when they are counted
     # the parts that are counted one by one; None when every worker holds the whole graph. No part of the question.

@@ -20,7 +20,8 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.costs import find_breakpoints
 from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.engine import ENGINES, Engine, EngineName
-from papilio.motifs import EngineOptions, Granularity, Listing
+from papilio.motifs import EngineOptions, Granularity
+from papilio.questions import Listing
 from papilio.storage.array_file import release_memory
 from papilio.storage.names import LayerNames, read_names
 from papilio.storage.store import open_store

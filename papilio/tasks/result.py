@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.engine import Best, EngineName
-from papilio.motifs import Cell, Granularity, Listing, Motif
+from papilio.motifs import Cell, Granularity, Motif
+from papilio.questions import Listing
 from papilio.storage.array_file import slices_of
 from papilio.storage.labelled import LabelledGraph, Vectors
 from papilio.storage.origins import plain_labels

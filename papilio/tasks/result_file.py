@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError
 from papilio.kernels.engine import Best, EngineName, choose_best
-from papilio.motifs import Cell, Granularity, Listing, Motif
+from papilio.motifs import Cell, Granularity, Motif
+from papilio.questions import Listing
 from papilio.storage.labelled import Vectors
 from papilio.storage.records import SignedInt, read_record
 from papilio.tasks.history import JobHistory

@@ -10,7 +10,8 @@ import pytest
 
 import papilio
 from papilio.errors import InputError, UnsupportedError
-from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Motif, motif_from_json, motif_to_json
+from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Motif
+from papilio.questions import motif_from_json, motif_to_json
 from papilio.tasks.fold import find_wrong_cell
 from tests.tools.commands import Run
 

@@ -17,7 +17,7 @@ import pytest
 import papilio
 from papilio.cluster.events import Event, LeaseFinished
 from papilio.errors import ExecutionError, InputError, StoreError, TilingError, UnsupportedError
-from papilio.motifs import Listing
+from papilio.questions import Listing
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.fold import PartialFold

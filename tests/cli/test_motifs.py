@@ -14,7 +14,8 @@ from papilio.arguments import Between
 from papilio.cli.app import cli
 from papilio.errors import InputError
 from papilio.families import FAMILIES
-from papilio.motifs import MOTIFS, BalancedButterfly, Biclique, Motif
+from papilio.motifs import BalancedButterfly, Biclique, Motif
+from papilio.questions import MOTIFS
 from tests.tools.commands import Run
 
 COMMANDS = ("plan", "count", "submit count", "slurm render count", "scale count")

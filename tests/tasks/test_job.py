@@ -11,19 +11,17 @@ import pytest
 
 from papilio.errors import InputError, UnsupportedError
 from papilio.motifs import (
-    MOTIFS as KNOWN,
-)
-from papilio.motifs import (
     BalancedBiclique,
     BalancedButterfly,
     Biclique,
     Butterfly,
     Census,
     Clique,
-    Listing,
     MaximalClique,
     Motif,
 )
+from papilio.questions import MOTIFS as KNOWN
+from papilio.questions import Listing
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.budget import Budget
 from papilio.tasks.job import JobSpec, LeaseTask, PartitionRef, PrepareTask, digest

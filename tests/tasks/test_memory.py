@@ -9,8 +9,9 @@ import pytest
 
 from papilio.errors import CapacityError
 from papilio.families import load_engine
-from papilio.motifs import Biclique, Listing
+from papilio.motifs import Biclique
 from papilio.parts import PartBytes, PartSizes
+from papilio.questions import Listing
 from papilio.tasks.budget import NO_BUDGET, Budget
 from papilio.tasks.forecast import part_memory, predict_memory
 from papilio.tasks.memory import choose_memory, device_room, host_room, part_limit, require_memory

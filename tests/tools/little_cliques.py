@@ -28,7 +28,8 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
-from papilio.motifs import Cell, Granularity, Listing, Motif
+from papilio.motifs import Cell, Granularity, Motif
+from papilio.questions import Listing
 
 __all__ = ["ROW", "LittleClique", "all_cliques", "make_rows"]
 

@@ -39,7 +39,8 @@ from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
 from papilio.kernels.tree.subset import Levels, make_levels
-from papilio.motifs import Biclique, Granularity, Listing, Motif
+from papilio.motifs import Biclique, Granularity, Motif
+from papilio.questions import Listing
 
 __all__ = ["BicliqueLister", "PreparedListing", "RowSink", "drop_rows", "make_lister"]
 
