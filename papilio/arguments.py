@@ -22,11 +22,6 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from papilio.errors import InputError
 
-__all__ = [
-    "MAX_THREADS", "MAX_WORKERS", "Between", "Bytes", "Count", "Number", "Seed", "Share", "Threads", "Workers",
-    "check_fields", "checked", "parse_size", "read_argument", "read_bytes", "read_path",
-]  # fmt: skip
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -28,31 +28,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = [
-    "FAULTS",
-    "CapacityError",
-    "ClusterError",
-    "DeviceLostError",
-    "DuplicateEdgeError",
-    "EngineUnavailableError",
-    "ExecutionError",
-    "FailedItemsError",
-    "Fault",
-    "GraphError",
-    "InputError",
-    "JobBusyError",
-    "JobCancelledError",
-    "JobUnfinishedError",
-    "LeaseTooLargeError",
-    "MalformedLineError",
-    "PapilioError",
-    "StoreError",
-    "TilingError",
-    "UnsupportedError",
-    "WorkerError",
-    "fault_of",
-]
-
 
 class PapilioError(Exception):
     """Root of every error that Papilio raises on purpose."""

@@ -29,20 +29,6 @@ from papilio.motifs import (
 )
 from papilio.questions import Listing, choose_options
 
-__all__ = [
-    "FAMILIES",
-    "EngineChoice",
-    "Family",
-    "GraphKind",
-    "Listed",
-    "Parted",
-    "WorkRate",
-    "family_of",
-    "load_engine",
-    "load_lister",
-    "resolve",
-]
-
 GraphKind = Literal["bipartite", "unipartite"]
 
 EngineChoice = Literal["auto", "cpu", "gpu"]

@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from papilio.arguments import read_argument
 from papilio.errors import CapacityError, GraphError
 
-__all__ = ["MAX_VERTICES", "BipartiteGraph", "RowColumn", "UnipartiteGraph"]
-
 MAX_VERTICES = 2**31 - 1
 """Largest number of vertices of one layer: ids are ``int32``."""
 

@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-__all__ = [
-    "LIMIT_S", "WRAP_UP_S", "Stopped", "check", "finishing", "held", "listen_during", "removed_at_end", "requested",
-    "set_advice", "waking",
-]  # fmt: skip
-
 WRAP_UP_S = 2.5
 """How long leases may take to end, and their answers to be registered."""
 

@@ -13,26 +13,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from papilio.arguments import Between, check_fields
 from papilio.errors import InputError
 
-__all__ = [
-    "CENSUS_CLASSES",
-    "GRANULARITIES",
-    "MAX_SIDE",
-    "BalancedBiclique",
-    "BalancedButterfly",
-    "Biclique",
-    "Butterfly",
-    "Cell",
-    "Census",
-    "CensusClass",
-    "Clique",
-    "EngineOptions",
-    "Granularity",
-    "MaximalClique",
-    "Motif",
-    "PairSide",
-    "rows_by_class",
-]
-
 Granularity = Literal["total", "vertex", "edge"]
 """What a count is given for: the whole graph, every vertex of both layers, or every edge (its support)."""
 

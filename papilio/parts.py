@@ -25,18 +25,6 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 
-__all__ = [
-    "Block",
-    "EndBlock",
-    "Layer",
-    "Part",
-    "PartBytes",
-    "PartSizes",
-    "RootPart",
-    "StartBlock",
-    "WedgePart",
-]
-
 Layer = Literal["u", "v"]
 
 

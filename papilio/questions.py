@@ -1,4 +1,4 @@
-"""What is asked of any motif: which one, by name or from JSON, which of them are listed, what its engines are to choose."""
+"""What is asked of any motif: which one, by name or JSON, which are listed, what its engines are to choose."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from papilio.motifs import (
     MaximalClique,
     Motif,
 )
-
-__all__ = ["MOTIFS", "Listing", "choose_options", "motif_from_json", "motif_to_json", "read_motif"]
 
 
 @dataclass(frozen=True)

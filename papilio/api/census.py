@@ -13,8 +13,6 @@ from papilio.families import EngineChoice
 from papilio.motifs import CENSUS_CLASSES, Census, CensusClass, PairSide, rows_by_class
 from papilio.tasks.result import CountResult
 
-__all__ = ["CensusResult", "census"]
-
 
 @dataclass(frozen=True, eq=False)
 class CensusResult:

@@ -28,8 +28,6 @@ from papilio.storage.labelled import Vectors
 from papilio.storage.results import check_decomposition_path, write_decomposition
 from papilio.storage.store import GraphStore
 
-__all__ = ["DecompositionResult", "decompose"]
-
 Progress = Callable[[str, int, int], None]
 """Called with a phase (``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``), what is done, and all."""
 

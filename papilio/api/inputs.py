@@ -29,18 +29,6 @@ from papilio.tasks.graphs import hash_graph, held_graph, job_of_graph, job_of_st
 from papilio.tasks.job import JobSpec
 from papilio.tasks.result import CountResult
 
-__all__ = [
-    "GraphInput",
-    "Question",
-    "check_output",
-    "enter_executor",
-    "owns_output",
-    "result_of",
-    "scratch_parent",
-    "shard_parent",
-    "write_counts",
-]
-
 
 class Question(NamedTuple):
     """What is asked of a graph, and what was asked for of the engines."""

@@ -32,8 +32,6 @@ from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, ListingResult
 
-__all__ = ["enumerate_motifs", "plan_listing", "resume_listing"]
-
 
 @checked
 def enumerate_motifs(

@@ -32,8 +32,6 @@ from papilio.tasks.job import JobSpec, PartitionRef
 from papilio.tasks.memory import choose_memory, part_limit
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
-__all__ = ["Fitting", "partition"]
-
 CUTTING_SHARE = 0.5
 """Share of the free memory of this machine that cutting takes where nothing else is said."""
 

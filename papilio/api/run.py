@@ -20,8 +20,6 @@ from papilio.tasks.job import JobSpec
 from papilio.tasks.result import CountResult
 from papilio.tasks.session import JobSession, settings_of
 
-__all__ = ["JobRun"]
-
 Result = TypeVar("Result", bound=CountResult)
 
 

@@ -26,8 +26,6 @@ from papilio.errors import (
 from papilio.interrupts import check
 from papilio.version import __version__
 
-__all__ = ["EXIT_CODES", "INTERRUPTED", "TERMINATED", "cli", "exit_code_of", "run"]
-
 EXIT_CODES: tuple[tuple[type[PapilioError], int, str], ...] = (
     (InputError, 2, "wrong usage, or an input that is not what it should be"),
     (StoreError, 3, "a graph store or file is missing, corrupt or cannot be written"),

@@ -18,8 +18,6 @@ from papilio.motifs import PairSide
 from papilio.reports.figures import draw_census, require_matplotlib
 from papilio.storage.location import atomic_file, check_file
 
-__all__ = ["census"]
-
 _FORMATS = (".svg", ".png")
 
 

@@ -13,8 +13,6 @@ from papilio.cli.report import answer, report_plan, report_result
 from papilio.cluster.progress import ProgressBar
 from papilio.motifs import Motif
 
-__all__ = ["count", "plan"]
-
 
 @click.command(cls=MotifGroup)
 @COUNT_OPTIONS

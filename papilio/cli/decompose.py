@@ -12,8 +12,6 @@ from papilio.cli.options import JSON_FLAG, STORE, integer
 from papilio.cli.report import answer, say, say_seconds
 from papilio.cluster.progress import ProgressBar
 
-__all__ = ["decompose"]
-
 _PHASES = {
     "read": "reading",
     "index": "listing pairs of vertices",

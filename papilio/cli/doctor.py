@@ -8,8 +8,6 @@ from papilio.cli.options import JSON_FLAG, WORKERS
 from papilio.cli.report import print_json
 from papilio.cluster.doctor import Check, check_machine, check_store, failure_of
 
-__all__ = ["doctor"]
-
 
 @click.command()
 @click.argument("store", type=click.Path(), required=False)

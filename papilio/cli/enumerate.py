@@ -14,8 +14,6 @@ from papilio.cluster.progress import ProgressBar
 from papilio.errors import InputError
 from papilio.motifs import Motif
 
-__all__ = ["enumerate_"]
-
 
 @click.command("enumerate", cls=MotifGroup, listed=True)
 @STORE

@@ -16,8 +16,6 @@ from papilio.cluster.progress import ProgressBar
 if TYPE_CHECKING:
     from papilio.tasks.directory import JobStatus, SessionInfo
 
-__all__ = ["jobs", "resume", "status", "verify"]
-
 
 @click.command()
 @click.argument("root", type=click.Path(), default=".")

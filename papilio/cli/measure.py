@@ -24,8 +24,6 @@ from papilio.cluster.progress import ProgressBar
 from papilio.measures.values import CohesionProfile, LatapyClustering, LocalClustering, RobinsAlexander
 from papilio.tasks.result import CountResult
 
-__all__ = ["measure"]
-
 _COUNT_OPTIONS = with_options(STORE, BUDGET_OPTIONS, JOB_FLAG, CLUSTER_OPTIONS, RUN_OPTIONS)
 
 _PER_FLAG = click.option(

@@ -25,8 +25,6 @@ from papilio.families import FAMILIES
 from papilio.motifs import Motif
 from papilio.questions import MOTIFS
 
-__all__ = ["MotifGroup", "attribute_help", "field_option", "first_paragraph"]
-
 
 def attribute_help(kind: type) -> dict[str, str]:
     """Return what the docstrings of a class and of its bases say of each attribute."""

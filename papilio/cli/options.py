@@ -12,12 +12,6 @@ from papilio.arguments import MAX_THREADS, MAX_WORKERS, read_bytes
 from papilio.errors import InputError
 from papilio.motifs import GRANULARITIES
 
-__all__ = [
-    "BUDGET_OPTIONS", "CLUSTER_OPTIONS", "COMMAND_LINE", "COUNT_OPTIONS", "DIRECTORY", "ENGINE_FLAG", "INSECURE",
-    "JOB_FLAG", "JSON_FLAG", "PER_FLAG", "RUN_OPTIONS", "SAME_ENGINE_FLAG", "SEED", "STORE", "THREADS", "TRUST_FLAG",
-    "WORKERS", "Decorator", "column", "integer", "parse_numbers", "size", "with_options", "with_output",
-]  # fmt: skip
-
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 

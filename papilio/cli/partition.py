@@ -15,8 +15,6 @@ from papilio.cluster.progress import ProgressBar
 from papilio.motifs import GRANULARITIES, Motif
 from papilio.partitioning.cut_request import STRATEGIES
 
-__all__ = ["partition"]
-
 
 @click.command(cls=MotifGroup, motif_flag=True)
 @STORE

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from papilio.tasks.plan import CountPlan
     from papilio.tasks.result import CountResult, ListingResult
 
-__all__ = [
-    "align", "answer", "class_lines", "info_lines", "partition_lines", "plan_lines", "plural", "print_json",
-    "report_plan", "report_result", "report_store", "say", "say_seconds", "table_lines",
-]  # fmt: skip
-
 MATRIX_WIDTH = 120
 """Columns of text up to which a table of counts is written as a matrix."""
 

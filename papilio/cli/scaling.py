@@ -39,8 +39,6 @@ from papilio.reports.run import run_experiment
 from papilio.reports.setup import begin_scaling
 from papilio.tasks.result import CountResult
 
-__all__ = ["report", "scale"]
-
 _WARM_UP_FLAG = click.option(
     "--warm-up/--no-warm-up", default=True, show_default=True,
     help="First run the point with the most workers once, unmeasured, so that kernels are compiled.",

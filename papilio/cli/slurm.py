@@ -24,8 +24,6 @@ from papilio.errors import StoreError
 from papilio.motifs import Motif
 from papilio.storage.location import atomic_file, check_file
 
-__all__ = ["ALLOCATION", "allocation_options", "slurm"]
-
 
 @click.group()
 def slurm() -> None:

@@ -16,8 +16,6 @@ from papilio.storage.formats import FORMATS
 from papilio.storage.generators.models import Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.statistics import describe
 
-__all__ = ["convert", "generate", "info"]
-
 
 @click.command()
 @click.argument("input", nargs=-1, required=True, type=click.Path())

@@ -16,8 +16,6 @@ from papilio.motifs import Motif
 if TYPE_CHECKING:
     from papilio.tasks.status import JobStatus
 
-__all__ = ["cancel", "logs", "submit", "wait"]
-
 IDLE_HINT_S = 60.0
 """Time without a process that runs the job after which ``wait`` says so."""
 

@@ -43,8 +43,6 @@ from papilio.tasks.job import digest
 from papilio.tasks.log import JobLog
 from papilio.tasks.result import CountResult
 
-__all__ = ["Count", "coordinate", "dataset_name", "task_key"]
-
 Count = Callable[..., CountResult]
 """``papilio.count``, which stands above this package and so is handed in."""
 

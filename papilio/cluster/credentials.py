@@ -16,8 +16,6 @@ from papilio.errors import StoreError
 if TYPE_CHECKING:
     from distributed import Security
 
-__all__ = ["make_security", "tls_config", "write_credentials"]
-
 CERTIFICATE, KEY = "certificate.pem", "key.pem"
 
 _ROLES = ("client", "scheduler", "worker")

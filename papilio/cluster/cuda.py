@@ -9,8 +9,6 @@ from papilio.cluster.own_cluster import OwnCluster
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.kernels.device.discovery import list_visible_ids, missing_for_gpu
 
-__all__ = ["CudaExecutor", "missing_for_cuda"]
-
 
 def missing_for_cuda() -> str | None:
     """Say what a cluster of this machine's GPUs lacks, or None when it can be started."""

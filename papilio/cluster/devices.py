@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from papilio.errors import ClusterError
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["ONE_WORKER_PER_GPU", "check_devices", "find_shared_gpu"]
-
 ONE_WORKER_PER_GPU = (
     "start one worker per GPU: 'dask cuda worker', or one CUDA_VISIBLE_DEVICES for each, or use --engine cpu"
 )

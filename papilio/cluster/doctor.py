@@ -35,8 +35,6 @@ from papilio.kernels.threads import available_threads
 from papilio.storage.store import GraphStore, open_store
 from papilio.version import __version__
 
-__all__ = ["Check", "Status", "check_machine", "check_store", "failure_of"]
-
 Status = Literal["ok", "warn", "fail", "skip"]
 
 MIN_FREE_BYTES = 2 << 30

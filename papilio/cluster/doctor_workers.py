@@ -18,14 +18,6 @@ from papilio.storage.records import read_record, write_record
 from papilio.storage.store import GraphStore
 from papilio.version import __version__
 
-__all__ = [
-    "WorkerFacts",
-    "check_cluster",
-    "check_worker_gpus",
-    "check_worker_stores",
-    "check_worker_versions",
-]
-
 _COMPARED = ("numpy", "numba", "dask", "distributed", "pyarrow")
 
 

@@ -31,8 +31,6 @@ from papilio.tasks.run import run_lease, run_prepare
 from papilio.tasks.session import JobSession
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["JobOutcome", "count_job", "plan_job", "run_directory"]
-
 LEASES_IN_FLIGHT = 2
 """Leases that a worker holds: it runs one while the next is on its way."""
 

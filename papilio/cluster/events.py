@@ -8,16 +8,6 @@ from dataclasses import dataclass
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
 
-__all__ = [
-    "Event",
-    "LeaseFinished",
-    "Listener",
-    "PhaseAdvanced",
-    "PhaseStarted",
-    "PlanMade",
-    "ignore_events",
-]
-
 
 @dataclass(frozen=True)
 class PhaseStarted:

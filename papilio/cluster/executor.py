@@ -15,8 +15,6 @@ from papilio.tasks.job import ENGINE_CHOICES, JobSpec
 from papilio.tasks.worker import Seat, WorkerInfo
 from papilio.version import __version__
 
-__all__ = ["Executor", "TaskFunction", "check_versions", "choose_engine", "machine_errors_named"]
-
 Result = TypeVar("Result")
 TaskFunction = Callable[[AnyTask, Seat], Result]
 """A function of a task and of where it runs."""

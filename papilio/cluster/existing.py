@@ -26,8 +26,6 @@ from papilio.tasks.job import JobSpec
 from papilio.tasks.prepared import forget_graphs
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["LAG_S", "ExistingExecutor"]
-
 LAG_S: dict[Priority, float] = {"high": 0.0, "normal": 60.0, "low": 600.0}
 """How much later than now a lease is queued at its worker: those of equal jobs go in the order in which they were
 handed out, one of low priority lets only pass what higher ones hand out within the following ten minutes."""

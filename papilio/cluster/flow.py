@@ -27,8 +27,6 @@ from papilio.interrupts import WRAP_UP_S, requested, waking
 from papilio.tasks.cutting import request_cuts
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["TaskFlow"]
-
 WATCH_S = 1.0
 """Time without a result after which the cluster is looked at."""
 

@@ -13,8 +13,6 @@ from papilio.tasks.job import JobSpec
 from papilio.tasks.prepared import forget_graphs
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
-__all__ = ["InlineExecutor"]
-
 
 class InlineExecutor:
     """Runs tasks in the calling thread; the engine uses all processors, or the first visible GPU.

@@ -10,8 +10,6 @@ from papilio.cluster.own_cluster import OwnCluster
 from papilio.errors import InputError
 from papilio.kernels.threads import available_threads
 
-__all__ = ["LocalExecutor"]
-
 
 class LocalExecutor(OwnCluster):
     """A LocalCluster sized to the machine.

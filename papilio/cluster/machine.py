@@ -9,15 +9,6 @@ from tempfile import TemporaryFile
 
 import psutil
 
-__all__ = [
-    "SHARED_FILESYSTEMS",
-    "CgroupLimits",
-    "find_filesystem",
-    "free_memory_bytes",
-    "is_writable",
-    "read_cgroup_limits",
-]
-
 SHARED_FILESYSTEMS = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.sshfs", "gfs2", "glusterfs",
      "gpfs", "lustre", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "wekafs"}

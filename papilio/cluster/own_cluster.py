@@ -18,8 +18,6 @@ from papilio.cluster.driver import run_directory
 from papilio.cluster.pool import DaskPool
 from papilio.cluster.quiet import hold_interrupts, kill_workers
 
-__all__ = ["NO_DASHBOARD", "WORKER_CONFIG", "OwnCluster"]
-
 WORKER_CONFIG = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,

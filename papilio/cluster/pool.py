@@ -17,8 +17,6 @@ from papilio.errors import ClusterError, InputError, PapilioError, StoreError
 from papilio.tasks.job import JobSpec
 from papilio.tasks.worker import WorkerInfo, read_worker
 
-__all__ = ["DaskPool", "find_workers", "start_errors_named"]
-
 JOIN_S = 60.0
 """How long to wait for another of the workers asked for; starting many processes on a slow disk takes some 20 s, on
 a file system that many nodes share minutes for all of them."""

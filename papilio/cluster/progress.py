@@ -17,8 +17,6 @@ from rich.progress import (
 
 from papilio.cluster.events import Event, LeaseFinished, PhaseAdvanced, PhaseStarted, PlanMade
 
-__all__ = ["ProgressBar"]
-
 _PHASES = {
     "start": "starting workers",
     "cut": "cutting into parts",

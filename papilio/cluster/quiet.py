@@ -15,8 +15,6 @@ from distributed import Nanny
 
 from papilio.interrupts import held
 
-__all__ = ["hold_interrupts", "kill_workers", "quiet_dask"]
-
 _TRACKER_QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
 
 

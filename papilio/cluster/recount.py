@@ -25,8 +25,6 @@ from papilio.tasks.job import LeaseTask
 from papilio.tasks.reports import LeaseResult
 from papilio.tasks.run import run_lease
 
-__all__ = ["Recount", "recount_leases"]
-
 
 @dataclass(frozen=True)
 class Recount:

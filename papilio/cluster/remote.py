@@ -16,8 +16,6 @@ from papilio.storage.records import write_record
 from papilio.storage.store import open_store
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
-__all__ = ["call_task", "describe_dask_worker", "find_store_problem"]
-
 FAREWELL_S = 1.0
 """Time for the error of a lost GPU to reach the scheduler before its process ends."""
 

@@ -17,8 +17,6 @@ from papilio.motifs import GRANULARITIES, Granularity
 from papilio.storage.tables import check_suffix
 from papilio.tasks.job import ENGINE_CHOICES
 
-__all__ = ["SbatchSpec", "call_slurm", "parse_time", "render_count", "require_plain"]
-
 _COMMAND_S = 60.0
 """A controller that does not answer for so long is down."""
 

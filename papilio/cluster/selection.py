@@ -12,8 +12,6 @@ from papilio.errors import EngineUnavailableError, InputError
 from papilio.families import EngineChoice
 from papilio.kernels.device.discovery import list_gpus
 
-__all__ = ["OWN_CLUSTERS", "check_cluster", "make_executor", "resolve_auto", "with_insecure"]
-
 OWN_CLUSTERS = ("auto", "inline", "local", "cuda", "slurm")
 """Clusters that a run starts, and that end with it."""
 

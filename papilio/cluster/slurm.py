@@ -24,8 +24,6 @@ from papilio.cluster.pool import JOIN_S
 from papilio.cluster.sbatch import call_slurm, require_plain
 from papilio.errors import ClusterError, EngineUnavailableError, InputError
 
-__all__ = ["NO_LOCKS", "SlurmExecutor", "parse_slurm_options"]
-
 POLL_S = 0.5
 """Between looks at the cluster and at the queue."""
 

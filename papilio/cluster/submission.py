@@ -28,8 +28,6 @@ from papilio.tasks.log import JobLog
 from papilio.tasks.memory import require_memory
 from papilio.tasks.session import JobSession, settings_of
 
-__all__ = ["find_folder_problem", "submit_job"]
-
 CANCEL_S = 15.0
 """How long to wait for a cancelled coordinator of the same job to stop: it looks once a second."""
 

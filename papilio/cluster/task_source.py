@@ -11,8 +11,6 @@ from papilio.errors import ClusterError
 from papilio.tasks.job import LeaseTask, PrepareTask
 from papilio.tasks.leases.counter import MAX_ATTEMPTS
 
-__all__ = ["AnyTask", "TaskList", "TaskSource"]
-
 AnyTask = TypeVar("AnyTask", PrepareTask, LeaseTask)
 Result_contra = TypeVar("Result_contra", contravariant=True)
 

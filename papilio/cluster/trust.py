@@ -11,8 +11,6 @@ from pathlib import Path
 from papilio.cluster.selection import OWN_CLUSTERS
 from papilio.errors import InputError
 
-__all__ = ["find_stranger", "require_trusted"]
-
 
 def find_stranger(path: Path) -> str | None:
     """Say who, besides this user and root, can change a file or put another one in its place; None when nobody can.

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from papilio.kernels.jit import Place
 
-__all__ = ["fetch_add"]
-
 
 def _type_fetch_add(_context: Any, array: Any, _at: Any, _amount: Any) -> tuple[Any, Callable[..., Any]]:
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

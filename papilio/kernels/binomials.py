@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["choose_modulo"]
-
 
 def choose_modulo(most: int, size: int) -> NDArray[np.uint64]:
     """Return C(n, size) modulo 2^64 for n up to ``most``, shape (most + 1,)."""

@@ -8,17 +8,6 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.graph import BipartiteGraph
 
-__all__ = [
-    "MAX_RUN_ENTRIES",
-    "MAX_RUN_WEDGES",
-    "MAX_START_COUNT",
-    "MAX_VERTEX_COUNT",
-    "check_part_vertices",
-    "check_run_wedges",
-    "check_vertex_bound",
-    "check_vertices",
-]
-
 MAX_VERTEX_COUNT = 2**63 - 1
 """Largest number of butterflies of one vertex that the vectors are proven to hold."""
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from papilio.graph import RowColumn
 
-__all__ = ["hash_rows", "mix", "sum_hashes"]
-
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return a value of 64 bits for each, one to one; a change of any bit changes half of them on average."""

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 
-__all__ = ["LEAST_TABLE_ENTRIES", "MAX_TABLE_ENTRIES", "CostTable", "Interval", "find_breakpoints"]
-
 Interval = tuple[int, int]
 """Work items [start, stop)."""
 

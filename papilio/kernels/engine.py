@@ -27,23 +27,6 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Cell, Granularity, Motif
 from papilio.parts import EndBlock, Part, RootPart, StartBlock
 
-__all__ = [
-    "ENGINES",
-    "Best",
-    "Cut",
-    "Engine",
-    "EngineName",
-    "Loadable",
-    "Partial",
-    "Prepared",
-    "choose_best",
-    "decisions_of",
-    "fold_partials",
-    "never_cut",
-    "require_interval",
-    "require_request",
-]
-
 EngineName = Literal["cpu", "gpu"]
 ENGINES: tuple[EngineName, ...] = ("cpu", "gpu")
 

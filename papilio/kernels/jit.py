@@ -9,8 +9,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Counters", "EdgeIds", "Ids", "Ints", "Place", "Sums", "compiled"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 Bools = NDArray[np.bool_]

@@ -12,8 +12,6 @@ from typing import Protocol
 from papilio.motifs import Granularity, Motif
 from papilio.questions import Listing
 
-__all__ = ["COUNT", "DEVICE_PART_BYTES", "ID", "OFFSET", "CountedGraph"]
-
 ID, OFFSET, COUNT = 4, 8, 8
 """Bytes of a vertex or edge id, of an offset and of a count."""
 

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from papilio.errors import InputError
 from papilio.kernels.engine import Cut, never_cut
 
-__all__ = ["ChunkRunner", "available_threads", "choose_threads", "cut_by_cost", "items_in"]
-
 State = TypeVar("State")
 
 CHUNKS_PER_THREAD = 32

@@ -10,16 +10,6 @@ from dataclasses import dataclass
 
 from papilio.kernels.device.constants import BLOCK_PLANES, WARP_PLANES
 
-__all__ = [
-    "PairTuning",
-    "TableClass",
-    "TreeTuning",
-    "WedgeTuning",
-    "pair_tuning",
-    "tree_tuning",
-    "wedge_tuning",
-]
-
 
 @dataclass(frozen=True)
 class TableClass:

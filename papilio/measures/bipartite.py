@@ -41,15 +41,6 @@ from papilio.storage.results import Columns
 from papilio.storage.statistics import count_degrees, count_three_paths, count_wedges, edge_three_paths
 from papilio.tasks.result import CountResult, find_top
 
-__all__ = [
-    "CountOptions",
-    "cohesion_profile",
-    "latapy_clustering",
-    "local_clustering",
-    "robins_alexander",
-    "top_butterflies",
-]
-
 Per = Literal["vertex", "edge"]
 
 _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 40, 96, 8

@@ -34,17 +34,6 @@ from papilio.storage.results import write_pairs
 from papilio.tasks.fold import exact_sum
 from papilio.tasks.result import json_labels
 
-__all__ = [
-    "PAIR_ORDERS",
-    "CensusOptions",
-    "CensusPair",
-    "CensusPairs",
-    "CensusVertices",
-    "PairOrder",
-    "census_pairs",
-    "census_vertices",
-]
-
 PairOrder = Literal["coherent", "incoherent", "conflicting"]
 
 PAIR_ORDERS: dict[PairOrder, str] = {

@@ -24,8 +24,6 @@ from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows, index_wedges
 from papilio.measures.layers import Report, layer_of, run_reported, wedge_costs
 from papilio.parts import Layer
 
-__all__ = ["MODES", "PairMeans", "cluster_pairs"]
-
 MODES = ("dot", "min", "max")
 """What the common neighbours of a pair are divided by: those of either, the lesser degree, the larger degree."""
 

@@ -13,8 +13,6 @@ from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
 from papilio.parts import Layer
 
-__all__ = ["IndexedLayer", "Report", "layer_of", "run_reported", "wedge_costs"]
-
 State = TypeVar("State")
 
 Report = Callable[[float], None]

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.peel.forest import find_root
 
-__all__ = ["CohesionLevel", "join_levels"]
-
 Ends = NDArray[np.int32]
 Levels = NDArray[np.uint8]
 

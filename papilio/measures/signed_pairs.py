@@ -28,8 +28,6 @@ from papilio.measures.layers import Report, layer_of, run_reported, wedge_costs
 from papilio.motifs import CENSUS_CLASSES
 from papilio.parts import Layer
 
-__all__ = ["bytes_of_pairs", "find_pairs", "sum_vertices"]
-
 _KINDS = 3
 """Counters of a vertex met: those of ``++``, ``+-`` and ``--``, by the number of negative edges."""
 

@@ -20,16 +20,6 @@ from papilio.storage.labelled import Vectors
 from papilio.storage.results import Columns, write_edge_columns, write_vertex_columns
 from papilio.tasks.result import CountResult
 
-__all__ = [
-    "CohesionProfile",
-    "LatapyClustering",
-    "LocalClustering",
-    "RobinsAlexander",
-    "Summary",
-    "summarise",
-    "write_values",
-]
-
 Values = Mapping[str, NDArray[np.float64]]
 """By name, a value of each vertex of a layer, or of each edge; NaN where it is undefined."""
 

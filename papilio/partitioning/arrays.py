@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Ids", "Ints"]
-
 Ids = NDArray[np.int32]
 """Ids, ranks or places of vertices."""
 

@@ -20,8 +20,6 @@ from papilio.partitioning.blocks import sum_words
 from papilio.partitioning.store import Partition
 from papilio.storage.location import filesystem_of
 
-__all__ = ["read_vector_ids"]
-
 
 def read_vector_ids(partition: Partition, index: int, per: Granularity) -> dict[str, NDArray[Any]]:
     """Return, by name of the vector, what ``vector_ids`` of the part gives, reading the files with ids alone.

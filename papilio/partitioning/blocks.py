@@ -31,8 +31,6 @@ from papilio.errors import StoreError
 from papilio.graph import BipartiteGraph
 from papilio.parts import Block, EndBlock, Layer, RootPart, StartBlock
 
-__all__ = ["BlockFile", "BlockInfo", "BlockKind", "read_block", "sum_words", "write_block"]
-
 BlockKind = Literal["starts", "ends", "roots"]
 
 _LAYOUT: dict[BlockKind, dict[str, dict[str, str]]] = {

@@ -11,8 +11,6 @@ from papilio.errors import CapacityError, InputError
 from papilio.motifs import GRANULARITIES, Granularity
 from papilio.parts import PartBytes, PartSizes
 
-__all__ = ["STRATEGIES", "Closure", "CutRequest", "Progress", "Strategy"]
-
 Strategy = Literal["auto", "bcpar", "pair_blocks", "hash", "metis"]
 """How work items are grouped into parts; ``auto`` lets the cutter decide."""
 

@@ -23,8 +23,6 @@ from papilio.storage.location import local_path
 from papilio.storage.records import write_record
 from papilio.storage.store import GraphStore
 
-__all__ = ["CutRun", "cut_run", "table_entries"]
-
 ROWS_SHARE, PLAN_SHARE = 0.4, 0.2
 """Shares of a cut, for progress: rows on disk, and how they are grouped; the rest is for the parts."""
 

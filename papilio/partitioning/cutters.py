@@ -13,8 +13,6 @@ from papilio.partitioning.store import Partition
 from papilio.partitioning.wedge_parts import cut_wedges
 from papilio.storage.store import GraphStore
 
-__all__ = ["cut_for_bicliques", "cut_for_butterflies"]
-
 
 def cut_for_butterflies(
     store: GraphStore,

@@ -19,17 +19,6 @@ from papilio.storage.edges import RowGroup, edge_problem, read_row_groups
 from papilio.storage.location import filesystem_of
 from papilio.storage.store import GraphStore
 
-__all__ = [
-    "STRIPES",
-    "PassProgress",
-    "SharedSums",
-    "Visit",
-    "core_masks",
-    "degrees",
-    "largest_batch",
-    "scan_edges",
-]
-
 PassProgress = Callable[[str, int, int], None]
 """Called with a phase, and how many of its edges are done and how many there are."""
 

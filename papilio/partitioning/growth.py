@@ -32,19 +32,6 @@ from papilio.partitioning.growth_loops import (
     sum_closures,
 )
 
-__all__ = [
-    "GroupCosts",
-    "PricedRows",
-    "Score",
-    "closure_cost",
-    "fill_rows",
-    "grow_groups",
-    "grow_rows",
-    "growth_bytes",
-    "hash_groups",
-    "require_roots_fit",
-]
-
 Score = Literal["share", "shared"]
 
 

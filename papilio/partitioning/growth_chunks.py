@@ -34,8 +34,6 @@ from papilio.partitioning.growth_loops import NO_GROUP, count_holders, sum_closu
 from papilio.partitioning.growth_order import add_to_columns, scatter_rows, smooth_rows
 from papilio.partitioning.layer_rows import span_rows
 
-__all__ = ["CHUNKS_AT_ONCE", "grow_chunks", "order_roots"]
-
 ROUNDS = 6
 """Rounds of averaging. On community graphs and skewed ones more of them lower the replication by a few percent."""
 

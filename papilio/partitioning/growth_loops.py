@@ -30,8 +30,6 @@ from papilio.kernels.biclique.core import Rows, transpose_rows
 from papilio.kernels.jit import Place, compiled
 from papilio.partitioning.arrays import Ids, Ints
 
-__all__ = ["NO_GROUP", "Costs", "add_closures", "count_holders", "fill_groups", "grow", "sum_closures"]
-
 NO_GROUP = -1
 """Group of a root that has none yet."""
 

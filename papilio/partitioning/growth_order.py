@@ -7,8 +7,6 @@ import numpy as np
 from papilio.kernels.jit import compiled
 from papilio.partitioning.arrays import Ids, Ints
 
-__all__ = ["add_to_columns", "scatter_rows", "smooth_rows"]
-
 
 @compiled
 def add_to_columns(indptr: Ints, columns: Ids, values: Ints, sums: Ints) -> None:

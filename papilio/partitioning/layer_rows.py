@@ -12,8 +12,6 @@ from papilio.partitioning.arrays import Ids, Ints
 from papilio.parts import Layer
 from papilio.storage.array_file import ArrayFile
 
-__all__ = ["LayerRows", "RowPair", "span_rows"]
-
 
 class LayerRows:
     """The rows of one layer: its vertices by rank, those without a kept edge left out. Any thread may read.

@@ -14,8 +14,6 @@ from papilio.parts import Layer, PartSizes
 from papilio.storage.manifest import parse_manifest
 from papilio.storage.records import read_record, write_record
 
-__all__ = ["PARTITION_NAME", "Decisions", "Family", "PartInfo", "PartitionManifest"]
-
 PARTITION_NAME = "partition.json"
 """The file that makes a directory a partition; written last."""
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-__all__ = ["run_within"]
-
 Result = TypeVar("Result")
 
 

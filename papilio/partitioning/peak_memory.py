@@ -8,8 +8,6 @@ from typing import Self
 
 import psutil
 
-__all__ = ["PeakMemory"]
-
 _PERIOD_S = 0.01
 """Seconds between samples: each takes 20 microseconds, and nothing here allocates and frees a block faster."""
 

@@ -29,8 +29,6 @@ from papilio.partitioning.root_loops import Prices, find_worst_root
 from papilio.partitioning.root_subgraphs import AnchoredRows
 from papilio.parts import PartSizes
 
-__all__ = ["ClosureTooLargeError", "RootGroups", "group_roots", "price_closures"]
-
 SCAN_ENTRIES = 1 << 24
 """Entries that the search for the worst root reads at once: 64 MiB."""
 

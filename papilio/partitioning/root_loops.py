@@ -15,16 +15,6 @@ from papilio.kernels.biclique.core import Rows
 from papilio.kernels.jit import Bools, compiled
 from papilio.partitioning.arrays import Ids, Ints
 
-__all__ = [
-    "Prices",
-    "count_root_wedges",
-    "cut_runs",
-    "find_worst_root",
-    "keep_lists",
-    "mark_ids",
-    "number_lefts",
-]
-
 
 class Prices(NamedTuple):
     """What the closure of roots costs, in bytes: never less than the part made of it needs."""

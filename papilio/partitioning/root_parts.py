@@ -44,8 +44,6 @@ from papilio.partitioning.store import Partition
 from papilio.storage.array_file import release_memory
 from papilio.storage.store import GraphStore
 
-__all__ = ["cut_roots"]
-
 KEPT_BYTES = 12 << 20
 """Host memory that libraries and allocators keep on the way. Measured: 8 to 12 MB."""
 

@@ -24,14 +24,6 @@ from papilio.partitioning.root_loops import (
 )
 from papilio.parts import RootPart
 
-__all__ = [
-    "AnchoredRows",
-    "Scratch",
-    "cut_root_part",
-    "find_fitting_entries",
-    "materialise_bytes",
-]
-
 RUN_GAP = 1 << 16
 """Entries between two rows that are read along rather than skipped: 256 KiB take as long as another request."""
 

@@ -17,19 +17,6 @@ import numpy as np
 from papilio.kernels.jit import Bools, Place, Sums, compiled
 from papilio.partitioning.arrays import Ids, Ints
 
-__all__ = [
-    "Ranges",
-    "add_words",
-    "count_batch",
-    "make_ranges",
-    "place_words",
-    "rank_batch",
-    "rank_vertices",
-    "sort_rows",
-    "split_rows",
-    "work_words",
-]
-
 _TABLE = 1 << 16
 """Entries of a table of :class:`Ranges`: 256 KiB, within the second-level cache."""
 

@@ -29,8 +29,6 @@ from papilio.storage.array_file import ArrayFile, ArrayMemory, empty_pages
 from papilio.storage.edges import RowGroup
 from papilio.storage.store import GraphStore
 
-__all__ = ["SCAN_BYTES", "SORT_BYTES", "LayerSort", "Ranking", "SortPlan", "plan_sort", "rank_layer"]
-
 SCAN_BYTES = (48, 64)
 """Memory of a thread per edge of a row group, without and with edge ids: two ids 8, decoding 16, keys 8, words 8 (and
 edge ids 8), and what the allocator keeps."""

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from papilio.kernels.jit import Ints, Sums, compiled
 
-__all__ = ["order_by_slice", "scatter_add", "scatter_add_ordered"]
-
 Ids = NDArray[Any]
 """Int32 or int64, each from 0 to the size of the whole - 1."""
 

@@ -24,19 +24,6 @@ from papilio.partitioning.wedge_loops import (
 )
 from papilio.parts import EndBlock, StartBlock
 
-__all__ = [
-    "EndReader",
-    "LayerSurvey",
-    "Slab",
-    "build_closure",
-    "build_ends",
-    "build_starts",
-    "distinct_ranks",
-    "gather_end_block",
-    "read_slab",
-    "survey_layer",
-]
-
 _NO_EDGES = np.empty(0, np.int64)
 
 _GAP_ENTRIES = 16_384

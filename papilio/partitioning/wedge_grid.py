@@ -22,8 +22,6 @@ from papilio.partitioning.wedge_blocks import LayerSurvey, read_slab
 from papilio.partitioning.wedge_loops import grow_end_blocks
 from papilio.parts import PartBytes
 
-__all__ = ["PART_OVERHEAD_BYTES", "BlockBudget", "Grid", "choose_grid", "raw_bytes"]
-
 PART_OVERHEAD_BYTES = 32 << 20
 """What a part costs besides its bytes, in bytes: to hand it out and set it up takes 8 to 40 ms on one H200 (216 parts
 of 40 million edges), in which storage gives as much."""

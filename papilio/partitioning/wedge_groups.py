@@ -25,8 +25,6 @@ from papilio.partitioning.wedge_blocks import LayerSurvey, build_starts, distinc
 from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES, BlockBudget
 from papilio.partitioning.wedge_loops import add_ends, renumber
 
-__all__ = ["GroupBudget", "Grouper", "Groups", "group_starts"]
-
 _TRIAL_CHUNKS, _TRIAL_GROUPS, _TRIAL_ENTRIES = 16, 4, 1 << 20
 """Where groups may be given up, a sixteenth of the entries at a time is grouped, if it makes four groups and a million
 entries."""

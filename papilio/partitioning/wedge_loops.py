@@ -16,20 +16,6 @@ import numpy as np
 from papilio.kernels.jit import compiled
 from papilio.partitioning.arrays import Ids, Ints
 
-__all__ = [
-    "NO_END",
-    "add_ends",
-    "count_entries",
-    "fill_ends",
-    "fill_starts",
-    "find_first_ends",
-    "gather_ends",
-    "grow_end_blocks",
-    "mark_middles",
-    "number_marked",
-    "renumber",
-]
-
 NO_END = np.iinfo(np.int32).max
 """First end of a middle without any."""
 

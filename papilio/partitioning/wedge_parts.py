@@ -52,8 +52,6 @@ from papilio.parts import EndBlock, PartSizes, StartBlock
 from papilio.storage.array_file import release_memory
 from papilio.storage.store import GraphStore
 
-__all__ = ["cut_wedges"]
-
 _GATHER_COST = 0.4
 """To gather the ends of n blocks of a layer takes all threads and, for each block, a look at every entry, some 8 ns; to
 turn rows round takes one thread for each block and some 20 ns for each entry of it: the first is faster where

@@ -19,16 +19,6 @@ from papilio.partitioning.wedge_blocks import LayerSurvey
 from papilio.partitioning.wedge_grid import BlockBudget, Grid, choose_grid, raw_bytes
 from papilio.partitioning.wedge_groups import GroupBudget, Grouper, Groups, group_starts
 
-__all__ = [
-    "GATHERED_COPIES",
-    "TURNED_COPIES",
-    "CutPlan",
-    "CutterMemory",
-    "SurveyedLayer",
-    "plan_cut",
-    "share_memory",
-]
-
 GROUPERS: dict[str, Grouper] = {"bcpar": grow_groups, "hash": hash_groups, "metis": metis_groups}
 """Strategies that give every group a closure of its own."""
 

@@ -9,8 +9,6 @@ from papilio.errors import EngineUnavailableError
 from papilio.reports.experiment import ExperimentDirectory
 from papilio.storage.ledger import write_durably
 
-__all__ = ["submit_points"]
-
 
 def submit_points(directory: ExperimentDirectory, spec: SbatchSpec) -> str:
     """Write ``slurm/points.sbatch`` into the experiment and submit it from there; return the id of the array.

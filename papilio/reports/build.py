@@ -21,8 +21,6 @@ from papilio.storage.location import atomic_file, check_replaceable, local_path
 from papilio.storage.records import write_record
 from papilio.storage.tables import ColumnType, write_rows
 
-__all__ = ["write_report"]
-
 _PAGE = "report.html"
 
 _RUN_COLUMNS: dict[str, ColumnType] = {

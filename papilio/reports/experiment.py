@@ -31,16 +31,6 @@ from papilio.storage.location import local_path
 from papilio.storage.records import read_json, read_record, require_format, write_record
 from papilio.version import __version__
 
-__all__ = [
-    "EXPERIMENT_FILE",
-    "Experiment",
-    "ExperimentDirectory",
-    "PointGraph",
-    "RunRecord",
-    "begin_experiment",
-    "check_root",
-]
-
 FORMAT, FORMAT_VERSION = "papilio-scaling", 1
 
 EXPERIMENT_FILE = "scale.json"

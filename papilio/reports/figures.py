@@ -15,16 +15,6 @@ from papilio.motifs import CensusClass
 from papilio.reports.scaling import Mode, Point
 from papilio.reports.timeline import LeaseSpan
 
-__all__ = [
-    "Figure",
-    "draw_census",
-    "draw_efficiency",
-    "draw_speedup",
-    "draw_timeline",
-    "draw_times",
-    "require_matplotlib",
-]
-
 BLUE, GREY, ORANGE = "#1f5fa8", "#8a8f98", "#c8641e"
 BARS = ("#1f5fa8", "#7fb0e0")
 """Leases that follow each other differ in colour."""

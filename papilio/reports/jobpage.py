@@ -17,8 +17,6 @@ from papilio.reports.page import plural, render_page, show_moment
 from papilio.storage.names import read_names
 from papilio.storage.store import open_store
 
-__all__ = ["draw_job", "show_job"]
-
 _MAX_TIMELINES = 8
 """Sessions drawn; the last ones of a job that was resumed more often."""
 

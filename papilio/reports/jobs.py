@@ -15,8 +15,6 @@ from papilio.tasks.directory import JobDirectory, JobStatus, SessionInfo
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
 
-__all__ = ["JobFacts", "SessionTimeline", "read_job", "read_run", "read_spans", "span_rows"]
-
 
 @dataclass(frozen=True)
 class SessionTimeline:

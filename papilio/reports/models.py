@@ -11,8 +11,6 @@ from papilio.storage.generate import Model, generate
 from papilio.storage.generators.models import Complete, Planted, PowerLaw, Rmat
 from papilio.storage.store import GraphStore, open_store
 
-__all__ = ["grow_model", "open_or_generate", "parse_model"]
-
 _MODELS: dict[str, type[Model]] = {model.name: model for model in (Rmat, PowerLaw, Planted, Complete)}
 
 

@@ -19,8 +19,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["plural", "render_page", "show_moment"]
-
 _MAX_ROWS = 64
 """Workers listed one by one."""
 

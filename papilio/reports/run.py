@@ -25,8 +25,6 @@ from papilio.tasks.result import CountResult
 from papilio.tasks.worker import WorkerInfo
 from papilio.version import __version__
 
-__all__ = ["run_experiment"]
-
 _PACKAGES = (
     "numpy", "numba", "cupy-cuda13x", "cupy-cuda12x", "dask", "distributed", "dask-cuda", "pyarrow",
 )  # fmt: skip

@@ -12,8 +12,6 @@ from papilio.reports.page import plural, render_page, show_moment
 from papilio.reports.scaling import Point
 from papilio.reports.timeline import LeaseSpan
 
-__all__ = ["ScalingFacts", "draw_scaling", "show_scaling"]
-
 
 @dataclass(frozen=True)
 class ScalingFacts:

@@ -16,8 +16,6 @@ from typing import Any, Literal
 from papilio.errors import ExecutionError
 from papilio.reports.timeline import TimelineMeasures
 
-__all__ = ["Mode", "Point", "Run", "gather_points", "require_equal_counts", "rows_of"]
-
 Mode = Literal["strong", "weak"]
 """One graph for all numbers of workers, or one for each."""
 

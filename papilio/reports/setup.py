@@ -25,8 +25,6 @@ from papilio.storage.location import is_url
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.graphs import require_kind
 
-__all__ = ["begin_scaling"]
-
 
 def begin_scaling(
     output: str | os.PathLike[str],

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from papilio.tasks.reports import LeaseResult
 
-__all__ = ["LeaseSpan", "TimelineMeasures", "WorkerLoad", "measure_timeline", "spans_of"]
-
 
 @dataclass(frozen=True)
 class LeaseSpan:

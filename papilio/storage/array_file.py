@@ -17,17 +17,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from papilio.errors import StoreError
 
-__all__ = [
-    "SLICE_ENTRIES",
-    "ArrayFile",
-    "ArrayMemory",
-    "empty_pages",
-    "file_vector",
-    "release_memory",
-    "release_pages",
-    "slices_of",
-]
-
 
 def empty_pages(size: int, dtype: DTypeLike) -> NDArray[Any]:
     """Return an array of zeros in pages of its own, which go back to the system with it.

@@ -18,8 +18,6 @@ from papilio.errors import InputError
 from papilio.storage.column_choice import choose_columns
 from papilio.storage.formats import LabelType, ReadOptions, SourceInfo, describe_columns, raw_schema
 
-__all__ = ["NpySource", "ParquetSource"]
-
 _CHUNK_ROWS = 1 << 20
 """Rows read at a time."""
 

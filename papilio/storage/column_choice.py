@@ -13,18 +13,6 @@ from dataclasses import dataclass
 
 from papilio.errors import InputError
 
-__all__ = [
-    "USUAL",
-    "ColumnRef",
-    "Columns",
-    "WantedColumns",
-    "are_names",
-    "choose_columns",
-    "pick_ends",
-    "plain_name",
-    "show_column",
-]
-
 ColumnRef = int | str
 """A column as a user gives it: a number from 1 on, or a name."""
 

@@ -14,8 +14,6 @@ from pyarrow import fs as arrow_fs
 from papilio.errors import InputError
 from papilio.storage.location import filesystem_of
 
-__all__ = ["Compression", "InputFile"]
-
 Compression = Literal["none", "gzip", "bzip2", "zstd"]
 
 _MAGIC: tuple[tuple[re.Pattern[bytes], Compression], ...] = (

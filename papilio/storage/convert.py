@@ -37,8 +37,6 @@ from papilio.storage.store import GraphStore, StoreWriter
 from papilio.storage.textlines import TextSource
 from papilio.version import __version__
 
-__all__ = ["MIN_MEMORY_BYTES", "ConvertProgress", "Duplicates", "convert"]
-
 Duplicates = Literal["first", "last", "error"]
 """Which of several equal edges is kept: by time where there is a time column, else by place in the input."""
 

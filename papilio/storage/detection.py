@@ -20,8 +20,6 @@ from papilio.storage.formats import (
     with_columns,
 )
 
-__all__ = ["detect_layout"]
-
 _DIMACS = re.compile(rb"p\s+([A-Za-z]+)((?:\s+\d+){2,3})\s*\Z")
 _DIMACS_KINDS = (b"edge", b"edges", b"col", b"sp", b"tw", b"ocr", b"max", b"asn")
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")

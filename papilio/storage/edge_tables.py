@@ -30,15 +30,6 @@ from papilio.storage.formats import (
 )
 from papilio.storage.size_headers import hold_line
 
-__all__ = [
-    "MARKS",
-    "hold_first_line",
-    "read_table",
-    "refuse_documents",
-    "refuse_matrix",
-    "refuse_neighbour_lists",
-]
-
 _STARTS: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"<"), "XML or HTML (GraphML, GEXF)"),
     (re.compile(rb"(?i)\*(vertices|network|arcs|edges)"), "a Pajek file"),

@@ -29,18 +29,6 @@ from papilio.errors import StoreError
 from papilio.storage.manifest import EdgeFile, GraphKind, Manifest
 from papilio.storage.tables import schema_of
 
-__all__ = [
-    "ROW_GROUP_EDGES",
-    "ContentHash",
-    "EdgeBatch",
-    "EdgeFilesWriter",
-    "RowGroup",
-    "edge_problem",
-    "list_row_groups",
-    "read_row_groups",
-    "unreadable_named",
-]
-
 _HASH_BYTES = 16
 """128 bits: no accidental collision among any number of graphs that one could store."""
 

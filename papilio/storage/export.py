@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-__all__ = ["to_arrow", "to_networkx", "to_numpy", "to_pandas", "to_scipy"]
-
 Graph = BipartiteGraph | UnipartiteGraph
 
 

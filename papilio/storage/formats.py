@@ -31,33 +31,6 @@ from papilio.graph import MAX_VERTICES
 from papilio.storage.column_choice import USUAL, Columns, WantedColumns, choose_columns, show_column
 from papilio.storage.signs import SignRule
 
-__all__ = [
-    "FORMATS",
-    "NOT_A_NUMBER",
-    "Declared",
-    "EdgeSource",
-    "FormatName",
-    "Head",
-    "HeldLine",
-    "LabelType",
-    "ReadOptions",
-    "SourceInfo",
-    "TextLayout",
-    "check_declared",
-    "describe_columns",
-    "fields_of",
-    "first_data",
-    "has_leading_zero",
-    "is_integer",
-    "is_number",
-    "raw_schema",
-    "time_type",
-    "unify_line_ends",
-    "usual_row",
-    "whole_part",
-    "with_columns",
-]
-
 FormatName = Literal[
     "konect", "snap", "sizes", "movielens", "mtx", "dimacs", "csv", "tsv", "edges", "npy", "parquet"
 ]

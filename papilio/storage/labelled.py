@@ -19,15 +19,6 @@ from papilio.graph import MAX_VERTICES, BipartiteGraph, UnipartiteGraph
 from papilio.storage.manifest import GraphKind
 from papilio.storage.origins import Origin
 
-__all__ = [
-    "LabelledGraph",
-    "Vectors",
-    "assemble",
-    "assemble_columns",
-    "label_array",
-    "read_signs",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class LabelledGraph:

@@ -17,8 +17,6 @@ from papilio.graph import MAX_VERTICES
 from papilio.storage.edges import unreadable_named
 from papilio.storage.tables import open_parquet, schema_of
 
-__all__ = ["label_file", "label_type", "read_label", "read_label_column", "write_labels"]
-
 _ROW_GROUP_LABELS = 1 << 20
 """Labels of a row group; a bound of memory while writing."""
 

@@ -33,8 +33,6 @@ from typing import Any, Self
 from papilio.errors import JobBusyError, StoreError
 from papilio.storage.records import parse_json, read_record, read_regular
 
-__all__ = ["Holder", "Ledger", "LedgerContent", "find_holder", "read_ledger", "sync_path", "write_durably"]
-
 LOCK_WAIT_S = 1.0
 """How long a writer tries to get the lock: whoever asks for the holder takes a shared lock for an instant."""
 

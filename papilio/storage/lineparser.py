@@ -26,17 +26,6 @@ from papilio.storage.formats import (
     whole_part,
 )
 
-__all__ = [
-    "ANY_DIGITS",
-    "PLAIN",
-    "WHOLE",
-    "LineParser",
-    "ParsedBlock",
-    "Problem",
-    "has_odd_zeros",
-    "integers_of",
-]
-
 ANY_DIGITS = r"^-?[0-9]+$"
 """Pattern of a number in a matrix, or a time: zeros before it say nothing."""
 PLAIN = r"^-?(0|[1-9][0-9]*)$"

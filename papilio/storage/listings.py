@@ -38,16 +38,6 @@ from papilio.storage.names import LayerNames
 from papilio.storage.records import read_json, read_record, require_format
 from papilio.version import __version__
 
-__all__ = [
-    "LISTING_NAME",
-    "ListingShard",
-    "ListingWriter",
-    "check_listing_shard",
-    "count_missing_rows",
-    "read_listing",
-    "write_listing",
-]
-
 LISTING_NAME = "_listing.json"
 
 FORMAT, FORMAT_VERSION = "papilio-listing", 1

@@ -15,19 +15,6 @@ from pyarrow import fs as arrow_fs
 from papilio.errors import InputError, StoreError
 from papilio.interrupts import held, removed_at_end
 
-__all__ = [
-    "MANIFEST_NAME",
-    "atomic_directory",
-    "atomic_file",
-    "check_file",
-    "check_replaceable",
-    "filesystem_of",
-    "is_url",
-    "local_path",
-    "os_errors_named",
-    "read_file",
-]
-
 MANIFEST_NAME = "graph.json"
 """The file that makes a directory a graph store; written last."""
 

@@ -12,8 +12,6 @@ from papilio.errors import StoreError
 from papilio.graph import MAX_VERTICES
 from papilio.storage.records import parse_json, read_record, require_format, write_record
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "EdgeFile", "GraphKind", "Manifest", "parse_manifest"]
-
 FORMAT = "papilio-graph"
 """Value of the key ``format``, by which a manifest is told from another program's ``graph.json``."""
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from papilio.errors import InputError
 from papilio.storage.store import GraphStore
 
-__all__ = ["LayerNames", "find_ids", "hash_labels", "read_names"]
-
 _SHOWN = 3
 """Labels that a message shows as examples."""
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError
 from papilio.storage.edges import EdgeBatch
 
-__all__ = ["Deduplicator", "Duck"]
-
 _BATCH_ROWS = 1 << 19
 """Rows of a batch that comes out of DuckDB; about 50 MB are in use for one while it is deduplicated."""
 

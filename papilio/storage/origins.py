@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 
-__all__ = ["ArrayRows", "ArrowRows", "FrameRows", "NetworkEdges", "Origin", "SparseEntries", "plain_labels"]
-
-
 Graph = BipartiteGraph | UnipartiteGraph
 
 

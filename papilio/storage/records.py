@@ -36,18 +36,6 @@ from papilio.errors import PapilioError, StoreError
 from papilio.motifs import Motif
 from papilio.questions import MOTIFS, motif_to_json
 
-__all__ = [
-    "Digits",
-    "SignedInt",
-    "parse_json",
-    "read_json",
-    "read_record",
-    "read_regular",
-    "require_format",
-    "table_rows",
-    "write_record",
-]
-
 SignedInt = Annotated[int, "signed"]
 """An integer that may be below 0; every other one is a size, a number or an identity from 0 on."""
 

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from papilio.errors import InputError
 from papilio.storage.formats import Declared
 
-__all__ = ["IdMap", "LabelTracker", "OffsetMap", "TableMap", "declared_maps", "dense_map"]
-
 BYTES_PER_LABEL = 5
 """A mark of one byte and a rank of four, for every integer up to the largest label."""
 

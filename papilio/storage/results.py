@@ -36,22 +36,6 @@ from papilio.storage.location import atomic_directory, atomic_file, check_replac
 from papilio.storage.store import GraphStore
 from papilio.storage.tables import is_parquet, open_parquet, open_table, schema_of
 
-__all__ = [
-    "DECOMPOSITION_NAME",
-    "Columns",
-    "check_decomposition_path",
-    "read_partial_shard",
-    "write_census",
-    "write_decomposition",
-    "write_edge_columns",
-    "write_edge_counts",
-    "write_pairs",
-    "write_partial_shard",
-    "write_table",
-    "write_vertex_columns",
-    "write_vertex_counts",
-]
-
 _ROW_GROUP = 1 << 20
 """Rows of a row group; a bound of memory while writing."""
 

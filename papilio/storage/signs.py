@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from papilio.errors import InputError
 
-__all__ = ["SignRule", "sign_rule"]
-
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 
 

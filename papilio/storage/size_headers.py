@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 
 from papilio.storage.formats import HeldLine
 
-__all__ = ["SeenIds", "Verdict", "hold_line", "judge"]
-
 _SIZE = re.compile(rb"(0|[1-9][0-9]{0,17})\Z")
 _LEAST_LINES = 2
 """A line ``2 1`` before a single edge is as likely an edge."""

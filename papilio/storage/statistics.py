@@ -17,18 +17,6 @@ from numpy.typing import NDArray
 from papilio.storage.generators.models import count_pairs
 from papilio.storage.store import GraphStore
 
-__all__ = [
-    "QUANTILES",
-    "Degrees",
-    "EdgePass",
-    "add_degrees",
-    "count_degrees",
-    "count_three_paths",
-    "count_wedges",
-    "describe",
-    "edge_three_paths",
-]
-
 QUANTILES = (0.5, 0.9, 0.99)
 """Of the degrees; a quantile is the smallest degree that at least this share of vertices does not pass."""
 

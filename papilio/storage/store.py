@@ -41,8 +41,6 @@ from papilio.storage.labels import label_file, label_type, read_label_column, wr
 from papilio.storage.location import MANIFEST_NAME, atomic_directory, filesystem_of, read_file
 from papilio.storage.manifest import GraphKind, Manifest
 
-__all__ = ["GraphStore", "StoreWriter", "open_store", "write_store"]
-
 
 class GraphStore:
     """A stored graph, opened by :func:`open_store`; holds its manifest and no edges.

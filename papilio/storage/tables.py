@@ -22,20 +22,6 @@ import pyarrow.parquet as pq
 from papilio.errors import InputError, StoreError
 from papilio.storage.location import atomic_file, check_file
 
-__all__ = [
-    "TABLE_SUFFIXES",
-    "ColumnType",
-    "TableSink",
-    "check_suffix",
-    "check_table_file",
-    "is_parquet",
-    "open_parquet",
-    "open_table",
-    "read_rows",
-    "schema_of",
-    "write_rows",
-]
-
 TABLE_SUFFIXES = (".parquet", ".csv", ".json")
 
 _JSON_ROWS = 1 << 16

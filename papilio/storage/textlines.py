@@ -31,8 +31,6 @@ from papilio.storage.formats import (
 from papilio.storage.lineparser import LineParser, ParsedBlock
 from papilio.storage.size_headers import SeenIds, judge
 
-__all__ = ["TextSource"]
-
 BLOCK_BYTES = 4 << 20
 """Text of one block: large enough to amortise a task, small enough that a few in flight take 100 MB."""
 

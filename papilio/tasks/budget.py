@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from papilio.arguments import Bytes, read_bytes
 from papilio.errors import InputError
 
-__all__ = ["NO_BUDGET", "Budget"]
-
 
 @dataclass(frozen=True)
 class Budget:

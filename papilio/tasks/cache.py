@@ -8,8 +8,6 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-__all__ = ["PreparedCache"]
-
 
 class _Sized(Protocol):
     @property

@@ -16,8 +16,6 @@ from papilio.tasks.listing import make_fold
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, ListingResult
 
-__all__ = ["JobCheck", "check_job"]
-
 
 @dataclass(frozen=True)
 class JobCheck:

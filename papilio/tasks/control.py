@@ -24,16 +24,6 @@ from papilio.families import EngineChoice
 from papilio.storage.ledger import write_durably
 from papilio.storage.records import read_json, read_record
 
-__all__ = [
-    "PRIORITIES",
-    "CancelRequest",
-    "Coordinator",
-    "CoordinatorState",
-    "JobControl",
-    "Priority",
-    "Submission",
-]
-
 Priority = Literal["low", "normal", "high"]
 """How long the leases of a job let those of others pass, see ``papilio.cluster.pool.LAG_S``."""
 

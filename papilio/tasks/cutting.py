@@ -13,8 +13,6 @@ from time import monotonic
 
 from papilio.interrupts import requested
 
-__all__ = ["CutWatch", "is_cut", "request_cuts"]
-
 _REMEMBERED = 4096
 """Requests that a process keeps; the oldest ones, long answered, go first."""
 

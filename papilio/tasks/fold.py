@@ -20,8 +20,6 @@ from papilio.tasks.parts.vectors import PartVectors, zero_vectors
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
 
-__all__ = ["PartialFold", "exact_sum", "find_wrong_cell"]
-
 
 class PartialFold:
     """Adds up lease results, each item exactly once.

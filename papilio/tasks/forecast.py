@@ -15,17 +15,6 @@ from papilio.kernels.memory import COUNT
 from papilio.parts import Layer, PartBytes, PartSizes
 from papilio.tasks.job import JobSpec
 
-__all__ = [
-    "CONTEXT_BYTES",
-    "PROCESS_BYTES",
-    "MemoryForecast",
-    "PartMemory",
-    "fold_part",
-    "gib",
-    "part_memory",
-    "predict_memory",
-]
-
 PROCESS_BYTES = {"cpu": 350 << 20, "gpu": 900 << 20}
 """An idle worker after its imports (Python, NumPy, Arrow, Dask, and Numba or CuPy with a CUDA context)."""
 

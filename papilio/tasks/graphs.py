@@ -17,16 +17,6 @@ from papilio.storage.edges import ContentHash
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import JobSpec
 
-__all__ = [
-    "hash_graph",
-    "held_graph",
-    "job_of_graph",
-    "job_of_store",
-    "open_job_partition",
-    "read_job_graph",
-    "require_kind",
-]
-
 _SCHEME = "memory:"
 _held: dict[str, BipartiteGraph | UnipartiteGraph] = {}
 _held_lock = threading.Lock()

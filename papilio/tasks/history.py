@@ -11,8 +11,6 @@ from papilio.storage.listings import ListingShard
 from papilio.storage.records import Digits, read_record
 from papilio.tasks.reports import LeaseResult, ShardRef
 
-__all__ = ["JobHistory", "SessionInfo", "read_history"]
-
 _ADVICE = "the ledger was damaged; start a new job directory"
 
 

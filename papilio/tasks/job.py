@@ -18,16 +18,6 @@ from papilio.motifs import GRANULARITIES, EngineOptions, Granularity, Motif
 from papilio.questions import Listing, choose_options, motif_to_json
 from papilio.tasks.budget import NO_BUDGET, Budget
 
-__all__ = [
-    "ENGINE_CHOICES",
-    "JobSpec",
-    "LeaseTask",
-    "PartitionRef",
-    "PrepareTask",
-    "digest",
-    "name_question",
-]
-
 ENGINE_CHOICES: tuple[EngineChoice, ...] = get_args(EngineChoice)
 
 

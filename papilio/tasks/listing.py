@@ -12,8 +12,6 @@ from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
 
-__all__ = ["ListingFold", "make_fold"]
-
 
 class ListingFold:
     """Collects the shards of a listing, each item exactly once, until it has as many rows as are asked for.

@@ -8,8 +8,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-__all__ = ["JobLog", "read_log"]
-
 FOLLOW_PAUSE_S = 0.5
 """How often a log that is followed is looked at."""
 

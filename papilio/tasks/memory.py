@@ -29,16 +29,6 @@ from papilio.tasks.forecast import (
 from papilio.tasks.job import JobSpec
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = [
-    "MemoryChoice",
-    "choose_memory",
-    "device_room",
-    "fold_bytes",
-    "host_room",
-    "part_limit",
-    "require_memory",
-]
-
 FOLD_SHARE = 8
 """Vectors of a whole graph stay in memory as long as they take at most this part of the host memory."""
 

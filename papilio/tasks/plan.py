@@ -24,8 +24,6 @@ from papilio.tasks.parts.plan import explain_parts, mean_vector_entries, thin_ta
 from papilio.tasks.reports import PrepareReport
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["CountPlan", "Decision", "Lease", "PartitionPlan", "make_plan"]
-
 _DERIVED = ("key", "n_items", "total_work")
 """Properties that the JSON form has beside the fields."""
 

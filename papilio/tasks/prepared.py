@@ -33,18 +33,6 @@ from papilio.tasks.memory import device_room, host_room
 from papilio.tasks.parts.loading import PartLoader
 from papilio.tasks.worker import Seat
 
-__all__ = [
-    "PreparedGraph",
-    "engine_of",
-    "forget_graphs",
-    "forget_others",
-    "part_loader",
-    "prepare_graph",
-    "prepare_part",
-    "prepared_cache",
-    "warm_up",
-]
-
 CACHE_SHARE = 0.5
 """Share of the memory that prepared graphs may keep: the rest is for the temporaries of the next run."""
 

@@ -20,8 +20,6 @@ from papilio.tasks.log import JobLog, read_log
 from papilio.tasks.result import CountResult
 from papilio.tasks.status import ACTIVE_STATES, JobStatus
 
-__all__ = ["cancel_job", "read_job_log", "wait_job"]
-
 POLL_S = 1.0
 """How often a job is looked at."""
 

@@ -14,8 +14,6 @@ from papilio.motifs import Cell
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import write_record
 
-__all__ = ["LeaseResult", "Movement", "PrepareReport", "ShardRef"]
-
 
 @dataclass(frozen=True)
 class Movement:

@@ -21,8 +21,6 @@ from papilio.tasks.plan import Decision
 from papilio.tasks.reports import Movement
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["CountResult", "ListingResult", "TopEntry", "find_largest", "find_top", "json_labels"]
-
 
 @dataclass(frozen=True)
 class TopEntry:

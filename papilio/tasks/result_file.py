@@ -22,8 +22,6 @@ from papilio.tasks.reports import Movement
 from papilio.tasks.result import CountResult, ListingResult, TopEntry, find_largest
 from papilio.tasks.worker import WorkerInfo
 
-__all__ = ["ADVICE", "JobAnswer", "LedgerEnd", "check_answer"]
-
 ADVICE = "it was damaged: restore it, or give another job directory"
 """What to do about a file of a job directory that is not what it should be."""
 

@@ -37,8 +37,6 @@ from papilio.tasks.prepared import (
 from papilio.tasks.reports import LeaseResult, Movement, PrepareReport, ShardRef
 from papilio.tasks.worker import Seat
 
-__all__ = ["peak_memory_bytes", "run_lease", "run_prepare"]
-
 SLICE_S = 0.03
 """Predicted time between two moments at which a lease can be cut."""
 

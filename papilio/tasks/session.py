@@ -37,8 +37,6 @@ from papilio.tasks.result_file import ADVICE
 from papilio.tasks.status import CANCELLED
 from papilio.version import __version__
 
-__all__ = ["JobSession", "settings_of"]
-
 _BEFORE_A_JOB = (".job.json", "ledger.jsonl", "partition", ".partition.", ".papilio-rows-")
 """How names begin that may be in a directory before its ``job.json`` is: parts, and what a killed process left."""
 

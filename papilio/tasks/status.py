@@ -11,8 +11,6 @@ from papilio.tasks.control import Coordinator, JobControl, Submission
 from papilio.tasks.history import JobHistory, SessionInfo
 from papilio.tasks.job import name_question
 
-__all__ = ["ACTIVE_STATES", "CANCELLED", "JobState", "JobStatus", "find_state"]
-
 JobState = Literal["submitted", "waiting", "running", "interrupted", "finished", "failed", "cancelled"]
 
 ACTIVE_STATES: tuple[JobState, ...] = ("submitted", "waiting", "running")

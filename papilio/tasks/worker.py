@@ -13,8 +13,6 @@ from papilio.kernels.device.discovery import list_gpus, missing_for_gpu
 from papilio.storage.records import read_record
 from papilio.version import __version__
 
-__all__ = ["Seat", "WorkerInfo", "describe_worker", "read_worker"]
-
 
 @dataclass(frozen=True)
 class Seat:

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import Bools, Ints, compiled
 
-__all__ = ["Core", "Rows", "make_rows", "order_rows", "reduce_rows", "reduce_to_core", "transpose_rows"]
-
 Ids32 = NDArray[np.int32]
 
 

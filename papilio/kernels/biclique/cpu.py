@@ -49,8 +49,6 @@ from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part
 
-__all__ = ["BicliqueCpu", "PreparedBicliqueCpu"]
-
 JOB_SLOTS = 1 << 14
 """Slots of a thread's leaf table at first."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from papilio.kernels.biclique.items import SizeRange
 from papilio.motifs import Biclique, Granularity
 
-__all__ = ["Choice", "explain_choices"]
-
 Choice = tuple[str, str]
 """What was decided, and why."""
 

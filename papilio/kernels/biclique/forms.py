@@ -18,22 +18,6 @@ from papilio.kernels.binomials import choose_modulo
 from papilio.motifs import Biclique, Cell
 from papilio.parts import Layer
 
-__all__ = [
-    "Cells",
-    "Layers",
-    "Leaf",
-    "RootStars",
-    "add_cells",
-    "closed_cells",
-    "count_stars",
-    "expand_leaves",
-    "expand_sizes",
-    "find_root_stars",
-    "needs_stars",
-    "star_vectors",
-    "turn",
-]
-
 Cells = dict[Cell, int]
 """Counts by (p, q), without those that are 0."""
 

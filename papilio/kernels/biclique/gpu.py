@@ -51,8 +51,6 @@ from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part, RootPart
 
-__all__ = ["BicliqueGpu", "PreparedBicliqueGpu"]
-
 _CODES = {"enumerate": 0, "pivot": 1, "auto": 2}
 """Algorithms as in biclique.cu; ``auto`` there is enumeration until pivots take over."""
 

@@ -31,8 +31,6 @@ from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
 from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows, make_offsets, order_rising
 from papilio.motifs import Biclique
 
-__all__ = ["BicliqueDeviceIndex", "build_device_index", "halve_device_index"]
-
 _ROUNDS = 4
 """Looks at every edge between two answers to the question whether the core is reached."""
 

@@ -15,8 +15,6 @@ from papilio.kernels.device.protocol import Device, check_fits, launch_over
 from papilio.kernels.tuning import PairTuning
 from papilio.kernels.wedge.gpu_graph import make_offsets, order_rising
 
-__all__ = ["PairRows", "Pairs", "count_pairs", "find_pairs"]
-
 PAIR_BYTES = 32
 """A pair while they are sorted: keys, the sort's copy, vertex and number of shared ones; then sums of costs."""
 

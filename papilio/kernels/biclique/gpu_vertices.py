@@ -20,8 +20,6 @@ from papilio.kernels.binomials import choose_modulo
 from papilio.kernels.device.constants import SUM_WORDS, VERTEX_FRAME_WORDS
 from papilio.kernels.device.protocol import Device
 
-__all__ = ["VertexSums", "VertexTables", "estimate_vertex_need", "make_tables"]
-
 _SPARE_WORDS = 64
 """What rounding up takes, beside that of the lists."""
 

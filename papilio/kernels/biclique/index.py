@@ -56,21 +56,6 @@ from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.jit import Ints, compiled
 from papilio.motifs import Biclique
 
-__all__ = [
-    "ITEMS_PER_JOB",
-    "LEAST_ITEM_COST",
-    "BicliqueIndex",
-    "add_pairs",
-    "build_biclique_index",
-    "check_anchor",
-    "choose_anchor",
-    "choose_sizes",
-    "cut_items",
-    "halve_index",
-    "lay_graph",
-    "make_star_item",
-]
-
 ANCHORS = ("auto", "u", "v")
 
 MANY_TIMES = 4

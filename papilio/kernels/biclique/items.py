@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from papilio.kernels.biclique.forms import Cells
 
-__all__ = ["BicliqueItems", "SizeRange", "number_roots", "place_roots"]
-
 
 @dataclass(frozen=True)
 class SizeRange:

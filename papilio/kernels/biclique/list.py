@@ -42,8 +42,6 @@ from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.questions import Listing
 
-__all__ = ["BicliqueLister", "PreparedListing", "RowSink", "drop_rows", "make_lister"]
-
 BLOCK_VALUES = 1 << 20
 """Vertices in a block of rows: 4 MiB, and a row group of a file."""
 

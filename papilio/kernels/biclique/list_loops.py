@@ -23,17 +23,6 @@ from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.tree.bits import ONE, lowest_bit, words_of
 from papilio.kernels.tree.subset import Levels
 
-__all__ = [
-    "Block",
-    "Cursor",
-    "Positions",
-    "list_items",
-    "list_stars",
-    "make_block",
-    "make_cursor",
-    "start_items",
-]
-
 _NEXT_ITEM, _NEXT_CHILD, _GROW, _LEAF = 0, 1, 2, 3
 
 _PHASE, _ITEM, _PLACE, _DEPTH, _SHARED, _LEAD = 0, 1, 2, 3, 4, 5

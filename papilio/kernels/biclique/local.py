@@ -22,8 +22,6 @@ from papilio.kernels.tree.bits import ONE, Words, popcount, words_of
 DENSE_GAIN = 2
 """Entries walked that take as long as intersecting one word more: a root is dense where its bit rows save as many."""
 
-__all__ = ["Around", "LeftGraph", "make_around", "open_root", "seek_candidates", "set_bits"]
-
 
 class LeftGraph(NamedTuple):
     """The arrays of :class:`~papilio.kernels.biclique.index.BicliqueIndex` that a search reads.

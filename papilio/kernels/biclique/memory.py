@@ -13,8 +13,6 @@ from papilio.kernels.memory import COUNT, DEVICE_PART_BYTES, ID, OFFSET, Counted
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import Layer, PartBytes
 
-__all__ = ["PAIRS_PER_EDGE", "part_arrays", "predict_graph", "predict_part", "staged_part"]
-
 PAIRS_PER_EDGE = 16
 """Pairs that each edge of a graph, or of a root, is assumed to bring; measured: 0.5 to 15."""
 

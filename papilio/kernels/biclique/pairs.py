@@ -21,16 +21,6 @@ from papilio.kernels.biclique.core import Ids32, Rows, transpose_rows
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 
-__all__ = [
-    "Pairs",
-    "available_bytes",
-    "count_pairs",
-    "count_partners",
-    "find_pairs",
-    "lay_pairs",
-    "places_after",
-]
-
 PAIR_BYTES = 24
 """A pair while rows are laid: once as found, once by its later vertex, once in its row; two int32 each."""
 

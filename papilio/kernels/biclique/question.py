@@ -18,8 +18,6 @@ from papilio.kernels.engine import require_request
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part, RootPart
 
-__all__ = ["BicliqueQuestion", "ask_bicliques", "settle_anchor"]
-
 
 def settle_anchor(motif: Biclique, anchor: str, algorithm: str) -> str:
     """Return the anchor asked for; for ``auto``, the only layer that can be enumerated, if that is asked for."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.core import Ids32
 
-__all__ = ["Restricted", "restrict_graph"]
-
 
 class Restricted(NamedTuple):
     """What is left to search for once the vertices that every biclique must hold are set aside."""

@@ -24,19 +24,6 @@ from papilio.kernels.tree.pivot import OVER_BUDGET, TABLE_FULL, Limits
 from papilio.kernels.tree.pivot_matrix import MatrixStack, frame_words, pivot_matrix
 from papilio.kernels.tree.subset import NO_BUDGET, Levels, count_subsets
 
-__all__ = [
-    "CHILD_TABLE_FULL",
-    "DONE",
-    "ENUMERATE",
-    "JOB_TABLE_FULL",
-    "PIVOT",
-    "RACE",
-    "Counts",
-    "Items",
-    "measure_rooms",
-    "search_items",
-]
-
 ENUMERATE, PIVOT, RACE = 0, 1, 2
 
 DONE, CHILD_TABLE_FULL, JOB_TABLE_FULL = 0, -1, -2

@@ -29,8 +29,6 @@ from papilio.graph import MAX_VERTICES, BipartiteGraph
 from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import Cells
 
-__all__ = ["COVER_CHOICE", "choose_half", "fold_vectors", "halve_cells", "make_cover"]
-
 COVER_CHOICE: Choice = (
     "signed double cover searched, half of its roots",
     "a balanced biclique is two mirror images there",

@@ -19,8 +19,6 @@ from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, words_of
 from papilio.kernels.tree.subset import Levels
 
-__all__ = ["VertexCounts", "make_vertex_counts", "search_item_vertices", "take_row"]
-
 
 class VertexCounts(NamedTuple):
     """What one thread counts."""

@@ -23,8 +23,6 @@ from papilio.kernels.clique.order import Later
 from papilio.kernels.jit import Ints, Sums, compiled
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 
-__all__ = ["Search", "count_oriented", "count_pivots", "make_search"]
-
 TOTAL, PER_VERTEX, PER_EDGE = 0, 1, 2
 
 

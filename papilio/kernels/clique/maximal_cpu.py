@@ -28,8 +28,6 @@ from papilio.kernels.engine import (
 from papilio.motifs import Granularity, MaximalClique, Motif
 from papilio.parts import Part
 
-__all__ = ["MaximalCliqueCpu", "PreparedMaximalCliqueCpu"]
-
 
 @dataclass(frozen=True, eq=False)
 class PreparedMaximalCliqueCpu:

@@ -21,8 +21,6 @@ from papilio.kernels.clique.order import Later
 from papilio.kernels.jit import Ints, Sums, compiled
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 
-__all__ = ["Earlier", "MaximalSearch", "count_maximal", "list_earlier", "make_maximal_search"]
-
 _mix = compiled(mix)
 """Of one value."""
 

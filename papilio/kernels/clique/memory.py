@@ -5,8 +5,6 @@ from __future__ import annotations
 from papilio.kernels.engine import EngineName
 from papilio.kernels.memory import COUNT, ID, OFFSET, CountedGraph
 
-__all__ = ["predict_graph"]
-
 _SEARCH_BYTES = 32 << 20
 """What one thread searches the later neighbours of a root in, up to some 1,400 of them."""
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.jit import Ints, compiled
 
-__all__ = ["Later", "order_by_degeneracy", "order_by_degree", "orient"]
-
 Ids32 = NDArray[np.int32]
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from papilio.kernels.engine import Cut, EngineName, Loadable, require_interval
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
 
-__all__ = ["PreparedRoots", "RootsCpu", "heaviest_first"]
-
 SERIAL_COST = 1 << 16
 """Below this many predicted set operations (about a millisecond) threads cost more than they bring."""
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 
 from papilio.kernels.peel.phases import BIN_BITS as BIN_BITS
 
-__all__ = ["CONSTANTS", "with_constants"]
-
 LEAF_BINS = 32
 """Sizes that a warp counts in shared memory (leaf_histogram.cuh)."""
 

@@ -17,8 +17,6 @@ from papilio.kernels.device.protocol import N_STREAMS, Kernel, Module
 from papilio.kernels.device.sources import read_source
 from papilio.kernels.device.staging import copy_to_device
 
-__all__ = ["CudaDevice", "shared_device"]
-
 _SHARED_DEFAULT_BYTES = 48 << 10
 """Shared memory, static and dynamic, that a kernel may use without asking for more."""
 

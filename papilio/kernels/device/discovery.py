@@ -14,16 +14,6 @@ from functools import cache
 from importlib.util import find_spec
 from uuid import UUID
 
-__all__ = [
-    "GpuInfo",
-    "driver_cuda_version",
-    "held_device_bytes",
-    "list_gpus",
-    "list_visible_ids",
-    "missing_for_gpu",
-    "used_device_bytes",
-]
-
 _CUDA_SUCCESS = 0
 _NAME_BYTES = 256
 _UUID_BYTES = 16

@@ -14,18 +14,6 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 
-__all__ = [
-    "N_STREAMS",
-    "THREADS",
-    "Device",
-    "Kernel",
-    "Launch",
-    "Module",
-    "check_fits",
-    "launch_over",
-    "launch_slices",
-]
-
 N_STREAMS = 4
 """Streams of a device: enough that a launch fills the processors that the one before leaves idle."""
 

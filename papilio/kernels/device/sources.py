@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["SOURCES", "read_source"]
-
 SOURCES = {path.name: path for path in sorted(Path(__file__).resolve().parent.parent.glob("*/*.cu*"))}
 """Every ``.cu`` and ``.cuh`` file, by name."""
 

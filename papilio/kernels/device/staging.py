@@ -12,8 +12,6 @@ import cupy
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["copy_to_device"]
-
 _LEAST_BYTES = 64 << 20
 """Below this a plain copy takes a few milliseconds."""
 

@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Toolchain", "inspect_toolchain", "kernel_cache_directory"]
-
 _PROBE = 'extern "C" __global__ void probe(unsigned long long *out) { atomicAdd(out, 1ULL); }'
 
 

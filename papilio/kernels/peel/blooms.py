@@ -20,8 +20,6 @@ from papilio.kernels.jit import EdgeIds, Ids, Ints, Place, compiled
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
 
-__all__ = ["MAX_EDGES", "BloomIndex", "bloom_bytes", "index_blooms"]
-
 Edges = NDArray[np.int32]
 
 MAX_EDGES = 2**31 - 1

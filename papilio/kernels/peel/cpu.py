@@ -15,8 +15,6 @@ from papilio.kernels.peel.tip import index_tip, peel_tip
 from papilio.kernels.peel.wing import index_wing, peel_wing
 from papilio.kernels.threads import choose_threads
 
-__all__ = ["decompose_on_cpu", "finish_forest"]
-
 
 def decompose_on_cpu(
     graph: BipartiteGraph,

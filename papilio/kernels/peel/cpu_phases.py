@@ -29,8 +29,6 @@ from papilio.kernels.peel.ranges import (
 )
 from papilio.kernels.threads import ChunkRunner
 
-__all__ = ["Ranges", "Slice", "peel"]
-
 SLICE_EFFORT = 1 << 24
 """Updates and items looked at after which the peeling of a range tells how far it is: about a second at worst."""
 

@@ -10,8 +10,6 @@ from papilio.kernels.engine import EngineName
 from papilio.kernels.peel.components import Forest
 from papilio.kernels.peel.phases import Layer, Peeled, PeelingKind, Report
 
-__all__ = ["Decomposed", "decompose_graph"]
-
 
 @dataclass(frozen=True, eq=False)
 class Decomposed:

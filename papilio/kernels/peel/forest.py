@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from papilio.kernels.jit import Ints, Place, compiled
 from papilio.kernels.peel.components import Forest
 
-__all__ = ["build_tip_forest", "build_wing_forest", "find_root"]
-
 Items = NDArray[np.int32]
 Numbers = NDArray[np.uint64]
 

@@ -15,8 +15,6 @@ from papilio.kernels.peel.gpu_tip import index_tip_gpu
 from papilio.kernels.peel.gpu_wing import index_wing_gpu
 from papilio.kernels.peel.phases import Layer, PeelingKind, Report
 
-__all__ = ["decompose_on_gpu"]
-
 
 def decompose_on_gpu(
     device: Device,

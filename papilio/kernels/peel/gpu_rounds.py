@@ -36,17 +36,6 @@ from papilio.kernels.peel.phases import (
 )
 from papilio.kernels.wedge.gpu_graph import make_offsets
 
-__all__ = [
-    "Cut",
-    "PeelIndex",
-    "PeelTuning",
-    "PeeledItems",
-    "bounds_by_range",
-    "entries_of",
-    "peel_on_gpu",
-    "peel_ranges",
-]
-
 
 @dataclass(frozen=True)
 class PeelTuning:

@@ -16,8 +16,6 @@ from papilio.kernels.peel.phases import Layer, PeelingKind
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph, make_offsets
 
-__all__ = ["PairsGpu", "index_tip_gpu"]
-
 _TABLE_SHARE = 8
 """The tables in which blocks count take one part in so many of the free memory, and there is one at least."""
 

@@ -17,8 +17,6 @@ from papilio.kernels.peel.phases import PeelingKind
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu_graph import build_wedge_graph, make_offsets
 
-__all__ = ["BloomsGpu", "LinkedWedges", "index_wing_gpu"]
-
 _BYTES_PER_WEDGE = 56
 """Device memory at the peak of indexing: keys, order and sorted keys, both edges, and a copy while sorting."""
 

@@ -19,8 +19,6 @@ from papilio.kernels.peel.phases import Layer
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
 
-__all__ = ["PairGraph", "index_pairs", "pair_bytes"]
-
 Items = NDArray[np.int32]
 
 

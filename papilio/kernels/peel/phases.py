@@ -21,19 +21,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "BIN_BITS",
-    "N_BINS",
-    "Layer",
-    "Peeled",
-    "PeelingKind",
-    "Report",
-    "bin_end",
-    "bin_start",
-    "ignore_report",
-    "next_limit",
-]
-
 PeelingKind = Literal["wing", "tip"]
 Layer = Literal["u", "v"]
 

@@ -15,27 +15,6 @@ from papilio.kernels.atomics import fetch_add
 from papilio.kernels.jit import Ints, Place, compiled
 from papilio.kernels.peel.phases import BIN_BITS, N_BINS, bin_end, next_limit
 
-__all__ = [
-    "ALIVE",
-    "GOING",
-    "GONE",
-    "NO_BOUND",
-    "Items",
-    "Numbers",
-    "Round",
-    "States",
-    "Window",
-    "begin_round",
-    "choose_bound",
-    "collect_below",
-    "end_round",
-    "keep_alive",
-    "lower_support",
-    "make_window",
-    "set_states",
-    "take_least",
-]
-
 Items = NDArray[np.int32]
 States = NDArray[np.uint8]
 Numbers = NDArray[np.uint64]

@@ -28,8 +28,6 @@ from papilio.kernels.peel.ranges import (
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.wedge.graph import index_wedges
 
-__all__ = ["index_tip", "peel_tip"]
-
 
 def index_tip(
     graph: BipartiteGraph, layer: Layer, threads: int | None = None, memory_bytes: int | None = None

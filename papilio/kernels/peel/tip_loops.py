@@ -25,8 +25,6 @@ from papilio.kernels.peel.ranges import (
     take_least,
 )
 
-__all__ = ["TipRange", "peel_tip_slice", "spread_pairs", "sum_pairs"]
-
 
 class TipRange(NamedTuple):
     """One range as it is peeled; the arrays are of all vertices, and written to at those of the range alone."""

@@ -20,8 +20,6 @@ from papilio.kernels.peel.ranges import GOING, GONE, Items, Numbers, Round, Wind
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.wedge.graph import index_wedges
 
-__all__ = ["index_wing", "peel_wing"]
-
 DEALS_PER_THREAD = 8
 """Parts in which the wedges are dealt out to the ranges, for each thread."""
 

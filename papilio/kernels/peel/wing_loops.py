@@ -31,18 +31,6 @@ from papilio.kernels.peel.ranges import (
     take_least,
 )
 
-__all__ = [
-    "LeftBlooms",
-    "WingRange",
-    "enter_range",
-    "fill_segments",
-    "measure_segments",
-    "peel_wing_slice",
-    "spread_losses",
-    "sum_supports",
-    "take_wedges",
-]
-
 
 class LeftBlooms(NamedTuple):
     """What is left of the blooms in the coarse phase."""

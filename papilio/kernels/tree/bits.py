@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from papilio.kernels.jit import compiled
 
-__all__ = ["ONE", "Words", "fill_span", "lowest_bit", "popcount", "span_mask", "words_of"]
-
 Words = NDArray[np.uint64]
 
 ONE = np.uint64(1)

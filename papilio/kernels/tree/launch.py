@@ -21,8 +21,6 @@ from papilio.kernels.engine import Cut
 from papilio.kernels.tree.layout import TreeClass, lay_out
 from papilio.kernels.tuning import TreeTuning
 
-__all__ = ["TreeLauncher"]
-
 
 @dataclass(frozen=True, eq=False)
 class _Memory:

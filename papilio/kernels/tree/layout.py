@@ -18,8 +18,6 @@ from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.device.protocol import N_STREAMS, Device
 from papilio.kernels.tuning import TreeTuning
 
-__all__ = ["TreeClass", "TreeLayout", "explain_layout", "lay_out", "make_classes"]
-
 _RESERVED_BYTES = 1024
 """Of shared memory, per block, taken by the system."""
 

@@ -15,16 +15,6 @@ import numpy as np
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.tree.bits import Words
 
-__all__ = [
-    "LeafTable",
-    "add_leaves",
-    "clear_leaves",
-    "grow_leaves",
-    "list_leaves",
-    "make_leaves",
-    "merge_leaves",
-]
-
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xC2B2AE3D27D4EB4F)
 _SHIFT = np.uint64(32)

@@ -21,17 +21,6 @@ from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount
 from papilio.kernels.tree.leaves import LeafTable, add_leaves
 
-__all__ = [
-    "OVER_BUDGET",
-    "TABLE_FULL",
-    "Limits",
-    "PivotStack",
-    "Taken",
-    "add_key",
-    "make_pivot_stack",
-    "pivot_word",
-]
-
 OVER_BUDGET = -1
 TABLE_FULL = -2
 

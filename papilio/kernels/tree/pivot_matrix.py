@@ -24,8 +24,6 @@ from papilio.kernels.tree.pivot import (
     pivot_word,
 )
 
-__all__ = ["MatrixStack", "frame_words", "make_matrix_stack", "pivot_matrix"]
-
 _ROWS = 0
 _COLUMNS = 1
 _WORD = 64

@@ -15,8 +15,6 @@ import numpy as np
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.tree.bits import Words, popcount
 
-__all__ = ["NO_BUDGET", "Levels", "count_subsets", "make_levels"]
-
 NO_BUDGET = 2**62
 """More set operations than any search can do."""
 

@@ -35,8 +35,6 @@ from papilio.kernels.wedge.part import WedgePartIndex, count_part_edges, index_w
 from papilio.motifs import Butterfly, Granularity, Motif
 from papilio.parts import Part, WedgePart
 
-__all__ = ["ButterflyCpu", "PreparedButterflyCpu"]
-
 SLICE_WEDGES_PER_EDGE = 80
 """A pass over the kept starts costs about four wedges an edge: at this slice, a twentieth of its work."""
 

@@ -48,8 +48,6 @@ from papilio.kernels.wedge.gpu_schedule import (
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
 from papilio.parts import Layer, Part, RootPart, WedgePart
 
-__all__ = ["ButterflyGpu", "PreparedButterflyGpu"]
-
 _PART_ITEMS = 1 << 17
 """Items of a part that are given their schedules at once: what that takes for a while, about 20 MiB, is bounded."""
 

@@ -13,22 +13,6 @@ from papilio.kernels.tuning import WedgeTuning
 from papilio.motifs import Granularity
 from papilio.parts import Layer
 
-__all__ = [
-    "MAX_EDGES",
-    "MAX_ROWS",
-    "UNSIGNED",
-    "Counting",
-    "WedgeGraph",
-    "build_wedge_graph",
-    "check_rows",
-    "count_degrees",
-    "fill_hub_rows",
-    "gather_edges",
-    "link_rows",
-    "make_offsets",
-    "order_rising",
-]
-
 MAX_ROWS = 2**31 - 2**20
 """Rows are int32, and so are the counters that hand out items: every warp may step past the last item once."""
 MAX_EDGES = 2**32 - 2**13

@@ -16,8 +16,6 @@ from papilio.kernels.wedge.gpu_graph import MAX_ROWS, UNSIGNED, Counting
 from papilio.motifs import Granularity
 from papilio.parts import EndBlock, RootPart, StartBlock, WedgePart
 
-__all__ = ["WedgePartGraph", "build_wedge_part", "stage_wedges"]
-
 _MAX_LIST = 2**26
 """Ends of one middle: the wedges of the 32 entries that a warp holds are then counted in 32 bits."""
 

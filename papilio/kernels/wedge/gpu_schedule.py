@@ -26,18 +26,6 @@ from papilio.kernels.tuning import TableClass, WedgeTuning
 from papilio.kernels.wedge.gpu_graph import Counting, WedgeGraph
 from papilio.kernels.wedge.gpu_part import WedgePartGraph
 
-__all__ = [
-    "LOW_MASK",
-    "SCHEDULE_SHIFT",
-    "Schedule",
-    "check_start_bound",
-    "make_schedules",
-    "mark_hub_starts",
-    "order_falling",
-    "order_items",
-    "schedule_items",
-]
-
 SCHEDULE_SHIFT = np.uint64(32)
 LOW_MASK = np.uint64(0xFFFFFFFF)
 _BIT_MATRIX_DEGREE = 1 << LARGE_PLANES

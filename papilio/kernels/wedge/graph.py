@@ -24,17 +24,6 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import EdgeIds, Ids, Ints, compiled
 from papilio.parts import Layer
 
-__all__ = [
-    "FOUR_KINDS",
-    "ONE_KIND",
-    "TWO_KINDS",
-    "Kinds",
-    "WedgeIndex",
-    "WedgeRows",
-    "index_wedges",
-    "order_falling",
-]
-
 Kinds = tuple[int, ...]
 """Kinds of common neighbours that a pair of ends has counters for; see :mod:`papilio.kernels.wedge.loops`. The length
 of the tuple is part of its type, so that loops are compiled for each number of kinds."""

@@ -35,27 +35,6 @@ from numpy.typing import NDArray
 from papilio.kernels.jit import Bools, Counters, EdgeIds, Ids, Ints, Place, Sums, compiled
 from papilio.kernels.wedge.graph import ONE_KIND, Kinds, WedgeRows
 
-__all__ = [
-    "NARROW_LIMIT",
-    "KeptStarts",
-    "Tables",
-    "add_to_sums",
-    "clear_start",
-    "count_hub_edges",
-    "count_start_edges",
-    "count_total",
-    "count_vertices",
-    "counter_of",
-    "first_middle",
-    "is_span_cheaper",
-    "join_sums",
-    "keep_members",
-    "make_tables",
-    "open_middle",
-    "scan_start",
-    "take_pairs",
-]
-
 NARROW_LIMIT = np.iinfo(np.uint8).max
 """Largest degree whose counts fit the narrow table."""
 

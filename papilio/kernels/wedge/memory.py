@@ -11,8 +11,6 @@ from papilio.kernels.memory import COUNT, DEVICE_PART_BYTES, ID, OFFSET, Counted
 from papilio.motifs import Granularity, Motif
 from papilio.parts import Layer, PartBytes
 
-__all__ = ["part_arrays", "predict_graph", "predict_part", "staged_part"]
-
 _THREAD_BYTES = 1 << 20
 """Of a thread of the CPU engine: what its allocator keeps, and its stack as far as it is used."""
 

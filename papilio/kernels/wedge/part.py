@@ -22,8 +22,6 @@ from papilio.kernels.wedge.graph import ONE_KIND, WedgeRows, order_falling
 from papilio.kernels.wedge.loops import NARROW_LIMIT, Tables, add_to_sums, clear_start, scan_start
 from papilio.parts import WedgePart
 
-__all__ = ["WedgePartIndex", "count_part_edges", "index_wedge_part"]
-
 _CHUNKS_PER_THREAD = 16
 _SERIAL_ENTRIES = 1 << 16
 """Below this many entries (about a millisecond) threads cost more than they bring."""

@@ -23,8 +23,6 @@ from papilio.kernels.wedge.signed_loops import count_census, count_histogram, in
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Granularity, Motif
 from papilio.parts import Part
 
-__all__ = ["BalancedButterflyCpu"]
-
 
 class BalancedButterflyCpu(ButterflyCpu):
     """The CPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census`."""

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from papilio.kernels.biclique.forms import Cells, expand_sizes, turn
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census
 
-__all__ = ["census_cells", "needs_all_neighbours", "size_cells"]
-
 
 def needs_all_neighbours(motif: BalancedButterfly | Census) -> bool:
     """Return whether every pair of the motif's layer is counted with all of its common neighbours at once."""

@@ -18,8 +18,6 @@ from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbour
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Granularity, Motif
 from papilio.parts import Part
 
-__all__ = ["BalancedButterflyGpu"]
-
 _SUM, _HISTOGRAM, _CENSUS = 0, 1, 2
 """What the kernels give: ``GIVES`` of ``sweep.cuh``."""
 

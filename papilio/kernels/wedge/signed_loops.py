@@ -27,8 +27,6 @@ from papilio.kernels.wedge.loops import (
 )
 from papilio.parts import Layer
 
-__all__ = ["count_census", "count_histogram", "index_signed"]
-
 _ONE = np.uint64(1)
 
 

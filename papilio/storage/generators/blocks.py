@@ -17,16 +17,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "BLOCK_EDGES",
-    "DRAW_BYTES",
-    "CompactSource",
-    "EdgeBlock",
-    "EdgeSource",
-    "deduplicate",
-    "run_blocks",
-]
-
 BLOCK_EDGES = 1 << 20
 """Edges drawn for one block, at most, wherever a source can cut finer."""
 

@@ -14,8 +14,6 @@ from papilio.errors import CapacityError, InputError
 from papilio.graph import MAX_VERTICES
 from papilio.storage.manifest import GraphKind
 
-__all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat", "count_pairs"]
-
 _MAX_EDGES = 2**46
 """Draws of one graph, at most: a week at a hundred million edges per second."""
 

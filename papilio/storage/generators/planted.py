@@ -16,8 +16,6 @@ from papilio.storage.generators.blocks import BLOCK_EDGES, DRAW_BYTES, EdgeBlock
 from papilio.storage.generators.models import Complete, Planted, count_pairs
 from papilio.storage.generators.randomness import Permutation, draw_below, draw_binomial, stream
 
-__all__ = ["CompleteSource", "PlantedSource"]
-
 _TREE_KEY, _NOISE_KEY, _MEMBER_KEY = 0x7472, 0x6E6F, 0x6D65
 
 

@@ -19,8 +19,6 @@ from papilio.storage.generators.blocks import BLOCK_EDGES, DRAW_BYTES, EdgeBlock
 from papilio.storage.generators.models import PowerLaw
 from papilio.storage.generators.randomness import Permutation, stream
 
-__all__ = ["PowerLawSource"]
-
 _DEGREE_KEY, _MATCH_KEY = 0x6465, 0x6D61
 _DEGREE_BLOCK = 1 << 20
 _FRACTION_BITS = 53

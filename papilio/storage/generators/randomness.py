@@ -15,8 +15,6 @@ import numpy as np
 from numpy.random import PCG64, SeedSequence
 from numpy.typing import NDArray
 
-__all__ = ["Permutation", "draw_below", "draw_binomial", "draw_words32", "edge_signs", "stream", "to_fixed64"]
-
 _ONE = 1 << 64
 _COUNT_WORDS = 1 << 16
 _ROUNDS = 4

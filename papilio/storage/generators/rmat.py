@@ -24,8 +24,6 @@ from papilio.storage.generators.blocks import BLOCK_EDGES, DRAW_BYTES, EdgeBlock
 from papilio.storage.generators.models import Rmat
 from papilio.storage.generators.randomness import draw_binomial, draw_words32, stream, to_fixed64
 
-__all__ = ["RmatSource"]
-
 _LEVELS = 6
 """Levels per look-up: 4096 cells, tables of 80 KB that stay in the second-level cache."""
 

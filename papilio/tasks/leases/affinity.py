@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-__all__ = ["PartAffinity"]
-
 
 class PartAffinity:
     """Remembers which partition each worker was given last, and chooses its next one.

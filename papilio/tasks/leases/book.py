@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from papilio.errors import TilingError
 from papilio.kernels.costs import Interval
 
-__all__ = ["LeaseBook"]
-
 
 class LeaseBook:
     """Finished intervals of every partition of one job, in memory; not safe for several threads at once.

@@ -16,8 +16,6 @@ from papilio.tasks.leases.pool import Piece, WorkPool
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
 
-__all__ = ["MAX_ATTEMPTS", "FailedItem", "RootCounter"]
-
 MAX_ATTEMPTS = 3
 """How often a lease is tried before it is bisected."""
 

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "FAIR_PARTS",
-    "KEPT_LEASE_S",
-    "MAX_LEASE_S",
-    "MIN_LEASE_S",
-    "SHORTEST_LEASE_S",
-    "LeaseLengths",
-    "choose_lengths",
-]
-
 MIN_LEASE_S = 0.5
 """Least predicted time of a lease of a long job: scheduling one takes about 3 ms, 0.6 percent of this."""
 

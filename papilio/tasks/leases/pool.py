@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from papilio.kernels.costs import CostTable
 
-__all__ = ["GUIDED_SHARE", "Piece", "WorkPool", "split_guided"]
-
 GUIDED_SHARE = 2
 """A lease takes 1 / (GUIDED_SHARE * workers) of the work left: with 2, a first lease that runs twice as
 long as predicted still ends before the rest does."""

@@ -23,8 +23,6 @@ from papilio.parts import Part, PartBytes, PartSizes, RootPart, WedgePart
 from papilio.tasks.forecast import PartMemory
 from papilio.tasks.reports import Movement
 
-__all__ = ["PartLoader"]
-
 
 class _Shelf:
     """Blocks in one memory, by name; the one used last is the last to go."""

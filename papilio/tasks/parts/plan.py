@@ -10,8 +10,6 @@ from papilio.partitioning.manifest import PartInfo, PartitionManifest
 from papilio.tasks.forecast import MemoryForecast, PartMemory, gib, part_memory
 from papilio.tasks.job import JobSpec
 
-__all__ = ["explain_parts", "mean_vector_entries", "thin_tables"]
-
 
 def thin_tables(manifest: PartitionManifest) -> Iterator[CostTable]:
     """Yield the table of every part, all together about as long as that of a whole graph may be."""

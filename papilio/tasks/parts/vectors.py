@@ -20,8 +20,6 @@ from papilio.tasks.graphs import open_job_partition
 from papilio.tasks.job import JobSpec
 from papilio.tasks.memory import fold_bytes
 
-__all__ = ["PartVectors", "zero_vectors"]
-
 _KEPT_BYTES = 64 << 20
 """Ids of parts that are kept for the next leases of these where no budget is set; else those of the last part alone."""
 
