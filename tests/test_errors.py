@@ -14,10 +14,9 @@ def kinds_below(kind: type[PapilioError]) -> set[type[PapilioError]]:
     return {kind}.union(*(kinds_below(each) for each in kind.__subclasses__()))
 
 
-def test_each_class_is_classified_and_exported_and_drawn() -> None:
+def test_each_class_is_classified_and_drawn() -> None:
     kinds = {kind for kind in kinds_below(PapilioError) if kind.__module__ == errors.__name__}
     assert {kind for kind in FAULTS if issubclass(kind, PapilioError)} == kinds
-    assert {kind.__name__ for kind in kinds} <= set(errors.__all__)
     assert errors.__doc__ is not None
     assert all(f" {kind.__name__} " in errors.__doc__ for kind in kinds - {PapilioError})
 
