@@ -121,16 +121,10 @@ def plan_job(
 
     Of a partitioned graph nothing is read but the manifest of the partition, by the workers and here.
 
-    The graph is read where the engine is: this process needs neither the graph nor a GPU. What was prepared
-    stays in the workers' caches. ``finished`` are the intervals that the plan leaves out; ``kept`` says whether the
-    leases will be kept.
-
-    Raises
-    ------
-    CapacityError
-        When the job cannot fit a worker's memory; before anything is read.
-    ClusterError
-        When a worker does not find the store, or finds other items than the rest.
+    The graph is read where the engine is: this process needs neither the graph nor a GPU. What was prepared stays in
+    the workers' caches. ``finished`` are the intervals that the plan leaves out; ``kept`` says whether the leases will
+    be kept. CapacityError when the job cannot fit a worker's memory; before anything is read. ClusterError when a
+    worker does not find the store, or finds other items than the rest.
     """
     executor.refresh()
     choice, rule = job.settle_engine(engine)
@@ -166,16 +160,9 @@ def count_job(
 
     The vectors of partials pass through ``shard_parent``, which is None when the executor runs in this process; leases
     of a listing without a session write there, and what they write is left to the caller. A session registers finished
-    leases, and knows what earlier sessions finished: only the rest runs.
-
-    Raises
-    ------
-    TilingError
-        When the results do not tile the items exactly.
-    FailedItemsError
-        When work items fail wherever they run; with a session, all others are finished and kept.
-    PapilioError
-        As the tasks raise; with the worker named.
+    leases, and knows what earlier sessions finished: only the rest runs. TilingError when the results do not tile the
+    items exactly. FailedItemsError when work items fail wherever they run; with a session, all others are finished and
+    kept. PapilioError as the tasks raise; with the worker named.
     """
     run_id = uuid4().hex
     started = perf_counter()

@@ -92,16 +92,9 @@ def check_versions(workers: Sequence[WorkerInfo]) -> None:
 def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName, str, tuple[WorkerInfo, ...]]:
     """Return the engine, the reason for it, and the workers that will run it.
 
-    An explicit ``gpu`` is never replaced by ``cpu``.
-
-    Raises
-    ------
-    ClusterError
-        When two processes would share a GPU.
-    UnsupportedError
-        For an unknown choice, or ``gpu`` on an executor that does not offer it.
-    EngineUnavailableError
-        When ``gpu`` is asked for and no worker can run it.
+    An explicit ``gpu`` is never replaced by ``cpu``. ClusterError when two processes would share a GPU.
+    UnsupportedError for an unknown choice, or ``gpu`` on an executor that does not offer it. EngineUnavailableError
+    when ``gpu`` is asked for and no worker can run it.
     """
     if choice not in ENGINE_CHOICES:
         raise UnsupportedError(f"unknown engine {choice!r}; known: {', '.join(ENGINE_CHOICES)}")

@@ -40,14 +40,8 @@ class Recount:
 def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, seed: int) -> Recount:
     """Count ``sample`` random finished leases again, or all if there are fewer.
 
-    Raises
-    ------
-    ExecutionError
-        Naming the first lease whose total, cells, vectors or rows differ, or the work of engines that do the same.
-    TilingError
-        When the engine finds other work items.
-    InputError
-        When the graph was in memory.
+    ExecutionError naming the first lease whose total, cells, vectors or rows differ, or the work of engines that do the
+    same. TilingError when the engine finds other work items. InputError when the graph was in memory.
     """
     if directory.source is None:
         raise InputError(f"the graph of {directory.root} was in memory; its leases cannot be counted again")

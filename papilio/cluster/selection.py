@@ -27,6 +27,9 @@ def make_executor(
 ) -> Executor:
     """Return the executor that ``cluster`` names, not yet started.
 
+    EngineUnavailableError when GPUs are asked for and cannot be used. InputError for a cluster or number of workers
+    that makes no sense.
+
     Parameters
     ----------
     cluster : str, path-like or distributed.Client
@@ -40,13 +43,6 @@ def make_executor(
         Processes (``local``), GPUs (``cuda``), or workers to wait for.
     threads : int, optional
         Of each worker of the ``local`` cluster; by default it divides the processors.
-
-    Raises
-    ------
-    EngineUnavailableError
-        When GPUs are asked for and cannot be used.
-    InputError
-        For a cluster or number of workers that makes no sense.
     """
     check_cluster(cluster)
     if isinstance(cluster, str):

@@ -52,17 +52,9 @@ def submit_job(
 
     The job is on a store, and its directory ``root`` and ``output`` have the same paths for this process and all
     workers. The coordinator waits for ``workers`` of them before the first lease; ``count`` is ``papilio.count``.
-
-    Raises
-    ------
-    InputError
-        When the job is submitted already, or the cluster would end with this process.
-    JobBusyError
-        When another process runs the job.
-    ClusterError
-        When the cluster cannot be reached, or a worker does not see the store or the job directory.
-    PapilioError
-        When the engine or the memory does not fit, as for a count.
+    InputError when the job is submitted already, or the cluster would end with this process. JobBusyError when another
+    process runs the job. ClusterError when the cluster cannot be reached, or a worker does not see the store or the job
+    directory. PapilioError when the engine or the memory does not fit, as for a count.
     """
     if isinstance(cluster, str) and cluster.split(":")[0] in OWN_CLUSTERS:
         raise InputError(

@@ -298,10 +298,7 @@ def _read(edges: _Edges, threads: int) -> BipartiteGraph:
 def _vertex_paths(edges: _Edges) -> dict[str, NDArray[np.uint64]]:
     """Return, by layer, the paths of three edges whose middle edge is at each vertex.
 
-    Raises
-    ------
-    CapacityError
-        When a vertex could be in more than 2^63 - 1 butterflies; else the paths of each are below 2^64.
+    CapacityError when a vertex could be in more than 2^63 - 1 butterflies; else the paths of each are below 2^64.
     """
     degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
     wedges = count_wedges(degrees, edges.once)

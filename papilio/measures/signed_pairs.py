@@ -244,15 +244,12 @@ def sum_vertices(
 ) -> NDArray[np.uint64]:
     """Return the butterflies of each class that each vertex of a layer of a signed graph is in, by pairs of this layer.
 
+    CapacityError when a vertex could be in more than 2^63 - 1 butterflies.
+
     Returns
     -------
     ndarray of uint64, shape (6, n)
         By class, in the order of :data:`papilio.motifs.CENSUS_CLASSES`, and id.
-
-    Raises
-    ------
-    CapacityError
-        When a vertex could be in more than 2^63 - 1 butterflies.
     """
     index = index_signed(graph, side)
     check_vertices(graph, index.max_degree)

@@ -24,10 +24,7 @@ from papilio.storage.location import filesystem_of
 def read_vector_ids(partition: Partition, index: int, per: Granularity) -> dict[str, NDArray[Any]]:
     """Return, by name of the vector, what ``vector_ids`` of the part gives, reading the files with ids alone.
 
-    Raises
-    ------
-    StoreError
-        When a file is missing, not readable or changed.
+    StoreError when a file is missing, not readable or changed.
     """
     part = partition.manifest.parts[index]
     if per == "total":

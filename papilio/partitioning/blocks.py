@@ -154,10 +154,7 @@ def _write_file(directory: Path, name: str, columns: Mapping[str, NDArray[Any]])
 def read_block(filesystem: arrow_fs.FileSystem, root: str, info: BlockInfo) -> Block:
     """Read a block of the partition at ``root``.
 
-    Raises
-    ------
-    StoreError
-        When a file is missing, not readable, or not what the manifest says.
+    StoreError when a file is missing, not readable, or not what the manifest says.
     """
     reader = _BlockReader(filesystem, root, info)
     fields: dict[str, NDArray[Any]] = {} if info.kind == "roots" else {"edges": np.empty(0, np.int64)}
@@ -197,10 +194,7 @@ class _BlockReader:
     def read(self, name: str, types: Mapping[str, type[np.signedinteger[Any]]]) -> dict[str, NDArray[Any]]:
         """Return the columns of a file; a column ``stop`` of n rows comes with a zero before it, as an ``indptr``.
 
-        Raises
-        ------
-        StoreError
-            When the file is missing, not readable, or not what the manifest says.
+        StoreError when the file is missing, not readable, or not what the manifest says.
         """
         try:
             entry = next(file for file in self._info.files if file.name == f"{name}.parquet")

@@ -52,10 +52,7 @@ def scan_edges(
 ) -> None:
     """Visit all row groups of a store from several threads, in about the order of their edges.
 
-    Raises
-    ------
-    StoreError
-        When files cannot be read, or a visit finds an edge that is wrong.
+    StoreError when files cannot be read, or a visit finds an edge that is wrong.
     """
     filesystem, root = filesystem_of(store.path)
     groups = store.row_groups
@@ -125,16 +122,12 @@ def degrees(
 ) -> tuple[Ints, Ints]:
     """Count the edges at every vertex in one pass, which also checks that the edges are sorted and in their layers.
 
-    Only edges between kept vertices count; ``threads`` are by default as many as there are processors.
+    Only edges between kept vertices count; ``threads`` are by default as many as there are processors. StoreError when
+    the edges cannot be read, or are not sorted or out of their layers.
 
     Returns
     -------
     degree_u, degree_v : ndarray of int64, shapes (n_u,) and (n_v,)
-
-    Raises
-    ------
-    StoreError
-        When the edges cannot be read, or are not sorted or out of their layers.
     """
     degree_u, degree_v = np.zeros(store.n_u, np.int64), np.zeros(store.n_v, np.int64)
     kept_u, kept_v = (_NONE if keep is None else keep for keep in (keep_u, keep_v))

@@ -93,7 +93,9 @@ def write_disk_rows(
 ) -> DiskRows:
     """Make the rows of both layers by rank, within a memory that need not hold the edges.
 
-    O(n_u + n_v) memory; O(n_edges) time, in three passes over the store and one over each spill.
+    O(n_u + n_v) memory; O(n_edges) time, in three passes over the store and one over each spill. CapacityError when the
+    vertex arrays, a row group or the longest row do not fit; before anything is written. StoreError when the store
+    cannot be read, or the scratch files not be written. UnsupportedError for a graph that is not bipartite.
 
     Parameters
     ----------
@@ -109,15 +111,6 @@ def write_disk_rows(
     keep_u, keep_v : ndarray of bool, shapes (n_u,) and (n_v,), optional
         Only edges between kept vertices are.
     progress : callable, optional
-
-    Raises
-    ------
-    CapacityError
-        When the vertex arrays, a row group or the longest row do not fit; before anything is written.
-    StoreError
-        When the store cannot be read, or the scratch files not be written.
-    UnsupportedError
-        For a graph that is not bipartite.
     """
     if store.kind != "bipartite":
         raise UnsupportedError(

@@ -115,6 +115,8 @@ def grow_rows(rows: PricedRows, costs: Ints, limit_bytes: int, score: Score) -> 
 def grow_groups(rows: PricedRows, limit_bytes: int, score: Score = "share") -> Ids:
     """Group the roots by Algorithm 3 of the GBC paper: grow from the heaviest, by shared columns, under a limit.
 
+    CapacityError when a root with its closure passes the limit alone; names it.
+
     Parameters
     ----------
     rows : PricedRows
@@ -128,11 +130,6 @@ def grow_groups(rows: PricedRows, limit_bytes: int, score: Score = "share") -> I
     -------
     ndarray of int32, shape (n_roots,)
         Group of each root.
-
-    Raises
-    ------
-    CapacityError
-        When a root with its closure passes the limit alone; names it.
 
     Notes
     -----

@@ -120,6 +120,8 @@ def grow_chunks(
 ) -> Ids:
     """Group the roots as :func:`papilio.partitioning.growth.grow_groups` does, within a bound of host memory.
 
+    CapacityError when a root with its closure passes the limit alone, or the host memory has no room for a chunk.
+
     Parameters
     ----------
     indptr, column_bytes, root_bytes, limit_bytes, entry_bytes, score
@@ -132,11 +134,6 @@ def grow_chunks(
         chunks are.
     threads : int
         Threads, at most; does not change the groups.
-
-    Raises
-    ------
-    CapacityError
-        When a root with its closure passes the limit alone, or the host memory has no room for a chunk.
     """
     n_roots, n_columns, n_entries = root_bytes.size, column_bytes.size, int(indptr[-1])
     fits = growth_bytes(n_roots, n_columns, n_entries) <= host_bytes

@@ -87,11 +87,8 @@ class PartitionManifest:
     def from_json(cls, text: str | bytes, name: str) -> PartitionManifest:
         """Read the text of ``partition.json``; ``name`` is its path, for messages.
 
-        Raises
-        ------
-        StoreError
-            When the text is not JSON, not a manifest, of a newer version, breaks an invariant, or was changed after it
-            was written.
+        StoreError when the text is not JSON, not a manifest, of a newer version, breaks an invariant, or was changed
+        after it was written.
         """
         names = [each.name for each in fields(cls)]
         data = parse_manifest(text, name, FORMAT, FORMAT_VERSION, names, ("a partition", _ADVICE))

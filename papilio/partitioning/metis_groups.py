@@ -31,12 +31,7 @@ def metis_groups(rows: PricedRows, limit_bytes: int, max_pairs: int = MAX_PAIRS)
 
     ``max_pairs`` bounds the auxiliary graph: columns with the fewest holders come in first, until the pairs of their
     holders are as many: the pairs of a hub are most, and tell least. The rest as for
-    :func:`papilio.partitioning.growth.grow_groups`.
-
-    Raises
-    ------
-    EngineUnavailableError
-        When pymetis is not installed.
+    :func:`papilio.partitioning.growth.grow_groups`. EngineUnavailableError when pymetis is not installed.
     """
     metis = _load_metis()
     if not rows.entry_bytes:

@@ -75,14 +75,9 @@ def group_roots(
 ) -> RootGroups:
     """Group all left vertices within ``host_bytes``.
 
-    ``least`` are the fewest left and fewest right vertices of a biclique.
-
-    Raises
-    ------
-    ClosureTooLargeError
-        When a root with its closure passes the limit alone; names it, and the least budget that would do.
-    CapacityError
-        When the host memory does not do.
+    ``least`` are the fewest left and fewest right vertices of a biclique. ClosureTooLargeError when a root with its
+    closure passes the limit alone; names it, and the least budget that would do. CapacityError when the host memory
+    does not do.
     """
     if request.fits(PartSizes(rows.left.n_rows, rows.n_edges, rows.right.n_rows, 0)):
         return RootGroups(

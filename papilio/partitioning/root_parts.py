@@ -67,6 +67,10 @@ def cut_roots(
 ) -> Partition:
     """Cut a stored graph into parts for the bicliques of ``motif``, and of all larger p and q.
 
+    UnsupportedError for a unipartite graph, counts per edge, or the strategy ``pair_blocks``. InputError for an unknown
+    anchor. CapacityError when a part of one root passes the limit, or the host memory does not do; nothing is written
+    then. StoreError when ``output`` cannot be written.
+
     Parameters
     ----------
     store
@@ -76,17 +80,6 @@ def cut_roots(
     anchor : {"auto", "u", "v"}
         The layer of the roots; ``auto`` as the engines choose it, or the other one where a root of that fits no part.
     request, progress
-
-    Raises
-    ------
-    UnsupportedError
-        For a unipartite graph, counts per edge, or the strategy ``pair_blocks``.
-    InputError
-        For an unknown anchor.
-    CapacityError
-        When a part of one root passes the limit, or the host memory does not do; nothing is written then.
-    StoreError
-        When ``output`` cannot be written.
     """
     _require_request(store, motif, request)
     least = motif.p or 1, motif.q or 1

@@ -71,10 +71,7 @@ class Partition:
     def read_block(self, name: str) -> Any:
         """Read a block: a StartBlock, an EndBlock or a RootPart, by its kind.
 
-        Raises
-        ------
-        StoreError
-            When there is none of this name, or its files are missing, not readable or changed.
+        StoreError when there is none of this name, or its files are missing, not readable or changed.
         """
         if name not in self._infos:
             raise StoreError(f"{self.path} has no block named {name}")
@@ -97,10 +94,7 @@ class Partition:
     def require_serves(self, motif: Motif, per: Granularity) -> None:
         """Check that the motif can be counted from these parts, at this granularity.
 
-        Raises
-        ------
-        UnsupportedError
-            When the parts are those of another motif, of larger (p, q) only, or were made for less detail.
+        UnsupportedError when the parts are those of another motif, of larger (p, q) only, or were made for less detail.
         """
         manifest = self.manifest
         parted = family_of(motif).parted
@@ -127,12 +121,8 @@ class Partition:
 def open_partition(path: str | os.PathLike[str]) -> Partition:
     """Open the partition at a local path or at a URL that pyarrow reads.
 
-    Reads the manifest and checks that the files of all blocks are there with their recorded sizes.
-
-    Raises
-    ------
-    StoreError
-        When there is no partition, or it is corrupt, truncated, foreign or of a newer version.
+    Reads the manifest and checks that the files of all blocks are there with their recorded sizes. StoreError when
+    there is no partition, or it is corrupt, truncated, foreign or of a newer version.
     """
     name = os.fspath(path)
     filesystem, root = filesystem_of(name)
@@ -162,12 +152,8 @@ class PartitionWriter:
     """Writes a partition block by block; a context manager. Several threads may write blocks at once.
 
     After :meth:`finish` and the end of the block the partition appears at ``path``, a local path in an existing
-    directory; on an exception nothing is left.
-
-    Raises
-    ------
-    StoreError
-        When ``path`` cannot be written to, or exists and is not to be replaced.
+    directory; on an exception nothing is left. StoreError when ``path`` cannot be written to, or exists and is not to
+    be replaced.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -202,12 +188,8 @@ class PartitionWriter:
     def finish(self, manifest: PartitionManifest) -> None:
         """Write the manifest, once all blocks are written.
 
-        ``blocks``, ``stored_edges``, ``replication`` and ``hash`` are filled in here.
-
-        Raises
-        ------
-        StoreError
-            When what it says is not consistent: a part of a block that was not written, numbers out of order.
+        ``blocks``, ``stored_edges``, ``replication`` and ``hash`` are filled in here. StoreError when what it says is
+        not consistent: a part of a block that was not written, numbers out of order.
         """
         infos = tuple(self._infos[name] for name in sorted(self._infos))
         stored = sum(file.n_rows for i in infos for file in i.files if file.name in _EDGE_FILES)

@@ -164,12 +164,8 @@ def choose_grid(
 ) -> Grid:
     """Find the shape of the blocks that moves least bytes; shapes are filled in the threads of ``pool``.
 
-    At most ``n_shapes``, at least 1, are tried; each takes 4 bytes per vertex of the other layer.
-
-    Raises
-    ------
-    CapacityError
-        When the largest start and the largest end do not fit together; names them and the least budget.
+    At most ``n_shapes``, at least 1, are tried; each takes 4 bytes per vertex of the other layer. CapacityError when
+    the largest start and the largest end do not fit together; names them and the least budget.
     """
     if not survey.starts.size:
         none = np.zeros(0, np.int64)

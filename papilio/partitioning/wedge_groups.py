@@ -87,10 +87,7 @@ def group_starts(
 ) -> Groups:
     """Group the starts of a layer; incomplete when the groups would cost more than ``budget.most_bytes``.
 
-    Raises
-    ------
-    CapacityError
-        When a start with its closure does not fit a part, naming it; or a chunk of one start the host memory.
+    CapacityError when a start with its closure does not fit a part, naming it; or a chunk of one start the host memory.
     """
     starts, counts, nbytes = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     running: deque[tuple[Ids, Future[tuple[Ids, Ints]]]] = deque()

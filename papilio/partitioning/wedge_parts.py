@@ -78,17 +78,9 @@ def cut_wedges(
 ) -> Partition:
     """Cut a stored graph into parts for butterflies.
 
-    ``output`` is the partition that is written, which must not exist.
-
-    Raises
-    ------
-    UnsupportedError
-        For a unipartite graph.
-    CapacityError
-        When a part that cannot be cut further passes the limit, or the host memory does not do; nothing is written
-        then.
-    StoreError
-        When ``output`` cannot be written.
+    ``output`` is the partition that is written, which must not exist. UnsupportedError for a unipartite graph.
+    CapacityError when a part that cannot be cut further passes the limit, or the host memory does not do; nothing is
+    written then. StoreError when ``output`` cannot be written.
     """
     if store.kind != "bipartite":
         raise UnsupportedError(f"{store.path} is {store.kind}; butterflies need a bipartite graph")

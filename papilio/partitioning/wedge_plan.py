@@ -83,10 +83,7 @@ class CutterMemory:
 def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> CutterMemory:
     """Share the host memory of a cut, where the rows of so many vertices keep ``held_bytes`` of arrays in memory.
 
-    Raises
-    ------
-    CapacityError
-        When the arrays by vertex leave no room.
+    CapacityError when the arrays by vertex leave no room.
     """
     held = held_bytes + _SURVEY_BYTES * (n_u + n_v)
     room = (request.host_bytes - held) * 7 // 8  # allocators keep some of what is free
@@ -118,10 +115,7 @@ def plan_cut(
 ) -> CutPlan:
     """Choose the strategy that moves fewer bytes, or plan the one that is asked for.
 
-    Raises
-    ------
-    CapacityError
-        When no part within the limit can be cut by the strategy, or by any.
+    CapacityError when no part within the limit can be cut by the strategy, or by any.
     """
     if request.strategy in GROUPERS:
         groups = tuple(_group(layer, request, memory, pool, request.strategy) for layer in layers)

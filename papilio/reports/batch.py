@@ -13,16 +13,8 @@ from papilio.storage.ledger import write_durably
 def submit_points(directory: ExperimentDirectory, spec: SbatchSpec) -> str:
     """Write ``slurm/points.sbatch`` into the experiment and submit it from there; return the id of the array.
 
-    The directory is on a file system that all nodes see; the array of ``spec`` names the points.
-
-    Raises
-    ------
-    InputError
-        When the specification makes no sense.
-    EngineUnavailableError
-        Without sbatch.
-    ClusterError
-        When Slurm refuses.
+    The directory is on a file system that all nodes see; the array of ``spec`` names the points. InputError when the
+    specification makes no sense. EngineUnavailableError without sbatch. ClusterError when Slurm refuses.
     """
     script = render_count(spec)
     if shutil.which("sbatch") is None:

@@ -50,16 +50,9 @@ def write_report(
     """Write the report of a job directory or of a scaling experiment, finished or not; return its page.
 
     It goes to the directory ``output``, which is made if its parent exists, by default to ``report`` in ``path``, which
-    is written again. Figures need matplotlib.
-
-    Raises
-    ------
-    EngineUnavailableError
-        When figures are asked for and matplotlib is not installed.
-    ExecutionError
-        When runs of an experiment on the same graph have different counts.
-    StoreError
-        When the directory is neither, or damaged, or the report cannot be written.
+    is written again. Figures need matplotlib. EngineUnavailableError when figures are asked for and matplotlib is not
+    installed. ExecutionError when runs of an experiment on the same graph have different counts. StoreError when the
+    directory is neither, or damaged, or the report cannot be written.
     """
     root = local_path(path)
     if figures:

@@ -245,14 +245,8 @@ def check_root(path: str | os.PathLike[str]) -> Path:
 def begin_experiment(path: str | os.PathLike[str], experiment: Experiment) -> ExperimentDirectory:
     """Write ``scale.json``, or check that the directory holds the same experiment.
 
-    Points and repetitions may be added to an experiment; nothing else may differ.
-
-    Raises
-    ------
-    InputError
-        When the directory holds another experiment, or something else.
-    StoreError
-        When it cannot be written.
+    Points and repetitions may be added to an experiment; nothing else may differ. InputError when the directory holds
+    another experiment, or something else. StoreError when it cannot be written.
     """
     root = check_root(path)
     created_at = time.time()

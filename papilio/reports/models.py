@@ -58,15 +58,10 @@ def _number(key: str, text: str, kind: str) -> Any:
 def grow_model(model: Model, factor: int) -> Model:
     """Return the model of a graph ``factor`` times as large.
 
-    Vertices of the first layer, planted motifs and noise of the bipartite models are multiplied, so that work
-    grows about as they do; in R-MAT graphs draws are, and the scale rises with them, whose work grows faster.
-
-    Raises
-    ------
-    InputError
-        For an R-MAT graph and a factor that is no power of two.
-    CapacityError
-        When the graph would pass the limits of its model.
+    Vertices of the first layer, planted motifs and noise of the bipartite models are multiplied, so that work grows
+    about as they do; in R-MAT graphs draws are, and the scale rises with them, whose work grows faster. InputError for
+    an R-MAT graph and a factor that is no power of two. CapacityError when the graph would pass the limits of its
+    model.
     """
     if isinstance(model, Rmat):
         if factor & (factor - 1):

@@ -50,7 +50,9 @@ def run_experiment(
 ) -> None:
     """Run what is not finished: first repetition of all points, then the second, and so on.
 
-    A run that fails is noted, the others go on, and the end is an error; the same call runs it again.
+    A run that fails is noted, the others go on, and the end is an error; the same call runs it again. ExecutionError
+    when a run failed, or its count differs from that of another run on the same graph. StoreError when another process
+    runs one of the points, or the directory cannot be written.
 
     Parameters
     ----------
@@ -63,13 +65,6 @@ def run_experiment(
         before they are then.
     on_run : callable, optional
         Called for every run that ended.
-
-    Raises
-    ------
-    ExecutionError
-        When a run failed, or its count differs from that of another run on the same graph.
-    StoreError
-        When another process runs one of the points, or the directory cannot be written.
     """
     experiment = directory.experiment
     points = experiment.workers if workers is None else tuple(workers)

@@ -45,6 +45,9 @@ def begin_scaling(
 ) -> ExperimentDirectory:
     """Create the directory of an experiment, or open it when it holds the same one; run nothing.
 
+    InputError when arguments do not go together, or the directory holds another experiment. StoreError when a store
+    cannot be read or a graph not be written. UnsupportedError when the motif cannot be counted in one of the graphs.
+
     Parameters
     ----------
     output : path-like
@@ -69,15 +72,6 @@ def begin_scaling(
         The command line, for the report.
     options : mapping of str to str, optional
         As for :func:`papilio.count`.
-
-    Raises
-    ------
-    InputError
-        When arguments do not go together, or the directory holds another experiment.
-    StoreError
-        When a store cannot be read or a graph not be written.
-    UnsupportedError
-        When the motif cannot be counted in one of the graphs.
     """
     numbers = _check_numbers(workers, repeat)
     if weak and model is None and len(stores) != len(numbers):

@@ -134,6 +134,8 @@ def choose_columns(
 ) -> Columns:
     """Return which of ``count`` columns are read.
 
+    InputError for columns that are not there, are asked for twice, or cannot be told apart.
+
     Parameters
     ----------
     source : str
@@ -145,11 +147,6 @@ def choose_columns(
         format says.
     unfit : collection of int
         Columns whose type no endpoint has.
-
-    Raises
-    ------
-    InputError
-        For columns that are not there, are asked for twice, or cannot be told apart.
     """
     chooser = _Chooser(source, tuple(names), count, usual, frozenset(unfit))
     u, v = chooser.find(wanted.u, "u"), chooser.find(wanted.v, "v")

@@ -174,13 +174,8 @@ def from_scipy(
 
     Rows are U and columns V. Unipartite: square; an entry on either side of the diagonal is the edge. Repeated entries
     add up first, as everywhere in SciPy. With ``sign``, or from ``positive_from`` on, the entries give the signs.
-
-    Raises
-    ------
-    InputError
-        For a matrix of the wrong shape.
-    GraphError
-        For entries that have no sign, or two sides of a diagonal that differ in sign.
+    InputError for a matrix of the wrong shape. GraphError for entries that have no sign, or two sides of a diagonal
+    that differ in sign.
     """
     if len(matrix.shape) != 2:
         raise InputError(f"a sparse matrix of shape {matrix.shape} is no graph; expected two dimensions")

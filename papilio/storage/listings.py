@@ -294,14 +294,10 @@ def write_listing(
     """Make a listing of the rows of shards, the first ``limit`` of them; return its ``_listing.json``.
 
     ``path`` does not exist, or is empty; or it is a listing, with ``overwrite``. The shards become the files of the
-    listing, moved, or linked (copied, from another file system) where ``keep_shards``. The file that holds the last
-    row is written anew where the limit cuts it. ``question``, ``names`` and ``sizes`` are as for
-    :class:`ListingWriter`; of ``names`` only the types count.
-
-    Raises
-    ------
-    StoreError
-        When it cannot be written or something is there; nothing is left then, but shards may have been moved.
+    listing, moved, or linked (copied, from another file system) where ``keep_shards``. The file that holds the last row
+    is written anew where the limit cuts it. ``question``, ``names`` and ``sizes`` are as for :class:`ListingWriter`; of
+    ``names`` only the types count. StoreError when it cannot be written or something is there; nothing is left then,
+    but shards may have been moved.
     """
     rows = 0
     files: list[dict[str, Any]] = []

@@ -99,6 +99,8 @@ def parse_manifest(
 ) -> dict[str, Any]:
     """Return the object of a file's text, once its format, version and keys are what they should be.
 
+    StoreError when the text is not JSON, not such a description, of a newer version, or lacks a key.
+
     Parameters
     ----------
     name : str
@@ -107,11 +109,6 @@ def parse_manifest(
         Value of the key ``format``, newest version that this code reads, and keys that it must have.
     words : tuple of str
         For messages: what it describes, and what to do when it is damaged.
-
-    Raises
-    ------
-    StoreError
-        When the text is not JSON, not such a description, of a newer version, or lacks a key.
     """
     what, advice = words
     data = require_format(parse_json(text, name, advice), name, form, newest, what)

@@ -338,6 +338,8 @@ def write_decomposition(
 ) -> None:
     """Write the numbers of all items, uint64 of shape (n_items,), and the forest where there is one.
 
+    StoreError when the directory cannot be written or the store not be read.
+
     Parameters
     ----------
     layer : {"u", "v"} or None
@@ -346,11 +348,6 @@ def write_decomposition(
         Node of each item, -1 for none (null in the file); without it there is no such column.
     nodes : tuple of ndarray, host, or None
         Levels, parents (-1 for none), members and sizes, each of shape (n_nodes,).
-
-    Raises
-    ------
-    StoreError
-        When the directory cannot be written or the store not be read.
     """
     asked = {"kind": kind, "layer": layer}
     metadata = {"papilio.graph_hash": store.hash, "papilio.api.decompose": json.dumps(asked, sort_keys=True)}

@@ -96,12 +96,8 @@ class GraphStore:
         """Yield the edges with ``u_start <= u < u_stop``, checked, one batch per row group touched.
 
         Once all edges of the store were taken, their hash is compared with the recorded one. Threads, one for each
-        column, compute it while the next row group is read.
-
-        Raises
-        ------
-        StoreError
-            When the range is not within the layer, or the files are missing, unreadable, not sorted or changed.
+        column, compute it while the next row group is read. StoreError when the range is not within the layer, or the
+        files are missing, unreadable, not sorted or changed.
         """
         start, stop = self._range(u_start, u_stop)
         groups = self.select(start, stop)
@@ -234,14 +230,8 @@ class StoreWriter:
 
     On leaving the block normally the store appears at ``path``; on an exception nothing is left. ``dropped`` may still
     be changed until the block ends. ``labels_u`` and ``labels_v`` are in id order, integers or strings, shapes (n_u,)
-    and (n_v,); a unipartite graph has n_u = n_v and ``labels_u`` only.
-
-    Raises
-    ------
-    StoreError
-        When ``path`` cannot be written to or exists.
-    GraphError, CapacityError
-        For sizes or labels that make no graph.
+    and (n_v,); a unipartite graph has n_u = n_v and ``labels_u`` only. StoreError when ``path`` cannot be written to or
+    exists. GraphError, CapacityError for sizes or labels that make no graph.
     """
 
     def __init__(
@@ -303,10 +293,8 @@ class StoreWriter:
     def append(self, u: ArrayLike, v: ArrayLike, sign: ArrayLike | None = None) -> None:
         """Add edges, shape (k,), that follow all edges so far in (u, v) order.
 
-        Raises
-        ------
-        GraphError
-            When edges are out of order, repeated or out of range (u < v if unipartite), or signs are missing or wrong.
+        GraphError when edges are out of order, repeated or out of range (u < v if unipartite), or signs are missing or
+        wrong.
         """
         ids_u, ids_v = _as_column("u", u, np.int32), _as_column("v", v, np.int32)
         signs = None if sign is None else _as_column("sign", sign, np.int8)

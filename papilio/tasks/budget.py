@@ -23,13 +23,7 @@ class Budget:
 
     @classmethod
     def of(cls, device_memory: Bytes | None, host_memory: Bytes | None) -> Budget:
-        """Return the budget that was asked for, in bytes or as ``8GiB``.
-
-        Raises
-        ------
-        InputError
-            For what is no size.
-        """
+        """Return the budget that was asked for, in bytes or as ``8GiB``. InputError for what is no size."""
         return cls(read_bytes("device_memory", device_memory), read_bytes("host_memory", host_memory))
 
     @property

@@ -39,16 +39,8 @@ class JobCheck:
 def check_job(directory: JobDirectory) -> JobCheck:
     """Check everything that can be checked without counting.
 
-    Raises
-    ------
-    InputError
-        When the job is not finished.
-    StoreError
-        Naming the file that is missing or damaged.
-    TilingError
-        When leases overlap or leave a gap.
-    ExecutionError
-        When the partials do not add up to the answer.
+    InputError when the job is not finished. StoreError naming the file that is missing or damaged. TilingError when
+    leases overlap or leave a gap. ExecutionError when the partials do not add up to the answer.
     """
     if not directory.finished:
         raise InputError(f"the job of {directory.root} is not finished; run papilio resume {directory.root}")

@@ -84,16 +84,13 @@ class _Description:
 class JobDirectory:
     """A job directory to read from; opening it reads ``job.json`` only.
 
+    StoreError when it is no job directory, or one of a newer version.
+
     Attributes
     ----------
     root : Path
     described : dict
         ``job.json``.
-
-    Raises
-    ------
-    StoreError
-        When it is no job directory, or one of a newer version.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -152,10 +149,7 @@ class JobDirectory:
     def require_question(self, job: JobSpec) -> None:
         """Refuse another graph, motif or granularity, and to finish with other options, parts or another version.
 
-        Raises
-        ------
-        InputError
-            Naming what the directory holds and what is asked.
+        InputError naming what the directory holds and what is asked.
         """
         held = self.job
         if held.question != job.question:
@@ -206,10 +200,7 @@ class JobDirectory:
     def book(self, plan: CountPlan, history: JobHistory) -> LeaseBook:
         """Return the intervals that the ledger holds, each once.
 
-        Raises
-        ------
-        TilingError
-            When two of them overlap, or one passes the items.
+        TilingError when two of them overlap, or one passes the items.
         """
         book = LeaseBook([partition.n_items for partition in plan.partitions])
         for lease in history.leases:
@@ -269,21 +260,16 @@ class JobDirectory:
     def result(self, *, with_vectors: bool = True, history: JobHistory | None = None) -> CountResult:
         """Return the answer of a finished job, without counting: it is the one that plan and ledger give.
 
+        InputError when the job is not finished. StoreError when a file of the answer is missing or damaged, or the
+        ledger was changed afterwards. TilingError, ExecutionError when plan, ledger and answer do not belong to each
+        other.
+
         Parameters
         ----------
         with_vectors : bool
             Whether counts per vertex or edge are read, which may be large.
         history : JobHistory, optional
             What the ledger says, where it was read after the job had finished.
-
-        Raises
-        ------
-        InputError
-            When the job is not finished.
-        StoreError
-            When a file of the answer is missing or damaged, or the ledger was changed afterwards.
-        TilingError, ExecutionError
-            When plan, ledger and answer do not belong to each other.
         """
         if not self.finished:
             raise InputError(f"the job of {self.root} is not finished; run {resume_command(self.root)}")
@@ -322,11 +308,7 @@ def find_finished(path: str | os.PathLike[str], ask: Callable[[], JobSpec]) -> J
     """Return the job directory ``path`` when it holds the answer to what is asked.
 
     ``ask`` gives the question, which for a graph in memory takes a pass over it: only called where there is an answer.
-
-    Raises
-    ------
-    InputError
-        When it holds the answer to another question.
+    InputError when it holds the answer to another question.
     """
     root = local_path(path)
     with os_errors_named(root):
@@ -356,12 +338,8 @@ def advise_resume(path: str | os.PathLike[str]) -> None:
 def list_jobs(root: str | os.PathLike[str] = ".") -> tuple[JobStatus | tuple[str, str], ...]:
     """Return the status of the job directories at and below ``root``, by path; three levels deep.
 
-    A directory that cannot be read is given as its path and what is wrong with it.
-
-    Raises
-    ------
-    StoreError
-        When ``root`` is no directory.
+    A directory that cannot be read is given as its path and what is wrong with it. StoreError when ``root`` is no
+    directory.
     """
     top = local_path(root)
     if not top.is_dir():

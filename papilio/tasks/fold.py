@@ -62,15 +62,9 @@ class PartialFold:
     def add(self, result: LeaseResult) -> None:
         """Add one result.
 
-        Raises
-        ------
-        TilingError
-            When its interval overlaps what was added before, or passes the items.
-        ExecutionError
-            When its vectors are missing, or those of another granularity; when its cells do not sum to its total,
-            or were not asked for.
-        StoreError
-            When its shard cannot be read or does not match its checksum.
+        TilingError when its interval overlaps what was added before, or passes the items. ExecutionError when its
+        vectors are missing, or those of another granularity; when its cells do not sum to its total, or were not asked
+        for. StoreError when its shard cannot be read or does not match its checksum.
         """
         vectors = result.vectors
         if result.shard is not None:
@@ -106,16 +100,9 @@ class PartialFold:
     def finish(self) -> Partial:
         """Return the folded partial of all items.
 
-        Raises
-        ------
-        TilingError
-            Unless the results tile every partition exactly.
-        CapacityError
-            When a count of bicliques per vertex passed 2^64 - 1.
-        ExecutionError
-            When the vectors do not sum to the total.
-        StoreError
-            When the partition was replaced while its vectors were added.
+        TilingError unless the results tile every partition exactly. CapacityError when a count of bicliques per vertex
+        passed 2^64 - 1. ExecutionError when the vectors do not sum to the total. StoreError when the partition was
+        replaced while its vectors were added.
         """
         self._book.require_complete()
         if self._partial.n_items != self._n_items:

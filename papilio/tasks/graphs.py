@@ -101,13 +101,7 @@ def job_of_graph(
 
 
 def require_kind(motif: Motif, kind: str, source: str) -> None:
-    """Refuse a motif on a kind of graph that it is not defined on.
-
-    Raises
-    ------
-    UnsupportedError
-        Naming both kinds.
-    """
+    """Refuse a motif on a kind of graph that it is not defined on. UnsupportedError naming both kinds."""
     needed = family_of(motif).graph_kind
     if kind != needed:
         raise UnsupportedError(
@@ -119,10 +113,7 @@ def require_kind(motif: Motif, kind: str, source: str) -> None:
 def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
     """Read the graph of a job into memory.
 
-    Raises
-    ------
-    StoreError
-        When the graph cannot be read here, or is not the one that the job was planned for.
+    StoreError when the graph cannot be read here, or is not the one that the job was planned for.
     """
     if job.source.startswith(_SCHEME):
         with _held_lock:
@@ -145,12 +136,8 @@ def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
 def open_job_partition(job: JobSpec) -> Partition:
     """Open the partition of a job; reads its manifest only.
 
-    Raises
-    ------
-    StoreError
-        When it cannot be read here, or is not the one that the job was planned for.
-    UnsupportedError
-        When it is one of another graph, or does not serve the question.
+    StoreError when it cannot be read here, or is not the one that the job was planned for. UnsupportedError when it is
+    one of another graph, or does not serve the question.
     """
     assert job.partition is not None, "the job is on the whole graph"
     partition = open_partition(job.partition.path)

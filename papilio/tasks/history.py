@@ -90,10 +90,7 @@ _RECORDS: dict[Any, Any] = {"session": _SessionRecord, "lease": _LeaseRecord, "e
 def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> JobHistory:
     """Return what the records of a ledger say; ``path`` is its file.
 
-    Raises
-    ------
-    StoreError
-        For a record of another kind, or of a session that did not begin.
+    StoreError for a record of another kind, or of a session that did not begin.
     """
     sessions: dict[int, SessionInfo] = {}
     leases, shard_bytes, plan_keys = [], [], set()

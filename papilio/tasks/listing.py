@@ -43,14 +43,9 @@ class ListingFold:
     def add(self, result: LeaseResult) -> None:
         """Add one result.
 
-        Raises
-        ------
-        TilingError
-            When its interval overlaps what was added before, or passes the items.
-        ExecutionError
-            When its files do not have its rows, or it ended before its end without having reached the limit.
-        StoreError
-            When a file is unreadable, or not what was written.
+        TilingError when its interval overlaps what was added before, or passes the items. ExecutionError when its files
+        do not have its rows, or it ended before its end without having reached the limit. StoreError when a file is
+        unreadable, or not what was written.
         """
         rows = sum(shard.rows for shard in result.listed)
         if rows != result.total:
@@ -73,10 +68,7 @@ class ListingFold:
     def finish(self) -> Partial:
         """Return the number of rows, at most the limit, and the work done.
 
-        Raises
-        ------
-        TilingError
-            Unless the limit was reached, or the results tile every partition exactly.
+        TilingError unless the limit was reached, or the results tile every partition exactly.
         """
         if not self.is_full:
             self._book.require_complete()

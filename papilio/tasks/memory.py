@@ -64,12 +64,8 @@ class MemoryChoice:
 def require_memory(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> MemoryForecast:
     """Refuse a job that cannot fit, before anything runs; return the largest forecast of the workers.
 
-    Raises
-    ------
-    CapacityError
-        Naming the worker with the least room, what it may use and what the job, or its largest part, needs.
-    StoreError
-        When the partition of the job cannot be opened.
+    CapacityError naming the worker with the least room, what it may use and what the job, or its largest part, needs.
+    StoreError when the partition of the job cannot be opened.
     """
     if job.partition is not None:
         return _require_parts_fit(job, engine, workers, open_partition(job.partition.path).manifest)
@@ -91,15 +87,12 @@ def choose_memory(
 ) -> MemoryChoice:
     """Decide whether a job needs parts, by the sizes of the graph alone.
 
+    CapacityError when neither the whole graph nor even an empty part fits the budget.
+
     Parameters
     ----------
     job : JobSpec
         Without a partition; whatever budget it has is not looked at.
-
-    Raises
-    ------
-    CapacityError
-        When neither the whole graph nor even an empty part fits the budget.
     """
     asked = replace(job, budget=budget)
     forecast, problem = _forecast_whole(asked, engine, workers)

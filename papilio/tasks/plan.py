@@ -121,10 +121,7 @@ class CountPlan:
     def book(self) -> LeaseBook:
         """Return a book of all items with what was finished before.
 
-        Raises
-        ------
-        TilingError
-            When finished intervals overlap, or pass the items.
+        TilingError when finished intervals overlap, or pass the items.
         """
         book = LeaseBook([partition.n_items for partition in self.partitions])
         for interval in self.finished:
@@ -134,10 +131,7 @@ class CountPlan:
     def validate(self) -> None:
         """Check that the leases, with what was finished before, tile every partition exactly.
 
-        Raises
-        ------
-        TilingError
-            Naming the first gap or overlap.
+        TilingError naming the first gap or overlap.
         """
         book = self.book()
         for lease in self.leases:
@@ -157,12 +151,8 @@ class CountPlan:
     def from_json(cls, data: dict[str, Any], name: str = "the plan") -> CountPlan:
         """Rebuild a plan from :meth:`to_json`'s form; ``name`` is its file, for messages.
 
-        Raises
-        ------
-        StoreError
-            When a field is missing or of another type.
-        TilingError
-            When the key written beside the fields is not theirs.
+        StoreError when a field is missing or of another type. TilingError when the key written beside the fields is not
+        theirs.
         """
         known = {name: value for name, value in data.items() if name not in _DERIVED}
         plan = read_record(cls, known, name, "it was damaged, plan again")
@@ -183,7 +173,7 @@ def make_plan(
     *,
     kept: bool = False,
 ) -> CountPlan:
-    """Decide partitions and leases; pure.
+    """Decide partitions and leases; pure. TilingError when what is finished overlaps, or passes the items.
 
     Parameters
     ----------
@@ -193,11 +183,6 @@ def make_plan(
         What earlier sessions of the job counted: the leases cover the rest.
     kept : bool
         Whether finished leases are kept, in a ledger.
-
-    Raises
-    ------
-    TilingError
-        When what is finished overlaps, or passes the items.
     """
     n_workers = len(workers)
     threads = min(worker.threads for worker in workers)

@@ -185,10 +185,7 @@ def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
 def prepare_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, float]) -> PreparedGraph:
     """Return the prepared graph of a job from the cache, or read and prepare it, adding the seconds of either.
 
-    Raises
-    ------
-    CapacityError
-        When it does not fit the memory, with nothing else kept.
+    CapacityError when it does not fit the memory, with nothing else kept.
     """
 
     def make() -> PreparedGraph:
@@ -238,10 +235,7 @@ def prepare_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, f
 def part_loader(job: JobSpec, engine: Engine, seat: Seat) -> PartLoader:
     """Return the loader of the partition of a job; a process has one, and gives up that of another job.
 
-    Raises
-    ------
-    PapilioError
-        As :func:`papilio.tasks.graphs.open_job_partition`.
+    PapilioError as :func:`papilio.tasks.graphs.open_job_partition`.
     """
     assert job.partition is not None, "the job is on the whole graph"
     key = (
@@ -275,14 +269,8 @@ def part_loader(job: JobSpec, engine: Engine, seat: Seat) -> PartLoader:
 def prepare_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str, float]) -> PreparedGraph:
     """Return the prepared part of a lease, and begin to read the next one that this worker will need.
 
-    One prepared part is kept at a time. ``seconds`` gets what it was waited for, and preparing.
-
-    Raises
-    ------
-    CapacityError
-        When it does not fit the memory, with nothing else kept.
-    ExecutionError
-        When it has other items than its manifest says.
+    One prepared part is kept at a time. ``seconds`` gets what it was waited for, and preparing. CapacityError when it
+    does not fit the memory, with nothing else kept. ExecutionError when it has other items than its manifest says.
     """
     job, index = task.job, task.partition
     loader = part_loader(job, engine, seat)

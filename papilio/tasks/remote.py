@@ -32,14 +32,8 @@ def cancel_job(path: str | os.PathLike[str]) -> Literal["requested", "already re
     """Ask, durably, that the process that runs a job stop; the ledger is kept, and the job can be resumed.
 
     The coordinator of a submitted job stops within about two seconds, a count in a terminal after its next lease.
-    Asking twice does no harm.
-
-    Raises
-    ------
-    InputError
-        When the job is finished, or nothing runs it or is to run it.
-    StoreError
-        When it is no job directory, or the request cannot be written.
+    Asking twice does no harm. InputError when the job is finished, or nothing runs it or is to run it. StoreError when
+    it is no job directory, or the request cannot be written.
     """
     directory = JobDirectory(path)
     status = directory.status()
@@ -129,12 +123,7 @@ def _result_of(directory: JobDirectory, status: JobStatus) -> CountResult:
 def read_job_log(path: str | os.PathLike[str], *, follow: bool = False) -> Iterator[str]:
     """Yield the log of a submitted job in pieces of text; with ``follow`` until the job has ended.
 
-    Raises
-    ------
-    InputError
-        When the job was never submitted.
-    StoreError
-        When it is no job directory.
+    InputError when the job was never submitted. StoreError when it is no job directory.
     """
     directory = JobDirectory(path)
     if not JobLog(directory.root).path.exists() and directory.control.submission is None:

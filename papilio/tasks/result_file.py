@@ -127,10 +127,7 @@ class JobAnswer:
     def rebuild(self, vectors: Mapping[str, NDArray[np.uint64]], name: str) -> CountResult:
         """Return the result, with the vectors that the file leaves out; ``name`` is the file, for messages.
 
-        Raises
-        ------
-        StoreError
-            When its motif is none.
+        StoreError when its motif is none.
         """
         data = self.result
         job = data.job or _JobRow()
@@ -174,17 +171,14 @@ def _plain(kind: Any, row: Any) -> Any:
 def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHistory) -> None:
     """Refuse an answer that is not the one of this plan and these leases; reads no shard.
 
+    ExecutionError naming the first thing that differs.
+
     Parameters
     ----------
     name : str
         The job directory, for messages.
     result : CountResult
         Its vectors may be left out.
-
-    Raises
-    ------
-    ExecutionError
-        Naming the first thing that differs.
     """
     job, listing = plan.job, result.listing if isinstance(result, ListingResult) else None
     for what, said, asked in (

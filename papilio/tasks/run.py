@@ -118,15 +118,9 @@ def _check_partition(task: PrepareTask, seat: Seat, seconds: dict[str, float]) -
 def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
     """Count the interval of a task, or, when it is cut, the first items of it.
 
-    The vectors of what was counted, if any, go to a shard when the task names a directory. Parameters are those
-    of :func:`run_prepare`.
-
-    Raises
-    ------
-    LeaseTooLargeError
-        When memory runs out, even with no other graph prepared.
-    StoreError
-        When the shard cannot be written.
+    The vectors of what was counted, if any, go to a shard when the task names a directory. Parameters are those of
+    :func:`run_prepare`. LeaseTooLargeError when memory runs out, even with no other graph prepared. StoreError when the
+    shard cannot be written.
     """
     seconds = {"read": 0.0, "prepare": 0.0, "run": 0.0}
     began_at, partial, moved = time(), Partial(0, 0, 0), Movement()

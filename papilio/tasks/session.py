@@ -90,14 +90,8 @@ class JobSession:
     def __enter__(self) -> Self:
         """Begin.
 
-        Raises
-        ------
-        InputError
-            When the directory holds another question, or something else.
-        JobBusyError
-            When another process has the job.
-        StoreError
-            When the directory cannot be written or is damaged.
+        InputError when the directory holds another question, or something else. JobBusyError when another process has
+        the job. StoreError when the directory cannot be written or is damaged.
         """
         self._create()
         self._ledger.__enter__()
@@ -117,13 +111,7 @@ class JobSession:
 
     @contextmanager
     def naming_resume(self) -> Iterator[None]:
-        """Add to errors of a worker inside the block what goes on with the job.
-
-        Raises
-        ------
-        PapilioError
-            What the block raised.
-        """
+        """Add to errors of a worker inside the block what goes on with the job. PapilioError what the block raised."""
         try:
             yield
         except PapilioError as error:
@@ -214,19 +202,15 @@ class JobSession:
     def begin(self, plan: CountPlan, cluster: str) -> str | None:
         """Note that leases are about to run; return the directory for their shards, if it has any.
 
+        TilingError when the items are not those of the earlier sessions. StoreError when the directory cannot be
+        written.
+
         Parameters
         ----------
         plan : CountPlan
             Covers what the ledger does not hold.
         cluster : str
             Name of the executor.
-
-        Raises
-        ------
-        TilingError
-            When the items are not those of the earlier sessions.
-        StoreError
-            When the directory cannot be written.
         """
         directory = JobDirectory(self.root)
         if directory.plan_key is None and self._history.sessions:
@@ -271,14 +255,8 @@ class JobSession:
     def record(self, result: LeaseResult) -> None:
         """Register a finished lease; it is on the disk, with its shard, when this returns.
 
-        Raises
-        ------
-        TilingError
-            When its interval overlaps one that is registered.
-        StoreError
-            When it cannot be written; all that was registered before stays.
-        JobCancelledError
-            After registering it, when this process was asked to stop.
+        TilingError when its interval overlaps one that is registered. StoreError when it cannot be written; all that
+        was registered before stays. JobCancelledError after registering it, when this process was asked to stop.
         """
         assert self._book is not None, "begin comes first"
         self._book.record(result.partition, result.start, result.stop)
@@ -316,12 +294,8 @@ class JobSession:
     def finish(self, result: CountResult, vectors: Mapping[str, NDArray[np.uint64]]) -> None:
         """Write the answer; the job is finished when this returns.
 
-        Raises
-        ------
-        TilingError
-            Unless the registered leases tile every partition, or a listing has reached its limit.
-        StoreError
-            When it cannot be written; the ledger stays, and the next session only has to finish.
+        TilingError unless the registered leases tile every partition, or a listing has reached its limit. StoreError
+        when it cannot be written; the ledger stays, and the next session only has to finish.
         """
         assert self._book is not None, "begin comes first"
         if not (isinstance(result, ListingResult) and result.limit_reached):

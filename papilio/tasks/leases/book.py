@@ -25,10 +25,7 @@ class LeaseBook:
     def record(self, partition: int, start: int, stop: int) -> None:
         """Note that [start, stop) of ``partition`` is finished; O(log) search, O(leases) insertion.
 
-        Raises
-        ------
-        TilingError
-            When the interval is empty, passes the items, or overlaps one that is already finished.
+        TilingError when the interval is empty, passes the items, or overlaps one that is already finished.
         """
         if not 0 <= partition < len(self._n_items):
             raise TilingError(f"partition {partition} was finished; the plan has {len(self._n_items)}")
@@ -63,13 +60,7 @@ class LeaseBook:
         return sum(len(finished) for finished in self._finished)
 
     def require_complete(self) -> None:
-        """Refuse to go on unless the records tile every partition exactly.
-
-        Raises
-        ------
-        TilingError
-            Naming the first gap.
-        """
+        """Refuse to go on unless the records tile every partition exactly. TilingError naming the first gap."""
         for partition in range(len(self._n_items)):
             gaps = self.missing(partition)
             if gaps:

@@ -113,10 +113,7 @@ class RootCounter:
     def answer(self, task: LeaseTask, result: LeaseResult) -> None:
         """Take back what a lease that was cut left undone, and learn the speed of its worker.
 
-        Raises
-        ------
-        TilingError
-            When the result is not of the first items of the lease.
+        TilingError when the result is not of the first items of the lease.
         """
         self._forget(task)
         starts = (result.partition, result.start) == (task.partition, task.start)
@@ -140,11 +137,8 @@ class RootCounter:
     def lose(self, task: LeaseTask, worker: str, *, was_running: bool) -> None:
         """Put a lease back whose worker is gone; if it was running there, it may be the cause.
 
-        Raises
-        ------
-        FailedItemsError
-            When one item took its workers down and the rest is not worth finishing, or nothing but items that fail
-            was met for long.
+        FailedItemsError when one item took its workers down and the rest is not worth finishing, or nothing but items
+        that fail was met for long.
         """
         self._forget(task)
         self._affinity.forget(worker)
@@ -158,12 +152,8 @@ class RootCounter:
     def fail(self, task: LeaseTask, error: Exception) -> None:
         """Put a lease back that raised: as it is, then in halves, until the item that fails is alone.
 
-        Raises
-        ------
-        CapacityError
-            When one item alone does not fit its worker's memory.
-        FailedItemsError
-            When one item fails and the rest is not worth finishing, or nothing but items that fail was met for long.
+        CapacityError when one item alone does not fit its worker's memory. FailedItemsError when one item fails and the
+        rest is not worth finishing, or nothing but items that fail was met for long.
         """
         self._forget(task)
         if isinstance(error, LeaseTooLargeError):
@@ -183,13 +173,7 @@ class RootCounter:
         return None if predicted < HELP_SHARE * self._begin_s() else predicted
 
     def require_all(self) -> None:
-        """Refuse to go on when items failed.
-
-        Raises
-        ------
-        FailedItemsError
-            Naming the first few.
-        """
+        """Refuse to go on when items failed. FailedItemsError naming the first few."""
         if self.failed:
             named = "; ".join(
                 f"item {each.item} of partition {each.partition} ({each.reason})" for each in self.failed[:3]

@@ -87,10 +87,7 @@ class PartLoader:
     def load(self, index: int) -> Part:
         """Return a part, staged where the engine runs; waits for what was read ahead of it.
 
-        Raises
-        ------
-        StoreError
-            When it cannot be read.
+        StoreError when it cannot be read.
         """
         started = perf_counter()
         if self._wanted != index:

@@ -61,12 +61,8 @@ class PartVectors:
     def add(self, index: int, vectors: dict[str, NDArray[np.uint64]], worker: str) -> None:
         """Add the vectors of some items of a part.
 
-        Raises
-        ------
-        ExecutionError
-            When they are not of the shape that the part has.
-        StoreError
-            When the ids of the part cannot be read, or are not those of the graph.
+        ExecutionError when they are not of the shape that the part has. StoreError when the ids of the part cannot be
+        read, or are not those of the graph.
         """
         places = self._places(index)
         expected = {name: each.ids.shape for name, each in places.items()}
@@ -82,10 +78,7 @@ class PartVectors:
     def require_unchanged(self) -> None:
         """Check that the ids were all read from the partition that the leases counted.
 
-        Raises
-        ------
-        StoreError
-            When another one is in its place by now.
+        StoreError when another one is in its place by now.
         """
         open_job_partition(self._job)
 
