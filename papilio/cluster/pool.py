@@ -60,7 +60,6 @@ class DaskPool(ABC):
 
     @property
     def client(self) -> Any:
-        """The Dask client."""
         if self._client is None:
             raise ClusterError(f"the {self.name} cluster is not started; use it in a with block")
         return self._client

@@ -66,7 +66,6 @@ class ProgressBar:
             self._bar.stop()
 
     def __call__(self, event: Event) -> None:
-        """Draw what an event changes."""
         match event:
             case PhaseStarted(name):
                 lists = self._lists and name == "run"

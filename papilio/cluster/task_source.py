@@ -46,7 +46,6 @@ class TaskList:
 
     @property
     def has_more(self) -> bool:
-        """Whether a task is left."""
         return bool(self._pending)
 
     def take(self, n_workers: int, worker: str) -> PrepareTask | None:

@@ -310,7 +310,6 @@ def _vertex_paths(edges: _Edges) -> dict[str, NDArray[np.uint64]]:
 
 
 def _edge_paths(edges: _Edges) -> NDArray[np.uint64]:
-    """Return the paths of three edges with each edge in the middle, in the order of the edges."""
     degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
     paths, at = np.empty(edges.n_edges, np.uint64), 0
     for u, v in edges.once():

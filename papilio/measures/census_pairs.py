@@ -79,7 +79,6 @@ class CensusPair:
 
     @property
     def groups(self) -> dict[str, int]:
-        """Coherent, incoherent and mixed butterflies of the pair."""
         return _sum_groups(self.classes)
 
     @property
@@ -290,7 +289,6 @@ class _Walk:
 
 
 def _sum_groups(classes: dict[str, Any]) -> dict[str, Any]:
-    """Return numbers by class as numbers by group."""
     sums: dict[str, Any] = {}
     for each in CENSUS_CLASSES:
         sums[each.group] = sums[each.group] + classes[each.name] if each.group in sums else classes[each.name]

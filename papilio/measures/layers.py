@@ -59,12 +59,7 @@ def run_reported(
 ) -> list[State]:
     """Call ``work(state, start, stop)`` for intervals of all items, and report; return the states of the threads.
 
-    Parameters
-    ----------
-    costs : ndarray of int64, shape (n_items,)
-        At least 1 each.
-    threads : int or None
-        None for the processors that this process may use.
+    ``costs`` are at least 1 each; ``threads`` are by default the processors that this process may use.
     """
     ends = np.concatenate(([0], np.cumsum(costs)))
     done: list[int] = []

@@ -77,12 +77,7 @@ def join_levels(
 ) -> Iterator[CohesionLevel]:
     """Yield the graphs of all levels that vertices have, from the highest down.
 
-    Parameters
-    ----------
-    levels_u, levels_v : ndarray of uint8, shapes (n_u,) and (n_v,)
-        Level of each vertex.
-    passes : iterable
-        Gives all edges of the graph again and again, once for each level: pieces of their ends, each of int32.
+    ``passes`` give all edges of the graph again and again, once for each level: pieces of their ends, each of int32.
     """
     n_u = int(levels_u.size)
     levels = np.concatenate((levels_u, levels_v))

@@ -200,22 +200,9 @@ def find_pairs(
 ) -> tuple[NDArray[np.int64], tuple[int, ...]]:
     """Return the pairs of a layer that have the most butterflies of some classes, and the census of all pairs.
 
-    Parameters
-    ----------
-    graph : BipartiteGraph
-        Signed.
-    chosen : sequence of bool
-        Whether each class counts, in the order of :data:`papilio.motifs.CENSUS_CLASSES`.
-    k : int
-        Most pairs returned, at least 1; pairs without any such butterfly are left out.
-
-    Returns
-    -------
-    pairs : ndarray of int64, shape (n, 6)
-        Butterflies of the classes asked for, lesser id, larger id, common neighbours ``++``, ``--`` and ``+-``; by
-        falling butterflies, then ids.
-    totals : tuple of int
-        Butterflies of each class.
+    ``chosen`` says whether each of :data:`papilio.motifs.CENSUS_CLASSES` counts; pairs without any such butterfly are
+    left out, and at most ``k`` returned. The rows, int64 of shape (n, 6), are butterflies of the classes asked for,
+    lesser id, larger id, common neighbours ``++``, ``--`` and ``+-``; by falling butterflies, then ids.
     """
     index = index_signed(graph, side)
     rows, items = index.rows, index.items
@@ -244,12 +231,8 @@ def sum_vertices(
 ) -> NDArray[np.uint64]:
     """Return the butterflies of each class that each vertex of a layer of a signed graph is in, by pairs of this layer.
 
+    The counts, uint64 of shape (6, n), are by class, in the order of :data:`papilio.motifs.CENSUS_CLASSES`, and id.
     CapacityError when a vertex could be in more than 2^63 - 1 butterflies.
-
-    Returns
-    -------
-    ndarray of uint64, shape (6, n)
-        By class, in the order of :data:`papilio.motifs.CENSUS_CLASSES`, and id.
     """
     index = index_signed(graph, side)
     check_vertices(graph, index.max_degree)

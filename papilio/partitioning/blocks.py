@@ -179,8 +179,6 @@ def read_block(filesystem: arrow_fs.FileSystem, root: str, info: BlockInfo) -> B
 
 
 class _BlockReader:
-    """Reads the files of one block and checks them against the manifest."""
-
     def __init__(self, filesystem: arrow_fs.FileSystem, root: str, info: BlockInfo) -> None:
         self._filesystem, self._root, self._info = filesystem, f"{root}/blocks/{info.name}", info
 

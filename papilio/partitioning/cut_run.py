@@ -88,15 +88,7 @@ class CutRun:
         return PartInfo(index, blocks, layer, sizes, sizes.roots, table.total, write_record(table), nbytes)
 
     def finish(self, parts: Sequence[PartInfo], *, decisions: Decisions, nothing: str, **rest: Any) -> None:
-        """Write the manifest.
-
-        Parameters
-        ----------
-        nothing : str
-            Why there is no part, where there is none.
-        **rest
-            ``family``, ``strategy``, ``reason``, ``layer``, ``least_p`` and ``least_q`` of the manifest.
-        """
+        """Write the manifest; ``nothing`` says why there is no part, and ``rest`` has the fields of the family."""
         store, request = self.store, self.request
         self.writer.finish(
             PartitionManifest(

@@ -104,8 +104,6 @@ class SharedSums:
 
 
 class _CountState:
-    """What one thread needs to count degrees."""
-
     def __init__(self, batch: int, ends: Ints) -> None:
         self.words = empty_pages(batch, np.uint64)
         self.ends = ends
@@ -122,12 +120,8 @@ def degrees(
 ) -> tuple[Ints, Ints]:
     """Count the edges at every vertex in one pass, which also checks that the edges are sorted and in their layers.
 
-    Only edges between kept vertices count; ``threads`` are by default as many as there are processors. StoreError when
-    the edges cannot be read, or are not sorted or out of their layers.
-
-    Returns
-    -------
-    degree_u, degree_v : ndarray of int64, shapes (n_u,) and (n_v,)
+    Returns the degrees of both layers, int64. Only edges between kept vertices count; ``threads`` are by default as
+    many as there are processors. StoreError when the edges cannot be read, or are not sorted or out of their layers.
     """
     degree_u, degree_v = np.zeros(store.n_u, np.int64), np.zeros(store.n_v, np.int64)
     kept_u, kept_v = (_NONE if keep is None else keep for keep in (keep_u, keep_v))
@@ -182,12 +176,8 @@ def core_masks(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Find the largest subgraph in which every vertex of U and of V has at least these degrees, from 1 on.
 
-    Vertices below are dropped in rounds, one pass over the edges each, until none is; 9 bytes per vertex. Errors as
-    :func:`degrees`.
-
-    Returns
-    -------
-    keep_u, keep_v : ndarray of bool, shapes (n_u,) and (n_v,)
+    Returns which vertices of both layers it holds, bool. Vertices below are dropped in rounds, one pass over the edges
+    each, until none is; 9 bytes per vertex. Errors as :func:`degrees`.
     """
     keep_u = keep_v = None
     while True:

@@ -93,24 +93,14 @@ def write_disk_rows(
 ) -> DiskRows:
     """Make the rows of both layers by rank, within a memory that need not hold the edges.
 
-    O(n_u + n_v) memory; O(n_edges) time, in three passes over the store and one over each spill. CapacityError when the
-    vertex arrays, a row group or the longest row do not fit; before anything is written. StoreError when the store
-    cannot be read, or the scratch files not be written. UnsupportedError for a graph that is not bipartite.
+    O(n_u + n_v) memory; O(n_edges) time, in three passes over the store and one over each spill. Scratch files are made
+    in a directory of their own within ``directory``, which exists. ``host_bytes`` may be used beside what the process
+    had before; ``threads`` are fewer where that is short. Only edges between vertices of ``keep_u`` and ``keep_v`` are
+    kept, bool of shapes (n_u,) and (n_v,), and the edge ids of the entries ``with_edges``.
 
-    Parameters
-    ----------
-    store : GraphStore
-    directory : path-like
-        An existing local directory; scratch files are made in a directory of their own within it.
-    host_bytes : int
-        Memory that may be used, beside what the process had before.
-    threads : int
-        At most so many; fewer where memory is short.
-    with_edges : bool
-        Keep the edge id of every entry.
-    keep_u, keep_v : ndarray of bool, shapes (n_u,) and (n_v,), optional
-        Only edges between kept vertices are.
-    progress : callable, optional
+    CapacityError when the vertex arrays, a row group or the longest row do not fit; before anything is written.
+    StoreError when the store cannot be read, or the scratch files not be written. UnsupportedError for a graph that is
+    not bipartite.
     """
     if store.kind != "bipartite":
         raise UnsupportedError(

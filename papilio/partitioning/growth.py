@@ -115,29 +115,15 @@ def grow_rows(rows: PricedRows, costs: Ints, limit_bytes: int, score: Score) -> 
 def grow_groups(rows: PricedRows, limit_bytes: int, score: Score = "share") -> Ids:
     """Group the roots by Algorithm 3 of the GBC paper: grow from the heaviest, by shared columns, under a limit.
 
-    CapacityError when a root with its closure passes the limit alone; names it.
+    Returns the group of each root, int32. ``score`` says which root joins next: that of whose closure the group has the
+    largest share of bytes, or, as in the paper (``shared``), that of whose closure it has the most bytes. CapacityError
+    when a root with its closure passes the limit alone; names it.
 
-    Parameters
-    ----------
-    rows : PricedRows
-    limit_bytes : int
-        Most bytes of a group.
-    score : {"share", "shared"}
-        Which root joins next: that of whose closure the group has the largest share of bytes, or, as in the paper,
-        that of whose closure it has the most bytes.
-
-    Returns
-    -------
-    ndarray of int32, shape (n_roots,)
-        Group of each root.
-
-    Notes
-    -----
-    O(replication x n_entries) visits of entries, each with at most O(log n_roots) steps in the heap. Unlike the
-    paper, which closes a group at the first candidate that does not fit, candidates are passed over up to
-    ``MISSES`` times in a row, and a group that shares nothing with any other root goes on from the next heaviest.
-    Hub columns, which nearly every root holds, stay in the scores: they are walked once per group that has them,
-    which the bound above includes, and with them what a root would add is known exactly without a look at its row.
+    O(replication x n_entries) visits of entries, each with at most O(log n_roots) steps in the heap. Unlike the paper,
+    which closes a group at the first candidate that does not fit, candidates are passed over up to ``MISSES`` times in
+    a row, and a group that shares nothing with any other root goes on from the next heaviest. Hub columns, which nearly
+    every root holds, stay in the scores: they are walked once per group that has them, which the bound above includes,
+    and with them what a root would add is known exactly without a look at its row.
     """
     costs = rows.column_costs()
     if not rows.entry_bytes:

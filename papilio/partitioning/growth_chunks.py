@@ -120,20 +120,10 @@ def grow_chunks(
 ) -> Ids:
     """Group the roots as :func:`papilio.partitioning.growth.grow_groups` does, within a bound of host memory.
 
+    ``read(first, last)`` returns the rows of the roots [first, last) one after the other, int32. It is called from
+    several threads at a time, and about ten times for every root. ``host_bytes`` may be held at a time, arguments and
+    result included; they decide, with the graph, what the chunks are. ``threads`` do not change the groups.
     CapacityError when a root with its closure passes the limit alone, or the host memory has no room for a chunk.
-
-    Parameters
-    ----------
-    indptr, column_bytes, root_bytes, limit_bytes, entry_bytes, score
-        As there.
-    read : callable
-        ``read(first, last)`` returns the rows of the roots [first, last) one after the other, int32. It is called
-        from several threads at a time, and about ten times for every root.
-    host_bytes : int
-        Most bytes that may be held at a time, arguments and result included. Decides, with the graph, what the
-        chunks are.
-    threads : int
-        Threads, at most; does not change the groups.
     """
     n_roots, n_columns, n_entries = root_bytes.size, column_bytes.size, int(indptr[-1])
     fits = growth_bytes(n_roots, n_columns, n_entries) <= host_bytes
@@ -345,7 +335,6 @@ class _Growth:
 
 
 def _split(roots: Ints, groups: Ids) -> list[Ints]:
-    """Return the roots of each group."""
     order = np.argsort(groups, kind="stable")
     ends = np.cumsum(np.bincount(groups)) if groups.size else np.zeros(0, np.int64)
     return [np.sort(part) for part in np.split(roots[order], ends[:-1])] if groups.size else []

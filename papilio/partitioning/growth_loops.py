@@ -232,20 +232,9 @@ def _fits(rows: HeldRows, costs: Costs, roots: Ints, group: Group, root: Place) 
 
 @compiled
 def grow(indptr: Ints, columns: Ids, costs: Costs, order: Ints) -> tuple[Ids, Place]:
-    """Group the roots; see the module.
+    """Group the roots; see the module. ``order`` are the roots as they may start a group, int64, shape (n_roots,).
 
-    Parameters
-    ----------
-    indptr, columns : ndarray of int64, shape (n_roots + 1,), and of int32, shape (n_entries,)
-        Rows without repetition.
-    order : ndarray of int64, shape (n_roots,)
-        Roots in the order in which they may start a group.
-
-    Returns
-    -------
-    groups : ndarray of int32, shape (n_roots,)
-    refused : int
-        -1, or a root that fits no group; ``groups`` is unfinished then.
+    Returns the group of each root, and -1 or a root that fits no group; the groups are unfinished then.
     """
     n_roots, n_columns = costs.root.size, costs.column.size
     starts, holders = transpose_rows(Rows(indptr, columns), n_columns)

@@ -14,26 +14,16 @@ from papilio.storage.array_file import ArrayFile
 
 
 class LayerRows:
-    """The rows of one layer: its vertices by rank, those without a kept edge left out. Any thread may read.
-
-    Attributes
-    ----------
-    order : ndarray of int32, shape (n_rows,)
-        Id in the store of each rank.
-    indptr : ndarray of int64, shape (n_rows + 1,)
-        Where the rows begin and end.
-    split : ndarray of int32, shape (n_rows,)
-        Neighbours that precede the vertex in the total order over both layers.
-    work : ndarray of int64, shape (n_rows,)
-        Counted wedges that start at the vertex.
-    ids, edge_ids : ArrayFile
-        Rank of each neighbour, and, where they are kept, the edge ids.
-    """
+    """The rows of one layer: its vertices by rank, those without a kept edge left out. Any thread may read."""
 
     def __init__(self, layer: Layer, directory: Path, order: Ids, indptr: Ints, with_edges: bool) -> None:
-        self.layer, self.order, self.indptr = layer, order, indptr
+        self.layer = layer
+        # Id in the store of each rank, and where its row begins: int32 (n_rows,), int64 (n_rows + 1,).
+        self.order, self.indptr = order, indptr
         self.n_rows, self.n_entries = int(order.size), int(indptr[-1])
+        # Neighbours of each vertex that precede it in the order of both layers, and counted wedges that start there.
         self.split, self.work = np.empty(self.n_rows, np.int32), np.zeros(self.n_rows, np.int64)
+        # Rank of each neighbour.
         self.ids = ArrayFile(directory / f"ids-{layer}", np.int32, self.n_entries)
         self.edge_ids = (
             ArrayFile(directory / f"edges-{layer}", np.int64, self.n_entries) if with_edges else None
@@ -41,7 +31,6 @@ class LayerRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held by the vertex arrays."""
         return self.order.nbytes + self.indptr.nbytes + self.split.nbytes + self.work.nbytes
 
     def read(self, first: int, stop: int) -> Ids:

@@ -103,14 +103,12 @@ class PartitionManifest:
 
 
 def _hash_of(data: dict[str, Any]) -> str:
-    """Return the hash of what was cut, from the keys of a manifest."""
     kept = {name: value for name, value in data.items() if name not in _TOLD}
     text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _problem(manifest: PartitionManifest) -> str | None:
-    """Return what is wrong with a manifest, or None."""
     for name in ("hash", "graph_hash"):
         if len(getattr(manifest, name)) != 32:
             return f"{name} is {getattr(manifest, name)!r}; expected 32 hexadecimal digits"

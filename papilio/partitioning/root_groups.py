@@ -48,7 +48,6 @@ class RootGroups:
 
     @property
     def n_groups(self) -> int:
-        """Number of groups."""
         return int(self.groups.max(initial=-1)) + 1
 
 

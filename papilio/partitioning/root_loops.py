@@ -79,18 +79,9 @@ def keep_lists(
 ) -> int:
     """Write what a part keeps of the lists of some columns to ``kept``, from ``to`` on; return the place after it.
 
-    Parameters
-    ----------
-    columns : ndarray of int32
-        Ascending.
-    indptr : ndarray of int64, shape (n_right + 1,)
-        Of the lists of all columns.
-    entries : ndarray of int32
-        The lists from that of the first of ``columns`` to that of the last.
-    groups, group
-        Group of each left vertex, int32 (n_left,), and that of the part.
-    sizes : ndarray of int64, shape (columns.size,)
-        Filled with what is kept of each list.
+    ``columns`` ascend; ``indptr`` is that of the lists of all columns, ``entries`` are the lists from that of the first
+    of ``columns`` to that of the last. ``groups`` are those of the left vertices, and ``group`` that of the part.
+    ``sizes``, int64 (columns.size,), is filled with what is kept of each list.
     """
     base = indptr[columns[0]]
     for i in range(columns.size):

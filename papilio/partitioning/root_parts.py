@@ -67,19 +67,12 @@ def cut_roots(
 ) -> Partition:
     """Cut a stored graph into parts for the bicliques of ``motif``, and of all larger p and q.
 
+    ``output`` is the partition that is written, which must not exist. ``anchor`` is the layer of the roots: ``u``,
+    ``v``, or ``auto`` as the engines choose it, or the other one where a root of that fits no part.
+
     UnsupportedError for a unipartite graph, counts per edge, or the strategy ``pair_blocks``. InputError for an unknown
     anchor. CapacityError when a part of one root passes the limit, or the host memory does not do; nothing is written
     then. StoreError when ``output`` cannot be written.
-
-    Parameters
-    ----------
-    store
-    output : path-like
-        The partition that is written, which must not exist.
-    motif
-    anchor : {"auto", "u", "v"}
-        The layer of the roots; ``auto`` as the engines choose it, or the other one where a root of that fits no part.
-    request, progress
     """
     _require_request(store, motif, request)
     least = motif.p or 1, motif.q or 1

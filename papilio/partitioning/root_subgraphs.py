@@ -51,7 +51,6 @@ class AnchoredRows:
 
     @property
     def n_edges(self) -> int:
-        """Edges."""
         return self.left.n_entries
 
     def swap(self) -> AnchoredRows:

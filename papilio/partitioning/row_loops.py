@@ -80,23 +80,12 @@ def count_batch(
 ) -> int:
     """Count the kept edges of sorted edges at each u, and write words that count those at each v.
 
-    Parameters
-    ----------
-    u, v : ndarray of int32, shape (k,)
-        Sorted by (u, v).
-    keep_u, keep_v : ndarray of bool, shape (n_u,) and (n_v,), or (0,)
-        Vertices kept; all, where empty.
-    degree_u : ndarray of int64, shape (n_u,)
-        Added to for all u but the first and the last, which other batches may hold as well.
-    border : ndarray of int64, shape (2,)
-        Set to the counts of the first and of the last u; to one count and 0 where they are the same.
-    words, ends : ndarray of uint64, shape (at least k,), and of int64, shape (n_ranges,)
-        Set to one sum word for each kept edge by range of v, and to where the words of each range end.
+    ``keep_u`` and ``keep_v`` are the vertices kept; all, where empty. ``degree_u`` is added to for all u but the first
+    and the last, which other batches may hold as well: ``border`` is set to the counts of these two, or to one count
+    and 0 where they are the same. ``words`` is set to one sum word for each kept edge by range of v, and ``ends`` to
+    where the words of each range end.
 
-    Returns
-    -------
-    int
-        Place of the first edge that is out of its layer or out of order; -1 without one.
+    Returns the place of the first edge that is out of its layer or out of order; -1 without one.
     """
     n_u, n_v = degree_u.size, ranges_v.starts[ranges_v.starts.size - 1]
     ends[:] = 0
@@ -157,23 +146,12 @@ def rank_batch(
 ) -> int:
     """Write the row words of the kept edges of a batch, by range of the rank of the row.
 
-    Parameters
-    ----------
-    rows, others : ndarray of int32, shape (k,)
-        Ends of the edges: in the layer whose rows are made, and in the other.
-    rank_rows, rank_others : ndarray of int32
-        Rank of every vertex in its layer; -1 for one that is not kept.
-    keys : ndarray of uint64, shape (at least k,)
-        Overwritten.
-    words, edges : ndarray of uint64 and int64, shape (at least k,); ``edges`` may be (0,)
-        Set to the row words and their edge ids.
-    ends : ndarray of int64, shape (n_ranges,)
-        Set to where the words of each range end; they begin where those of the range before end.
+    ``rows`` and ``others`` are the ends of the edges: in the layer whose rows are made, and in the other. ``rank_rows``
+    and ``rank_others`` rank every vertex of these, -1 for one that is not kept. ``words`` and ``edges``, which may be
+    (0,), are set to the row words and their edge ids; ``ends`` to where the words of each range end; they begin where
+    those of the range before end. ``keys`` is overwritten.
 
-    Returns
-    -------
-    int
-        Place of the first edge that is out of its layer; -1 without one.
+    Returns the place of the first edge that is out of its layer; -1 without one.
     """
     ends[:] = 0
     for i in range(rows.size):
@@ -295,16 +273,9 @@ def _first_not_above(indptr: Ints, degree: Place) -> Place:
 def split_rows(indptr: Ints, ids: Ids, indptr_others: Ints, others_first: bool, split: Ids) -> None:
     """Set ``split`` to the number of neighbours of each row that precede its vertex in the order of both layers.
 
-    Parameters
-    ----------
-    indptr : ndarray of int64, shape (n_rows + 1,)
-        Of these rows; need not begin with 0.
-    ids : ndarray of int32
-        Their neighbours, ascending in each row.
-    indptr_others : ndarray of int64
-        Of all rows of the other layer.
-    others_first : bool
-        Whether a vertex of the other layer precedes one of the same degree of this layer.
+    ``indptr`` is that of these rows and need not begin with 0; ``ids`` are their neighbours, ascending in each row.
+    ``indptr_others`` is that of all rows of the other layer. ``others_first`` says whether a vertex of that precedes
+    one of the same degree of this layer.
     """
     ahead: Place = np.int64(0)
     known: Place = np.int64(-1)

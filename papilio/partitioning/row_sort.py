@@ -93,8 +93,6 @@ def plan_sort(n_edges: int, batch: int, free_bytes: int, threads: int, with_edge
 
 
 class _ScanState:
-    """What one thread needs to spill edges."""
-
     def __init__(self, batch: int, n_buckets: int, with_edges: bool) -> None:
         self.keys, self.words = empty_pages(batch, np.uint64), empty_pages(batch, np.uint64)
         self.edges = empty_pages(batch if with_edges else 0, np.int64)

@@ -34,14 +34,8 @@ def scatter_add_ordered(
 def order_by_slice(ids: Ids, size: int, entries: int) -> tuple[Ints, Ints]:
     """Return the places of ids by the slice of the whole that they are in; O(k).
 
-    ``size`` and ``entries`` are those of the whole and of a slice.
-
-    Returns
-    -------
-    order : ndarray of int64, shape (k,)
-        Places in ``ids``, rising within each slice.
-    cuts : ndarray of int64, shape (slices + 1,)
-        Where in ``order`` each slice begins.
+    ``size`` and ``entries`` are those of the whole and of a slice. Returned are the places in ``ids``, rising within
+    each slice, and where each slice begins among them, shape (slices + 1,).
     """
     slices = (size + entries - 1) // entries
     cuts = np.zeros(slices + 1, np.int64)

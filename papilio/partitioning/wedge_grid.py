@@ -108,7 +108,6 @@ class Grid:
 
     @property
     def starts(self) -> Ints:
-        """Starts of each start block."""
         return np.diff(self.start_cuts)
 
     @property
@@ -129,12 +128,10 @@ class Grid:
 
     @property
     def start_bytes(self) -> Ints:
-        """Bytes of each start block."""
         return self.sizes.of_starts(self.starts, self.start_entries)
 
     @property
     def end_bytes(self) -> Ints:
-        """Bytes of each end block."""
         return self.sizes.of_ends(self.ends, self.middles, self.end_entries)
 
     @property

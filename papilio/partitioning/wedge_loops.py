@@ -62,23 +62,12 @@ def grow_end_blocks(
 ) -> Ints:
     """Fill blocks with ends in rising order of rank, each as full as the limit allows; one end always fits.
 
-    Parameters
-    ----------
-    first : int
-        Rank of the first row of the slab; slabs come in rising order.
-    offsets, columns, split
-        The slab.
-    vertex_bytes, entry_bytes, limit_bytes : float
-        What an end or middle and an entry take, and what a block may.
-    stamp : ndarray of int32, shape (n_other,)
-        Number of the last block in which each middle was met; before the first slab -1.
-    state : ndarray of int64, shape (5,)
-        The open block, updated: its number, first rank, ends, middles, entries. Before the first slab all 0.
+    Slabs come in rising order; ``first`` is the rank of the first row. ``vertex_bytes`` and ``entry_bytes`` are what an
+    end or middle and an entry take. ``stamp``, int32 (n_other,), has the number of the last block in which each middle
+    was met, before the first slab -1; ``state``, int64 (5,), the open block: its number, first rank, ends, middles,
+    entries, before the first slab all 0. Both are updated.
 
-    Returns
-    -------
-    ndarray of int64, shape (n_closed, 4)
-        First rank, ends, middles and entries of the blocks that this slab closed.
+    Returns first rank, ends, middles and entries of the blocks that this slab closed, shape (n_closed, 4).
     """
     closed = np.empty((offsets.size, 4), np.int64)
     n_closed = 0
@@ -181,18 +170,9 @@ def fill_ends(
 ) -> int:
     """Write the entries of the ends of a slab into the rows of their middles; return the place after the last end.
 
-    Parameters
-    ----------
-    place : int
-        Place in the block of the first end of the slab; rows without entries of an end are none.
-    offsets, columns, edges, split
-        The slab.
-    places : ndarray of int32, shape (n_other,)
-        Place of each middle in the block.
-    cursor : ndarray of int64, shape (n_middles,)
-        Where the next entry of each middle goes; updated.
-    ends, end_edges : ndarray of int32 and int64, shape (n_entries,), and (n_entries,) or (0,)
-        Written.
+    ``place`` is the place in the block of the first end of the slab; rows without entries of an end are none.
+    ``places``, int32 (n_other,), has the place of each middle in the block; ``cursor``, int64 (n_middles,), where its
+    next entry goes, and is updated. ``ends`` and ``end_edges``, which may be (0,), are written.
     """
     with_edges = end_edges.size > 0
     for i in range(offsets.size - 1):

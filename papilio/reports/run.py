@@ -50,21 +50,11 @@ def run_experiment(
 ) -> None:
     """Run what is not finished: first repetition of all points, then the second, and so on.
 
-    A run that fails is noted, the others go on, and the end is an error; the same call runs it again. ExecutionError
-    when a run failed, or its count differs from that of another run on the same graph. StoreError when another process
-    runs one of the points, or the directory cannot be written.
-
-    Parameters
-    ----------
-    workers : sequence of int, optional
-        Points to run; by default all.
-    cluster : str, optional
-        Where to run them, by default as the experiment says.
-    warm_up : bool
-        Run the point with the most workers once before all others, unmeasured: where kernels were not compiled
-        before they are then.
-    on_run : callable, optional
-        Called for every run that ended.
+    A run that fails is noted, the others go on, and the end is an error; the same call runs it again. ``workers`` are
+    the points to run, by default all; ``cluster`` is by default what the experiment says. The point with the most
+    workers runs once before all others, unmeasured, with ``warm_up``: where kernels were not compiled before they are
+    then. ExecutionError when a run failed, or its count differs from that of another run on the same graph. StoreError
+    when another process runs one of the points, or the directory cannot be written.
     """
     experiment = directory.experiment
     points = experiment.workers if workers is None else tuple(workers)

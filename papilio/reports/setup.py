@@ -45,13 +45,8 @@ def begin_scaling(
 ) -> ExperimentDirectory:
     """Create the directory of an experiment, or open it when it holds the same one; run nothing.
 
-    InputError when arguments do not go together, or the directory holds another experiment. StoreError when a store
-    cannot be read or a graph not be written. UnsupportedError when the motif cannot be counted in one of the graphs.
-
     Parameters
     ----------
-    output : path-like
-        The directory; its parent exists.
     stores : sequence of path-like
         The store of strong scaling, or one for each number of workers in their order; none with ``model``.
     workers : sequence of int
@@ -61,17 +56,24 @@ def begin_scaling(
     weak : bool
         Whether the graph grows with the workers.
     model, seed : str, int, optional
-        Model of the graph for the smallest number of workers, as ``power-law:n_u=100000,n_v=20000``; the
-        others are that many times as large, which needs multiples of the smallest number.
+        Model of the graph for the smallest number of workers, as ``power-law:n_u=100000,n_v=20000``; the others are
+        that many times as large, which needs multiples of the smallest number.
     cluster : str
         As for :func:`papilio.count`; ``auto`` is resolved here. ``sbatch`` for Slurm jobs of their own.
     threads : int, optional
-        Threads of each ``local`` worker; by default the processors over the largest number of workers, at
-        least 1, so that all points have the same.
+        Threads of each ``local`` worker; by default the processors over the largest number of workers, at least 1, so
+        that all points have the same.
     command : str
         The command line, for the report.
-    options : mapping of str to str, optional
-        As for :func:`papilio.count`.
+
+    Raises
+    ------
+    InputError
+        When arguments do not go together, or the directory holds another experiment.
+    StoreError
+        When a store cannot be read or a graph not be written.
+    UnsupportedError
+        When the motif cannot be counted in one of the graphs.
     """
     numbers = _check_numbers(workers, repeat)
     if weak and model is None and len(stores) != len(numbers):

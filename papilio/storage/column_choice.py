@@ -134,19 +134,10 @@ def choose_columns(
 ) -> Columns:
     """Return which of ``count`` columns are read.
 
-    InputError for columns that are not there, are asked for twice, or cannot be told apart.
-
-    Parameters
-    ----------
-    source : str
-        Name of the input, for messages.
-    names : sequence of str
-        Of its columns; empty where they have none.
-    usual : Columns
-        By place, in an input without names; its sign is where values are if no name tells, its time None or what the
-        format says.
-    unfit : collection of int
-        Columns whose type no endpoint has.
+    ``names`` are empty where the columns have none, ``source`` names the input in messages. ``usual`` are the columns
+    by place, in an input without names; its sign is where values are if no name tells, its time None or what the format
+    says. No endpoint has the type of the ``unfit`` columns. InputError for columns that are not there, are asked for
+    twice, or cannot be told apart.
     """
     chooser = _Chooser(source, tuple(names), count, usual, frozenset(unfit))
     u, v = chooser.find(wanted.u, "u"), chooser.find(wanted.v, "v")

@@ -264,7 +264,6 @@ def _label_type(head: Head, layout: TextLayout, first: list[bytes], at: int) -> 
 
 
 def _line_of(head: Head, layout: TextLayout, row: list[bytes]) -> int:
-    """Return the 1-based number of the first line with these fields."""
     data = head.data_lines((), layout.skip_lines)
     return next(at + 1 for at, line in data if fields_of(layout, line) == row)
 

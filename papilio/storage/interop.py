@@ -251,7 +251,6 @@ def from_networkx(
 def _pick_columns(
     present: list[Any], u: Hashable | None, v: Hashable | None, sign: Hashable | None
 ) -> list[Any]:
-    """Return the names of the columns u, v and, if there is one, sign."""
     if (u is None) != (v is None):
         raise InputError(f"u is {u!r} and v is {v!r}; name both columns or neither")
     if u is None:
@@ -283,7 +282,6 @@ def _check_symmetric_signs(u: NDArray[np.int64], v: NDArray[np.int64], sign: NDA
 
 
 def _layer_u(graph: networkx.Graph[Any], u_nodes: Collection[Hashable] | None) -> set[Any]:
-    """Return the nodes of layer U."""
     if u_nodes is not None:
         layer = set(u_nodes)
         for node in layer:

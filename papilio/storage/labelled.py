@@ -106,7 +106,6 @@ def read_signs(values: NDArray[Any], positive_from: float | None) -> NDArray[np.
 
 
 def _read_ids(name: str, values: NDArray[Any], size: int | None) -> tuple[NDArray[np.int64], int]:
-    """Return values as ids and the size of their layer."""
     if values.dtype.kind not in "iuf":
         raise GraphError(f"{name} has dtype {values.dtype}; ids are integers: use relabel=True for labels")
     if values.dtype.kind == "f" and not bool((np.isfinite(values) & (values == np.rint(values))).all()):

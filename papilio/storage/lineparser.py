@@ -274,7 +274,6 @@ class LineParser:
         return b"\n".join(kept), malformed, first
 
     def _problem(self, line: bytes) -> str | None:
-        """Return what is wrong with a line, or None."""
         layout = self._layout
         if layout.comments and line.startswith(layout.comments):
             alone = line.split(None, 1)[0] in layout.comments
@@ -305,7 +304,6 @@ class LineParser:
         return None
 
     def _labels_problem(self, fields: list[bytes]) -> str | None:
-        """Return what is wrong with the labels among the fields of a line, or None."""
         layout = self._layout
         sizes = (None, None) if self._range is None else (self._range.n_u, self._range.n_v)
         ends = (layout.columns.u, layout.columns.v)

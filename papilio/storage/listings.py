@@ -142,18 +142,9 @@ class _Dropped(Exception):
 class ListingWriter:
     """Writes rows to files, as many at a time as threads write, a row group for each block; a context manager.
 
-    The files appear when the block ends well; else nothing is left. Any number of threads may write at once.
-
-    Parameters
-    ----------
-    stem : path-like
-        The files are called ``<stem>-0.parquet``, ``<stem>-1.parquet`` ..., in an existing local directory.
-    names : LayerNames
-        What the positions of a row stand for.
-    sizes : mapping of str to int or None
-        The columns, see ``RowSizes``.
-    question : mapping
-        ``graph``, ``motif`` and ``listing``, see ``JobSpec.question``.
+    The files ``<stem>-0.parquet``, ``<stem>-1.parquet`` ..., in an existing local directory, appear when the block ends
+    well; else nothing is left. Any number of threads may write at once. ``names`` are what the positions of a row stand
+    for, and ``question`` is that of the job, see ``JobSpec.question``.
     """
 
     def __init__(

@@ -75,7 +75,6 @@ class Manifest:
 
 
 def _problem(manifest: Manifest) -> str | None:
-    """Return what is wrong with the values of a manifest, or None."""
     n_u, n_v = manifest.n_u, manifest.n_v
     if max(n_u, n_v) > MAX_VERTICES:
         return f"a layer has {max(n_u, n_v)} vertices; at most {MAX_VERTICES}"
@@ -99,16 +98,9 @@ def parse_manifest(
 ) -> dict[str, Any]:
     """Return the object of a file's text, once its format, version and keys are what they should be.
 
-    StoreError when the text is not JSON, not such a description, of a newer version, or lacks a key.
-
-    Parameters
-    ----------
-    name : str
-        Its path, for messages.
-    form, newest, keys
-        Value of the key ``format``, newest version that this code reads, and keys that it must have.
-    words : tuple of str
-        For messages: what it describes, and what to do when it is damaged.
+    ``form`` is the value of the key ``format``, ``newest`` the newest version that this code reads; for messages,
+    ``words`` are what the file describes, and what to do when it is damaged. StoreError when the text is not JSON, not
+    such a description, of a newer version, or lacks a key.
     """
     what, advice = words
     data = require_format(parse_json(text, name, advice), name, form, newest, what)

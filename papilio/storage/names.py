@@ -64,7 +64,6 @@ def find_ids(store: GraphStore, layer: Literal["u", "v"], labels: Iterable[str |
 
 
 def _integer(label: str | int) -> int | None:
-    """Return the label as an integer of 64 bits, or None when it is none."""
     try:
         number = int(label)
     except ValueError:

@@ -338,16 +338,9 @@ def write_decomposition(
 ) -> None:
     """Write the numbers of all items, uint64 of shape (n_items,), and the forest where there is one.
 
+    ``layer`` is that of tips. ``item_nodes`` are the node of each item, -1 for none (null in the file); without them
+    there is no such column. ``nodes`` are levels, parents (-1 for none), members and sizes, each of shape (n_nodes,).
     StoreError when the directory cannot be written or the store not be read.
-
-    Parameters
-    ----------
-    layer : {"u", "v"} or None
-        Of tips.
-    item_nodes : ndarray of int32, shape (n_items,), host, or None
-        Node of each item, -1 for none (null in the file); without it there is no such column.
-    nodes : tuple of ndarray, host, or None
-        Levels, parents (-1 for none), members and sizes, each of shape (n_nodes,).
     """
     asked = {"kind": kind, "layer": layer}
     metadata = {"papilio.graph_hash": store.hash, "papilio.api.decompose": json.dumps(asked, sort_keys=True)}

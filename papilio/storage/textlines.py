@@ -118,7 +118,6 @@ class TextSource:
             yield from self._settle(held, rows + self.info.malformed)
 
     def _malformed(self, line: int, data: bytes, reason: str) -> MalformedLineError:
-        """Return the error of a line, by its 0-based number."""
         text = data.decode("utf-8", errors="replace")
         shown = text if len(text) <= 200 else text[:200] + "..."
         return MalformedLineError(

@@ -28,7 +28,6 @@ class Budget:
 
     @property
     def is_set(self) -> bool:
-        """Whether it limits anything."""
         return self.device_bytes is not None or self.host_bytes is not None
 
     def of_host(self, memory_bytes: int) -> int:

@@ -17,15 +17,12 @@ class _Sized(Protocol):
 class PreparedCache:
     """A bounded map from what was asked to what was prepared.
 
-    Safe for several threads: of those that ask for the same key at the same time one prepares and the
-    others wait for it. The lock is held for bookkeeping only, never while something is prepared. What is
-    evicted stays alive for as long as a running task still uses it.
+    Safe for several threads: of those that ask for the same key at the same time one prepares and the others wait for
+    it. The lock is held for bookkeeping only, never while something is prepared. What is evicted stays alive for as
+    long as a running task still uses it.
 
-    Parameters
-    ----------
-    budget_bytes : int
-        What the kept objects and the next one to be made may take together. Older ones go first; one object
-        is always kept, however large. May be changed between calls.
+    ``budget_bytes``, which may be changed between calls, is for the kept objects and the next one to be made. Older
+    ones go first; one object is always kept, however large.
     """
 
     def __init__(self, budget_bytes: int) -> None:

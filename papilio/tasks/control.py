@@ -65,7 +65,6 @@ class Coordinator:
 
     @property
     def ended(self) -> bool:
-        """Whether it has nothing left to do."""
         return self.state in ("finished", "failed", "cancelled")
 
 
@@ -89,13 +88,7 @@ Record = TypeVar("Record", Submission, Coordinator, CancelRequest)
 
 
 class JobControl:
-    """The control files of one job directory, read anew at every access.
-
-    Parameters
-    ----------
-    root : Path
-        The job directory.
-    """
+    """The control files of one job directory, read anew at every access."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / "control"
@@ -114,7 +107,6 @@ class JobControl:
 
     @property
     def request(self) -> CancelRequest | None:
-        """The last request to cancel."""
         return self._read("cancel", CancelRequest)
 
     @property

@@ -37,17 +37,8 @@ def is_cut(key: str) -> bool:
 class CutWatch:
     """Tells one run of a lease, each time that it is called, whether to end; from any thread.
 
-    The time counts from the first call, so that whatever comes before the first slice, that slice is run: a lease
-    that is cut by the clock always answers something.
-
-    Parameters
-    ----------
-    key : str
-        Of the task.
-    limit_s : float or None
-        Seconds that the run may take; None for no limit.
-    clock : callable
-        Seconds, never falling.
+    ``limit_s`` is for the run, None for no limit. The time counts from the first call, so that whatever comes before
+    the first slice, that slice is run: a lease that is cut by the clock always answers something.
     """
 
     def __init__(self, key: str, limit_s: float | None, clock: Callable[[], float] = monotonic) -> None:

@@ -85,12 +85,6 @@ class JobDirectory:
     """A job directory to read from; opening it reads ``job.json`` only.
 
     StoreError when it is no job directory, or one of a newer version.
-
-    Attributes
-    ----------
-    root : Path
-    described : dict
-        ``job.json``.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -112,7 +106,6 @@ class JobDirectory:
 
     @property
     def ledger_path(self) -> Path:
-        """The ledger."""
         return self.root / "ledger.jsonl"
 
     @property
@@ -142,7 +135,6 @@ class JobDirectory:
 
     @property
     def finished(self) -> bool:
-        """Whether the job has its answer."""
         with os_errors_named(self.root):
             return (self.root / "result.json").is_file()
 
@@ -260,16 +252,10 @@ class JobDirectory:
     def result(self, *, with_vectors: bool = True, history: JobHistory | None = None) -> CountResult:
         """Return the answer of a finished job, without counting: it is the one that plan and ledger give.
 
-        InputError when the job is not finished. StoreError when a file of the answer is missing or damaged, or the
-        ledger was changed afterwards. TilingError, ExecutionError when plan, ledger and answer do not belong to each
-        other.
-
-        Parameters
-        ----------
-        with_vectors : bool
-            Whether counts per vertex or edge are read, which may be large.
-        history : JobHistory, optional
-            What the ledger says, where it was read after the job had finished.
+        Counts per vertex or edge, which may be large, are read ``with_vectors``; ``history`` was read after the job had
+        finished. InputError when the job is not finished. StoreError when a file of the answer is missing or damaged,
+        or the ledger was changed afterwards. TilingError, ExecutionError when plan, ledger and answer do not belong to
+        each other.
         """
         if not self.finished:
             raise InputError(f"the job of {self.root} is not finished; run {resume_command(self.root)}")

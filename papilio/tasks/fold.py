@@ -24,21 +24,13 @@ from papilio.tasks.reports import LeaseResult
 class PartialFold:
     """Adds up lease results, each item exactly once.
 
-    A result is recorded in the lease book before it is added: an interval that overlaps another, or that
-    passes the items, is refused and changes nothing.
+    A result is recorded in the lease book before it is added: an interval that overlaps another, or that passes the
+    items, is refused and changes nothing.
 
-    Vectors are sums modulo 2^64 until the end. Each motif adds as much to the sum of all entries as it has members
-    (a biclique p in U and q in V, a butterfly 4 to that of the edges), so that the sums, taken with all their digits,
-    show whether an entry wrapped. Vectors of the parts of a graph are added at the ids of the whole.
-
-    Parameters
-    ----------
-    plan : CountPlan
-        Of the job.
-    keep_shards : bool
-        Whether shards stay once they are added.
-    directory : path-like, optional
-        For vectors of a partitioned graph that do not fit the host budget.
+    Vectors are sums modulo 2^64 until the end. Each motif adds as much to the sum of all entries as it has members (a
+    biclique p in U and q in V, a butterfly 4 to that of the edges), so that the sums, taken with all their digits, show
+    whether an entry wrapped. Vectors of the parts of a graph are added at the ids of the whole, in files of
+    ``directory`` where they do not fit the host budget. Shards go once they are added unless ``keep_shards``.
     """
 
     def __init__(
@@ -130,7 +122,6 @@ def find_wrong_cell(motif: Motif, cells: Mapping[Cell, int], total: int) -> str 
 
 
 def _check_sums(job: JobSpec, partial: Partial) -> None:
-    """Refuse vectors of which an entry wrapped, or that are not those of the total."""
     motif = job.motif
     sums = job.family.vector_sums(motif, partial.total, partial.cells)
     for name, vector in partial.vectors.items():

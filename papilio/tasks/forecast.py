@@ -64,12 +64,8 @@ class PartMemory:
 def part_memory(job: JobSpec, engine: EngineName, threads: int, layer: Layer | None = None) -> PartMemory:
     """Return what the parts of a job take on a worker. UnsupportedError for a motif that is not counted in parts.
 
-    Parameters
-    ----------
-    threads : int
-        Of the cpu engine.
-    layer : {"u", "v"}, optional
-        Layer of the roots, as the manifest says; by default the one that the options of the job name.
+    ``threads`` are those of the cpu engine. ``layer`` is that of the roots, as the manifest says; by default the one
+    that the options of the job name.
     """
     if job.family.parted is None:
         raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only, not in parts")

@@ -122,7 +122,6 @@ def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> J
 
 
 def _lease_of(root: Path, found: _LeaseRecord) -> LeaseResult:
-    """Return a lease of a ledger, with absolute paths."""
     shard = found.shard
     read = {
         "shard": None if shard is None else ShardRef(str(root / shard.path), shard.checksum),

@@ -112,7 +112,6 @@ class JobSpec:
 
     @property
     def family(self) -> Family:
-        """The row of its motif in the registry."""
         return family_of(self.motif)
 
     def settle_engine(self, choice: EngineChoice) -> tuple[EngineChoice, str]:
@@ -130,7 +129,6 @@ class JobSpec:
 
     @property
     def n_vertices(self) -> int:
-        """Vertices of the graph."""
         return sum(self.layer_sizes.values())
 
     @property
@@ -140,7 +138,6 @@ class JobSpec:
 
     @property
     def vector_entries(self) -> int:
-        """Entries of all vectors of a partial."""
         return sum(self.vector_sizes.values())
 
     @property
@@ -161,7 +158,6 @@ class PrepareTask:
 
     @property
     def key(self) -> str:
-        """Name of the task, unique to question, engine, call, slot and attempt."""
         parts = [self.job.question, self.engine, self.run_id, self.slot, self.attempt]
         return f"papilio-prepare-{digest(parts)}"
 

@@ -14,13 +14,7 @@ from papilio.tasks.reports import LeaseResult
 
 
 class ListingFold:
-    """Collects the shards of a listing, each item exactly once, until it has as many rows as are asked for.
-
-    Parameters
-    ----------
-    plan : CountPlan
-        Of the job.
-    """
+    """Collects the shards of a listing, each item exactly once, until it has as many rows as are asked for."""
 
     def __init__(self, plan: CountPlan) -> None:
         assert plan.job.listing is not None, "the job counts"
@@ -81,15 +75,7 @@ class ListingFold:
 def make_fold(
     plan: CountPlan, *, keep_shards: bool, directory: str | Path | None = None
 ) -> PartialFold | ListingFold:
-    """Return what puts the results of a job together.
-
-    Parameters
-    ----------
-    keep_shards : bool
-        Whether shards of vectors stay once they are added; those of a listing do.
-    directory : path-like, optional
-        As for :class:`PartialFold`.
-    """
+    """Return what puts the results of a job together; options as for :class:`PartialFold`."""
     if plan.job.listing is not None:
         return ListingFold(plan)
     return PartialFold(plan, keep_shards=keep_shards, directory=directory)

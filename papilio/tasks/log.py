@@ -16,11 +16,6 @@ class JobLog:
     """Appends lines to ``coordinator.log``; may be used by several threads and processes.
 
     A line that cannot be written is dropped: the log must not end a job that the ledger still has room for.
-
-    Parameters
-    ----------
-    root : Path
-        The job directory.
     """
 
     def __init__(self, root: Path) -> None:

@@ -85,14 +85,9 @@ def require_memory(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInf
 def choose_memory(
     job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], budget: Budget
 ) -> MemoryChoice:
-    """Decide whether a job needs parts, by the sizes of the graph alone.
+    """Decide whether a job needs parts, by the sizes of the graph alone; whatever budget it has is not looked at.
 
     CapacityError when neither the whole graph nor even an empty part fits the budget.
-
-    Parameters
-    ----------
-    job : JobSpec
-        Without a partition; whatever budget it has is not looked at.
     """
     asked = replace(job, budget=budget)
     forecast, problem = _forecast_whole(asked, engine, workers)

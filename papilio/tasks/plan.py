@@ -53,7 +53,6 @@ class PartitionPlan:
 
     @property
     def n_items(self) -> int:
-        """Number of work items."""
         return self.table.n_items
 
 
@@ -96,7 +95,6 @@ class CountPlan:
 
     @property
     def n_items(self) -> int:
-        """Number of work items of all partitions."""
         return sum(partition.n_items for partition in self.partitions)
 
     @property
@@ -175,14 +173,9 @@ def make_plan(
 ) -> CountPlan:
     """Decide partitions and leases; pure. TilingError when what is finished overlaps, or passes the items.
 
-    Parameters
-    ----------
-    report : PrepareReport
-        From slot 0, with the cost table unless the graph is partitioned.
-    finished : iterable of (partition, start, stop)
-        What earlier sessions of the job counted: the leases cover the rest.
-    kept : bool
-        Whether finished leases are kept, in a ledger.
+    ``report`` is from slot 0, with the cost table unless the graph is partitioned. ``finished`` are partition, start
+    and stop of what earlier sessions of the job counted: the leases cover the rest. ``kept`` says whether finished
+    leases are kept, in a ledger.
     """
     n_workers = len(workers)
     threads = min(worker.threads for worker in workers)

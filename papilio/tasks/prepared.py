@@ -56,7 +56,6 @@ class PreparedGraph:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the prepared graph holds."""
         named = 0 if self.names is None else sum(each.nbytes for each in self.names.values())
         return int(self.prepared.nbytes) + named
 

@@ -147,7 +147,6 @@ class ListingResult(CountResult):
 
     @property
     def rows(self) -> int:
-        """Number of motifs listed."""
         return self.count
 
     def to_json(self) -> dict[str, Any]:
@@ -164,16 +163,9 @@ class ListingResult(CountResult):
 def find_top(
     vectors: Mapping[str, NDArray[np.uint64]], graph: GraphStore | LabelledGraph, n: int
 ) -> tuple[TopEntry, ...]:
-    """Return the ``n`` largest counts of each layer, or of the edges: by falling count, ties by id.
+    """Return the ``n`` largest counts, at least 1, of each layer, or of the edges: by falling count, ties by id.
 
-    Parameters
-    ----------
-    vectors : mapping of str to ndarray of uint64
-        By id, as in :class:`CountResult`.
-    graph : GraphStore or LabelledGraph
-        Where labels and the ends of edges come from.
-    n : int
-        Entries per layer, at least 1.
+    ``vectors`` are by id; labels and the ends of edges come from the graph.
     """
     entries: list[TopEntry] = []
     for name, counts in vectors.items():

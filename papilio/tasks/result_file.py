@@ -171,14 +171,7 @@ def _plain(kind: Any, row: Any) -> Any:
 def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHistory) -> None:
     """Refuse an answer that is not the one of this plan and these leases; reads no shard.
 
-    ExecutionError naming the first thing that differs.
-
-    Parameters
-    ----------
-    name : str
-        The job directory, for messages.
-    result : CountResult
-        Its vectors may be left out.
+    ExecutionError names the first thing that differs, and the job directory ``name``. Vectors may be left out.
     """
     job, listing = plan.job, result.listing if isinstance(result, ListingResult) else None
     for what, said, asked in (

@@ -63,13 +63,7 @@ def peak_memory_bytes() -> int:
 
 
 def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
-    """Prepare the graph of a job in this process and describe its items; of a partition check that it is there.
-
-    Parameters
-    ----------
-    seat : Seat
-        The worker that runs this.
-    """
+    """Prepare the graph of a job in this process and describe its items; of a partition check that it is there."""
     job, seconds = task.job, {"read": 0.0, "prepare": 0.0}
     if job.partition is not None:
         return _check_partition(task, seat, seconds)
@@ -118,9 +112,8 @@ def _check_partition(task: PrepareTask, seat: Seat, seconds: dict[str, float]) -
 def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
     """Count the interval of a task, or, when it is cut, the first items of it.
 
-    The vectors of what was counted, if any, go to a shard when the task names a directory. Parameters are those of
-    :func:`run_prepare`. LeaseTooLargeError when memory runs out, even with no other graph prepared. StoreError when the
-    shard cannot be written.
+    The vectors of what was counted, if any, go to a shard when the task names a directory. LeaseTooLargeError when
+    memory runs out, even with no other graph prepared. StoreError when the shard cannot be written.
     """
     seconds = {"read": 0.0, "prepare": 0.0, "run": 0.0}
     began_at, partial, moved = time(), Partial(0, 0, 0), Movement()

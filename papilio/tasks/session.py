@@ -59,20 +59,12 @@ def _explained(method: Callable[Concatenate[JobSession, P], R]) -> Callable[Conc
 class JobSession:
     """The one writer of a job directory; a context manager.
 
-    Entering creates the directory or checks that it holds the same question, takes the lock, and removes what
-    a killed session left unregistered.
+    Entering creates the directory or checks that it holds the same question, takes the lock, and removes what a killed
+    session left unregistered.
 
-    Parameters
-    ----------
-    path : path-like
-        Absent, empty but for a ``partition`` of the graph or what a killed process left of one, or a job directory;
-        its parent exists.
-    job : JobSpec
-        The question.
-    source : str or None
-        Path of the store, for a resume without further words; None for a graph in memory.
-    settings : mapping
-        ``cluster``, ``engine``, ``workers`` and ``output``, kept when the directory is new.
+    ``path`` is absent, empty but for a ``partition`` of the graph or what a killed process left of one, or a job
+    directory; its parent exists. ``source`` is the path of the store, for a resume without further words; None for a
+    graph in memory. ``settings`` are kept when the directory is new, see :func:`settings_of`.
     """
 
     def __init__(
@@ -150,7 +142,6 @@ class JobSession:
             raise InputError(f"{self.root} is not empty and no job directory; give another one")
 
     def _describe(self) -> None:
-        """Write ``job.json`` of a new job."""
         if (self.root / "job.json").exists():
             return
         if self._ledger.n_records:
@@ -190,7 +181,6 @@ class JobSession:
 
     @property
     def finished_leases(self) -> tuple[LeaseResult, ...]:
-        """What earlier sessions finished."""
         return self._history.leases
 
     @property
@@ -200,17 +190,10 @@ class JobSession:
 
     @_explained
     def begin(self, plan: CountPlan, cluster: str) -> str | None:
-        """Note that leases are about to run; return the directory for their shards, if it has any.
+        """Note that leases are about to run, on an executor; return the directory for their shards, if it has any.
 
-        TilingError when the items are not those of the earlier sessions. StoreError when the directory cannot be
-        written.
-
-        Parameters
-        ----------
-        plan : CountPlan
-            Covers what the ledger does not hold.
-        cluster : str
-            Name of the executor.
+        The plan covers what the ledger does not hold. TilingError when the items are not those of the earlier sessions.
+        StoreError when the directory cannot be written.
         """
         directory = JobDirectory(self.root)
         if directory.plan_key is None and self._history.sessions:
@@ -328,12 +311,7 @@ def settings_of(
 ) -> dict[str, Any]:
     """Return what a resume takes from ``job.json``; a cluster that is no name or address is not kept.
 
-    Parameters
-    ----------
-    cluster, engine, workers
-        As for :func:`papilio.count`.
-    target : Path or None
-        File for the counts per vertex or edge.
+    ``target`` is the file for the counts per vertex or edge; the others are as for :func:`papilio.count`.
     """
     name = os.fspath(cluster) if isinstance(cluster, str | os.PathLike) else None
     return {

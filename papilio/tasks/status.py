@@ -70,15 +70,7 @@ class JobStatus:
 def find_state(
     finished: bool, holder: Holder | None, control: JobControl, history: JobHistory
 ) -> tuple[JobState, str | None]:
-    """Return the state of a job, and what it waits for or why it failed.
-
-    Parameters
-    ----------
-    finished : bool
-        Whether the directory holds the answer.
-    holder : Holder or None
-        The process that has the ledger now.
-    """
+    """Return the state of a job, and what it waits for or why it failed; ``holder`` has the ledger now."""
     if finished:
         return "finished", None
     if holder is not None:

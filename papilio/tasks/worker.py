@@ -43,12 +43,10 @@ class WorkerInfo:
 
     @property
     def seat(self) -> Seat:
-        """What a task on this worker is told."""
         return Seat(self.name, self.threads, self.memory_bytes)
 
     @property
     def can_gpu(self) -> bool:
-        """Whether the gpu engine can run on this worker."""
         return self.gpu_missing is None
 
 

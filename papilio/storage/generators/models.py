@@ -30,7 +30,6 @@ def count_pairs(n_u: int, n_v: int | None) -> int:
 
 
 def _check_size(name: str, value: int | None, least: int, most: int) -> None:
-    """Check a size that is given."""
     if value is None:
         return
     if value < least:

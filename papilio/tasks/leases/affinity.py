@@ -9,14 +9,11 @@ from collections.abc import Mapping, Sequence
 class PartAffinity:
     """Remembers which partition each worker was given last, and chooses its next one.
 
-    A partition is *free* when no worker was given it last. A worker that was told what to expect is given that,
-    unless it is gone; others are given it only where nothing else is free.
+    A partition is *free* when no worker was given it last. A worker that was told what to expect is given that, unless
+    it is gone; others are given it only where nothing else is free.
 
-    Parameters
-    ----------
-    blocks : sequence of tuple of str
-        The blocks that each partition is made of. Two share a block where they have the same name in the same
-        place; the last ones (the ends of wedges) are held to be the larger ones.
+    ``blocks`` are those that each partition is made of. Two share a block where they have the same name in the same
+    place; the last ones (the ends of wedges) are held to be the larger ones.
     """
 
     def __init__(self, blocks: Sequence[tuple[str, ...]]) -> None:
@@ -28,16 +25,10 @@ class PartAffinity:
     def choose(self, worker: str, left: Mapping[int, int], least_help: int = 0) -> int | None:
         """Return the partition of the next lease of a worker, or None when nothing is left for it.
 
-        The one that it was given last, as long as there is any of it; then a free one that shares a block with
-        that, the last block before the others; then a free one whose last block the fewest workers have; then the
-        one of which most is left for each worker that has it. O(partitions left).
-
-        Parameters
-        ----------
-        left : mapping of int to int
-            Work left by partition.
-        least_help : int
-            A partition that others have is only given where this much is left of it.
+        The one that it was given last, as long as there is any of it; then a free one that shares a block with that,
+        the last block before the others; then a free one whose last block the fewest workers have; then the one of
+        which most is left for each worker that has it, and ``least_help`` at least. O(partitions left). ``left`` is the
+        work left by partition.
         """
         last = self._last.get(worker)
         if last is not None and last in left:

@@ -10,13 +10,7 @@ from papilio.kernels.costs import Interval
 
 
 class LeaseBook:
-    """Finished intervals of every partition of one job, in memory; not safe for several threads at once.
-
-    Parameters
-    ----------
-    n_items : sequence of int
-        Number of work items of each partition.
-    """
+    """Finished intervals of every partition of one job, in memory; not safe for several threads at once."""
 
     def __init__(self, n_items: Sequence[int]) -> None:
         self._n_items = tuple(n_items)
@@ -56,7 +50,6 @@ class LeaseBook:
 
     @property
     def n_finished(self) -> int:
-        """Number of recorded intervals."""
         return sum(len(finished) for finished in self._finished)
 
     def require_complete(self) -> None:

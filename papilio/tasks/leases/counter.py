@@ -39,22 +39,10 @@ against the machine or the program, not against the items."""
 
 
 class RootCounter:
-    """The leases of one run of a job.
+    """The leases of one run of a job: the items of the plan without those that were finished before.
 
-    Parameters
-    ----------
-    plan : CountPlan
-        Its items, without those that were finished before, are handed out.
-    run_id : str
-        Of this run.
-    shard_dir : str or None
-        Directory for the vectors of leases.
-    kept : bool
-        Whether finished leases are kept: leases are then short, and the rest goes on when an item has proven to fail.
-
-    Attributes
-    ----------
-    failed : list of FailedItem
+    ``kept`` says whether finished leases are kept: leases are then short, and the rest goes on when an item has proven
+    to fail. ``failed`` are the items that have.
     """
 
     def __init__(self, plan: CountPlan, run_id: str, shard_dir: str | None, *, kept: bool = False) -> None:

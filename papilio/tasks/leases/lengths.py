@@ -54,20 +54,12 @@ class LeaseLengths:
 def choose_lengths(
     fair_s: float, vector_s: float, *, tail: bool = False, kept_by: int = 0, first: bool = False
 ) -> LeaseLengths:
-    """Bound the time of the leases of a job.
+    """Bound the time of the leases of a job, which is predicted to take ``fair_s`` on all its workers.
 
-    Parameters
-    ----------
-    fair_s : float
-        Predicted time of the job on all its workers.
-    vector_s : float
-        What the vector of one lease costs by itself; 0 when it has none.
-    tail : bool
-        Whether what is left is less than the shortest lease for every worker.
-    kept_by : int
-        Workers whose finished leases outlast the run, so that short ones keep what was counted; 0 where none do.
-    first : bool
-        Whether no lease has answered yet since the count began or was resumed.
+    ``vector_s`` is what the vector of one lease costs by itself; 0 when it has none. ``tail`` says whether what is left
+    is less than the shortest lease for every worker. ``kept_by`` are the workers whose finished leases outlast the run,
+    so that short ones keep what was counted; 0 where none do. ``first`` says whether no lease has answered yet since
+    the count began or was resumed.
     """
     min_s = min(MIN_LEASE_S, max(SHORTEST_LEASE_S, fair_s / FAIR_PARTS))
     reason = f"scheduling a lease costs about 3 ms, so none is below {min_s:.3g} s"

@@ -30,12 +30,7 @@ class Piece:
 class WorkPool:
     """Pieces in line, by partition; what is put back goes first.
 
-    Parameters
-    ----------
-    tables : mapping-like sequence of CostTable
-        Costs of the items, by partition.
-    pieces : iterable of Piece
-        What is to be handed out, disjoint, in this order.
+    ``tables`` are the costs of the items by partition; ``pieces`` are disjoint, and handed out in this order.
     """
 
     def __init__(self, tables: Sequence[CostTable], pieces: Iterable[Piece]) -> None:
@@ -48,7 +43,6 @@ class WorkPool:
             self._count(piece, 1)
 
     def __bool__(self) -> bool:
-        """Whether anything is left."""
         return bool(self._lines)
 
     @property
@@ -68,18 +62,10 @@ class WorkPool:
     def take(
         self, n_workers: int, min_work: int, max_work: int | None = None, partition: int | None = None
     ) -> Piece | None:
-        """Hand out the first items in line, or None when nothing is left.
+        """Hand out the first items in line, or those of a partition that has any left; None when nothing is left.
 
-        Parameters
-        ----------
-        n_workers : int
-            Workers that share what is left, at least 1.
-        min_work : int
-            No lease is smaller, except where a piece is; a rest below it joins its lease.
-        max_work : int, optional
-            No lease aims higher (a single item may still cost more).
-        partition : int, optional
-            Of which anything is left; by default the first in line.
+        ``n_workers``, at least 1, share what is left. No lease has less than ``min_work``, except where a piece has; a
+        rest below it joins its lease. None aims higher than ``max_work`` (a single item may still cost more).
         """
         if n_workers < 1:
             raise ValueError(f"n_workers is {n_workers}; at least 1")

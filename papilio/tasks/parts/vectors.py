@@ -26,8 +26,6 @@ _KEPT_BYTES = 64 << 20
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """Where the entries of one vector of a part belong."""
-
     ids: NDArray[Any]  # in the whole graph
     # places by the slice of the whole, and where each slice begins; for a sum in a file
     order: NDArray[np.int64] | None = None
