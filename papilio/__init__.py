@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from papilio.api.jobs import list_jobs, open_job, resume_job, submit, verify_job
     from papilio.api.listing import enumerate_motifs, plan_listing
     from papilio.api.partition import partition
+    from papilio.census_motif import Census
     from papilio.errors import PapilioError
     from papilio.graph import BipartiteGraph, UnipartiteGraph
     from papilio.measures.bipartite import (
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
         BalancedButterfly,
         Biclique,
         Butterfly,
-        Census,
         Clique,
+        MaximalBiclique,
         MaximalClique,
     )
     from papilio.partitioning.store import Partition, open_partition
@@ -83,6 +84,7 @@ __all__ = [
     "LatapyClustering",
     "ListingResult",
     "LocalClustering",
+    "MaximalBiclique",
     "MaximalClique",
     "PapilioError",
     "Partition",
@@ -125,13 +127,14 @@ _NAMES = {
     "papilio.api.jobs": "list_jobs open_job resume_job submit verify_job",
     "papilio.api.listing": "enumerate_motifs plan_listing",
     "papilio.api.partition": "partition",
+    "papilio.census_motif": "Census",
     "papilio.errors": "PapilioError",
     "papilio.graph": "BipartiteGraph UnipartiteGraph",
     "papilio.measures.bipartite": "cohesion_profile latapy_clustering local_clustering "
     "robins_alexander top_butterflies",
     "papilio.measures.census_pairs": "CensusPair CensusPairs CensusVertices census_pairs census_vertices",
     "papilio.measures.values": "CohesionProfile LatapyClustering LocalClustering RobinsAlexander",
-    "papilio.motifs": "BalancedBiclique BalancedButterfly Biclique Butterfly Census Clique MaximalClique",
+    "papilio.motifs": "BalancedBiclique BalancedButterfly Biclique Butterfly Clique MaximalBiclique MaximalClique",
     "papilio.partitioning.store": "Partition open_partition",
     "papilio.storage.convert": "convert",
     "papilio.storage.generate": "generate",

@@ -12,17 +12,15 @@ from importlib import import_module
 from math import comb
 from typing import Any, Literal
 
+from papilio.census_motif import CENSUS_CLASSES, Census, CensusClass
 from papilio.errors import EngineUnavailableError, UnsupportedError
 from papilio.kernels.engine import ENGINES, Engine, EngineName
 from papilio.motifs import (
-    CENSUS_CLASSES,
     BalancedBiclique,
     BalancedButterfly,
     Biclique,
     Butterfly,
     Cell,
-    Census,
-    CensusClass,
     Clique,
     MaximalClique,
     Motif,

@@ -298,6 +298,89 @@ class MaximalClique(Motif):
         return len(cell) == 1 and cell[0] >= self.min_size
 
 
+@dataclass(frozen=True)
+class MaximalBiclique(Motif):
+    """A biclique to which no vertex of either layer can be added; both sides have a vertex.
+
+    The answer is the number of them by the sizes of both sides, and a checksum of all.
+
+    Attributes
+    ----------
+    min_u : int
+        Least number of vertices of U.
+    min_v : int
+        Least number of vertices of V.
+    max_u : int or None
+        Largest number of vertices of U. A larger biclique is not counted, and no part of it is.
+    max_v : int or None
+        Largest number of vertices of V, likewise.
+
+    Other Parameters
+    ----------------
+    anchor : {"auto", "u", "v"}
+        The layer whose vertices the search takes one after the other; ``auto`` by estimate.
+
+    Raises
+    ------
+    InputError
+        For a size below 1, and a largest size below the least one.
+    """
+
+    name: ClassVar[str] = "maximal-biclique"
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"anchor": ("auto", "u", "v")}
+
+    min_u: _Side = 1
+    min_v: _Side = 1
+    max_u: _Side | None = None
+    max_v: _Side | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, " of a maximal biclique")
+        for side, least, largest in self.bounds:
+            if largest is not None and largest < least:
+                raise InputError(f"a maximal biclique has min_{side} {least} and max_{side} {largest}")
+
+    @property
+    def bounds(self) -> tuple[tuple[str, int, int | None], ...]:
+        """Layer, least and largest size of both sides."""
+        return (("u", self.min_u, self.max_u), ("v", self.min_v, self.max_v))
+
+    @property
+    def title(self) -> str:
+        """``maximal biclique``; ``maximal biclique, u from 2, v from 3 to 9``."""
+        bounds = ""
+        for side, least, largest in self.bounds:
+            if (least, largest) != (1, None):
+                bounds += f", {side} from {least}" + ("" if largest is None else f" to {largest}")
+        return "maximal biclique" + bounds
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """``maximal-biclique --min-u 2 --max-v 9``."""
+        words = [self.name]
+        for side, least, largest in self.bounds:
+            words += [] if least == 1 else [f"--min-{side}", str(least)]
+            words += [] if largest is None else [f"--max-{side}", str(largest)]
+        return tuple(words)
+
+    @property
+    def is_table(self) -> bool:
+        """It is one: by the sizes of both sides."""
+        return True
+
+    @property
+    def granularities(self) -> tuple[Granularity, ...]:
+        """In all."""
+        return ("total",)
+
+    def has_cell(self, cell: Cell) -> bool:
+        """Whether bicliques of these sizes are asked for."""
+        return len(cell) == 2 and all(
+            _is_asked(size, None, largest, least)
+            for size, (_, least, largest) in zip(cell, self.bounds, strict=True)
+        )
+
+
 def _is_asked(size: int, given: int | None, largest: int | None, least: int = 1) -> bool:
     if given is not None:
         return size == given
@@ -386,94 +469,3 @@ class BalancedButterfly(Motif):
     def cell(self, k: Any) -> tuple[Any, Any]:
         """Return k as (p, q)."""
         return (2, k) if self.pair_side == "u" else (k, 2)
-
-
-@dataclass(frozen=True)
-class CensusClass:
-    """One of the six classes of butterflies of a signed graph, by what a pair of vertices does at both neighbours.
-
-    Attributes
-    ----------
-    name : str
-        ``++``, ``--`` or ``+-`` (different signs, whichever is whose) at either neighbour.
-    cell : tuple of int
-        Its place in tables: 1 for ``++``, 2 for ``--``, 3 for ``+-``.
-    group : str
-        ``coherent``, ``incoherent`` or ``mixed``: same signs at both neighbours, different ones at both, or neither.
-    """
-
-    name: str
-    cell: tuple[int, int]
-    group: Literal["coherent", "incoherent", "mixed"]
-
-
-CENSUS_CLASSES = (
-    CensusClass("++/++", (1, 1), "coherent"),
-    CensusClass("++/--", (1, 2), "coherent"),
-    CensusClass("--/--", (2, 2), "coherent"),
-    CensusClass("+-/+-", (3, 3), "incoherent"),
-    CensusClass("++/+-", (1, 3), "mixed"),
-    CensusClass("--/+-", (2, 3), "mixed"),
-)
-"""All of them; coherent and incoherent butterflies are balanced, mixed ones are not."""
-
-_CENSUS_CELLS = frozenset(each.cell for each in CENSUS_CLASSES)
-
-
-@dataclass(frozen=True)
-class Census(Motif):
-    """Butterflies of a signed graph by class: by the signs of a pair of vertices at both neighbours.
-
-    See :class:`CensusClass`.
-
-    Attributes
-    ----------
-    pair_side : {"u", "v"}
-        Layer of the pair whose signs make the class: ``++/--`` and ``+-/+-`` depend on it, the others do not.
-
-    Raises
-    ------
-    InputError
-        For another side.
-    """
-
-    name: ClassVar[str] = "census"
-    needs_signs: ClassVar[bool] = True
-
-    pair_side: PairSide
-
-    def __post_init__(self) -> None:
-        check_fields(self, " of a census")
-
-    @property
-    def title(self) -> str:
-        """``census of butterflies by pairs of U``."""
-        return f"census of butterflies by pairs of {self.pair_side.upper()}"
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """``census --pair-side u``."""
-        return (self.name, "--pair-side", self.pair_side)
-
-    @property
-    def is_table(self) -> bool:
-        """It is one: by class."""
-        return True
-
-    @property
-    def granularities(self) -> tuple[Granularity, ...]:
-        """In all."""
-        return ("total",)
-
-    def has_cell(self, cell: Cell) -> bool:
-        """Whether it is that of a class."""
-        return cell in _CENSUS_CELLS
-
-
-def rows_by_class(
-    classes: tuple[CensusClass, ...], table: Mapping[Cell, int]
-) -> tuple[tuple[CensusClass, int, float], ...]:
-    """Return the classes with their counts in the table of an answer, and their shares of the sum."""
-    total = sum(table.values())
-    counts = [(each, table.get(each.cell, 0)) for each in classes]
-    return tuple((each, count, count / total if total else 0.0) for each, count in counts)

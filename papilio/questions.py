@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from papilio.arguments import Count, check_fields
+from papilio.census_motif import Census
 from papilio.errors import InputError, UnsupportedError
 from papilio.motifs import (
     BalancedBiclique,
     BalancedButterfly,
     Biclique,
     Butterfly,
-    Census,
     Clique,
     EngineOptions,
     MaximalClique,

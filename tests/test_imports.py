@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "papilio"
 
 LAYERS = [
-    ("errors", "interrupts", "arguments", "motifs", "questions", "version"),
+    ("errors", "interrupts", "arguments", "census_motif", "motifs", "questions", "version"),
     ("graph", "parts"),
     ("storage",),
     ("kernels",),

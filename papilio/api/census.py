@@ -8,9 +8,10 @@ from typing import Any
 
 from papilio.api.count import count
 from papilio.arguments import Workers, checked
+from papilio.census_motif import CENSUS_CLASSES, Census, CensusClass, rows_by_class
 from papilio.cluster.events import Listener
 from papilio.families import EngineChoice
-from papilio.motifs import CENSUS_CLASSES, Census, CensusClass, PairSide, rows_by_class
+from papilio.motifs import PairSide
 from papilio.tasks.result import CountResult
 
 

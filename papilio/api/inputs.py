@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from papilio.arguments import read_path
+from papilio.census_motif import rows_by_class
 from papilio.cluster.driver import JobOutcome, run_directory
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
 from papilio.errors import InputError
 from papilio.families import EngineChoice, family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import Cell, EngineOptions, Granularity, Motif, rows_by_class
+from papilio.motifs import Cell, EngineOptions, Granularity, Motif
 from papilio.storage.interop import LabelledGraph, label_any
 from papilio.storage.labels import label_type
 from papilio.storage.location import is_url, os_errors_named

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from papilio.motifs import Cell, CensusClass, rows_by_class
+from papilio.census_motif import CensusClass, rows_by_class
+from papilio.motifs import Cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

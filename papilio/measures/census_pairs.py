@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from papilio.api.census import CensusResult, census
 from papilio.api.inputs import GraphInput, Question, check_output
 from papilio.arguments import Count, Threads, Workers, checked
+from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, ExecutionError
@@ -26,7 +27,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.measures.values import write_values
-from papilio.motifs import CENSUS_CLASSES, Census, PairSide
+from papilio.motifs import PairSide
 from papilio.questions import motif_to_json
 from papilio.storage.labelled import Vectors
 from papilio.storage.origins import plain_labels

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from papilio.census_motif import CensusClass
 from papilio.errors import EngineUnavailableError
-from papilio.motifs import CensusClass
 from papilio.reports.scaling import Mode, Point
 from papilio.reports.timeline import LeaseSpan
 

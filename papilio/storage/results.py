@@ -28,8 +28,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from papilio.census_motif import CensusClass
 from papilio.errors import GraphError, StoreError
-from papilio.motifs import Cell, CensusClass, Motif
+from papilio.motifs import Cell, Motif
 from papilio.questions import motif_to_json
 from papilio.storage.array_file import release_pages, slices_of
 from papilio.storage.location import atomic_directory, atomic_file, check_replaceable, local_path

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from papilio.census_motif import Census
 from papilio.errors import InputError, UnsupportedError
 from papilio.motifs import (
     BalancedBiclique,
     BalancedButterfly,
     Biclique,
     Butterfly,
-    Census,
     Clique,
     MaximalClique,
     Motif,

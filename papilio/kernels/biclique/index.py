@@ -196,18 +196,7 @@ def build_biclique_index(
     keep_pairs: bool = True,
     roots: NDArray[np.int32] | None = None,
 ) -> BicliqueIndex:
-    """Reduce, order, pair and cut; O(edges + wedges of the core whose middles are right).
-
-    Parameters
-    ----------
-    graph : BipartiteGraph
-        Signs are ignored.
-    limit_bytes : int, optional
-        What the pairs may take; by default half of this machine's memory.
-    keep_pairs : bool
-        Whether pairs are wanted where nothing is searched below them; else they are counted as closed forms.
-    roots : ndarray of int32, optional
-        The graph is that of a part with these roots, of the layer that ``anchor`` names.
+    """Choose the anchor, count the stars, and build the index; see :func:`build_index`.
 
     Raises
     ------
@@ -219,6 +208,44 @@ def build_biclique_index(
     swapped = choose_anchor(graph, motif, anchor)
     sizes = choose_sizes(graph, motif, swapped)
     closed = closed_cells(graph, motif, _stars_of(graph, motif, swapped, roots))
+    return build_index(graph, swapped, sizes, threads, closed, limit_bytes, keep_pairs, roots)
+
+
+def build_index(
+    graph: BipartiteGraph,
+    swapped: bool,
+    sizes: SizeRange,
+    threads: int,
+    closed: Cells | None = None,
+    limit_bytes: int | None = None,
+    keep_pairs: bool = True,
+    roots: NDArray[np.int32] | None = None,
+) -> BicliqueIndex:
+    """Reduce, order, pair and cut; O(edges + wedges of the core whose middles are right).
+
+    Parameters
+    ----------
+    graph : BipartiteGraph
+        Signs are ignored.
+    swapped : bool
+        Whether V is anchored.
+    sizes : SizeRange
+        What is searched for.
+    closed : dict, optional
+        Counts that need no search.
+    limit_bytes : int, optional
+        What the pairs may take; by default half of this machine's memory.
+    keep_pairs : bool
+        Whether pairs are wanted where nothing is searched below them; else they are counted as closed forms.
+    roots : ndarray of int32, optional
+        The graph is that of a part with these roots, of the anchored layer.
+
+    Raises
+    ------
+    CapacityError
+        When there are more pairs than the memory has room for.
+    """
+    closed = closed or {}
     core = _find_core(graph, swapped, sizes)
     items = None if roots is None else number_roots(roots, graph.n_v if swapped else graph.n_u)[core.left_ids]
     n_roots = core.left_ids.size if items is None else int(np.count_nonzero(items >= 0))

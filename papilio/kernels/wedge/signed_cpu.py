@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
@@ -20,7 +21,7 @@ from papilio.kernels.wedge.graph import FOUR_KINDS, TWO_KINDS
 from papilio.kernels.wedge.loops import join_sums
 from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
 from papilio.kernels.wedge.signed_loops import count_census, count_histogram, index_signed
-from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Granularity, Motif
+from papilio.motifs import BalancedButterfly, Granularity, Motif
 from papilio.parts import Part
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.kernels.biclique.forms import Cells, expand_sizes, turn
-from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census
+from papilio.motifs import BalancedButterfly
 
 
 def needs_all_neighbours(motif: BalancedButterfly | Census) -> bool:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Loadable, Partial, require_request
 from papilio.kernels.wedge.gpu import ButterflyGpu, PreparedButterflyGpu
 from papilio.kernels.wedge.gpu_graph import Counting
 from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
-from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Granularity, Motif
+from papilio.motifs import BalancedButterfly, Granularity, Motif
 from papilio.parts import Part
 
 _SUM, _HISTOGRAM, _CENSUS = 0, 1, 2
