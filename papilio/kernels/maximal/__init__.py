@@ -1,0 +1,1 @@
+"""Maximal bicliques: what is searched, the stars, the search."""

@@ -1,0 +1,101 @@
+"""Maximal bicliques of one vertex on a side: found for each vertex alone, without a search.
+
+A vertex and all of its neighbours are one if no other vertex has all of these neighbours. An edge whose ends have no
+other neighbour is found at both ends, and belongs to the one in U.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.graph import BipartiteGraph, RowColumn
+from papilio.kernels.biclique.core import Ids32, Rows, make_rows
+from papilio.kernels.biclique.forms import Cells
+from papilio.kernels.checksum import hash_rows, sum_hashes
+from papilio.kernels.jit import Bools, compiled
+from papilio.motifs import MaximalBiclique
+
+
+@dataclass(frozen=True, eq=False)
+class Stars:
+    """All that are asked for: ``of_u`` and ``of_v`` are columns of U and of V, for centres in U and in V."""
+
+    of_u: tuple[RowColumn, RowColumn]
+    of_v: tuple[RowColumn, RowColumn]
+    cells: Cells
+    checksum: int
+
+
+@compiled
+def _has(rows: Rows, row: int, column: int) -> bool:
+    begin, end = rows.indptr[row], rows.indptr[row + 1]
+    at = begin + np.searchsorted(rows.ids[begin:end], column)
+    return bool(at < end and rows.ids[at] == column)
+
+
+@compiled
+def _is_covered(rows: Rows, columns: Rows, row: int) -> bool:
+    """Whether another row has all entries of this one; seeks them among the rows of its shortest column."""
+    begin, end = rows.indptr[row], rows.indptr[row + 1]
+    shortest = rows.ids[begin]
+    for at in range(begin, end):
+        column = rows.ids[at]
+        if columns.indptr[column + 1] - columns.indptr[column] < (
+            columns.indptr[shortest + 1] - columns.indptr[shortest]
+        ):
+            shortest = column
+    for place in range(columns.indptr[shortest], columns.indptr[shortest + 1]):
+        other = columns.ids[place]
+        if other == row or rows.indptr[other + 1] - rows.indptr[other] < end - begin:
+            continue
+        at = begin
+        while at < end and _has(rows, other, rows.ids[at]):
+            at += 1
+        if at == end:
+            return True
+    return False
+
+
+@compiled
+def _find_uncovered(rows: Rows, columns: Rows, least: int, most: int) -> Bools:
+    """Return which rows of ``least`` (at least 1) to ``most`` entries are centres of maximal stars."""
+    found = np.zeros(rows.indptr.size - 1, np.bool_)
+    for row in range(found.size):
+        size = rows.indptr[row + 1] - rows.indptr[row]
+        found[row] = least <= size <= most and not _is_covered(rows, columns, row)
+    return found
+
+
+def _take_rows(rows: Rows, centres: Ids32) -> tuple[RowColumn, RowColumn]:
+    """Return the centres and their rows as columns of a listing."""
+    sizes = np.diff(rows.indptr)[centres]
+    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+    at = np.arange(offsets[-1]) + np.repeat(rows.indptr[centres] - offsets[:-1], sizes)
+    return centres.reshape(-1, 1), (offsets, rows.ids[at])
+
+
+def find_stars(graph: BipartiteGraph, motif: MaximalBiclique) -> Stars:
+    """Return the maximal bicliques with one vertex of U or of V, as far as they are asked for.
+
+    O(n_edges) for each vertex of the shortest row of the other layer that a vertex is in, at most.
+    """
+    rows, columns = make_rows(graph, False), make_rows(graph, True)
+    (_, least_u, most_u), (_, least_v, most_v) = motif.bounds
+
+    def centres(own: Rows, other: Rows, least_own: int, least: int, most: int | None) -> NDArray[np.int32]:
+        if least_own > 1 or (most is not None and most < least):
+            return np.empty(0, np.int32)
+        top = other.indptr.size if most is None else most
+        return np.flatnonzero(_find_uncovered(own, other, least, top)).astype(np.int32)
+
+    of_u = _take_rows(rows, centres(rows, columns, least_u, least_v, most_v))
+    of_v = _take_rows(columns, centres(columns, rows, least_v, max(least_u, 2), most_u))[::-1]
+    cells: Cells = {}
+    for at, sizes in enumerate((np.diff(of_u[1][0]), np.diff(of_v[0][0]))):
+        for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+            cells[(1, int(size)) if at == 0 else (int(size), 1)] = int(count)
+    checksum = sum(sum_hashes(hash_rows(*columns)) for columns in (of_u, of_v)) % (1 << 64)
+    return Stars(of_u, of_v, cells, checksum)
