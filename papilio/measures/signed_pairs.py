@@ -200,7 +200,7 @@ def find_pairs(
 ) -> tuple[NDArray[np.int64], tuple[int, ...]]:
     """Return the pairs of a layer that have the most butterflies of some classes, and the census of all pairs.
 
-    ``chosen`` says whether each of :data:`papilio.census_motif.CENSUS_CLASSES` counts; pairs without any such butterfly are
+    ``chosen`` says whether each of ``CENSUS_CLASSES`` counts; pairs without any such butterfly are
     left out, and at most ``k`` returned. The rows, int64 of shape (n, 6), are butterflies of the classes asked for,
     lesser id, larger id, common neighbours ``++``, ``--`` and ``+-``; by falling butterflies, then ids.
     """
@@ -231,7 +231,7 @@ def sum_vertices(
 ) -> NDArray[np.uint64]:
     """Return the butterflies of each class that each vertex of a layer of a signed graph is in, by pairs of this layer.
 
-    The counts, uint64 of shape (6, n), are by class, in the order of :data:`papilio.census_motif.CENSUS_CLASSES`, and id.
+    The counts, uint64 of shape (6, n), are by class, in the order of ``CENSUS_CLASSES``, and id.
     CapacityError when a vertex could be in more than 2^63 - 1 butterflies.
     """
     index = index_signed(graph, side)
