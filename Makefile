@@ -18,7 +18,7 @@ PYTEST := -n auto --no-loadscope-reorder
 demo: $(VENV)/.demo
 	@mkdir -p $(OUTPUT)
 	$(BIN)/papilio convert examples/data/senate-votes.txt.gz $(OUTPUT)/senate-votes --overwrite
-	$(BIN)/papilio count butterfly $(OUTPUT)/senate-votes
+	$(BIN)/papilio count butterfly $(OUTPUT)/senate-votes --cluster $(if $(CUDA),cuda,local)
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST) -m "not slow"

@@ -13,12 +13,12 @@ from papilio.api.inputs import (
     GraphInput,
     Question,
     check_output,
-    enter_executor,
     owns_output,
     shard_parent,
     write_counts,
 )
 from papilio.api.partition import Fitting
+from papilio.api.placing import Where, place_job
 from papilio.api.run import JobRun
 from papilio.arguments import Bytes, Workers, checked
 from papilio.cluster.driver import JobOutcome, plan_job
@@ -105,10 +105,19 @@ def plan(
         question = Question(motif, per, choose_options(motif, options or {}))
         source = GraphInput(graph)
         require_kind(motif, source.kind, source.name)
-        executor = enter_executor(stack, cluster, engine, workers)
-        job = source.enter(stack, executor, question, None)
         fitting = Fitting(Budget.of(device_memory, host_memory), parts)
-        job = fitting.fit(stack, source, job, executor, engine, None, ignore_events)
+
+        def place(executor: Executor) -> JobSpec:
+            job = source.enter(stack, executor, question, None)
+            return fitting.fit(stack, source, job, executor, engine, None, ignore_events)
+
+        executor, job = place_job(
+            stack,
+            Where(cluster, engine, workers),
+            lambda: source.job(question, "memory:"),
+            place,
+            in_parts=fitting.is_asked,
+        )
         made, _, _ = plan_job(executor, job, engine, ignore_events)
     return made
 
@@ -208,6 +217,10 @@ class _CountRun(JobRun[CountResult]):
     ) -> None:
         super().__init__(source, target, **where)
         self._question, self._fitting, self._overwrite = question, fitting, overwrite
+
+    @property
+    def in_parts(self) -> bool:
+        return self._fitting.is_asked
 
     def ask(self) -> JobSpec:
         return self.source.job(self._question, "memory:")

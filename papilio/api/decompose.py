@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from papilio.api.inputs import GraphInput
 from papilio.arguments import Threads, checked
-from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, EngineUnavailableError, InputError, UnsupportedError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
@@ -27,6 +26,7 @@ from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
 from papilio.storage.labelled import Vectors
 from papilio.storage.results import check_decomposition_path, write_decomposition
 from papilio.storage.store import GraphStore
+from papilio.tasks.machine import free_memory_bytes
 
 Progress = Callable[[str, int, int], None]
 """Called with a phase (``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``), what is done, and all."""

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from papilio.api.inputs import GraphInput, enter_executor
+from papilio.api.inputs import GraphInput
+from papilio.api.placing import Where, place_job
 from papilio.api.run import JobRun
 from papilio.arguments import Count, Workers, checked
 from papilio.cluster.driver import JobOutcome, count_job, plan_job, run_directory
@@ -129,7 +130,7 @@ def plan_listing(
     with ExitStack() as stack:
         source = GraphInput(graph)
         asked = _ask(source, stack, Path.cwd(), motif, limit, (with_u, with_v), options)
-        executor = enter_executor(stack, cluster, engine, workers)
+        executor, _ = place_job(stack, Where(cluster, engine, workers), lambda: asked, lambda executor: asked)
         made, _, _ = plan_job(executor, asked, engine, ignore_events)
     return made
 

@@ -14,7 +14,6 @@ from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
 from papilio.cluster.executor import Executor, choose_engine
-from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import InputError, UnsupportedError
 from papilio.families import EngineChoice, resolve
 from papilio.kernels.engine import EngineName
@@ -29,6 +28,7 @@ from papilio.tasks.budget import Budget
 from papilio.tasks.forecast import PROCESS_BYTES
 from papilio.tasks.graphs import job_of_store, require_kind
 from papilio.tasks.job import JobSpec, PartitionRef
+from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.memory import choose_memory, part_limit
 from papilio.tasks.worker import WorkerInfo, describe_worker
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, Generic, TypeVar
 
-from papilio.api.inputs import GraphInput, enter_executor, result_of
+from papilio.api.inputs import GraphInput, result_of
+from papilio.api.placing import Where, place_job
 from papilio.cluster.driver import JobOutcome, count_job
 from papilio.cluster.events import Listener, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
@@ -53,6 +54,11 @@ class JobRun(ABC, Generic[Result]):
         self.listener = progress or ignore_events
         self.stack = ExitStack()  # ends with the call; a session outlasts it
 
+    @property
+    def in_parts(self) -> bool:
+        """Whether the graph may be cut into parts."""
+        return False
+
     @abstractmethod
     def ask(self) -> JobSpec:
         """Return the job, wherever its graph is."""
@@ -92,8 +98,10 @@ class JobRun(ABC, Generic[Result]):
                 advise_resume(self.job)
             self.require_room()
             self.listener(PhaseStarted("start"))
-            executor = enter_executor(self.stack, self.cluster, self.engine, self.workers)
-            job = self.place(executor)
+            where = Where(self.cluster, self.engine, self.workers)
+            executor, job = place_job(
+                self.stack, where, self.ask, self.place, self.listener, in_parts=self.in_parts
+            )
             session = None
             if self.job is not None:
                 asked = replace(self.ask(), partition=job.partition, budget=job.budget)

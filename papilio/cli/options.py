@@ -133,8 +133,8 @@ def _read_cluster(context: click.Context, parameter: click.Parameter, cluster: s
 CLUSTER_OPTIONS = with_options(
     click.option(
         "--cluster", metavar="CLUSTER", default="auto", show_default=True, callback=_read_cluster,
-        help="auto (cuda where GPUs are seen, else local), inline, local, cuda, slurm, an address such as "
-        "tcp://host:8786, or a scheduler file.",
+        help="auto (inline with one GPU or none, cuda with several), inline (this process), local, cuda, slurm, an "
+        "address such as tcp://host:8786, or a scheduler file.",
     ),
     click.option(
         "--insecure", is_flag=True, is_eager=True, expose_value=False, callback=_note_insecure,

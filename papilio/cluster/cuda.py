@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
+from papilio.cluster.devices import missing_for_cuda
 from papilio.cluster.own_cluster import OwnCluster
 from papilio.errors import EngineUnavailableError, InputError
-from papilio.kernels.device.discovery import list_visible_ids, missing_for_gpu
-
-
-def missing_for_cuda() -> str | None:
-    """Say what a cluster of this machine's GPUs lacks, or None when it can be started."""
-    missing = missing_for_gpu()
-    if missing is None and find_spec("dask_cuda") is None:
-        return "dask-cuda is not installed (install papilio[cuda13] or papilio[cuda12])"
-    return missing
+from papilio.kernels.device.discovery import list_visible_ids
 
 
 class CudaExecutor(OwnCluster):

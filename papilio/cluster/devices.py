@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 
 from papilio.errors import ClusterError
+from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.tasks.worker import WorkerInfo
 
 ONE_WORKER_PER_GPU = (
@@ -33,3 +35,11 @@ def check_devices(workers: Sequence[WorkerInfo]) -> None:
     if shared is not None:
         uuid, users = shared
         raise ClusterError(f"workers {' and '.join(users)} use the same GPU, {uuid}; {ONE_WORKER_PER_GPU}")
+
+
+def missing_for_cuda() -> str | None:
+    """Say what a cluster of this machine's GPUs lacks, or None when it can be started."""
+    missing = missing_for_gpu()
+    if missing is None and find_spec("dask_cuda") is None:
+        return "dask-cuda is not installed (install papilio[cuda13] or papilio[cuda12])"
+    return missing

@@ -20,19 +20,19 @@ from typing import Literal
 import psutil
 from packaging.requirements import Requirement
 
-from papilio.cluster.machine import (
-    SHARED_FILESYSTEMS,
-    CgroupLimits,
-    find_filesystem,
-    is_writable,
-    read_cgroup_limits,
-)
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.kernels import __file__ as kernels_file
 from papilio.kernels.device.discovery import GpuInfo, driver_cuda_version, list_gpus
 from papilio.kernels.device.toolchain import Toolchain, inspect_toolchain, kernel_cache_directory
 from papilio.kernels.threads import available_threads
 from papilio.storage.store import GraphStore, open_store
+from papilio.tasks.machine import (
+    SHARED_FILESYSTEMS,
+    CgroupLimits,
+    find_filesystem,
+    is_writable,
+    read_cgroup_limits,
+)
 from papilio.version import __version__
 
 Status = Literal["ok", "warn", "fail", "skip"]

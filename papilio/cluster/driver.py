@@ -143,7 +143,10 @@ def plan_job(
                 f"workers {first.worker} and {report.worker} order the work items differently; "
                 "check that their versions of numpy, numba and papilio are the same"
             )
-    plan = make_plan(job, name, rule or reason, workers, first, memory, finished, manifest, kept=kept)
+    cluster = (executor.name, executor.why_chosen) if executor.why_chosen else None
+    plan = make_plan(
+        job, name, rule or reason, workers, first, memory, finished, manifest, kept=kept, cluster=cluster
+    )
     plan.validate()
     return plan, workers, reports
 

@@ -29,6 +29,8 @@ class Executor(Protocol):
     in_process: bool
     # Why the gpu engine is not offered, whatever the workers have; None when it is.
     gpu_refusal: str | None
+    # Why the cluster was taken where none was named; empty where one was.
+    why_chosen: str
 
     @property
     def workers(self) -> tuple[WorkerInfo, ...]:

@@ -23,6 +23,7 @@ class InlineExecutor:
     name = "inline"
     in_process = True
     gpu_refusal: str | None = None
+    why_chosen = ""
 
     def __init__(self, n_workers: int | None = None, threads: int | None = None) -> None:
         if n_workers not in (None, 1):

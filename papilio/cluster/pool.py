@@ -36,6 +36,7 @@ class DaskPool(ABC):
     name: str
     in_process = False
     gpu_refusal: str | None = None
+    why_chosen = ""
     remedy = (
         "a worker that ends at once was perhaps killed for lack of memory; make room (memory: free; processes: "
         "ulimit -u; open files: ulimit -n; temporary files: df, another TMPDIR), ask papilio doctor, or use --cluster "

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeGuard
 
 from papilio.arguments import read_path
+from papilio.cluster.devices import missing_for_cuda
 from papilio.cluster.executor import Executor
 from papilio.cluster.inline import InlineExecutor
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.families import EngineChoice
-from papilio.kernels.device.discovery import list_gpus
+from papilio.kernels.device.discovery import list_visible_ids, missing_for_gpu
 
 OWN_CLUSTERS = ("auto", "inline", "local", "cuda", "slurm")
 """Clusters that a run starts, and that end with it."""
@@ -33,10 +35,10 @@ def make_executor(
     Parameters
     ----------
     cluster : str, path-like or distributed.Client
-        ``auto`` (``cuda`` where GPUs are seen and can be used, else ``local``), ``inline``, ``local``,
-        ``cuda``, ``slurm`` (also with options, ``slurm:partition=long,cores=4,memory=16GiB``), an address such
-        as ``tcp://host:8786``, the path of a scheduler file, or a connected client. ``local:insecure``,
-        ``cuda:insecure``, ``auto:insecure`` and ``slurm:insecure,...`` start without credentials.
+        ``auto`` (see :func:`resolve_auto`), ``inline``, ``local``, ``cuda``, ``slurm`` (also with options,
+        ``slurm:partition=long,cores=4,memory=16GiB``), an address such as ``tcp://host:8786``, the path of a scheduler
+        file, or a connected client. ``local:insecure``, ``cuda:insecure``, ``auto:insecure`` and
+        ``slurm:insecure,...`` start without credentials.
     engine : {"auto", "cpu", "gpu"}
         ``auto`` does not start GPU workers for the engine ``cpu``.
     n_workers : int, optional
@@ -45,8 +47,15 @@ def make_executor(
         Of each worker of the ``local`` cluster; by default it divides the processors.
     """
     check_cluster(cluster)
-    if isinstance(cluster, str):
-        cluster = resolve_auto(cluster, engine)
+    if not is_auto(cluster):
+        return _make_named(cluster, n_workers, threads)
+    cluster, why = resolve_auto(cluster, engine, n_workers)
+    executor = _make_named(cluster, n_workers, threads)
+    executor.why_chosen = why
+    return executor
+
+
+def _make_named(cluster: Any, n_workers: int | None, threads: int | None) -> Executor:
     name, options = _split(cluster)
     insecure = _INSECURE in options
     if name == "inline":
@@ -108,23 +117,55 @@ def with_insecure(cluster: str) -> str:
     return f"{name}:{','.join(dict.fromkeys([_INSECURE, *options]))}"
 
 
-def resolve_auto(cluster: str, engine: EngineChoice) -> str:
-    """Return the same cluster with ``auto`` replaced by what it means on this machine: ``cuda`` or ``local``.
+def is_auto(cluster: Any) -> TypeGuard[str]:
+    """Return whether ``cluster`` leaves it to this machine where to run."""
+    return _split(cluster)[0] == "auto"
 
-    An EngineUnavailableError says that the engine ``gpu`` is asked for and cannot run here.
+
+def resolve_auto(cluster: str, engine: EngineChoice, n_workers: int | None = None) -> tuple[str, str]:
+    """Return the cluster that ``auto``, with its options, means on this machine, and the reason.
+
+    One device, or CPUs alone, need no worker processes: this process counts. An EngineUnavailableError says that the
+    engine ``gpu`` is asked for and cannot run here.
     """
-    name, sign, options = cluster.partition(":")
-    return f"{_choose_own(engine)}{sign}{options}" if name == "auto" else cluster
+    _, sign, options = cluster.partition(":")
+    name, why = _choose_own(engine, n_workers)
+    return f"{name}{sign}{options}", why
 
 
-def _choose_own(engine: EngineChoice) -> str:
-    if engine == "cpu" or (engine == "auto" and not list_gpus()):
-        return "local"
-    from papilio.cluster.cuda import missing_for_cuda
+def resolve_workers(cluster: str, engine: EngineChoice) -> str:
+    """Return the same cluster with ``auto`` replaced by ``cuda`` or ``local``, which have any number of workers.
 
-    missing = missing_for_cuda()
-    if missing is None:
-        return "cuda"
-    if engine == "gpu":
+    Errors are those of :func:`resolve_auto`.
+    """
+    if not is_auto(cluster):
+        return cluster
+    _, sign, options = cluster.partition(":")
+    return f"{'cuda' if _missing(engine, missing_for_cuda) is None else 'local'}{sign}{options}"
+
+
+def _missing(engine: EngineChoice, find: Callable[[], str | None]) -> str | None:
+    """Return why no GPU is used, as ``find`` says; an EngineUnavailableError where the engine must be ``gpu``."""
+    if engine == "cpu":
+        return "the engine is cpu"
+    missing = find()
+    if engine == "gpu" and missing is not None:
         raise EngineUnavailableError(f"engine gpu was asked for and cannot run here: {missing}")
-    return "local"
+    return missing
+
+
+def _choose_own(engine: EngineChoice, n_workers: int | None) -> tuple[str, str]:
+    missing = _missing(engine, missing_for_gpu)
+    if n_workers not in (None, 1):
+        lacking = _missing(engine, missing_for_cuda)
+        why = f"{n_workers} workers are asked for"
+        return ("cuda", why) if lacking is None else ("local", f"{why}; {lacking}")
+    if missing is not None:
+        return "inline", f"{missing}: this process counts, with all its processors"
+    n_gpus = len(list_visible_ids())
+    if n_gpus == 1 or n_workers == 1:
+        return "inline", f"one GPU is {'visible' if n_gpus == 1 else 'asked for'}: this process counts on it"
+    lacking = missing_for_cuda()
+    if lacking is not None:
+        return "inline", f"{n_gpus} GPUs are visible, and this process counts on one of them: {lacking}"
+    return "cuda", f"{n_gpus} GPUs are visible: a worker for each"

@@ -18,7 +18,6 @@ from papilio.api.count import count
 from papilio.api.inputs import GraphInput, Question, check_output
 from papilio.arguments import Bytes, Count, Threads, Workers, checked
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
-from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
@@ -39,6 +38,7 @@ from papilio.storage.array_file import SLICE_ENTRIES
 from papilio.storage.labelled import Vectors
 from papilio.storage.results import Columns
 from papilio.storage.statistics import count_degrees, count_three_paths, count_wedges, edge_three_paths
+from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import CountResult, find_top
 
 Per = Literal["vertex", "edge"]

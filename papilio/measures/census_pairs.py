@@ -20,7 +20,6 @@ from papilio.api.inputs import GraphInput, Question, check_output
 from papilio.arguments import Count, Threads, Workers, checked
 from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
-from papilio.cluster.machine import free_memory_bytes
 from papilio.errors import CapacityError, ExecutionError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
@@ -33,6 +32,7 @@ from papilio.storage.labelled import Vectors
 from papilio.storage.origins import plain_labels
 from papilio.storage.results import write_pairs
 from papilio.tasks.fold import exact_sum
+from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import json_labels
 
 PairOrder = Literal["coherent", "incoherent", "conflicting"]

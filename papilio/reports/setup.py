@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from papilio.cluster.selection import resolve_auto
+from papilio.cluster.selection import resolve_workers
 from papilio.errors import InputError, StoreError
 from papilio.families import EngineChoice
 from papilio.kernels.threads import available_threads
@@ -88,7 +88,7 @@ def begin_scaling(
         )
     if weak and model is not None and stores:
         raise InputError("weak scaling takes stores or a model, not both")
-    resolved = resolve_auto(cluster, engine)
+    resolved = resolve_workers(cluster, engine)
     local = resolved.partition(":")[0] == "local"
     if not local and threads is not None:
         raise InputError(f"threads is {threads}; only workers of the local cluster can be given threads")

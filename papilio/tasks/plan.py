@@ -170,12 +170,13 @@ def make_plan(
     manifest: PartitionManifest | None = None,
     *,
     kept: bool = False,
+    cluster: tuple[str, str] | None = None,
 ) -> CountPlan:
     """Decide partitions and leases; pure. TilingError when what is finished overlaps, or passes the items.
 
     ``report`` is from slot 0, with the cost table unless the graph is partitioned. ``finished`` are partition, start
     and stop of what earlier sessions of the job counted: the leases cover the rest. ``kept`` says whether finished
-    leases are kept, in a ledger.
+    leases are kept, in a ledger. ``cluster`` is the name of the cluster and why it was taken, where none was named.
     """
     n_workers = len(workers)
     threads = min(worker.threads for worker in workers)
@@ -183,6 +184,7 @@ def make_plan(
     unit, speed = rate.unit, rate.speed(engine, job.per, threads)
     who = f"{_counted(n_workers, 'worker')} of {_counted(threads, 'thread')}"
     decided = [
+        *([] if cluster is None else [(f"cluster {cluster[0]}", cluster[1])]),
         (f"engine {engine}", engine_reason),
         (who, "each runs one lease at a time, with all its threads"),
     ]

@@ -11,6 +11,7 @@ import psutil
 
 from papilio.kernels.device.discovery import list_gpus, missing_for_gpu
 from papilio.storage.records import read_record
+from papilio.tasks.machine import read_cgroup_limits
 from papilio.version import __version__
 
 
@@ -60,6 +61,7 @@ def describe_worker(name: str, threads: int | None = None, memory_bytes: int | N
     gpus = list_gpus()
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     machine_bytes = int(psutil.virtual_memory().total)
+    machine_bytes = min(machine_bytes, read_cgroup_limits().memory_bytes or machine_bytes)
     return WorkerInfo(
         name=name,
         host=socket.gethostname(),

@@ -189,24 +189,6 @@ def test_local_cluster_does_not_offer_the_gpu(women: GraphStore) -> None:
         choose_engine(LocalExecutor(), "gpu")
 
 
-def test_auto_takes_the_gpus_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    from papilio.cluster import cuda
-    from papilio.cluster import selection as choose
-
-    monkeypatch.setattr(choose, "list_gpus", lambda: (discovery.GpuInfo("H", 1 << 37),))
-    monkeypatch.setattr(cuda, "list_visible_ids", lambda: ("0", "1"))
-    monkeypatch.setattr(cuda, "missing_for_cuda", lambda: None)
-    assert papilio.open_cluster("auto").name == "cuda"
-    assert papilio.open_cluster("auto", engine="cpu").name == "local"
-    with pytest.raises(InputError, match="this machine offers 1 to 2 GPUs"):
-        papilio.open_cluster("cuda", workers=3)
-    monkeypatch.setattr(cuda, "missing_for_cuda", lambda: "dask-cuda is not installed")
-    assert papilio.open_cluster("auto").name == "local"
-    for cluster in ("auto", "cuda"):
-        with pytest.raises(EngineUnavailableError, match="dask-cuda is not installed"):
-            papilio.open_cluster(cluster, engine="gpu")
-
-
 def test_discovery_without_a_driver_or_with_a_failing_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_library(name: str) -> Any:
         raise OSError(name)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import papilio
-from papilio.cluster.cuda import missing_for_cuda
+from papilio.cluster.devices import missing_for_cuda
 from papilio.kernels.device.discovery import list_gpus
 from papilio.storage.store import GraphStore
 from papilio.tasks.leases import lengths as lease_policy

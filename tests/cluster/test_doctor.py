@@ -36,13 +36,13 @@ from papilio.cluster.doctor_workers import (
     describe_as_json,
     describe_process,
 )
-from papilio.cluster.machine import CgroupLimits, find_filesystem, is_writable, read_cgroup_limits
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, StoreError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.discovery import GpuInfo
 from papilio.kernels.device.toolchain import Toolchain
 from papilio.storage.records import read_record
 from papilio.storage.store import write_store
+from papilio.tasks.machine import CgroupLimits, find_filesystem, is_writable, read_cgroup_limits
 from tests.conftest import ROOT
 from tests.tools.commands import Result, run_command
 from tests.tools.fake_driver import FAKE_MEMORY_BYTES, build_driver, fake_uuid, with_driver

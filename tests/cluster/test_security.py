@@ -25,7 +25,7 @@ from papilio.cluster.credentials import make_security, tls_config, write_credent
 from papilio.cluster.driver import run_directory
 from papilio.cluster.local import LocalExecutor
 from papilio.cluster.own_cluster import NO_DASHBOARD
-from papilio.cluster.selection import make_executor, resolve_auto, with_insecure
+from papilio.cluster.selection import make_executor, resolve_auto, resolve_workers, with_insecure
 from papilio.errors import ClusterError, InputError, StoreError
 from papilio.storage.store import GraphStore
 from tests.cluster import intruder
@@ -188,8 +188,9 @@ def test_a_cluster_without_credentials_is_asked_for_and_said(
 def test_the_word_for_a_cluster_without_credentials() -> None:
     assert with_insecure("local") == with_insecure("local:insecure") == "local:insecure"
     assert with_insecure("slurm:cores=4,memory=1GiB") == "slurm:insecure,cores=4,memory=1GiB"
-    assert resolve_auto("auto:insecure", "cpu") == "local:insecure"
-    assert resolve_auto("tcp://auto:1", "cpu") == "tcp://auto:1"
+    assert resolve_auto("auto:insecure", "cpu")[0] == "inline:insecure"
+    assert resolve_workers("auto:insecure", "cpu") == "local:insecure"
+    assert resolve_workers("tcp://auto:1", "cpu") == "tcp://auto:1"
     assert make_executor("inline:insecure").name == "inline"
     with pytest.raises(InputError, match="insecure is for clusters that a run starts"):
         with_insecure("tcp://head:8786")

@@ -138,6 +138,13 @@ def used_device_bytes() -> int:
     return int(total) - int(free)
 
 
+def release_device_memory() -> None:
+    """Give back the device memory that CuPy's pool of this process keeps for later arrays."""
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and list_gpus():
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
 def missing_for_gpu() -> str | None:
     """Say what the gpu engine lacks in this process, or None when it can run."""
     if not list_gpus():
