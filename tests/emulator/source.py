@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.emulator.errors import EmulatorError
@@ -148,6 +149,7 @@ def _register_kernels(text: str) -> tuple[str, list[str]]:
     return "".join([*out, text[done:]]), names
 
 
+@cache  # devices load the same few files thousands of times
 def _translate_one(text: str, name: str) -> Source:
     try:
         shared = _replace_shared(text)
