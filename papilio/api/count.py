@@ -66,9 +66,9 @@ def open_cluster(
 
     Parameters
     ----------
-    cluster : str, path-like or distributed.Client
+    cluster : str, path-like, distributed.Client or Dask cluster
         ``auto``, ``inline``, ``local``, ``cuda``, an address such as ``tcp://host:8786``, the path of a scheduler
-        file, or a connected client.
+        file, a connected client, or a cluster of Dask (``LocalCluster``, ``SLURMCluster``, ...).
     engine : {"auto", "cpu", "gpu"}
         What the cluster will be used for: ``auto`` does not start GPU workers for ``cpu``.
     workers : int, optional
@@ -153,7 +153,7 @@ def count(
         ``"balanced-butterfly"``, which need no sizes, also by name.
     per : {"total", "vertex", "edge"}
         Count in all, for every vertex, or for every edge.
-    cluster : str, path-like, distributed.Client or Executor, optional
+    cluster : str, path-like, distributed.Client, Dask cluster or Executor, optional
         As for :func:`open_cluster`, or a started executor; by default ``inline``: in this process, with all its
         processors or the first GPU that it sees.
     engine : {"auto", "cpu", "gpu"}
@@ -246,4 +246,6 @@ class _CountRun(JobRun[CountResult]):
             stored = self.source.stored(self.stack, self.target.parent)
             write_counts(self.target, stored, result.motif, vectors, result.table, overwrite=self._overwrite)
         top = find_top(vectors, self.source.given, TOP_ENTRIES)
-        return replace(result, vectors=Vectors(vectors, self.source.labelled), top=top)
+        return replace(
+            result, vectors=Vectors(vectors, self.source.labelled), top=top, source=self.source.given
+        )

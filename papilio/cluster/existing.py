@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from distributed import Client, Scheduler, Security
 from distributed.comm import connect
+from distributed.deploy import Cluster
 
 from papilio.cluster.pool import DaskPool
 from papilio.cluster.trust import find_stranger
@@ -58,8 +59,8 @@ class _SchedulerFile:
 class ExistingExecutor(DaskPool):
     """Workers of a scheduler that someone else started and that stays when the run ends.
 
-    The target is an address such as ``tcp://host:port``, the path of a scheduler file, or a connected client, which
-    stays open. ``priority`` is among the jobs that share the cluster, see :data:`LAG_S`.
+    The target is an address such as ``tcp://host:port``, the path of a scheduler file, a connected client or a cluster
+    of Dask; these stay open. ``priority`` is among the jobs that share the cluster, see :data:`LAG_S`.
     """
 
     name = "existing"
@@ -67,7 +68,7 @@ class ExistingExecutor(DaskPool):
 
     def __init__(
         self,
-        target: str | os.PathLike[str] | Client,
+        target: str | os.PathLike[str] | Client | Cluster,
         n_workers: int | None = None,
         *,
         priority: Priority = "normal",
@@ -103,6 +104,8 @@ class ExistingExecutor(DaskPool):
     def _connect(self, stack: ExitStack) -> Any:
         if isinstance(self._target, Client):
             return self._target
+        if isinstance(self._target, Cluster):
+            return stack.enter_context(Client(self._target, timeout=CONNECT_S, set_as_default=False))
         address = os.fspath(self._target)
         if "://" not in address:
             path = Path(address)

@@ -34,11 +34,11 @@ def make_executor(
 
     Parameters
     ----------
-    cluster : str, path-like or distributed.Client
+    cluster : str, path-like, distributed.Client or Dask cluster
         ``auto`` (see :func:`resolve_auto`), ``inline``, ``local``, ``cuda``, ``slurm`` (also with options,
         ``slurm:partition=long,cores=4,memory=16GiB``), an address such as ``tcp://host:8786``, the path of a scheduler
-        file, or a connected client. ``local:insecure``, ``cuda:insecure``, ``auto:insecure`` and
-        ``slurm:insecure,...`` start without credentials.
+        file, a connected client, or a cluster of Dask such as ``LocalCluster``; these two stay open.
+        ``local:insecure``, ``cuda:insecure``, ``auto:insecure`` and ``slurm:insecure,...`` start without credentials.
     engine : {"auto", "cpu", "gpu"}
         ``auto`` does not start GPU workers for the engine ``cpu``.
     n_workers : int, optional
@@ -84,11 +84,12 @@ def check_cluster(cluster: Any) -> None:
         read_path("cluster", cluster)
         return
     from distributed import Client
+    from distributed.deploy import Cluster
 
-    if not isinstance(cluster, Client):
+    if not isinstance(cluster, Client | Cluster):
         raise InputError(
             f"cluster is a {type(cluster).__name__}; expected a name, an address, a scheduler file, "
-            "a distributed.Client or an executor"
+            "a cluster of Dask (LocalCluster, SLURMCluster, ...), a distributed.Client or an executor"
         )
 
 

@@ -1,4 +1,6 @@
-"""Graphs from and to the objects of other libraries: NetworkX, SciPy sparse, pandas, pyarrow, NumPy.
+"""Graphs from and to the objects of other libraries.
+
+NetworkX, igraph, SciPy sparse, pandas, pyarrow and whatever else gives Arrow tables (polars, DuckDB), NumPy, pairs.
 
 Every ``from_*`` function returns a :class:`LabelledGraph`: dense ids, the original labels of both layers, what
 was left out, and which edge each row became. Of duplicate edges the first is kept; self loops of a unipartite
@@ -7,7 +9,7 @@ graph are dropped. No library is imported to read its objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -21,7 +23,7 @@ from papilio.storage.column_choice import pick_ends
 from papilio.storage.export import to_arrow, to_networkx, to_numpy, to_pandas, to_scipy
 from papilio.storage.labelled import LabelledGraph, assemble, assemble_columns, label_array, read_signs
 from papilio.storage.manifest import GraphKind
-from papilio.storage.origins import ArrayRows, ArrowRows, FrameRows, NetworkEdges, SparseEntries
+from papilio.storage.origins import ArrayRows, ArrowRows, FrameRows, NetworkEdges, PairRows, SparseEntries
 
 if TYPE_CHECKING:
     import networkx
@@ -32,8 +34,10 @@ __all__ = [
     "LabelledGraph",
     "from_any",
     "from_arrow",
+    "from_igraph",
     "from_networkx",
     "from_numpy",
+    "from_pairs",
     "from_pandas",
     "from_scipy",
     "label_any",
@@ -138,7 +142,7 @@ def from_pandas(
 
 @checked
 def from_arrow(
-    table: pyarrow.Table,
+    table: pyarrow.Table | Any,
     *,
     u: str | None = None,
     v: str | None = None,
@@ -149,7 +153,14 @@ def from_arrow(
     n_v: int | None = None,
     positive_from: float | None = None,
 ) -> LabelledGraph:
-    """Read a pyarrow table (or record batch) of one edge per row; parameters and errors as :func:`from_pandas`."""
+    """Read a pyarrow table, or any object with ``__arrow_c_stream__`` (of polars, DuckDB, ...), of one edge per row.
+
+    Parameters and errors as :func:`from_pandas`.
+    """
+    if not hasattr(table, "column"):
+        from papilio.storage.frames import to_arrow_table
+
+        table = to_arrow_table(table)
     names = _pick_columns(list(table.schema.names), u, v, sign)
     columns = []
     for name in names:
@@ -164,6 +175,92 @@ def from_arrow(
         *_with_sign(columns), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from,
         origin=ArrowRows(),
     )  # fmt: skip
+
+
+@checked
+def from_pairs(
+    pairs: Any,
+    *,
+    kind: GraphKind = "bipartite",
+    positive_from: float | None = None,
+) -> LabelledGraph:
+    """Read pairs of labels, one per edge, or triples with the value that gives the sign.
+
+    Parameters
+    ----------
+    pairs : iterable of sequences
+        Of lists or tuples, all of two or all of three entries. Numbers are labels, too.
+
+    Raises
+    ------
+    InputError
+        For an entry of another form.
+    GraphError
+        For labels or signs that cannot be read.
+    """
+    rows = list(pairs)
+    width = len(rows[0]) if rows and isinstance(rows[0], list | tuple) else 2
+    for i, row in enumerate(rows):
+        if not isinstance(row, list | tuple) or len(row) != width or width not in (2, 3):
+            raise InputError(
+                f"entry {i} is {row!r}; an edge is a pair (u, v), or a triple (u, v, sign), the same for all edges"
+            )
+    columns = [label_array([row[i] for row in rows]) for i in range(width)]
+    return assemble_columns(
+        *_with_sign(columns), kind=kind, relabel=True, n_u=None, n_v=None, positive_from=positive_from,
+        origin=PairRows(),
+    )  # fmt: skip
+
+
+@checked
+def from_igraph(
+    graph: Any,
+    *,
+    kind: GraphKind = "bipartite",
+    sign: str | None = None,
+    positive_from: float | None = None,
+) -> LabelledGraph:
+    """Read a graph of igraph: U are the vertices whose attribute ``type`` is false, names are labels.
+
+    Vertices without the attribute ``name`` have their igraph ids as labels. Directions and parallel edges are merged.
+
+    Parameters
+    ----------
+    sign : str, optional
+        Edge attribute whose value gives the sign.
+
+    Raises
+    ------
+    GraphError
+        For a bipartite graph without the attribute ``type``, an edge within a layer, or an edge without a sign.
+    """
+    attributes = graph.vs.attributes()
+    names = list(graph.vs["name"]) if "name" in attributes else list(range(graph.vcount()))
+    ends = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
+    if sign is not None and sign not in graph.es.attributes():
+        raise GraphError(f"the edges have no attribute {sign!r}")
+    signs = None if sign is None else read_signs(label_array(list(graph.es[sign])), positive_from)
+    origin = NetworkEdges([(names[a], names[b]) for a, b in ends.tolist()])
+    if kind == "unipartite":
+        result = assemble(kind, ends[:, 0], ends[:, 1], signs, len(names), len(names))
+        return replace(result, labels_u=label_array(names), origin=origin)
+    if "type" not in attributes:
+        raise GraphError(
+            "the vertices have no attribute 'type', which says the layer (False for U, True for V)"
+        )
+    in_v = np.array([bool(each) for each in graph.vs["type"]], dtype=bool)
+    inside = in_v[ends[:, 0]] == in_v[ends[:, 1]]
+    if bool(inside.any()):
+        a, b = ends[int(np.argmax(inside))]
+        raise GraphError(f"the edge ({names[a]!r}, {names[b]!r}) joins two vertices of one layer")
+    ids = np.where(in_v, np.cumsum(in_v), np.cumsum(~in_v)) - 1
+    turned = in_v[ends[:, 0]]
+    u, v = np.where(turned, ends[:, 1], ends[:, 0]), np.where(turned, ends[:, 0], ends[:, 1])
+    result = assemble(kind, ids[u], ids[v], signs, int((~in_v).sum()), int(in_v.sum()))
+    by_layer = [
+        label_array([name for name, side in zip(names, in_v, strict=True) if side == of]) for of in (0, 1)
+    ]
+    return replace(result, labels_u=by_layer[0], labels_v=by_layer[1], origin=origin)
 
 
 @checked
@@ -314,6 +411,7 @@ _READERS: dict[tuple[str, str], Callable[..., LabelledGraph]] = {
     ("pyarrow", "Table"): from_arrow,
     ("pyarrow", "RecordBatch"): from_arrow,
     ("numpy", "ndarray"): from_numpy,
+    ("igraph", "Graph"): from_igraph,
 }
 """Readers by package and class; SciPy's sparse classes are many, and told by their module."""
 
@@ -325,9 +423,13 @@ def _find_reader(obj: Any) -> Callable[..., LabelledGraph]:
         reader = _READERS.get((base.__module__.partition(".")[0], base.__name__))
         if reader is not None:
             return reader
+    if hasattr(obj, "__arrow_c_stream__"):
+        return from_arrow
+    if isinstance(obj, Iterable) and not isinstance(obj, Mapping | str | bytes):
+        return from_pairs
     raise InputError(
         f"cannot read a graph from {type(obj).__module__}.{type(obj).__qualname__}; expected a graph of Papilio, "
-        "NetworkX, SciPy sparse, pandas (DataFrame), pyarrow (Table) or NumPy (array)"
+        "NetworkX, igraph, SciPy sparse, pandas (DataFrame), Arrow (pyarrow, polars, DuckDB), NumPy (array), or pairs"
     )
 
 

@@ -43,6 +43,14 @@ class ArrayRows(Origin):
 
 
 @dataclass(frozen=True, eq=False)
+class PairRows(ArrayRows):
+    """Pairs of labels: values of edges are an array with an entry for each pair."""
+
+    name = "list of pairs"
+    rows = "pairs"
+
+
+@dataclass(frozen=True, eq=False)
 class FrameRows(Origin):
     """A data frame: values of edges are a Series with its index, those of vertices a Series by label."""
 
@@ -77,9 +85,9 @@ class ArrowRows(Origin):
 
 @dataclass(frozen=True, eq=False)
 class NetworkEdges(Origin):
-    """A NetworkX graph: values of edges are a dictionary by edge as it names them, parallel ones all of them."""
+    """A graph of NetworkX or igraph: values of edges are a dictionary by edge, as it names them, parallel ones too."""
 
-    name = "NetworkX graph"
+    name = "graph"
     rows = "edges"
 
     names: list[tuple[Hashable, ...]]

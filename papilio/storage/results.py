@@ -8,7 +8,7 @@ A decomposition is a directory, whole or absent; its files hold what was asked (
 place of the motif.
 
     _decomposition.json   what was decomposed and how many items and nodes there are; makes it a decomposition
-    edges.parquet         of wings: columns u, v (ids), wing, node; a row for each edge, in the order of the store
+    edges.parquet         of wings: columns u, v (ids), u_label, v_label, wing, node; a row for each edge of the store
     vertices.parquet      of tips: columns id, label (where the store has labels), tip, node; a row for each vertex
     nodes.parquet         columns node, level, parent (null for a root), members, size; a row for each node
 """
@@ -35,7 +35,7 @@ from papilio.questions import motif_to_json
 from papilio.storage.array_file import release_pages, slices_of
 from papilio.storage.location import atomic_directory, atomic_file, check_replaceable, local_path
 from papilio.storage.store import GraphStore
-from papilio.storage.tables import is_parquet, open_parquet, open_table, schema_of
+from papilio.storage.tables import open_parquet, open_table, schema_of
 
 _ROW_GROUP = 1 << 20
 """Rows of a row group; a bound of memory while writing."""
@@ -89,10 +89,11 @@ def write_edge_columns(
 ) -> None:
     """Write a row for each edge, in the order of the store: columns u, v (int32), then those given.
 
-    In CSV and JSON u_label and v_label stand behind u and v, where the store has labels. The edges are read again, one
+    u_label and v_label stand behind u and v, where the store has labels. The edges are read again, one
     row group at a time. ``overwrite`` and errors as :func:`open_table`; StoreError when the store cannot be read.
     """
-    labels = (None, None) if is_parquet(path) else (store.label_column("u"), store.label_column("v"))
+    second: Literal["u", "v"] = "v" if store.kind == "bipartite" else "u"
+    labels = (store.label_column("u"), store.label_column(second))
     types = {"u": pa.int32(), "v": pa.int32()} | {
         f"{layer}_label": given.type for layer, given in zip("uv", labels, strict=True) if given is not None
     }

@@ -36,10 +36,6 @@ def schema_of(types: Mapping[str, pa.DataType], metadata: Mapping[str, str] | No
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in types.items()], metadata)
 
 
-def is_parquet(path: str | os.PathLike[str]) -> bool:
-    return Path(path).suffix.lower() == ".parquet"
-
-
 def check_suffix(path: str | os.PathLike[str]) -> None:
     """Check that the name of a file says which kind of table it is to hold; InputError when it does not."""
     if Path(path).suffix.lower() not in TABLE_SUFFIXES:

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.errors import InputError
+from papilio.families import family_of
 from papilio.kernels.engine import Best, EngineName
-from papilio.motifs import Cell, Granularity, Motif
+from papilio.motifs import Cell, Granularity, Motif, rows_by_class
 from papilio.questions import Listing
+from papilio.storage import frames
 from papilio.storage.array_file import slices_of
 from papilio.storage.labelled import LabelledGraph, Vectors
-from papilio.storage.origins import plain_labels
+from papilio.storage.origins import FrameRows, plain_labels
 from papilio.storage.records import table_rows
-from papilio.storage.store import GraphStore
+from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.plan import Decision
 from papilio.tasks.reports import Movement
 from papilio.tasks.worker import WorkerInfo
+
+_HTML_ROWS = 20
+"""Rows of a table that a notebook shows."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ def json_labels(labels: Sequence[Any]) -> list[str | int]:
     return [label if isinstance(label, str | int) else str(label) for label in labels]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CountResult:
     """An exact count."""
 
@@ -91,6 +98,91 @@ class CountResult:
     used_device_bytes: int = 0
     checksum: int | None = None  # sum, modulo 2^64, of the hashes of all motifs, for a family that has one
     best: tuple[Best, ...] = ()  # the largest motifs, as many as the motif asks for
+    source: GraphStore | LabelledGraph | None = field(
+        default=None, repr=False
+    )  # what was counted in, if at hand
+
+    def __repr__(self) -> str:
+        """One line: what was counted, the number, and what counted it."""
+        return f"<{self._title}: {self.count:,} ({self._circumstances})>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: that line, and the largest counts or the table."""
+        head = f"<p>{escape(self._title)}: <b>{self.count:,}</b> ({escape(self._circumstances)})</p>"
+        rows: list[tuple[Any, ...]] = [
+            (e.place, ", ".join(map(str, e.labels)), f"{e.count:,}") for e in self.top
+        ]
+        if self.table:
+            cells = list(self.table.items())[:_HTML_ROWS]
+            rows = [(*cell, f"{count:,}") for cell, count in cells]
+        body = "".join(f"<tr>{''.join(f'<td>{escape(str(x))}</td>' for x in row)}</tr>" for row in rows)
+        return f"{head}<table>{body}</table>" if rows else head
+
+    @property
+    def _title(self) -> str:
+        return self.motif.title if self.per == "total" else f"{self.motif.title} per {self.per}"
+
+    @property
+    def _circumstances(self) -> str:
+        n = len(self.workers)
+        where = f"{self.engine}, {n} worker{'' if n == 1 else 's'} ({self.cluster})"
+        return f"{where}, {self.seconds['total']:.2f} s" if "total" in self.seconds else where
+
+    def to_arrow(self) -> Any:
+        """Return the answer as a ``pyarrow.Table``, with the labels of the graph.
+
+        Per vertex the columns are layer, id, label (where there are labels) and count; per edge u, v, u_label, v_label
+        and support, a row for each row of the table, frame or array that was given, in its order, else for each edge
+        sorted by (u, v). Of a table they are the key (``p`` and ``q``, or ``k``) and count, of a census class, group,
+        count and share. Counts are uint64; those of tables are text where one needs more than 64 bits.
+
+        Raises
+        ------
+        InputError
+            For an answer that is one number, ``count``.
+        StoreError
+            When the graph that the labels come from is not there any more.
+        """
+        family = family_of(self.motif)
+        if family.classes:
+            return frames.class_table(rows_by_class(family.classes, self.table))
+        if self.motif.is_table:
+            return frames.cell_table(family.key, self.table)
+        if not self.vectors:
+            raise InputError(
+                f"the answer is one number, count, which is {self.count}; a table needs per='vertex', per='edge' or a "
+                "motif of several sizes"
+            )
+        if "edge" in self.vectors:
+            return frames.edge_table(self._graph, {"support": self.vectors.by_id("edge")})
+        values = {name: {"count": self.vectors.by_id(name)} for name in self.vectors}
+        return frames.vertex_table(self._graph, values)
+
+    def to_pandas(self) -> Any:
+        """Return :meth:`to_arrow` as a ``pandas.DataFrame``: edges with the index of a frame given, counts in full."""
+        source, index = self.source, None
+        if (
+            isinstance(source, LabelledGraph)
+            and isinstance(source.origin, FrameRows)
+            and "edge" in self.vectors
+        ):
+            index = source.origin.index
+        return frames.to_frame(self.to_arrow(), index)
+
+    def to_polars(self) -> Any:
+        """Return :meth:`to_arrow` as a ``polars.DataFrame``."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())
+
+    @property
+    def _graph(self) -> GraphStore | LabelledGraph:
+        """The graph that was counted in; InputError when it was in memory and is not at hand."""
+        if self.source is not None:
+            return self.source
+        if self.graph["path"] is None:
+            raise InputError("the graph was in memory when it was counted, and is not kept with the answer")
+        return open_store(self.graph["path"])
 
     @property
     def work_per_second(self) -> float:
@@ -136,7 +228,7 @@ class CountResult:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ListingResult(CountResult):
     """A listing; ``count`` is the number of its rows and ``output`` its directory."""
 
@@ -148,6 +240,11 @@ class ListingResult(CountResult):
     @property
     def rows(self) -> int:
         return self.count
+
+    def to_arrow(self) -> Any:
+        """Return the rows as a ``pyarrow.Table``, read from the files; StoreError when they are not there."""
+        assert self.output is not None, "a listing is a directory"
+        return frames.listing_table(self.output)
 
     def to_json(self) -> dict[str, Any]:
         """Return one JSON object: that of a count, and the fields of a listing."""

@@ -86,7 +86,7 @@ def test_without_the_hierarchy_there_are_numbers_alone(women: Path, tmp_path: Pa
         "_decomposition.json",
         "edges.parquet",
     ]
-    assert list(columns_of(tmp_path / "wings" / "edges.parquet")) == ["u", "v", "wing"]
+    assert list(columns_of(tmp_path / "wings" / "edges.parquet")) == ["u", "v", "u_label", "v_label", "wing"]
 
 
 @pytest.mark.parametrize("kind", ["wing", "tip"])

@@ -38,7 +38,7 @@ def address(scheduler_file: Path) -> str:
     return str(json.loads(scheduler_file.read_text())["address"])
 
 
-@pytest.fixture(params=["inline", "local", "address", "scheduler-file", "client"])
+@pytest.fixture(params=["inline", "local", "address", "scheduler-file", "client", "dask-cluster"])
 def make_cluster(
     request: pytest.FixtureRequest, local: Executor, scheduler_file: Path, address: str
 ) -> Iterator[Callable[[], Any]]:
@@ -52,6 +52,7 @@ def make_cluster(
         "local": lambda: local,
         "address": lambda: address,
         "scheduler-file": lambda: str(scheduler_file),
+        "dask-cluster": lambda: local.client.cluster,
     }[request.param]
 
 

@@ -286,7 +286,6 @@ UNSIGNED = nx.Graph([("a", "b")])
         (lambda: from_networkx(INSIDE, u_nodes=[]), GraphError, "two nodes of layer V"),
         (lambda: from_networkx(INSIDE, u_nodes=["c"]), GraphError, "'c', which is not a node"),
         (lambda: from_networkx(UNSIGNED, u_nodes=["a"], sign="s"), GraphError, "no attribute 's'"),
-        (lambda: from_any([(0, 1)]), InputError, "builtins.list"),
         (
             lambda: from_any(UnipartiteGraph(0, *np.zeros((2, 0), np.int32))),
             InputError,

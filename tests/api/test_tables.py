@@ -1,0 +1,163 @@
+"""Answers as tables of Arrow and pandas: the labels and the rows of what was given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+
+import papilio
+from papilio.errors import InputError
+from tests.api.test_aligned import Row, column, expected, tables
+
+laws = settings(max_examples=30, deadline=None, derandomize=True, database=None)
+
+
+@given(rows=tables())
+@laws
+def test_edges_stand_beside_the_rows_of_the_frame(rows: list[Row]) -> None:
+    frame = pd.DataFrame({"u": column([a for a, _ in rows]), "v": column([b for _, b in rows])})
+    frame.index = pd.RangeIndex(100, 100 + len(rows))
+    found = papilio.count(frame, papilio.Butterfly(), per="edge").to_pandas()
+    by_row, _, _ = expected(rows)
+    assert found["support"].tolist() == by_row
+    assert found.index.equals(frame.index)
+    for layer in "uv":
+        assert found[f"{layer}_label"].map(str).tolist() == frame[layer].map(str).tolist()
+
+
+@given(rows=tables())
+@laws
+def test_vertices_have_their_labels(rows: list[Row]) -> None:
+    frame = pd.DataFrame({"u": column([a for a, _ in rows]), "v": column([b for _, b in rows])})
+    found = papilio.count(frame, papilio.Butterfly(), per="vertex").to_pandas()
+    _, of_u, of_v = expected(rows)
+    for layer, right in (("u", of_u), ("v", of_v)):
+        part = found[found["layer"] == layer]
+        given_labels = frame[layer].drop_duplicates()
+        assert Counter(dict(zip(part["label"].map(str), part["count"], strict=True))) == Counter(
+            {str(each): right[each] for each in given_labels}
+        )
+
+
+def test_files_of_a_store_hold_the_same_columns(tmp_path: Path) -> None:
+    women = nx.davis_southern_women_graph()
+    frame = pd.DataFrame(women.edges(), columns=["u", "v"])
+    frame.to_csv(tmp_path / "women.csv", index=False)
+    store = papilio.convert(tmp_path / "women.csv", tmp_path / "women")
+    for per in ("vertex", "edge"):
+        file = tmp_path / f"{per}.parquet"
+        result = papilio.count(store, papilio.Butterfly(), per=per, output=file)
+        written = pq.read_table(file)
+        assert result.to_arrow().to_pylist() == written.to_pylist()
+        assert result.to_arrow().num_rows == (32 if per == "vertex" else 89)
+    assert papilio.open_graph(store.path).hash == store.hash
+
+
+def test_tables_are_exact_however_long() -> None:
+    side = 80
+    frame = papilio.count(np.argwhere(np.ones((side, side))), papilio.Biclique(None, None)).to_pandas()
+    row = frame[(frame["p"] == 40) & (frame["q"] == 40)]
+    from math import comb
+
+    assert row["count"].item() == comb(80, 40) ** 2 > 2**64
+    assert type(row["count"].item()) is int
+    small = papilio.count([(0, 1), (1, 2), (0, 2)], papilio.Biclique(None, None)).to_arrow()
+    assert small.schema.field("count").type == pa.uint64()
+
+
+def test_census_has_its_classes(tmp_path: Path) -> None:
+    edges = np.array([[u, v, 1 if (u + v) % 3 else -1] for u in range(4) for v in range(4)])
+    frame = papilio.count(edges, papilio.Census("u")).to_pandas()
+    assert frame["count"].sum() == 36
+    assert set(frame.columns) == {"class", "group", "count", "share"}
+
+
+def test_one_number_is_no_table() -> None:
+    result = papilio.count([(0, 0), (0, 1), (1, 0), (1, 1)], "butterfly")
+    with pytest.raises(InputError, match=r"one number, count, which is 1; a table needs per='vertex'"):
+        result.to_arrow()
+
+
+def test_answers_fit_a_line_and_a_notebook() -> None:
+    result = papilio.count([("<a>", 0), ("<a>", 1), ("b", 0), ("b", 1)], "butterfly", per="vertex")
+    assert repr(result).startswith("<butterfly per vertex: 1 (cpu, 1 worker (inline), ")
+    assert "\n" not in repr(result)
+    html = result._repr_html_()
+    assert "&lt;a&gt;" in html
+    assert "<a>" not in html
+    table = papilio.count([("a", 0), ("a", 1)], papilio.Biclique(None, None))
+    assert "<td>1</td><td>2</td><td>1</td>" in table._repr_html_()
+
+
+def test_listings_are_tables(tmp_path: Path) -> None:
+    complete = [(f"u{u}", v) for u in range(3) for v in range(3)]
+    found = papilio.enumerate_motifs(complete, papilio.Biclique(2, 3), output=tmp_path / "all", limit=None)
+    assert sorted(map(str, found.to_arrow().to_pylist())) == sorted(
+        str({"u": [f"u{a}", f"u{b}"], "v": [0, 1, 2]}) for a, b in ((0, 1), (0, 2), (1, 2))
+    )
+
+
+class _Stream:
+    """An object of a library that Papilio does not know, which gives Arrow."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def test_whatever_gives_arrow_is_read() -> None:
+    women = nx.davis_southern_women_graph()
+    table = pa.table({"woman": [a for a, _ in women.edges()], "event": [b for _, b in women.edges()]})
+    result = papilio.count(_Stream(table), "butterfly", per="edge")
+    assert result.count == 341
+    assert result.to_arrow()["u_label"].to_pylist() == table["woman"].to_pylist()
+
+
+def test_polars_is_read_and_given() -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    frame = polars.DataFrame({"u": ["a", "a", "b", "b"], "v": [1, 2, 1, 2]})
+    result = papilio.count(frame, "butterfly", per="edge").to_polars()
+    assert result["support"].to_list() == [1] * 4
+    assert result["u_label"].to_list() == frame["u"].to_list()
+
+
+def test_what_gives_no_table_is_refused() -> None:
+    with pytest.raises(InputError, match="gives no Arrow table"):
+        papilio.count(_Stream(pa.chunked_array([[1, 2]])), "butterfly")
+
+
+def test_pairs_are_read() -> None:
+    women = nx.davis_southern_women_graph()
+    result = papilio.count((pair for pair in women.edges()), "butterfly", per="edge")
+    assert result.count == 341
+    assert len(result.vectors.aligned("edge")) == 89
+    signed = papilio.count([(u, v, -1 if u == v else 1) for u in "ab" for v in "ab"], "balanced-butterfly")
+    assert signed.count == 1
+    for wrong in ([("a", "b"), ("c",)], [("a", "b"), ("a", "b", 1)], [{"a", "b"}], [(1, 2, 3, 4)]):
+        with pytest.raises(InputError, match="an edge is a pair"):
+            papilio.count(wrong, "butterfly")
+
+
+def test_graphs_of_igraph_are_read() -> None:
+    igraph = pytest.importorskip("igraph", reason="igraph is not installed")
+    women = nx.davis_southern_women_graph()
+    graph = igraph.Graph.from_networkx(women)
+    graph.vs["name"] = graph.vs["_nx_name"]
+    graph.vs["type"] = [bool(side) for side in graph.vs["bipartite"]]
+    result = papilio.count(graph, "butterfly", per="vertex")
+    right = papilio.count(women, "butterfly", per="vertex")
+    assert result.vectors.aligned("u") == right.vectors.aligned("u")
+    assert result.vectors.aligned("v") == right.vectors.aligned("v")
+    with pytest.raises(papilio.PapilioError, match="no attribute 'type'"):
+        papilio.count(igraph.Graph.Full(4), "butterfly")
