@@ -10,10 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.census_motif import rows_by_class
 from papilio.errors import InputError
 from papilio.families import family_of
 from papilio.kernels.engine import Best, EngineName
-from papilio.motifs import Cell, Granularity, Motif, rows_by_class
+from papilio.motifs import Cell, Granularity, Motif
 from papilio.questions import Listing
 from papilio.storage import frames
 from papilio.storage.array_file import slices_of
