@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from papilio.graph import BipartiteGraph
+from papilio.storage.store import write_store
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "papilio"
@@ -171,6 +173,61 @@ print(sorted(name for name in sys.modules if name.startswith("papilio.cli.")))
 """
     *_, libraries, modules = run_blocked(code).splitlines()
     assert (libraries, modules) == ("[]", "['papilio.cli.app', 'papilio.cli.options', 'papilio.cli.report']")
+
+
+LOADED = """
+import sys
+sys.argv = ["papilio", *{words!r}]
+from papilio.cli import main
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code
+names = {name.split(".")[0] for name in sys.modules if sys.modules[name] is not None}
+print(*sorted(name for name in names - sys.stdlib_module_names - {"papilio"} if not name.startswith("_")))
+"""
+"""Prints the libraries that a command has imported."""
+
+_HELP = {"click"}
+_DESCRIBED = _HELP | {"numpy"}
+_READ = _DESCRIBED | {"cloudpickle", "cython_runtime", "psutil", "pyarrow"}
+_COUNTED = _READ | {"llvmlite", "numba", "yaml"}
+
+
+@pytest.mark.parametrize(
+    ("words", "libraries"),
+    [
+        (["--help"], _HELP),
+        (["count", "--help"], _DESCRIBED),
+        (["count", "butterfly", "--help"], _DESCRIBED),
+        (["count", "butterfly", "STORE"], _COUNTED),
+        (["plan", "biclique", "STORE", "-p", "2", "-q", "2"], _COUNTED),
+        (["info", "STORE"], _READ),
+    ],
+    ids=" ".join,
+)
+def test_a_command_loads_the_libraries_that_it_needs(
+    words: list[str], libraries: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    if "STORE" in words:
+        graph = BipartiteGraph.from_edges([0, 0, 1, 1], [0, 1, 0, 1])
+        path = write_store(tmp_path / "graph", graph, provenance={}).path
+        words = [path if word == "STORE" else word for word in words]
+    *_, loaded = run_blocked(LOADED.replace("{words!r}", repr(words))).splitlines()
+    assert set(loaded.split()) <= libraries
+
+
+def test_reading_a_store_loads_no_pandas(tmp_path: Path) -> None:
+    graph = BipartiteGraph.from_edges([0, 0, 1, 1], [0, 1, 0, 1], sign=[1, 1, -1, 1])
+    path = write_store(tmp_path / "graph", graph, provenance={}).path
+    code = f"""
+import sys
+from papilio.storage.store import open_store
+assert open_store({path!r}).read().n_edges == 4
+print({{"pandas", "scipy"}} & set(sys.modules))
+"""
+    assert run_blocked(code) == "set()\n"
 
 
 def test_inline_counting_loads_neither_dask_nor_cupy() -> None:

@@ -1,9 +1,12 @@
 """The command line: translates flags to the calls of the Python interface and answers to text or JSON.
 
-Signals are listened for before anything heavy is imported.
+Signals are listened for before anything heavy is imported. Numba and Arrow import cffi, pandas and SciPy where they
+find them, which takes a second; no command needs these, so that a process of the command line has none of them.
 """
 
 from __future__ import annotations
+
+import sys
 
 from papilio.interrupts import listen_during
 
@@ -16,8 +19,25 @@ if TYPE_CHECKING:
 __all__ = ["cli", "main"]
 
 
+_UNUSED = ("cffi", "pandas", "scipy")
+
+
+class _Unused:
+    """Finds the libraries that no command uses nowhere."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name in _UNUSED:
+            raise ModuleNotFoundError(f"{name} is not used by the command line", name=name)
+
+
 def main(args: list[str] | None = None) -> None:
-    """Run the command line and exit with one of the documented codes; no traceback for expected errors."""
+    """Run the command line and exit with one of the documented codes; no traceback for expected errors.
+
+    Without ``args`` this process is that of the command.
+    """
+    if args is None:
+        sys.meta_path.insert(0, _Unused)
     listen_during(lambda: _run(args))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from papilio.tasks.plan import CountPlan
-from papilio.tasks.reports import LeaseResult
+if TYPE_CHECKING:
+    from papilio.tasks.plan import CountPlan
+    from papilio.tasks.reports import LeaseResult
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from papilio.errors import StoreError
 from papilio.motifs import Granularity
 from papilio.partitioning.blocks import sum_words
 from papilio.partitioning.store import Partition
+from papilio.storage.columns import numbers_of
 from papilio.storage.location import filesystem_of
 
 
@@ -67,8 +68,8 @@ def _read_columns(
             try:
                 for group in range(opened.num_row_groups):
                     table = opened.read_row_group(group, use_threads=False)
-                    found += sum(sum_words(each.to_numpy()) for each in table.columns)
-                    values[at : at + table.num_rows] = table.column(column).to_numpy()
+                    found += sum(sum_words(numbers_of(each)) for each in table.columns)
+                    values[at : at + table.num_rows] = numbers_of(table.column(column))
                     at += table.num_rows
             except (pa.ArrowException, OSError, KeyError) as error:
                 raise StoreError(f"{path}: its column {column} cannot be read ({error})") from error

@@ -30,6 +30,7 @@ from pyarrow import fs as arrow_fs
 from papilio.errors import StoreError
 from papilio.graph import BipartiteGraph
 from papilio.parts import Block, EndBlock, Layer, RootPart, StartBlock
+from papilio.storage.columns import numbers_of
 
 BlockKind = Literal["starts", "ends", "roots"]
 
@@ -228,7 +229,7 @@ class _BlockReader:
                     table = file.read_row_group(index, use_threads=False)
                     for column, output in zip(table.columns, outputs, strict=True):
                         part = output[starts[index] : starts[index + 1]]
-                        part[:] = column.to_numpy()
+                        part[:] = numbers_of(column)
                         checksum += sum_words(part)
             return checksum
 

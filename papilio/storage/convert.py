@@ -26,6 +26,7 @@ from papilio.errors import CapacityError, DuplicateEdgeError, InputError
 from papilio.interrupts import removed_at_end
 from papilio.storage.arrays import NpySource, ParquetSource
 from papilio.storage.column_choice import ColumnRef, WantedColumns
+from papilio.storage.columns import numbers_of
 from papilio.storage.compression import InputFile
 from papilio.storage.formats import FORMATS, EdgeSource, LabelType, ReadOptions, raw_schema
 from papilio.storage.labels import read_label, write_labels
@@ -161,7 +162,7 @@ class _RawEdges:
                 kept = batch if self.job.options.bipartite else self._without_loops(batch)
                 for at, name in enumerate(("u", "v")):
                     if name in integers:
-                        self._trackers[at % len(self._trackers)].add(kept.column(name).to_numpy())
+                        self._trackers[at % len(self._trackers)].add(numbers_of(kept.column(name)))
                 writer.write_batch(kept)
         pa.default_memory_pool().release_unused()
 
@@ -172,7 +173,7 @@ class _RawEdges:
         self.self_loops += batch.num_rows - kept.num_rows
         if kept.schema.field("u").type != pa.int64():
             return kept
-        u, v = kept.column("u").to_numpy(), kept.column("v").to_numpy()
+        u, v = numbers_of(kept.column("u")), numbers_of(kept.column("v"))
         others = [kept.column(name) for name in self.columns[2:]]
         arrays = [pa.array(np.minimum(u, v)), pa.array(np.maximum(u, v)), *others]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import StoreError
+from papilio.storage.columns import numbers_of
 from papilio.storage.manifest import EdgeFile, GraphKind, Manifest
 from papilio.storage.tables import schema_of
 
@@ -279,7 +280,7 @@ def read_row_groups(
                 raise StoreError(
                     f"{root}/{name}: row group {group.index} cannot be read ({error}); write the store again"
                 ) from error
-            arrays = [column.to_numpy() for column in table.columns]
+            arrays = [numbers_of(column) for column in table.columns]
             yield arrays[0], arrays[1], arrays[2] if len(arrays) == 3 else None
     finally:
         if file is not None:

@@ -33,6 +33,7 @@ from papilio.errors import GraphError, StoreError
 from papilio.motifs import Cell, Motif
 from papilio.questions import motif_to_json
 from papilio.storage.array_file import release_pages, slices_of
+from papilio.storage.columns import numbers_of
 from papilio.storage.location import atomic_directory, atomic_file, check_replaceable, local_path
 from papilio.storage.store import GraphStore
 from papilio.storage.tables import open_parquet, open_table, schema_of
@@ -276,7 +277,7 @@ def read_partial_shard(path: str | os.PathLike[str], checksum: str) -> dict[str,
             sizes = json.loads(file.schema_arrow.metadata[b"papilio.vectors"])
             values, at = np.empty(file.metadata.num_rows, np.uint64), 0
             for group in range(file.num_row_groups):
-                part = file.read_row_group(group).column("value").to_numpy()
+                part = numbers_of(file.read_row_group(group).column("value"))
                 values[at : at + part.size] = part
                 at += part.size
     except FileNotFoundError as error:
