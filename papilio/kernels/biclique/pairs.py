@@ -197,8 +197,8 @@ def count_partners(pairs: Pairs) -> Ints:
 
 
 @compiled
-def _by_later(pairs: Pairs, rank: Ints) -> Pairs:
-    """Return rows of the later vertex by rank, which hold the earlier one."""
+def list_earlier(pairs: Pairs, rank: Ints) -> Pairs:
+    """Return rows of the later vertex by rank, which hold the earlier ones, rising if the rows of ``pairs`` come so."""
     n = pairs.indptr.size - 1
     indptr = np.zeros(n + 1, np.int64)
     for row in range(n):
@@ -242,4 +242,4 @@ def lay_pairs(pairs: Pairs, order: NDArray[np.int64]) -> Pairs:
     """Return the pairs under the numbering in which ``order[i]`` is vertex i: rows of later vertices, ascending."""
     rank = np.empty(order.size, np.int64)
     rank[order] = np.arange(order.size)
-    return _by_earlier(_by_later(pairs, rank))
+    return _by_earlier(list_earlier(pairs, rank))

@@ -7,27 +7,15 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.checksum import hash_rows, mix, sum_hashes
 from papilio.kernels.maximal.index import build_maximal_index, hash_sides
 from papilio.kernels.maximal.stars import find_stars
 from papilio.motifs import MaximalBiclique
+from tests.kernels.maximal.questions import motifs
 from tests.tools.oracle_maximal import maximal_bicliques_of
 from tests.tools.strategies import bipartite_graphs, complete_graph, edge_list, graph_of
-
-
-def motifs() -> st.SearchStrategy[MaximalBiclique]:
-    def bounds(name: str) -> st.SearchStrategy[dict[str, int | None]]:
-        return st.tuples(st.integers(1, 4), st.none() | st.integers(0, 4)).map(
-            lambda drawn: {
-                f"min_{name}": drawn[0],
-                f"max_{name}": None if drawn[1] is None else drawn[0] + drawn[1],
-            }
-        )
-
-    return st.builds(lambda u, v: MaximalBiclique(**u, **v), bounds("u"), bounds("v"))
 
 
 @given(graph=bipartite_graphs(max_side=8), motif=motifs())

@@ -1,0 +1,197 @@
+"""Maximal bicliques on the CPU: the policy around :mod:`papilio.kernels.maximal.roots`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique.forms import Cells, add_cells, turn
+from papilio.kernels.biclique.index import BicliqueIndex
+from papilio.kernels.engine import (
+    Cut,
+    EngineName,
+    Loadable,
+    Partial,
+    never_cut,
+    require_interval,
+    require_request,
+)
+from papilio.kernels.maximal.index import build_maximal_index, hash_sides
+from papilio.kernels.maximal.loops import Found, Limits, Search, Stack
+from papilio.kernels.maximal.roots import Near, Roots, lay_roots, make_near, search_items
+from papilio.kernels.maximal.stars import Stars, find_stars
+from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
+from papilio.motifs import Granularity, MaximalBiclique, Motif
+from papilio.parts import Part
+
+SERIAL_COST = 1 << 14
+"""Below this many estimated set operations (a millisecond to ten) threads cost more than they bring."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedMaximalCpu:
+    """A graph ready for :meth:`MaximalBicliqueCpu.run`."""
+
+    index: BicliqueIndex
+    roots: Roots
+    hashes: tuple[NDArray[np.uint64], NDArray[np.uint64]]  # of rows and columns
+    stars: Stars
+    cell_at: NDArray[np.int64]  # see :class:`~papilio.kernels.maximal.loops.Found`
+    decisions: tuple[tuple[str, str], ...]
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        return self.index.n_items
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of host memory held."""
+        graph = self.roots.graph
+        arrays = (
+            *graph.rights, graph.after, graph.hop_indptr, graph.hop, graph.hop_common, self.roots.n_earlier,
+            *self.hashes, self.cell_at,
+        )  # fmt: skip
+        return self.index.nbytes + sum(array.nbytes for array in arrays)
+
+
+@dataclass(eq=False)
+class _Worker:
+    """What one thread has of its own."""
+
+    near: Near
+    stack: Stack
+    search: Search
+    found: Found
+
+
+class MaximalBicliqueCpu:
+    """The CPU engine of :class:`~papilio.motifs.MaximalBiclique`; holds no graph, safe to share between threads.
+
+    ``threads`` of one run are by default the processors that this process may use. For ``anchor`` see
+    :func:`~papilio.kernels.maximal.index.choose_anchor`.
+    """
+
+    name: EngineName = "cpu"
+
+    def __init__(self, threads: int | None = None, anchor: str = "auto") -> None:
+        self.threads = choose_threads(threads)
+        self.anchor = anchor
+
+    def stage(self, block: Loadable) -> Loadable:
+        """Return the block itself."""
+        return block
+
+    def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalCpu:
+        """Find the stars and build the index; see :func:`~papilio.kernels.maximal.index.build_maximal_index`.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity.
+        CapacityError
+            When the pairs of rows do not fit the memory.
+        """
+        require_request("cpu maximal-biclique", MaximalBiclique, graph, motif, per)
+        assert isinstance(graph, BipartiteGraph)
+        assert isinstance(motif, MaximalBiclique)
+        stars = find_stars(graph, motif)
+        index = build_maximal_index(graph, motif, self.threads, self.anchor, bool(stars.cells))
+        asked = "fewer wedges lie between its pairs" if self.anchor == "auto" else "asked for"
+        roots = lay_roots(index)
+        return PreparedMaximalCpu(
+            index=index,
+            roots=roots,
+            hashes=hash_sides(index),
+            stars=stars,
+            cell_at=place_cells(roots),
+            decisions=((f"anchor {'V' if index.swapped else 'U'}", asked),),
+        )
+
+    def work(self, prepared: PreparedMaximalCpu) -> NDArray[np.int64]:
+        """Return the estimated set operations of each item, shape (n_items,); heaviest first."""
+        return prepared.index.work
+
+    def slice_work(self, prepared: PreparedMaximalCpu) -> int:
+        """Slices cost nothing."""
+        return 1
+
+    def run(
+        self,
+        prepared: PreparedMaximalCpu,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+    ) -> Partial:
+        """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
+
+        Raises
+        ------
+        InputError
+            When the interval is not within ``[0, n_items]``.
+        """
+        require_interval(start, stop, prepared.n_items)
+        index, sizes = prepared.index, prepared.index.sizes
+        limits = Limits(sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
+
+        def count(worker: _Worker, begin: int, end: int) -> None:
+            worker.stack = search_items(
+                prepared.roots, worker.near, worker.stack, worker.search, worker.found, limits, begin, end
+            )
+
+        runner = ChunkRunner(lambda: _make_worker(prepared), self.threads)
+        pieces = cut_by_cost(index.costs[start:stop], self.threads, len(bounds) + 1, SERIAL_COST)
+        done = runner.run([(start + a, start + b) for a, b in pieces], count, cut)
+        n_items = items_in(pieces, done)
+        cells = turn(_read_cells(prepared, runner.states), index.swapped)
+        checksum = sum(int(worker.found.sums[0]) for worker in runner.states)
+        if start == 0 and n_items:
+            cells, checksum = add_cells(cells, prepared.stars.cells), checksum + prepared.stars.checksum
+        work = sum(int(worker.found.sums[1]) for worker in runner.states)
+        return Partial(n_items, sum(cells.values()), work, {}, cells, checksum=checksum % (1 << 64))
+
+
+def place_cells(roots: Roots) -> NDArray[np.int64]:
+    """Return where the counts of bicliques of r rows begin, shape (most rows + 2,): by columns from 0 on.
+
+    r rows of c columns each: there are r rows of at least c columns, and c columns of at least r rows.
+    """
+    of_rows, of_columns = (np.diff(side.indptr) for side in (roots.graph.lefts, roots.graph.rights))
+    most = int(of_columns.max(initial=0))
+    falling = np.sort(of_rows)[::-1][:most]
+    enough = np.searchsorted(np.sort(of_columns), np.arange(1, falling.size + 1))
+    columns = np.minimum(falling, of_columns.size - enough)
+    return np.concatenate((np.zeros(2, np.int64), np.cumsum(columns + 1)))
+
+
+def _make_worker(prepared: PreparedMaximalCpu) -> _Worker:
+    hops = prepared.roots.graph
+    columns = int(hops.hop_common.max(initial=0))
+    rows = int(np.diff(hops.hop_indptr).max(initial=0))
+    search = Search(
+        frames=np.zeros((columns + 2, 8), np.int64),
+        hash_at=np.zeros(columns + 2, np.uint64),
+        columns=np.empty(3 * columns + 128, np.int32),
+        taken=np.empty(rows + 2, np.int32),
+        row_hashes=prepared.hashes[0],
+        column_hashes=prepared.hashes[1],
+    )
+    found = Found(prepared.cell_at, np.zeros(int(prepared.cell_at[-1]), np.uint64), np.zeros(4, np.uint64))
+    stack = Stack(np.empty(1 << 16, np.uint64), np.empty(1 << 16, np.int32))
+    return _Worker(make_near(prepared.roots), stack, search, found)
+
+
+def _read_cells(prepared: PreparedMaximalCpu, workers: Sequence[_Worker]) -> Cells:
+    """Return what the threads have counted, by rows and columns."""
+    counted = sum(
+        (worker.found.histogram for worker in workers), np.zeros(int(prepared.cell_at[-1]), np.uint64)
+    )
+    places = np.flatnonzero(counted)
+    rows = np.searchsorted(prepared.cell_at, places, side="right") - 1
+    columns = places - prepared.cell_at[rows]
+    return dict(zip(zip(rows.tolist(), columns.tolist(), strict=True), counted[places].tolist(), strict=True))

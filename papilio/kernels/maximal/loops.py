@@ -1,0 +1,316 @@
+"""The loops of the CPU engine of maximal bicliques: the search below a child, on rows of bits over its columns.
+
+A node holds the rows taken and the columns that they share. Its frame has the candidates, which may be taken too, and
+the excluded rows: what one of them extends is found elsewhere, or is not maximal. Both are cut to the columns of the
+node. A frame keeps these promises, so that every candidate, once taken, is a maximal biclique:
+
+* no row has all columns of the node: such a candidate is taken with it, such an excluded row ends the node;
+* no candidate lies inside an excluded row: what takes it can be extended by that row (the filter of a new frame);
+* once the branch of a candidate is done, it is excluded, and the candidates inside it are dropped (GMBE, SC'23, theorem
+  4.1: their neighbourhood within the node does not shrink).
+
+Rows of fewer columns than are asked for are left out. Columns are numbered anew where that halves the words of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from papilio.kernels.biclique.core import Ids32
+from papilio.kernels.checksum import mix
+from papilio.kernels.jit import Ints, Sums, compiled
+from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, words_of
+
+_mix = cast(Callable[[np.uint64], np.uint64], compiled(mix))
+"""Of one value."""
+
+# Fields of a frame: its first word, candidates left, first excluded row, all rows, words of a row, place and number of
+# its columns, rows taken. Candidates are the first rows, and are taken last to first.
+BEGIN, CANDIDATES, EXCLUDED, ROWS, WIDTH, COLUMNS, N_COLUMNS, TAKEN = range(8)
+
+
+class Limits(NamedTuple):
+    """Least and most rows and columns of what is counted."""
+
+    least_rows: int
+    most_rows: int
+    least_columns: int
+    most_columns: int
+
+
+class Found(NamedTuple):
+    """What a thread has found.
+
+    ``histogram`` counts by size: ``cell_at[rows] + columns`` is the place of a size. ``sums`` has the checksum, the
+    words intersected, the nodes and the maximal bicliques.
+    """
+
+    cell_at: Ints
+    histogram: Sums
+    sums: Sums
+
+
+class Search(NamedTuple):
+    """What a thread searches in. Sizes are for the most columns c of a child and the most rows n.
+
+    ``frames`` (c + 2, 8) and ``hash_at`` (c + 2): by level. ``columns`` (3 c + 128): ids of the columns, by frame.
+    ``taken`` (n + 2): rows taken. ``row_hashes``, ``column_hashes``: of all vertices.
+    """
+
+    frames: Ints
+    hash_at: Sums
+    columns: Ids32
+    taken: Ids32
+    row_hashes: Sums
+    column_hashes: Sums
+
+
+class Stack(NamedTuple):
+    """The rows of all frames, frame behind frame: row r of a frame is ``words[begin + r * width]`` and on.
+
+    ``ids[begin + r]`` is the vertex of a candidate.
+    """
+
+    words: Words
+    ids: Ids32
+
+
+@compiled
+def make_room(stack: Stack, need: int) -> Stack:
+    """Return a stack for ``need`` words: the same, or a larger one with what was in it."""
+    if need <= stack.words.size:
+        return stack
+    words = np.empty(2 * need, np.uint64)
+    ids = np.empty(2 * need, np.int32)
+    words[: stack.words.size] = stack.words
+    ids[: stack.ids.size] = stack.ids
+    return Stack(words, ids)
+
+
+@compiled
+def count_found(found: Found, limits: Limits, rows: int, columns: int, sides: np.uint64) -> None:
+    """Count a maximal biclique, if its size is asked for; ``sides`` is the sum of the hashes of its vertices."""
+    if limits.least_rows <= rows <= limits.most_rows and columns <= limits.most_columns:
+        found.histogram[found.cell_at[rows] + columns] += ONE
+        found.sums[0] += _mix(sides)
+        found.sums[3] += ONE
+
+
+@compiled
+def _hash_columns(search: Search, words: Words, at: int, width: int, columns: int) -> np.uint64:
+    """Return the sum of the hashes of the columns of a row."""
+    total = np.uint64(0)
+    for word in range(width):
+        bits = words[at + word]
+        while bits:
+            total += search.column_hashes[search.columns[columns + word * 64 + lowest_bit(bits)]]
+            bits &= bits - ONE
+    return total
+
+
+@compiled
+def _inside(words: Words, a: int, b: int, width: int) -> bool:
+    """Whether row a has no column that row b has not."""
+    outside = np.uint64(0)
+    for word in range(width):
+        outside |= words[a + word] & ~words[b + word]
+    return bool(outside == 0)
+
+
+@compiled
+def drop_covered(stack: Stack, begin: int, n: int, end: int, width: int) -> int:
+    """Drop, of the first n rows, those inside one of the rows from n to ``end``; return how many are left."""
+    words, ids = stack
+    kept = 0
+    for row in range(n):
+        at = begin + row * width
+        covered = False
+        for other in range(n, end):
+            if _inside(words, at, begin + other * width, width):
+                covered = True
+                break
+        if not covered:
+            to = begin + kept * width
+            words[to : to + width] = words[at : at + width]
+            ids[begin + kept] = ids[begin + row]
+            kept += 1
+    return kept
+
+
+@compiled
+def _take_narrow(stack: Stack, frame: Ints, least: int, to: int, taken: Ids32) -> tuple[int, int, int]:
+    """Do as :func:`_take_last` where rows have one word."""
+    words, ids = stack
+    begin, n_taken, last = frame[BEGIN], frame[TAKEN] + 1, frame[CANDIDATES] - 1
+    chosen = words[begin + last]
+    kept, left = 0, 0
+    for row in range(begin, begin + last):
+        other, vertex = words[row], ids[row]
+        shared = other & chosen
+        words[to + kept], ids[to + kept] = shared, vertex
+        if shared == chosen:
+            taken[n_taken] = vertex
+            n_taken += 1
+        else:
+            kept += popcount(shared) >= least
+        words[begin + left], ids[begin + left] = other, vertex
+        left += shared != other
+    return kept, n_taken, left
+
+
+@compiled
+def _take_last(stack: Stack, frame: Ints, least: int, to: int, taken: Ids32) -> tuple[int, int, int]:
+    """Take the last candidate of a frame: write the candidates that are left below it.
+
+    Returns how many there are, how many rows are taken with those that have all of its columns, and how many candidates
+    are left beside it: those inside it are dropped.
+    """
+    width = frame[WIDTH]
+    taken[frame[TAKEN]] = stack.ids[frame[BEGIN] + frame[CANDIDATES] - 1]
+    if width == 1:
+        return _take_narrow(stack, frame, least, to, taken)
+    words, ids = stack
+    begin, n_taken, last = frame[BEGIN], frame[TAKEN] + 1, frame[CANDIDATES] - 1
+    chosen = begin + last * width
+    kept, left = 0, 0
+    for row in range(last):
+        at, below, beside = begin + row * width, to + kept * width, begin + left * width
+        vertex = ids[begin + row]
+        size, covers, covered = 0, True, True
+        for word in range(width):
+            other = words[at + word]
+            shared = other & words[chosen + word]
+            words[below + word] = shared
+            size += popcount(shared)
+            covers &= shared == words[chosen + word]
+            covered &= shared == other
+            words[beside + word] = other
+        ids[to + kept], ids[begin + left] = vertex, vertex
+        if covers:
+            taken[n_taken] = vertex
+            n_taken += 1
+        else:
+            kept += size >= least
+        left += not covered
+    return kept, n_taken, left
+
+
+@compiled
+def _exclude(words: Words, frame: Ints, chosen: int, least: int, to: int) -> int:
+    """Write what the excluded rows of a frame share with a row, where that is enough; return how many."""
+    width, kept = frame[WIDTH], 0
+    if width == 1:
+        for row in range(frame[BEGIN] + frame[EXCLUDED], frame[BEGIN] + frame[ROWS]):
+            shared = words[row] & words[chosen]
+            words[to + kept] = shared
+            kept += popcount(shared) >= least
+        return kept
+    for row in range(frame[EXCLUDED], frame[ROWS]):
+        at, below, size = frame[BEGIN] + row * width, to + kept * width, 0
+        for word in range(width):
+            shared = words[at + word] & words[chosen + word]
+            words[below + word] = shared
+            size += popcount(shared)
+        kept += size >= least
+    return kept
+
+
+@compiled
+def _renumber(words: Words, frame: Ints, chosen: int, size: int, columns: Ids32) -> None:
+    """Number the columns of a frame anew: those of the row ``chosen``, ``size`` of them; rows become shorter."""
+    width, narrow = frame[WIDTH], words_of(size)
+    fresh = frame[COLUMNS] + frame[N_COLUMNS]
+    to = fresh
+    for word in range(width):
+        bits = words[chosen + word]
+        while bits:
+            columns[to] = columns[frame[COLUMNS] + word * 64 + lowest_bit(bits)]
+            bits &= bits - ONE
+            to += 1
+    for row in range(frame[ROWS]):
+        at, to = frame[BEGIN] + row * width, frame[BEGIN] + row * narrow
+        before, place, made = 0, 0, np.uint64(0)
+        for word in range(width):
+            mask, bits = words[chosen + word], words[at + word]
+            while bits:
+                rest = bits & (bits - ONE)
+                number = before + popcount(mask & ((bits ^ rest) - ONE))
+                while number >> 6 > place:
+                    words[to + place] = made
+                    made = np.uint64(0)
+                    place += 1
+                made |= ONE << np.uint64(number & 63)
+                bits = rest
+            before += popcount(mask)
+        while place < narrow:
+            words[to + place] = made
+            made = np.uint64(0)
+            place += 1
+    frame[WIDTH], frame[COLUMNS], frame[N_COLUMNS] = narrow, fresh, size
+
+
+@compiled
+def _open_frame(
+    stack: Stack, search: Search, limits: Limits, level: int, excluded: int, chosen: int, n: int, taken: int
+) -> bool:
+    """Finish the frame below a level, of which n candidates are written; return whether any is left.
+
+    The excluded rows of the level begin at ``excluded``; ``chosen`` is the word where the row that was taken begins.
+    """
+    frame, below = search.frames[level], search.frames[level + 1]
+    width = frame[WIDTH]
+    begin = frame[BEGIN] + frame[ROWS] * width
+    below[:] = frame
+    below[EXCLUDED] = excluded
+    rows = n + _exclude(stack.words, below, chosen, limits.least_columns, begin + n * width)
+    left = drop_covered(stack, begin, n, rows, width)
+    if left == 0 or taken + left < limits.least_rows:
+        return False
+    below[BEGIN], below[CANDIDATES], below[EXCLUDED], below[ROWS], below[TAKEN] = begin, left, n, rows, taken
+    if width > 1:
+        size = 0
+        for word in range(width):
+            size += popcount(stack.words[chosen + word])
+        if 2 * words_of(size) <= width:
+            _renumber(stack.words, below, chosen, size, search.columns)
+    return True
+
+
+@compiled
+def search_frames(stack: Stack, search: Search, found: Found, limits: Limits) -> Stack:
+    """Find the maximal bicliques below the frame at level 0; return the stack, which may have grown."""
+    level = 0
+    while level >= 0:
+        frame = search.frames[level]
+        if frame[CANDIDATES] == 0:
+            level -= 1
+            continue
+        width, n = frame[WIDTH], frame[CANDIDATES]
+        to = frame[BEGIN] + frame[ROWS] * width
+        stack = make_room(stack, to + frame[ROWS] * width)
+        words = stack.words
+        kept, taken, left = _take_last(stack, frame, limits.least_columns, to, search.taken)
+        excluded = frame[EXCLUDED]
+        chosen = frame[BEGIN] + (excluded - 1) * width
+        last = frame[BEGIN] + (n - 1) * width
+        columns = 0
+        for word in range(width):
+            words[chosen + word] = words[last + word]
+            columns += popcount(words[chosen + word])
+        frame[CANDIDATES], frame[EXCLUDED] = left, excluded - 1
+        of_rows = search.hash_at[level]
+        for i in range(frame[TAKEN], taken):
+            of_rows += search.row_hashes[search.taken[i]]
+        of_columns = _hash_columns(search, words, chosen, width, frame[COLUMNS])
+        count_found(found, limits, taken, columns, of_rows + of_columns)
+        found.sums[1] += np.uint64((frame[ROWS] - excluded + n) * width)
+        found.sums[2] += ONE
+        if kept == 0 or taken >= limits.most_rows or taken + kept < limits.least_rows:
+            continue
+        if _open_frame(stack, search, limits, level, excluded, chosen, kept, taken):
+            search.hash_at[level + 1] = of_rows
+            level += 1
+    return stack
