@@ -16,6 +16,7 @@ from papilio.motifs import (
     Butterfly,
     Clique,
     EngineOptions,
+    MaximalBiclique,
     MaximalClique,
     Motif,
 )
@@ -62,7 +63,16 @@ class Listing:
 
 MOTIFS: dict[str, type[Motif]] = {
     each.name: each
-    for each in (BalancedBiclique, BalancedButterfly, Biclique, Butterfly, Census, Clique, MaximalClique)
+    for each in (
+        BalancedBiclique,
+        BalancedButterfly,
+        Biclique,
+        Butterfly,
+        Census,
+        Clique,
+        MaximalBiclique,
+        MaximalClique,
+    )
 }
 """All motifs, by name."""
 

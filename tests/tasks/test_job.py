@@ -17,6 +17,7 @@ from papilio.motifs import (
     Biclique,
     Butterfly,
     Clique,
+    MaximalBiclique,
     MaximalClique,
     Motif,
 )
@@ -68,6 +69,7 @@ MOTIFS: list[Motif] = [
     BalancedButterfly(k=3), BalancedButterfly(k=3, pair_side="v"), BalancedButterfly(k=None),
     BalancedButterfly(k=None, max_k=3), BalancedButterfly(k=None, max_k=4),
     Clique(3), Clique(4), Clique(), Clique(max_k=3), Clique(max_k=4), MaximalClique(), MaximalClique(3),
+    MaximalBiclique(), MaximalBiclique(2), MaximalBiclique(min_v=2), MaximalBiclique(max_u=2), MaximalBiclique(max_v=2),
 ]  # fmt: skip
 
 
