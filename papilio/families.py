@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from papilio.census_motif import CENSUS_CLASSES, Census, CensusClass
 from papilio.errors import EngineUnavailableError, UnsupportedError
+from papilio.graph import GraphKind
 from papilio.kernels.engine import ENGINES, Engine, EngineName
 from papilio.motifs import (
     BalancedBiclique,
@@ -27,8 +28,6 @@ from papilio.motifs import (
     Motif,
 )
 from papilio.questions import Listing, choose_options
-
-GraphKind = Literal["bipartite", "unipartite"]
 
 EngineChoice = Literal["auto", "cpu", "gpu"]
 """``auto`` takes the GPUs where the workers have them; the others are taken at their word or refused."""
@@ -102,9 +101,8 @@ class Family:
     motif: type[Motif]
     engines: Names  # classes: cpu ones are made with threads, gpu ones with a device
     memory: str  # module that predicts what it takes, see papilio.kernels.memory
-    members: Callable[
-        [Any, Cell], Mapping[str, int]
-    ]  # vertices or edges of one motif, by vector, of one cell
+    # vertices or edges of one motif, by vector, of one cell
+    members: Callable[[Any, Cell], Mapping[str, int]]
     rates: Mapping[EngineName, WorkRate] = field(default_factory=dict)
     graph_kind: GraphKind = "bipartite"
     key: tuple[str, ...] = ("p", "q")  # names of the parts of a cell's key

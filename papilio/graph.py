@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,9 @@ from papilio.errors import CapacityError, GraphError
 
 MAX_VERTICES = 2**31 - 1
 """Largest number of vertices of one layer: ids are ``int32``."""
+
+GraphKind = Literal["bipartite", "unipartite"]
+"""Two layers with their own ids, or one set of vertices."""
 
 RowColumn = NDArray[np.int32] | tuple[NDArray[np.int64], NDArray[np.int32]]
 """Vertices of one layer in the rows of a listing: shape (n_rows, size) where every row has the same size, else offsets
@@ -123,6 +126,7 @@ class _EdgeArrays:
 class BipartiteGraph(_EdgeArrays):
     """A simple bipartite graph, optionally signed; its edges are sorted by (u, v), without duplicates."""
 
+    kind: ClassVar[GraphKind] = "bipartite"
     n_u: int  # isolated vertices count
     n_v: int
     u: NDArray[np.int32]  # endpoints, int32, both of shape (n_edges,), host
@@ -225,6 +229,7 @@ class BipartiteGraph(_EdgeArrays):
 class UnipartiteGraph(_EdgeArrays):
     """A simple undirected graph: no self loops, each edge once as u < v, sorted by (u, v)."""
 
+    kind: ClassVar[GraphKind] = "unipartite"
     n: int  # isolated vertices count
     u: NDArray[np.int32]  # endpoints, int32, both of shape (n_edges,), host
     v: NDArray[np.int32]
@@ -258,6 +263,13 @@ class UnipartiteGraph(_EdgeArrays):
         self._check_edges(self.n, self.n)
         if self.u.size and not bool((self.u < self.v).all()):
             raise GraphError("an edge has u >= v; each undirected edge is stored once with u < v")
+
+    @property
+    def n_u(self) -> int:
+        """The number of vertices, as of both ends of edges in :class:`BipartiteGraph`."""
+        return self.n
+
+    n_v = n_u
 
     @cached_property
     def degree(self) -> NDArray[np.int64]:

@@ -55,10 +55,7 @@ class GraphInput:
     @property
     def kind(self) -> str:
         """``bipartite`` or ``unipartite``."""
-        if self.store is not None:
-            return self.store.kind
-        assert self._memory is not None
-        return "bipartite" if isinstance(self._memory.graph, BipartiteGraph) else "unipartite"
+        return self.given.kind
 
     @property
     def path(self) -> str | None:

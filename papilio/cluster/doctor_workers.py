@@ -26,10 +26,8 @@ class WorkerFacts:
     """One process that runs tasks."""
 
     host: str
-    # Of Python, Papilio and the packages that both ends should have alike.
-    versions: Mapping[str, str]
-    # Those that are visible; the first is the one that is used.
-    gpus: tuple[GpuInfo, ...]
+    versions: Mapping[str, str]  # of Python, Papilio and the packages that both ends should have alike
+    gpus: tuple[GpuInfo, ...]  # those that are visible; the first is the one that is used
 
 
 def describe_process() -> WorkerFacts:

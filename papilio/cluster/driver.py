@@ -42,14 +42,10 @@ _REMOVAL_ATTEMPTS, _REMOVAL_PAUSE_S = 20, 0.05
 class Peaks:
     """The most memory of any worker so far, and what all of them read of parts."""
 
-    # Of a worker process.
-    host_bytes: int
-    # Held for arrays; 0 without a GPU.
-    device_bytes: int = 0
-    # In use when a lease ended, by the driver's account, by whatever process.
-    device_used_bytes: int = 0
-    # All 0 for a whole graph.
-    moved: Movement = field(default_factory=Movement)
+    host_bytes: int  # of a worker process
+    device_bytes: int = 0  # held for arrays; 0 without a GPU
+    device_used_bytes: int = 0  # in use when a lease ended, by the driver's account, by whatever process
+    moved: Movement = field(default_factory=Movement)  # all 0 for a whole graph
 
     def note(self, result: LeaseResult) -> None:
         """Take note of a finished lease."""
@@ -64,18 +60,15 @@ class JobOutcome:
     """The answer of a job and how it came about."""
 
     plan: CountPlan
-    # Those that the leases were planned for.
-    workers: tuple[WorkerInfo, ...]
-    # Folded over all items.
-    partial: Partial
+    workers: tuple[WorkerInfo, ...]  # those that the leases were planned for
+    partial: Partial  # folded over all items
     # Wall time of the phases ``plan``, ``read``, ``prepare``, ``run`` and ``fold``; they do not overlap.
     seconds: dict[str, float]
     peaks: Peaks
     # Leases that each worker answered now, and those that earlier sessions of the job had finished.
     n_leases_by_worker: dict[str, int]
     n_leases_before: int
-    # What the leases of a listing wrote, in the order of the items.
-    listed: tuple[ListingShard, ...]
+    listed: tuple[ListingShard, ...]  # what the leases of a listing wrote, in the order of the items
 
 
 @contextmanager

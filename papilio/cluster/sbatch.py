@@ -40,51 +40,33 @@ class SbatchSpec:
     """A count as one Slurm job, or as one array of jobs that differ in the number of workers."""
 
     motif: str
-    # Path of the graph store, as the nodes see it.
-    store: str
-    # Time limit as Slurm writes it: ``02:00:00``, ``90`` (minutes), ``1-12``.
-    time: str
-    # Of each node; nine tenths of it are divided among the node's workers.
-    memory_bytes: int
+    store: str  # path of the graph store, as the nodes see it
+    time: str  # time limit as Slurm writes it: ``02:00:00``, ``90`` (minutes), ``1-12``
+    memory_bytes: int  # of each node; nine tenths of it are divided among the node's workers
     nodes: int = 1
-    # CPU workers on each node; one per GPU with ``gpus_per_node``.
-    workers_per_node: int = 1
-    # Processors of each worker, and threads of a CPU worker.
-    cpus_per_worker: int = 1
-    # GPUs on each node, as ``4`` or with their type as ``a100:4``; one worker each.
+    workers_per_node: int = 1  # CPU workers on each node; one per GPU with ``gpus_per_node``
+    cpus_per_worker: int = 1  # processors of each worker, and threads of a CPU worker
+    # GPUs on each node, as ``4`` or with their type as ``a100:4``; one worker each
     gpus_per_node: str | None = None
-    # With GPUs ``auto`` means ``gpu``.
-    engine: EngineChoice = "auto"
+    engine: EngineChoice = "auto"  # with GPUs ``auto`` means ``gpu``
     per: Granularity = "total"
-    # Whether the answer is one JSON object.
-    as_json: bool = False
-    # File for the counts per vertex or edge: Parquet, CSV or JSON, by its suffix.
-    counts: str | None = None
-    # Directory of the durable job: running the script again resumes it.
-    job: str | None = None
-    # How often a run that the time limit ended is queued again; needs ``job``.
-    max_requeues: int = 0
-    # Where Slurm runs the job and whom it charges; None leaves both to the site.
-    partition: str | None = None
+    as_json: bool = False  # whether the answer is one JSON object
+    counts: str | None = None  # file for the counts per vertex or edge: Parquet, CSV or JSON, by its suffix
+    job: str | None = None  # directory of the durable job: running the script again resumes it
+    max_requeues: int = 0  # how often a run that the time limit ended is queued again; needs ``job``
+    partition: str | None = None  # where Slurm runs the job and whom it charges; None leaves both to the site
     account: str | None = None
-    # Of the job; by default ``papilio-`` and the motif.
-    name: str | None = None
-    # Network interface of scheduler and workers, such as ``ib0``.
-    interface: str | None = None
-    # Shell lines that activate the environment with Papilio.
-    setup: tuple[str, ...] = ()
+    name: str | None = None  # of the job; by default ``papilio-`` and the motif
+    interface: str | None = None  # network interface of scheduler and workers, such as ``ib0``
+    setup: tuple[str, ...] = ()  # shell lines that activate the environment with Papilio
     # Numbers of workers, one job each: a scaling experiment; empty for a single job with all workers.
     array: tuple[int, ...] = ()
-    # Seconds before the time limit at which the count is ended.
-    grace_s: int = 120
+    grace_s: int = 120  # seconds before the time limit at which the count is ended
     # Directory of a scaling experiment: each job of the array runs its point there, not a count of its own.
     experiment: str | None = None
-    # Whether the jobs of an experiment draw the figures of its report.
-    figures: bool = True
-    # Words of the command line that belong to the motif, such as its sizes.
-    motif_flags: tuple[str, ...] = ()
-    # Whether the scheduler takes connections without credentials.
-    insecure: bool = False
+    figures: bool = True  # whether the jobs of an experiment draw the figures of its report
+    motif_flags: tuple[str, ...] = ()  # words of the command line that belong to the motif, such as its sizes
+    insecure: bool = False  # whether the scheduler takes connections without credentials
 
     @property
     def tasks_per_node(self) -> int:

@@ -42,8 +42,7 @@ class RootGroups:
     """How roots are grouped."""
 
     groups: Ids  # (n_left,): group of each left rank; groups are parts in their order
-    # what was done, and why
-    strategy: str
+    strategy: str  # what was done, and why
     reason: str
 
     @property

@@ -54,8 +54,7 @@ class LayerSurvey:
 
     first_end: Ids  # (n_other,): first end of each middle; ``NO_END`` where it has none
     useful: Ids  # (n_rows,): middles of each start that have an end before it
-    # (n_starts,): ranks of the starts that can have butterflies: with at least two such middles
-    starts: Ids
+    starts: Ids  # (n_starts,): ranks of the starts that can have butterflies: with at least two such middles
 
     @property
     def n_middles(self) -> int:

@@ -37,11 +37,9 @@ _ROUNDING = 1e-9
 class BlockBytes:
     """What blocks take as they are stored and moved, in bytes."""
 
-    # for a start and for each of its middles
-    start: int
+    start: int  # for a start and for each of its middles
     start_entry: int
-    # for an end, a middle, and an entry of both
-    end: int
+    end: int  # for an end, a middle, and an entry of both
     middle: int
     end_entry: int
 

@@ -38,8 +38,7 @@ Grouper = Callable[[PricedRows, int], Ids]
 class Groups:
     """Starts of a layer by group."""
 
-    # (n_starts,): ranks: those of the first group, ascending, then those of the next, and so on
-    starts: Ids
+    starts: Ids  # (n_starts,): ranks: those of the first group, ascending, then those of the next, and so on
     cuts: Ints  # (n_groups + 1,): where each group begins
     nbytes: Ints  # (n_groups,): bytes of the blocks of each group as stored, at most
     complete: bool  # whether all starts have a group

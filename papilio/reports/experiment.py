@@ -58,19 +58,14 @@ class Experiment:
     motif: Motif
     per: Granularity
     mode: Mode
-    # One for each number of workers, rising; the same store for all in strong scaling.
+    # one for each number of workers, rising; the same store for all in strong scaling
     graphs: tuple[PointGraph, ...]
-    # Repetitions of each point.
-    repeat: int
-    # Where it runs; ``sbatch`` for one Slurm job for each point.
-    cluster: str
+    repeat: int  # repetitions of each point
+    cluster: str  # where it runs; ``sbatch`` for one Slurm job for each point
     engine: EngineChoice
-    # Of a ``local`` worker, the same for all points.
-    threads: int | None
-    # What the graphs were generated from, for the smallest number of workers.
-    model: str | None
-    # The command line that measures it.
-    command: str
+    threads: int | None  # of a ``local`` worker, the same for all points
+    model: str | None  # what the graphs were generated from, for the smallest number of workers
+    command: str  # the command line that measures it
     # How the engines compute the motif, as :func:`papilio.questions.choose_options` returns it.
     options: EngineOptions = ()
 
@@ -121,17 +116,12 @@ class RunRecord:
 
     workers: int
     repeat: int
-    # Of the process that drove it.
-    host: str
-    # Seconds since 1970.
-    began_at: float
-    # Seconds until the workers were there.
-    start_s: float
-    # Name of the executor.
-    cluster: str
+    host: str  # of the process that drove it
+    began_at: float  # seconds since 1970
+    start_s: float  # seconds until the workers were there
+    cluster: str  # name of the executor
     versions: dict[str, str]
-    # ``finished``, why it failed, or None when it runs or was killed.
-    outcome: str | None
+    outcome: str | None  # ``finished``, why it failed, or None when it runs or was killed
 
 
 @dataclass(frozen=True)

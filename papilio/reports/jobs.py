@@ -30,13 +30,10 @@ class JobFacts:
     """What is known of a job."""
 
     status: JobStatus
-    # None until the job was planned.
-    plan: CountPlan | None
-    # Without its vectors; None until the job is finished.
-    result: CountResult | None
+    plan: CountPlan | None  # None until the job was planned
+    result: CountResult | None  # without its vectors; None until the job is finished
     timelines: tuple[SessionTimeline, ...]
-    # Of Papilio, which began the job.
-    version: str
+    version: str  # of Papilio, which began the job
 
     @property
     def failures(self) -> list[SessionInfo]:

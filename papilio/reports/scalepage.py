@@ -18,12 +18,10 @@ class ScalingFacts:
     """What is known of an experiment."""
 
     directory: ExperimentDirectory
-    # Those with a finished run.
-    points: tuple[Point, ...]
-    # Timeline of the middle run of each point, by its number of workers.
+    points: tuple[Point, ...]  # those with a finished run
+    # timeline of the middle run of each point, by its number of workers
     spans: dict[int, tuple[LeaseSpan, ...]]
-    # The middle run with the most workers.
-    largest: JobFacts | None
+    largest: JobFacts | None  # the middle run with the most workers
     n_finished: int
     failed: tuple[RunRecord, ...]
 

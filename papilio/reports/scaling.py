@@ -24,29 +24,24 @@ Mode = Literal["strong", "weak"]
 class Run:
     """One finished run of an experiment."""
 
-    # Its point, and which repetition it is, from 1 on.
-    workers: int
+    workers: int  # its point, and which repetition it is, from 1 on
     repeat: int
     count: int
     # By phase, as in :class:`papilio.CountResult`; ``start`` and ``total`` include the start of the cluster.
     seconds: dict[str, float]
-    # Work units done.
-    work: int
+    work: int  # work units done
     work_unit: str
     leases: int
     measures: TimelineMeasures
-    # Largest host memory of a worker process.
-    peak_bytes: int
+    peak_bytes: int  # largest host memory of a worker process
     graph_hash: str
     n_edges: int
     engine: str
     cluster: str
     hosts: tuple[str, ...]
-    # Seconds since 1970.
-    began_at: float
+    began_at: float  # seconds since 1970
     versions: dict[str, str]
-    # Its job directory, relative to the experiment.
-    job: str
+    job: str  # its job directory, relative to the experiment
 
     @property
     def counting_s(self) -> float:
@@ -64,21 +59,15 @@ class Point:
     """The runs with one number of workers."""
 
     workers: int
-    # By repetition; at least one.
-    runs: tuple[Run, ...]
-    # The run of median time; the faster of the middle two.
-    middle: Run
-    # Of :attr:`Run.counting_s`.
-    seconds_min: float
+    runs: tuple[Run, ...]  # by repetition; at least one
+    middle: Run  # the run of median time; the faster of the middle two
+    seconds_min: float  # of :attr:`Run.counting_s`
     seconds_median: float
     seconds_max: float
-    # Of the runs, over the speed of the smallest number of workers.
-    speedups: tuple[float, ...]
-    # Of the speed in the median time.
-    speedup: float
+    speedups: tuple[float, ...]  # of the runs, over the speed of the smallest number of workers
+    speedup: float  # of the speed in the median time
     efficiency: float
-    # How many times more workers than the smallest point has.
-    ideal: float
+    ideal: float  # how many times more workers than the smallest point has
 
     def to_json(self) -> dict[str, Any]:
         """Return the measures of the point as a JSON object, its runs by their job directories."""

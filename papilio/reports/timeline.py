@@ -17,19 +17,14 @@ class LeaseSpan:
     """One finished lease on the timeline of its worker."""
 
     worker: str
-    # Its work items: the interval ``[start, stop)`` of a partition.
-    partition: int
+    partition: int  # its work items: the interval ``[start, stop)`` of a partition
     start: int
     stop: int
-    # Seconds since 1970.
-    began_at: float
+    began_at: float  # seconds since 1970
     ended_at: float
-    # Seconds in the engine.
-    run_s: float
-    # Work units done.
-    work: int
-    # The most memory of the worker process so far, of the host and of arrays on the device.
-    peak_bytes: int
+    run_s: float  # seconds in the engine
+    work: int  # work units done
+    peak_bytes: int  # the most memory of the worker process so far, of the host and of arrays on the device
     device_peak_bytes: int = 0
 
 
@@ -39,11 +34,9 @@ class WorkerLoad:
 
     worker: str
     leases: int
-    # Sum of the seconds of its leases in the engine.
-    busy_s: float
+    busy_s: float  # sum of the seconds of its leases in the engine
     work: int
-    # Begin of its first and end of its last lease, seconds since 1970.
-    first_at: float
+    first_at: float  # begin of its first and end of its last lease, seconds since 1970
     last_at: float
     peak_bytes: int
     device_peak_bytes: int = 0
@@ -53,21 +46,16 @@ class WorkerLoad:
 class TimelineMeasures:
     """What the timeline of one run says."""
 
-    # Of the workers that finished a lease, by name.
-    loads: tuple[WorkerLoad, ...]
-    # All workers, also those that finished none.
-    n_workers: int
-    # Wall time of the phase that runs leases.
-    wall_s: float
-    # Sum over all leases of their seconds in the engine.
-    busy_s: float
+    loads: tuple[WorkerLoad, ...]  # of the workers that finished a lease, by name
+    n_workers: int  # all workers, also those that finished none
+    wall_s: float  # wall time of the phase that runs leases
+    busy_s: float  # sum over all leases of their seconds in the engine
     # Share of the workers' time that was spent outside the engine: ``1 - busy_s / (n_workers * wall_s)``.
     overhead: float
     # From the moment at which the first worker has nothing more to do to the end of the last lease; from the first
     # lease on when a worker never had one.
     tail_s: float
-    # Busy seconds of the busiest worker over their mean; 1 is even.
-    balance: float
+    balance: float  # busy seconds of the busiest worker over their mean; 1 is even
 
 
 def spans_of(leases: Iterable[LeaseResult]) -> tuple[LeaseSpan, ...]:

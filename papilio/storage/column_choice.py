@@ -19,19 +19,8 @@ ColumnRef = int | str
 _THINGS = (
     {"user", "item", "movie", "film", "product", "customer", "client", "buyer", "reviewer", "rater", "author"}
     | {"paper", "artist", "track", "song", "book", "business", "group", "event", "actor", "person", "source"}
-    | {
-        "target",
-        "fromnode",
-        "tonode",
-        "page",
-        "member",
-        "voter",
-        "bill",
-        "gene",
-        "protein",
-        "drug",
-        "disease",
-    }
+    | {"target", "fromnode", "tonode", "page", "member", "voter", "bill", "gene", "protein", "drug"}
+    | {"disease"}
 )
 _ENDPOINTS = frozenset(
     {*_THINGS, *(f"{thing}id" for thing in _THINGS)}

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import StoreError
+from papilio.graph import GraphKind
 from papilio.storage.columns import numbers_of
-from papilio.storage.manifest import EdgeFile, GraphKind, Manifest
+from papilio.storage.manifest import EdgeFile, Manifest
 from papilio.storage.tables import schema_of
 
 _HASH_BYTES = 16

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from papilio.errors import GraphError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.labelled import LabelledGraph
+from papilio.storage.origins import sparse_array
 
 if TYPE_CHECKING:
     import networkx
@@ -78,14 +79,9 @@ def to_scipy(graph: Graph | LabelledGraph, *, format: str = "csr") -> Any:
     The biadjacency matrix, shape (n_u, n_v), of a bipartite graph; the symmetric adjacency matrix, shape (n, n), of a
     unipartite one. Labels do not enter.
     """
-    from scipy import sparse
-
     bare = _labelled(graph).graph
     data = np.ones(bare.n_edges, np.int64) if bare.sign is None else bare.sign.astype(np.int64)
-    if isinstance(bare, BipartiteGraph):
-        return sparse.coo_array((data, (bare.u, bare.v)), shape=(bare.n_u, bare.n_v)).asformat(format)
-    ends = (np.concatenate((bare.u, bare.v)), np.concatenate((bare.v, bare.u)))
-    return sparse.coo_array((np.concatenate((data, data)), ends), shape=(bare.n, bare.n)).asformat(format)
+    return sparse_array(bare, data, format)
 
 
 def to_networkx(graph: Graph | LabelledGraph) -> networkx.Graph[Any]:

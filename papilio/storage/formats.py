@@ -129,7 +129,7 @@ class TextLayout:
     n_columns: int = 2  # fields of every line of data
     columns: Columns = USUAL
     labels: tuple[LabelType, LabelType] = ("integer", "integer")  # of u and v
-    # Whether integers of u and v are written as decimals, such as 7.0.
+    # whether integers of u and v are written as decimals, such as 7.0
     decimal: tuple[bool, bool] = (False, False)
     tag: bytes = b""  # what the first column holds in every line; empty where it is a column like others
     time: Literal["integer", "number", "text"] = "integer"  # how times are compared

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from papilio.arguments import checked
 from papilio.errors import GraphError, InputError
-from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.storage.column_choice import pick_ends
 from papilio.storage.export import to_arrow, to_networkx, to_numpy, to_pandas, to_scipy
 from papilio.storage.labelled import LabelledGraph, assemble, assemble_columns, label_array, read_signs
-from papilio.storage.manifest import GraphKind
 from papilio.storage.origins import ArrayRows, ArrowRows, FrameRows, NetworkEdges, PairRows, SparseEntries
 
 if TYPE_CHECKING:
@@ -459,10 +458,8 @@ def from_any(obj: Any, *, kind: GraphKind = "bipartite", **options: Any) -> Grap
 
     InputError also for a graph of Papilio that is not of this ``kind``.
     """
-    if isinstance(obj, LabelledGraph | BipartiteGraph | UnipartiteGraph):
-        graph = label_any(obj).graph
-    else:
-        graph = label_any(obj, kind=kind, **options).graph
-    if isinstance(graph, BipartiteGraph) != (kind == "bipartite"):
+    is_graph = isinstance(obj, LabelledGraph | BipartiteGraph | UnipartiteGraph)
+    graph = (label_any(obj) if is_graph else label_any(obj, kind=kind, **options)).graph
+    if graph.kind != kind:
         raise InputError(f"a {kind} graph is wanted; this one is a {type(graph).__name__}")
     return graph

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, GraphError, InputError
-from papilio.graph import MAX_VERTICES, BipartiteGraph, UnipartiteGraph
-from papilio.storage.manifest import GraphKind
+from papilio.graph import MAX_VERTICES, BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.storage.origins import Origin
 
 
@@ -34,7 +33,7 @@ class LabelledGraph:
 
     @property
     def kind(self) -> GraphKind:
-        return "bipartite" if isinstance(self.graph, BipartiteGraph) else "unipartite"
+        return self.graph.kind
 
     @cached_property
     def edge_of_row(self) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 from papilio.errors import StoreError
-from papilio.graph import MAX_VERTICES
+from papilio.graph import MAX_VERTICES, GraphKind
 from papilio.storage.records import parse_json, read_record, require_format, write_record
 
 FORMAT = "papilio-graph"
@@ -21,9 +21,6 @@ FORMAT_VERSION = 1
 _ADVICE = "the store is corrupt, write it again"
 
 _HASH = re.compile(r"[0-9a-f]{32}")
-
-GraphKind = Literal["bipartite", "unipartite"]
-"""Two layers with their own ids, or one set of vertices."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +45,9 @@ class Manifest:
     signed: bool
     hash: str  # content hash, 32 hexadecimal digits, see papilio.storage.edges
     edge_files: tuple[EdgeFile, ...]  # in the order of their edges
-    # Layers that have a label file; those of other layers are the ids.
+    # layers that have a label file; those of other layers are the ids
     labels: tuple[Literal["u", "v"], ...] = ()
-    # What ingest left out: duplicates, self_loops, malformed.
+    # what ingest left out: duplicates, self_loops, malformed
     dropped: dict[str, int] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)  # name of the source, its format, the options
     format_version: int = FORMAT_VERSION

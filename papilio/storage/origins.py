@@ -19,6 +19,16 @@ def plain_labels(labels: NDArray[Any]) -> list[Any]:
     return list(labels) if labels.dtype.kind in "mM" else labels.tolist()
 
 
+def sparse_array(graph: Graph, values: NDArray[Any], format: str) -> Any:
+    """Return a SciPy sparse array with the value of each edge at its place: of a unipartite graph at both."""
+    from scipy import sparse
+
+    u, v = graph.u, graph.v
+    if graph.kind == "unipartite":
+        u, v, values = np.concatenate((u, v)), np.concatenate((v, u)), np.concatenate((values, values))
+    return sparse.coo_array((values, (u, v)), shape=(graph.n_u, graph.n_v)).asformat(format)
+
+
 @dataclass(frozen=True, eq=False)
 class Origin:
     """The object that a graph was read from: edges in an order of its own, vertices under their labels."""
@@ -108,11 +118,4 @@ class SparseEntries(Origin):
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         """Return a sparse array with the value of each edge at its place."""
-        from scipy import sparse
-
-        u, v = graph.u, graph.v
-        if isinstance(graph, BipartiteGraph):
-            return sparse.coo_array((values, (u, v)), shape=(graph.n_u, graph.n_v)).asformat(self.format)
-        ends = (np.concatenate((u, v)), np.concatenate((v, u)))
-        both = np.concatenate((values, values))
-        return sparse.coo_array((both, ends), shape=(graph.n, graph.n)).asformat(self.format)
+        return sparse_array(graph, values, self.format)

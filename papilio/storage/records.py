@@ -65,6 +65,13 @@ def _unfit(value: Any, expected: str) -> _Misfit:
     return _Misfit(f" is {reprlib.repr(value)}; expected {expected}")
 
 
+def _read_at(read: _Read, value: Any, step: str) -> Any:
+    try:
+        return read(value)
+    except _Misfit as misfit:
+        raise misfit.within(step) from None
+
+
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -289,13 +296,9 @@ def _sequence(origin: type, kinds: tuple[Any, ...]) -> _Read:
     def read(value: Any) -> Any:
         if type(value) not in (list, tuple) or not (is_long or len(value) == len(readers)):
             raise _unfit(value, "a list" if is_long else f"a list of {len(readers)}")
-        found = []
-        for at, each in enumerate(value):
-            try:
-                found.append(readers[0 if is_long else at](each))
-            except _Misfit as misfit:
-                raise misfit.within(f"[{at}]") from None
-        return origin(found)
+        return origin(
+            _read_at(readers[0 if is_long else at], each, f"[{at}]") for at, each in enumerate(value)
+        )
 
     return read
 
@@ -306,13 +309,7 @@ def _mapping(kinds: tuple[Any, ...]) -> _Read:
     def read(value: Any) -> Any:
         if type(value) is not dict:
             raise _unfit(value, "an object")
-        found = {}
-        for key, each in value.items():
-            try:
-                found[_text(key)] = read_value(each)
-            except _Misfit as misfit:
-                raise misfit.within(key) from None
-        return found
+        return {_read_at(_text, key, key): _read_at(read_value, each, key) for key, each in value.items()}
 
     return read
 
@@ -325,12 +322,7 @@ def _rows(key: Any, count: Any) -> _Read:
     def read(value: Any) -> Any:
         if type(value) not in (list, tuple):
             raise _unfit(value, "a list")
-        rows = []
-        for at, row in enumerate(value):
-            try:
-                rows.append(read_row(row))
-            except _Misfit as misfit:
-                raise misfit.within(f"[{at}]") from None
+        rows = [_read_at(read_row, row, f"[{at}]") for at, row in enumerate(value)]
         found = {tuple(row[:-1]): row[-1] for row in rows}
         if len(found) < len(rows):
             raise _Misfit(" has two rows for one key")
@@ -373,12 +365,7 @@ def _record(kind: Any) -> _Read:
             raise _Misfit(f" has the unknown key {reprlib.repr(unknown)}; expected {', '.join(readers)}")
         if not needed <= value.keys():
             raise _Misfit(f" lacks {', '.join(sorted(needed - value.keys()))}")
-        found = {}
-        for key in readers.keys() & value.keys():
-            try:
-                found[key] = readers[key](value[key])
-            except _Misfit as misfit:
-                raise misfit.within(key) from None
+        found = {key: _read_at(readers[key], value[key], key) for key in readers.keys() & value.keys()}
         try:
             return kind(**found)
         except (PapilioError, ValueError) as error:

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import CapacityError, GraphError, StoreError
-from papilio.graph import MAX_VERTICES, BipartiteGraph, UnipartiteGraph
+from papilio.graph import MAX_VERTICES, BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.storage.edges import (
     ContentHash,
     EdgeBatch,
@@ -39,7 +39,7 @@ from papilio.storage.edges import (
 )
 from papilio.storage.labels import label_file, label_type, read_label_column, write_labels
 from papilio.storage.location import MANIFEST_NAME, atomic_directory, filesystem_of, read_file
-from papilio.storage.manifest import GraphKind, Manifest
+from papilio.storage.manifest import Manifest
 
 
 class GraphStore:
@@ -378,18 +378,9 @@ def write_store(
     overwrite: bool = False,
 ) -> GraphStore:
     """Write a graph in memory as a store; parameters and errors as :class:`StoreWriter`."""
-    bipartite = isinstance(graph, BipartiteGraph)
-    n_u, n_v = (graph.n_u, graph.n_v) if isinstance(graph, BipartiteGraph) else (graph.n, graph.n)
     with StoreWriter(
-        path,
-        kind="bipartite" if bipartite else "unipartite",
-        n_u=n_u,
-        n_v=n_v,
-        signed=graph.signed,
-        provenance=provenance,
-        labels_u=labels_u,
-        labels_v=labels_v,
-        overwrite=overwrite,
-    ) as writer:
+        path, kind=graph.kind, n_u=graph.n_u, n_v=graph.n_v, signed=graph.signed, provenance=provenance,
+        labels_u=labels_u, labels_v=labels_v, overwrite=overwrite,
+    ) as writer:  # fmt: skip
         writer.append(graph.u, graph.v, graph.sign)
     return writer.store

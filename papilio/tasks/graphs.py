@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from papilio.errors import StoreError, UnsupportedError
 from papilio.families import family_of
-from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.motifs import EngineOptions, Granularity, Motif
 from papilio.partitioning.store import Partition, open_partition
 from papilio.questions import Listing
@@ -24,10 +24,7 @@ _held_lock = threading.Lock()
 
 def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
     """Return the content hash of a graph in memory, the same as that of a store written from it."""
-    if isinstance(graph, BipartiteGraph):
-        content = ContentHash("bipartite", graph.n_u, graph.n_v, graph.signed)
-    else:
-        content = ContentHash("unipartite", graph.n, graph.n, graph.signed)
+    content = ContentHash(graph.kind, graph.n_u, graph.n_v, graph.signed)
     content.update(graph.u, graph.v, graph.sign)
     return content.hexdigest()
 
@@ -53,19 +50,7 @@ def job_of_store(
     listing: Listing | None = None,
 ) -> JobSpec:
     """Return the job that asks ``motif`` of a stored graph."""
-    return JobSpec(
-        store.path,
-        store.hash,
-        store.kind,
-        store.n_u,
-        store.n_v,
-        store.n_edges,
-        store.signed,
-        motif,
-        per,
-        options,
-        listing,
-    )
+    return JobSpec(store.path, store.hash, *_sizes_of(store), motif, per, options, listing)
 
 
 def job_of_graph(
@@ -81,23 +66,11 @@ def job_of_graph(
 
     Hashes the edges, unless their hash is given.
     """
-    kind, n_u, n_v = (
-        ("bipartite", graph.n_u, graph.n_v)
-        if isinstance(graph, BipartiteGraph)
-        else ("unipartite", graph.n, graph.n)
-    )
-    return JobSpec(
-        source,
-        graph_hash or hash_graph(graph),
-        kind,
-        n_u,
-        n_v,
-        graph.n_edges,
-        graph.signed,
-        motif,
-        per,
-        options,
-    )
+    return JobSpec(source, graph_hash or hash_graph(graph), *_sizes_of(graph), motif, per, options)
+
+
+def _sizes_of(graph: GraphStore | BipartiteGraph | UnipartiteGraph) -> tuple[GraphKind, int, int, int, bool]:
+    return graph.kind, graph.n_u, graph.n_v, graph.n_edges, graph.signed
 
 
 def require_kind(motif: Motif, kind: str, source: str) -> None:

@@ -23,8 +23,7 @@ _UNLIMITED_BYTES = 2**60
 class CgroupLimits:
     """The tightest limits of the control groups that this process is in; None without a limit."""
 
-    # Processor seconds per second.
-    processors: float | None
+    processors: float | None  # processor seconds per second
     memory_bytes: int | None
 
 

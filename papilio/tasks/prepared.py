@@ -50,8 +50,7 @@ class PreparedGraph:
     prepared: Any  # of the engine
     items: NDArray[np.int64]  # breakpoints of the items and the cost of all items before each
     work: NDArray[np.int64]
-    # predicted work units per second: by the rate of the engine, later by the time of the last lease
-    speed: float
+    speed: float  # predicted work units per second: by the rate of the engine, later by the time of the last lease
     names: LayerNames | None = None  # what a listing calls the vertices
 
     @property

@@ -34,8 +34,7 @@ _HTML_ROWS = 20
 class TopEntry:
     """One vertex or edge with a large count."""
 
-    # ``u`` or ``v`` for a vertex of that layer, ``n`` for one of a unipartite graph, ``edge`` for an edge
-    place: str
+    place: str  # ``u`` or ``v`` for a vertex of that layer, ``n`` for one of a unipartite graph, ``edge`` for an edge
     ids: tuple[int, ...]  # its id, or the ids of both ends
     # its original label, or those of both ends, ``str`` or ``int`` or, of a graph in memory, whatever they are; the
     # ids where there are none

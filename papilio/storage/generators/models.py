@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 
 from papilio.arguments import check_fields
 from papilio.errors import CapacityError, InputError
-from papilio.graph import MAX_VERTICES
-from papilio.storage.manifest import GraphKind
+from papilio.graph import MAX_VERTICES, GraphKind
 
 _MAX_EDGES = 2**46
 """Draws of one graph, at most: a week at a hundred million edges per second."""
