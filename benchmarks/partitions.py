@@ -258,8 +258,10 @@ def cut_for(store: GraphStore, motif: Motif, host_bytes: int) -> Cut:
         if isinstance(motif, Biclique):
             price = root_arrays("total")
             asked = request(part_bytes=price, strategy=name, closure="paper" if closure else "columns")
-            return cut_roots(store, output, motif, "auto", asked)
-        return cut_wedges(store, output, request(part_bytes=wedge_arrays("total"), strategy=name))
+            return cut_roots(store, output, motif, {}, asked)
+        return cut_wedges(
+            store, output, Butterfly(), {}, request(part_bytes=wedge_arrays("total"), strategy=name)
+        )
 
     return cut
 

@@ -86,7 +86,7 @@ class Parted:
     """How a graph beyond memory is cut into parts for a family.
 
     ``kind`` is what its partitions are of: ``wedges`` or ``roots``. ``cutter`` cuts them, see
-    :mod:`papilio.partitioning.cutters`. ``least_sizes`` gives the least p and q that a question asks for.
+    :func:`papilio.partitioning.root_parts.cut_roots`. ``least_sizes`` gives the least p and q that a question asks for.
     """
 
     kind: str
@@ -296,7 +296,7 @@ _ROWS = (
         rates=_rates("wedges", 5.0e8, 5.0e11),
         parted=Parted(
             "wedges",
-            cutter="papilio.partitioning.cutters:cut_for_butterflies",
+            cutter="papilio.partitioning.wedge_parts:cut_wedges",
             least_sizes=lambda motif: (2, 2),
         ),
     ),
@@ -333,7 +333,7 @@ _ROWS = (
         ),
         parted=Parted(
             "roots",
-            cutter="papilio.partitioning.cutters:cut_for_bicliques",
+            cutter="papilio.partitioning.root_parts:cut_roots",
             least_sizes=lambda motif: (motif.p or 1, motif.q or 1),
         ),
     ),

@@ -30,8 +30,14 @@ from papilio.partitioning.growth import (
     growth_bytes,
     require_roots_fit,
 )
-from papilio.partitioning.growth_loops import NO_GROUP, count_holders, sum_closures
-from papilio.partitioning.growth_order import add_to_columns, scatter_rows, smooth_rows
+from papilio.partitioning.growth_loops import (
+    NO_GROUP,
+    add_to_columns,
+    count_holders,
+    scatter_rows,
+    smooth_rows,
+    sum_closures,
+)
 from papilio.partitioning.layer_rows import span_rows
 
 ROUNDS = 6

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.kernels.biclique.decisions import explain_choices
 from papilio.kernels.biclique.index import choose_anchor, choose_sizes
+from papilio.kernels.biclique.question import settle_anchor
 from papilio.kernels.costs import CostTable
 from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Biclique
@@ -61,20 +63,21 @@ def cut_roots(
     store: GraphStore,
     output: str | os.PathLike[str],
     motif: Biclique,
-    anchor: str,
+    options: Mapping[str, str],
     request: CutRequest,
     progress: Progress | None = None,
 ) -> Partition:
     """Cut a stored graph into parts for the bicliques of ``motif``, and of all larger p and q.
 
-    ``output`` is the partition that is written, which must not exist. ``anchor`` is the layer of the roots: ``u``,
-    ``v``, or ``auto`` as the engines choose it, or the other one where a root of that fits no part.
+    ``output`` is the partition that is written, which must not exist. The option ``anchor`` is the layer of the roots:
+    ``u``, ``v``, or ``auto`` as the engines choose it, or the other one where a root of that fits no part.
 
     UnsupportedError for a unipartite graph, counts per edge, or the strategy ``pair_blocks``. InputError for an unknown
     anchor. CapacityError when a part of one root passes the limit, or the host memory does not do; nothing is written
     then. StoreError when ``output`` cannot be written.
     """
     _require_request(store, motif, request)
+    anchor = settle_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
     least = motif.p or 1, motif.q or 1
     with cut_run(store, output, request, progress) as run, ExitStack() as stack:
         swapped, anchor_choice = _choose_anchor(store, motif, anchor, request)

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ import numpy as np
 from papilio.errors import UnsupportedError
 from papilio.kernels.costs import CostTable
 from papilio.kernels.wedge.graph import order_falling
+from papilio.motifs import Butterfly
 from papilio.partitioning.arrays import Ids
 from papilio.partitioning.cut_request import CutRequest, Progress
 from papilio.partitioning.cut_run import CutRun, cut_run, table_entries
@@ -74,9 +75,14 @@ _Job = tuple[int, Callable[[], tuple[_Written, ...]]]
 
 
 def cut_wedges(
-    store: GraphStore, output: str | os.PathLike[str], request: CutRequest, progress: Progress | None = None
+    store: GraphStore,
+    output: str | os.PathLike[str],
+    motif: Butterfly,
+    options: Mapping[str, str],
+    request: CutRequest,
+    progress: Progress | None = None,
 ) -> Partition:
-    """Cut a stored graph into parts for butterflies.
+    """Cut a stored graph into parts for butterflies, which have no options.
 
     ``output`` is the partition that is written, which must not exist. UnsupportedError for a unipartite graph.
     CapacityError when a part that cannot be cut further passes the limit, or the host memory does not do; nothing is

@@ -18,9 +18,10 @@ from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
 from papilio.errors import ExecutionError, PapilioError, StoreError
 from papilio.reports.experiment import Experiment, ExperimentDirectory
+from papilio.reports.jobs import read_run
+from papilio.reports.scaling import require_equal_counts
 from papilio.storage.ledger import Ledger, find_holder
 from papilio.storage.store import open_store
-from papilio.tasks.directory import JobDirectory
 from papilio.tasks.result import CountResult
 from papilio.tasks.worker import WorkerInfo
 from papilio.version import __version__
@@ -72,7 +73,7 @@ def run_experiment(
             if isinstance(outcome, PapilioError):
                 failures.append(f"{_name(each, repeat)}: {outcome}")
             elif outcome is not None:
-                _require_same_count(directory, each, repeat, outcome.count)
+                require_equal_counts([read_run(directory, record) for record in directory.finished_runs()])
     if failures:
         raise ExecutionError(
             f"{len(failures)} of the runs failed, and the same command runs them again; first {failures[0]}"
@@ -184,22 +185,6 @@ def _require_workers(result: CountResult, workers: int) -> None:
             f"worker {min(came)} came while the run went on, so that its time says nothing; "
             "keep the cluster as it is during an experiment"
         )
-
-
-def _require_same_count(directory: ExperimentDirectory, workers: int, repeat: int, count: int) -> None:
-    """Refuse to go on once two runs on one graph disagree."""
-    experiment = directory.experiment
-    graph = experiment.graph_for(workers).hash
-    for other in directory.finished_runs():
-        if experiment.graph_for(other.workers).hash != graph:
-            continue
-        found = JobDirectory(directory.job_path(other.workers, other.repeat)).result(with_vectors=False).count
-        if found != count:
-            raise ExecutionError(
-                f"the counts of graph {graph} differ: {found} with {_name(other.workers, other.repeat)}, {count} "
-                f"with {_name(workers, repeat)}; one of them is wrong: keep {directory.root}, check both jobs "
-                "with papilio verify --sample and report it"
-            )
 
 
 def _exactly(executor: Executor, workers: int) -> Any:

@@ -93,6 +93,10 @@ class JobDirectory:
         file = str(self.root / "job.json")
         require_format(self.described, file, FORMAT, FORMAT_VERSION, "a job")
         self._description = read_record(_Description, self.described, file, ADVICE)
+        self.ledger_path, self.control = self.root / "ledger.jsonl", JobControl(self.root)
+        # The question, on the store that it was first asked of; path of that, None for a graph in memory.
+        self.job, self.source = self._description.job, self._description.source
+        self.plan_key = self._description.plan_key  # identity of the items; None until the job was planned
 
     def _read_json(self, name: str) -> dict[str, Any]:
         path = self.root / name
@@ -105,33 +109,9 @@ class JobDirectory:
         return data
 
     @property
-    def ledger_path(self) -> Path:
-        return self.root / "ledger.jsonl"
-
-    @property
-    def control(self) -> JobControl:
-        """What was submitted, coordinates it, and was cancelled."""
-        return JobControl(self.root)
-
-    @property
-    def job(self) -> JobSpec:
-        """The question, on the store that it was first asked of."""
-        return self._description.job
-
-    @property
-    def source(self) -> str | None:
-        """Path of the store; None for a graph in memory."""
-        return self._description.source
-
-    @property
     def settings(self) -> dict[str, Any]:
         """``cluster``, ``engine``, ``workers`` and ``output`` of the first session."""
         return asdict(self._description.settings)
-
-    @property
-    def plan_key(self) -> str | None:
-        """Identity of the items; None until the job was planned."""
-        return self._description.plan_key
 
     @property
     def finished(self) -> bool:

@@ -39,7 +39,8 @@ def cut(
 
     def attempt(limit: int) -> Partition:
         request = CutRequest("total", PART_BYTES, limit, HOST_BYTES, threads, strategy, closure)
-        return cut_roots(store, path / f"parts-{len(list(path.iterdir()))}", motif, anchor, request)
+        output = path / f"parts-{len(list(path.iterdir()))}"
+        return cut_roots(store, output, motif, {"anchor": anchor}, request)
 
     try:
         return attempt(limit)

@@ -225,7 +225,7 @@ def test_a_graph_that_fits_is_one_part_with_only_its_core(tmp_path: Path) -> Non
     "graph", [graph_of(set(), 0, 0), graph_of({(0, 0), (1, 1)}, 2, 2)], ids=["empty", "matching"]
 )
 def test_nothing_in_a_biclique_is_no_part(tmp_path: Path, graph: BipartiteGraph) -> None:
-    partition = cut(graph, tmp_path, Biclique(2, 2), "auto", 0.5)
+    partition = cut(graph, tmp_path, Biclique(2, 2), {}, 0.5)
     assert partition.manifest.parts == ()
     assert ("no part", "nothing is in a biclique") in partition.manifest.decisions
 
@@ -249,7 +249,7 @@ def test_the_other_layer_is_anchored_where_only_its_roots_fit(tmp_path: Path) ->
     limit = 900
     with pytest.raises(CapacityError, match="vertex 0 of layer U, a root"):
         cut(graph, tmp_path, Biclique(2, 2), "u", limit_bytes=limit)
-    partition = cut(graph, tmp_path, Biclique(2, 2), "auto", limit_bytes=limit)
+    partition = cut(graph, tmp_path, Biclique(2, 2), {}, limit_bytes=limit)
     assert partition.manifest.layer == "v"
     assert partition.manifest.decisions[0] == (
         "layer V anchored",
@@ -263,7 +263,7 @@ def test_host_memory_that_does_not_do_is_refused_with_what_would(tmp_path: Path)
     store = write_store(tmp_path / "graph", graph, provenance={})
     request = CutRequest("total", PART_BYTES, 3000, 4096, 2)
     with pytest.raises(CapacityError, match="host"):
-        cut_roots(store, tmp_path / "parts", Biclique(2, 2), "u", request)
+        cut_roots(store, tmp_path / "parts", Biclique(2, 2), {"anchor": "u"}, request)
     assert {path.name for path in tmp_path.iterdir()} == {"graph"}
 
 
@@ -287,7 +287,7 @@ def test_what_cannot_be_cut_is_refused(tmp_path: Path) -> None:
     unipartite = write_store(tmp_path / "w", UnipartiteGraph.from_edges([0, 1], [1, 2]), provenance={})
     request = CutRequest("total", PART_BYTES, 3000, HOST_BYTES, 1)
     with pytest.raises(UnsupportedError, match="needs a bipartite graph"):
-        cut_roots(unipartite, tmp_path / "parts", Biclique(2, 2), "auto", request)
+        cut_roots(unipartite, tmp_path / "parts", Biclique(2, 2), {}, request)
     for changed, message in [
         (CutRequest("edge", PART_BYTES, 3000, HOST_BYTES, 1), "cannot be counted per 'edge'"),
         (
@@ -296,14 +296,14 @@ def test_what_cannot_be_cut_is_refused(tmp_path: Path) -> None:
         ),
     ]:
         with pytest.raises(UnsupportedError, match=message):
-            cut_roots(bipartite, tmp_path / "parts", Biclique(2, 2), "auto", changed)
+            cut_roots(bipartite, tmp_path / "parts", Biclique(2, 2), {}, changed)
 
 
 def test_progress_rises_to_one(tmp_path: Path) -> None:
     store = write_store(tmp_path / "graph", GRAPHS["planted"], provenance={})
     request = CutRequest("total", PART_BYTES, 1200, HOST_BYTES, 1)
     seen: list[float] = []
-    partition = cut_roots(store, tmp_path / "parts", Biclique(2, 2), "u", request, seen.append)
+    partition = cut_roots(store, tmp_path / "parts", Biclique(2, 2), {"anchor": "u"}, request, seen.append)
     assert len(seen) > len(partition.manifest.parts) > 1
     assert seen == sorted(seen)
     assert seen[-1] == 1.0

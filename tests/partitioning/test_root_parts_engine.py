@@ -98,6 +98,6 @@ def test_cutting_stays_within_the_host_memory(tmp_path: Path, monkeypatch: pytes
         whole = price.of(PartSizes(each.n_u, each.n_edges, each.n_v, 0))
         limit = max(whole // 10, price.of(PartSizes(20, 200, 100, 200)))
         request = CutRequest("total", price, limit, host_bytes, 2)
-        partition = cut_roots(store, tmp_path / f"{place}-parts", Biclique(2, 2), "u", request)
+        partition = cut_roots(store, tmp_path / f"{place}-parts", Biclique(2, 2), {"anchor": "u"}, request)
     assert len(partition.manifest.parts) > 10
     assert partition.manifest.peak_bytes < host_bytes < 16 * graph.n_edges

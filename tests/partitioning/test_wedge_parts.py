@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import Granularity
+from papilio.motifs import Butterfly, Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.store import Partition
 from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES
@@ -65,7 +65,8 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Callable[[BipartiteGraph, C
 
     def run(graph: BipartiteGraph, request: CutRequest) -> Partition:
         directory = tmp_path_factory.mktemp("cut")
-        partition = cut_wedges(store_of(directory / "graph", graph), directory / "parts", request)
+        store = store_of(directory / "graph", graph)
+        partition = cut_wedges(store, directory / "parts", Butterfly(), {}, request)
         assert sorted(path.name for path in directory.iterdir()) == ["graph", "parts"]
         return partition
 
@@ -285,7 +286,12 @@ def test_progress_never_falls_and_ends_at_one(tmp_path: Path) -> None:
     graph = skewed_graph(3, 80, 60, 900)
     told: list[float] = []
     cut_wedges(
-        store_of(tmp_path / "graph", graph), tmp_path / "parts", ask(limits(graph, (0.3,))[0]), told.append
+        store_of(tmp_path / "graph", graph),
+        tmp_path / "parts",
+        Butterfly(),
+        {},
+        ask(limits(graph, (0.3,))[0]),
+        told.append,
     )
     assert told == sorted(told)
     assert told[-1] == 1.0
@@ -295,12 +301,12 @@ def test_progress_never_falls_and_ends_at_one(tmp_path: Path) -> None:
 def test_a_cut_that_fails_leaves_nothing(tmp_path: Path) -> None:
     store = store_of(tmp_path / "graph", skewed_graph(3, 80, 60, 900))
     with pytest.raises(CapacityError):
-        cut_wedges(store, tmp_path / "parts", ask(BYTES.fixed + 50))
+        cut_wedges(store, tmp_path / "parts", Butterfly(), {}, ask(BYTES.fixed + 50))
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "mine").touch()
     told: list[float] = []
     with pytest.raises(StoreError):
-        cut_wedges(store, tmp_path / "parts", ask(10**6), told.append)
+        cut_wedges(store, tmp_path / "parts", Butterfly(), {}, ask(10**6), told.append)
     assert not told, "the edges were read before the output was looked at"
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("parts/*")) == ["parts/mine"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["graph", "parts"]
@@ -310,7 +316,7 @@ def test_graphs_of_one_layer_are_refused(tmp_path: Path) -> None:
     graph = UnipartiteGraph.from_edges([0, 1], [1, 2], 3)
     store = write_store(tmp_path / "graph", graph, provenance={"made": "for a test"})
     with pytest.raises(UnsupportedError, match="bipartite"):
-        cut_wedges(store, tmp_path / "parts", ask(10**6))
+        cut_wedges(store, tmp_path / "parts", Butterfly(), {}, ask(10**6))
 
 
 @pytest.mark.parametrize(

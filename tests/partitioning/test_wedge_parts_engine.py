@@ -28,11 +28,11 @@ def cut(
     part_bytes = part_arrays(per) + predict_part(Butterfly(), "cpu", per, 1)[0]
     store = store_of(directory / "graph", graph)
     request = CutRequest(per, part_bytes, 1 << 40, 256 << 20, 2, strategy)
-    whole = cut_wedges(store, directory / "whole", request).manifest.parts
+    whole = cut_wedges(store, directory / "whole", Butterfly(), {}, request).manifest.parts
     assert len(whole) == 2
     needed = max(part_bytes.of(info.sizes) for info in whole) - part_bytes.fixed
     request = replace(request, limit_bytes=part_bytes.fixed + int(share * needed))
-    return cut_wedges(store, directory / "parts", request)
+    return cut_wedges(store, directory / "parts", Butterfly(), {}, request)
 
 
 def count(

@@ -11,7 +11,7 @@ import pytest
 
 from papilio.errors import CapacityError
 from papilio.kernels.wedge.memory import part_arrays
-from papilio.motifs import Granularity
+from papilio.motifs import Butterfly, Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.memory_share import run_within
 from papilio.partitioning.peak_memory import PeakMemory
@@ -75,6 +75,7 @@ def test_a_cut_stays_within_its_host_memory(tmp_path: Path, strategy: Strategy, 
         ("large", large, 0.3 if strategy == "pair_blocks" else 0.7),
     ):
         request = CutRequest(per, part, 4096 + int(share * part.entry * graph.n_edges), host, 2, strategy)
-        cut = cut_wedges(store_of(tmp_path / name, graph), tmp_path / f"{name}-parts", request)
+        store = store_of(tmp_path / name, graph)
+        cut = cut_wedges(store, tmp_path / f"{name}-parts", Butterfly(), {}, request)
     assert len(cut.manifest.parts) > 4
     assert 0 < cut.manifest.peak_bytes <= host

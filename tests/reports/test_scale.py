@@ -284,9 +284,7 @@ def test_counts_that_differ_end_the_experiment(votes: GraphStore, tmp_path: Path
     directory = ExperimentDirectory(copy)
     with Ledger(directory.point_path(1)) as ledger:
         ledger.append({"type": "end", "repeat": 1, "outcome": "tried again"})
-    with pytest.raises(
-        ExecutionError, match=f"{SENATE + 1} with 2 workers, repetition 1, {SENATE} with 1 worker"
-    ):
+    with pytest.raises(ExecutionError, match=f"differ: {SENATE} in jobs/w1-r1, {SENATE + 1} in jobs/w2-r1"):
         run_experiment(directory, warm_up=False)
 
 
