@@ -110,7 +110,9 @@ class Family:
     same_work: bool = True  # whether all engines do the same units of work for the same items
     listed: Listed | None = None
     parted: Parted | None = None
-    not_listed: str = "bicliques of one p and one q can"  # why a listing is refused
+    not_listed: str = (
+        "bicliques of one p and one q, cliques of one k, and maximal cliques can"  # why a listing is refused
+    )
     has_checksum: bool = False  # whether partials have the sum of the hashes of all motifs
 
     def rate(self, engine: EngineName, *, listing: bool = False) -> WorkRate:
@@ -278,6 +280,10 @@ def _clique_members(motif: Clique, cell: Cell) -> dict[str, int]:
     return {"n": motif.k, "edge": comb(motif.k, 2)} if motif.k else {}
 
 
+def _clique_columns(motif: Clique) -> dict[str, int | None]:
+    return {"n": motif.k} if motif.k else {}
+
+
 def _biclique_columns(motif: Biclique) -> dict[str, int | None]:
     return {"u": motif.p, "v": motif.q} if motif.p and motif.q else {}
 
@@ -356,6 +362,12 @@ _ROWS = (
         graph_kind="unipartite",
         key=("k",),
         same_work=False,
+        listed=Listed(
+            {"cpu": "papilio.kernels.clique.list:CliqueLister"},
+            columns=_clique_columns,
+            # Set operations and rows; 1.3e7 per second and thread without writing them.
+            rates={"cpu": WorkRate("steps", 5.0e6, _CPU_SHARE)},
+        ),
     ),
     Family(
         MaximalClique,
@@ -367,6 +379,12 @@ _ROWS = (
         graph_kind="unipartite",
         key=("k",),
         same_work=False,
+        listed=Listed(
+            {"cpu": "papilio.kernels.clique.list:MaximalCliqueLister"},
+            columns=lambda motif: {"n": None},
+            # As for cliques; 2e7 per second and thread without writing them.
+            rates={"cpu": WorkRate("steps", 5.0e6, _CPU_SHARE)},
+        ),
         has_checksum=True,
     ),
     Family(

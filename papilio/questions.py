@@ -31,7 +31,7 @@ class Listing:
     limit : int or None
         Most of them that are listed; None for all.
     with_u, with_v : tuple of int
-        Ids of vertices of U and of V, rising, that each must hold.
+        Ids of vertices of U and of V, rising, that each must hold; those of a unipartite graph are ``with_u``.
     labels : str
         Identity of the labels that the vertices are written with.
 
@@ -49,12 +49,12 @@ class Listing:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    @property
-    def title(self) -> str:
-        """``all``; ``up to 1,000``; ``all with vertices u 3, 4``."""
+    def title(self, kind: str) -> str:
+        """Return ``all``; ``up to 1,000``; ``all with vertices u 3, 4``, or ``3, 4`` on unipartite graphs."""
+        layers = (" u", " v") if kind == "bipartite" else ("", "")
         held = "".join(
-            f" {layer} {', '.join(map(str, ids))}"
-            for layer, ids in (("u", self.with_u), ("v", self.with_v))
+            f"{layer} {', '.join(map(str, ids))}"
+            for layer, ids in zip(layers, (self.with_u, self.with_v), strict=True)
             if ids
         )
         number = "all" if self.limit is None else f"up to {self.limit:,}"

@@ -26,7 +26,7 @@ from papilio.motifs import Motif
 from papilio.questions import Listing, choose_options, read_motif
 from papilio.storage.listings import ListingShard, read_listing, write_listing
 from papilio.storage.location import local_path
-from papilio.storage.names import find_ids, hash_labels, read_names
+from papilio.storage.names import find_held, hash_labels, read_names
 from papilio.tasks.directory import JobDirectory
 from papilio.tasks.graphs import job_of_store, require_kind
 from papilio.tasks.job import JobSpec, digest
@@ -43,6 +43,7 @@ def enumerate_motifs(
     limit: Count | None,
     with_u: Iterable[str | int] = (),
     with_v: Iterable[str | int] = (),
+    containing: Iterable[str | int] = (),
     cluster: Any = None,
     engine: EngineChoice = "auto",
     workers: Workers | None = None,
@@ -57,17 +58,19 @@ def enumerate_motifs(
     graph : path-like, GraphStore, BipartiteGraph, or object
         As for :func:`papilio.count`.
     motif : Motif
-        ``Biclique(p, q)`` with both sizes.
+        ``Biclique(p, q)`` with both sizes, ``Clique(k)`` or ``MaximalClique()``.
     output : path-like
-        The directory to make. Its files have the columns ``u`` and ``v``: lists of p and of q labels of the graph,
-        or ids where it has none, by rising id. Shards of leases pass through the directory that it lies in, which
-        all workers must be able to write to.
+        The directory to make. Its files have the columns ``u`` and ``v``, or ``n`` of a unipartite graph: lists of
+        labels of the graph, or ids where it has none, by rising id. Shards of leases pass through the directory that
+        it lies in, which all workers must be able to write to.
     limit : int or None
         Most rows: exactly so many are listed if there are as many, which ones is left open. None lists all,
         however many they are.
     with_u, with_v : iterable of str or int
         Labels (ids, where there are none) of vertices of U and of V: only motifs that hold all of them are listed.
         The search is restricted to what can go with them.
+    containing : iterable of str or int
+        As these, of a unipartite graph, or of whichever layer has a vertex of that label.
     cluster, workers, progress
         As for :func:`papilio.count`.
     engine : {"auto", "cpu"}
@@ -76,7 +79,7 @@ def enumerate_motifs(
         Job directory, as for :func:`papilio.count`. It keeps the shards, which the files of the output share with it
         on one file system.
     options : mapping of str to str, optional
-        ``anchor`` (``auto``, ``u``, ``v``).
+        Of bicliques ``anchor`` (``auto``, ``u``, ``v``), of cliques of one k ``order``.
 
     Returns
     -------
@@ -102,7 +105,7 @@ def enumerate_motifs(
     return _ListingRun(
         source,
         target,
-        lambda stack: _ask(source, stack, target.parent, motif, limit, (with_u, with_v), options),
+        lambda stack: _ask(source, stack, target.parent, motif, limit, (containing, with_u, with_v), options),
         **where,
     ).execute()
 
@@ -115,6 +118,7 @@ def plan_listing(
     limit: Count | None = None,
     with_u: Iterable[str | int] = (),
     with_v: Iterable[str | int] = (),
+    containing: Iterable[str | int] = (),
     cluster: Any = None,
     engine: EngineChoice = "auto",
     workers: Workers | None = None,
@@ -129,7 +133,7 @@ def plan_listing(
     engine, _ = family_of(motif).settle_engine(engine, listing=True)
     with ExitStack() as stack:
         source = GraphInput(graph)
-        asked = _ask(source, stack, Path.cwd(), motif, limit, (with_u, with_v), options)
+        asked = _ask(source, stack, Path.cwd(), motif, limit, (containing, with_u, with_v), options)
         executor, _ = place_job(stack, Where(cluster, engine, workers), lambda: asked, lambda executor: asked)
         made, _, _ = plan_job(executor, asked, engine, ignore_events)
     return made
@@ -154,15 +158,14 @@ def _ask(
     parent: Path,
     motif: Motif,
     limit: int | None,
-    held: tuple[Iterable[str | int], Iterable[str | int]],
+    held: tuple[Iterable[str | int], ...],
     options: Mapping[str, str] | None,
 ) -> JobSpec:
     """Return the job; a graph in memory becomes a store under ``parent`` until ``stack`` ends."""
     chosen = choose_options(motif, options or {})
     require_kind(motif, source.kind, source.name)
     store = source.stored(stack, parent)
-    with_u, with_v = find_ids(store, "u", held[0]), find_ids(store, "v", held[1])
-    listing = Listing(limit, with_u, with_v, hash_labels(store))
+    listing = Listing(limit, *find_held(store, *held), hash_labels(store))
     return job_of_store(store, motif, "total", chosen, listing)
 
 

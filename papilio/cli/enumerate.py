@@ -26,6 +26,10 @@ from papilio.motifs import Motif
 @click.option(
     "--with-v", multiple=True, metavar="LABEL", help="Only those that hold this vertex of V; may be repeated."
 )
+@click.option(
+    "--containing", multiple=True, metavar="LABEL",
+    help="Only those that hold this vertex, of a unipartite graph or of either layer; may be repeated.",
+)  # fmt: skip
 @JOB_FLAG
 @click.option("--dry-run", is_flag=True, help="Show how they would be listed; list nothing.")
 @CLUSTER_OPTIONS
@@ -42,14 +46,17 @@ def enumerate_(
     dry_run: bool,
     **options: Any,
 ) -> None:
-    """List MOTIF, of one size, in the graph STORE: each is a row of Parquet files.
+    """List MOTIF in the graph STORE: each is a row of Parquet files.
 
-    The rows have the columns u and v, lists of the labels of its vertices. The path of the directory goes to standard
-    output, everything else to standard error. papilio count says how many there are, without listing them.
+    The rows have the columns u and v, or n of a unipartite graph: lists of the labels of its vertices. The path of the
+    directory goes to standard output, everything else to standard error. papilio count says how many there are,
+    without listing them.
 
     \b
     papilio enumerate biclique STORE -p 3 -q 4 --limit 1000 --output bicliques
     papilio enumerate biclique STORE -p 3 -q 4 --no-limit --with-u Evelyn --output bicliques
+    papilio enumerate clique STORE -k 5 --limit 1000 --output cliques
+    papilio enumerate maximal-clique STORE --min-size 5 --no-limit --containing Ada --output cliques
     """
     if limit is not None and no_limit:
         raise InputError(f"--limit {limit} and --no-limit contradict each other; give one of them")

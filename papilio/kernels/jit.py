@@ -33,3 +33,8 @@ def compiled(function: Function) -> Function:
         return cast(Function, njit(nogil=True, cache=True)(function))
     except RuntimeError:
         return cast(Function, njit(nogil=True)(function))
+
+
+def inlined(function: Function) -> Function:
+    """Make part of each compiled caller: for a few lines on many arrays, whose references each call would count."""
+    return cast(Function, njit(nogil=True, inline="always")(function))

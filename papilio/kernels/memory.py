@@ -18,6 +18,17 @@ ID, OFFSET, COUNT = 4, 8, 8
 DEVICE_PART_BYTES = 48 << 20
 """Of any part on a device: tables of one slice of the schedule, and what the pool rounds up."""
 
+_ROWS_BYTES = 32 << 20
+"""What one thread of a listing holds: a block of rows, their names, and the file that it writes."""
+
+_NAME_BYTES = 24
+"""Name of a vertex in a listing, and the column of labels that it is read from."""
+
+
+def listing_bytes(n_vertices: int, threads: int) -> int:
+    """Return the host memory that the rows of a listing take on their way to files, with the names of all vertices."""
+    return threads * _ROWS_BYTES + 2 * n_vertices * _NAME_BYTES
+
 
 class CountedGraph(Protocol):
     """A job, as far as its memory depends on it."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from papilio.errors import StoreError
+from papilio.families import family_of
 from papilio.questions import Listing, motif_from_json
 from papilio.reports.figures import Figure, draw_timeline
 from papilio.reports.jobs import JobFacts
@@ -88,7 +89,9 @@ def _listing_words(facts: JobFacts) -> list[str]:
             names = read_names(store, ids)
             held = names["u"].to_pylist(), names["v"].to_pylist()
     words = ["--no-limit"] if listing.limit is None else ["--limit", str(listing.limit)]
-    for flag, labels in zip(("--with-u", "--with-v"), held, strict=True):
+    kind = family_of(motif_from_json(facts.status.motif)).graph_kind
+    flags = ("--with-u", "--with-v") if kind == "bipartite" else ("--containing",) * 2
+    for flag, labels in zip(flags, held, strict=True):
         words += [word for label in labels for word in (flag, str(label))]
     output = facts.result.output if facts.result is not None else None
     return [*words, "--output", output or "DIR"]

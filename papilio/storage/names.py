@@ -40,28 +40,70 @@ def find_ids(store: GraphStore, layer: Literal["u", "v"], labels: Iterable[str |
     given = list(dict.fromkeys(labels))
     if not given:
         return ()
-    column = store.label_column(layer)
-    where = f"layer {layer.upper()} of {store.path}"
-    if column is None:
-        size = store.n_u if layer == "u" else store.n_v
-        numbers = [_integer(label) for label in given]
-        for label, number in zip(given, numbers, strict=True):
-            if number is None or not 0 <= number < size:
-                raise InputError(
-                    f"{where} has no vertex {label!r}: it has no labels, and ids 0 to {size - 1}"
-                )
-        return tuple(sorted({number for number in numbers if number is not None}))
-    import pyarrow.compute as pc  # takes a tenth of a second, which a count without labels saves
-
-    wanted: list[Any] = [str(label) if column.type == pa.string() else _integer(label) for label in given]
-    found = pc.index_in(pa.array(wanted, column.type), value_set=column, skip_nulls=True).to_pylist()
+    found = _look_up(store, layer, given)
     for label, place in zip(given, found, strict=True):
         if place is None:
-            shown = ", ".join(repr(name) for name in column.slice(0, _SHOWN).to_pylist())
+            raise InputError(_not_there(store, layer, label))
+    return tuple(sorted({place for place in found if place is not None}))
+
+
+def find_held(
+    store: GraphStore,
+    containing: Iterable[str | int],
+    with_u: Iterable[str | int],
+    with_v: Iterable[str | int],
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the ids that a listing's motifs must hold: of U, or of a unipartite graph, and of V.
+
+    ``containing`` are labels of vertices of any layer. InputError as for :func:`find_ids`, and where both layers have a
+    vertex of that label.
+    """
+    labels_u, labels_v, given = [*with_u], [*with_v], list(dict.fromkeys(containing))
+    if store.kind == "unipartite" and labels_v:
+        raise InputError(
+            f"{store.path} is unipartite and has no layer V, where {labels_v[0]!r} is looked for; give containing "
+            "(--containing)"
+        )
+    if store.kind == "unipartite" or not given:
+        return find_ids(store, "u", [*labels_u, *given]), find_ids(store, "v", labels_v)
+    for label, in_u, in_v in zip(
+        given, _look_up(store, "u", given), _look_up(store, "v", given), strict=True
+    ):
+        if in_u is not None and in_v is not None:
             raise InputError(
-                f"{where} has no vertex with the label {label!r}; its labels are such as {shown}"
+                f"both layers of {store.path} have a vertex {label!r}; say which is meant: with_u (--with-u) or with_v "
+                "(--with-v)"
             )
-    return tuple(sorted(set(found)))
+        if in_u is None and in_v is None:
+            raise InputError(f"{_not_there(store, 'u', label)}, and {_not_there(store, 'v', label)}")
+        (labels_v if in_u is None else labels_u).append(label)
+    return find_ids(store, "u", labels_u), find_ids(store, "v", labels_v)
+
+
+def _look_up(store: GraphStore, layer: Literal["u", "v"], labels: list[str | int]) -> list[int | None]:
+    """Return the id of the vertex of each label, None where there is none."""
+    column = store.label_column(layer)
+    if column is None:
+        size = store.n_u if layer == "u" else store.n_v
+        numbers = [_integer(label) for label in labels]
+        return [number if number is not None and 0 <= number < size else None for number in numbers]
+    import pyarrow.compute as pc  # takes a tenth of a second, which a count without labels saves
+
+    wanted: list[Any] = [str(label) if column.type == pa.string() else _integer(label) for label in labels]
+    found: list[int | None] = pc.index_in(
+        pa.array(wanted, column.type), value_set=column, skip_nulls=True
+    ).to_pylist()
+    return found
+
+
+def _not_there(store: GraphStore, layer: Literal["u", "v"], label: str | int) -> str:
+    where = store.path if store.kind == "unipartite" else f"layer {layer.upper()} of {store.path}"
+    column = store.label_column(layer)
+    if column is None:
+        size = store.n_u if layer == "u" else store.n_v
+        return f"{where} has no vertex {label!r}: it has no labels, and ids 0 to {size - 1}"
+    shown = ", ".join(repr(name) for name in column.slice(0, _SHOWN).to_pylist())
+    return f"{where} has no vertex with the label {label!r}; its labels are such as {shown}"
 
 
 def _integer(label: str | int) -> int | None:

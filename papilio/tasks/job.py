@@ -29,7 +29,9 @@ def digest(data: Any) -> str:
 
 def name_question(motif: Motif, per: str, listing: Listing | None) -> str:
     """Return what a job asks, for people."""
-    return f"{motif.title} per {per}" if listing is None else f"listing of {motif.title}, {listing.title}"
+    if listing is None:
+        return f"{motif.title} per {per}"
+    return f"listing of {motif.title}, {listing.title(family_of(motif).graph_kind)}"
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class JobSpec:
             self._require_listable(self.listing)
             if self.partition is not None:
                 raise UnsupportedError(
-                    f"bicliques are listed on the whole graph, not on the parts of {self.partition.path}: "
+                    f"{self.motif.name}s are listed on the whole graph, not on the parts of {self.partition.path}: "
                     "leave the partition out"
                 )
         if self.options != choose_options(self.motif, dict(self.options)):
@@ -95,8 +97,8 @@ class JobSpec:
             size = columns.get(layer, 0)
             if size is not None and len(ids) > size:
                 raise InputError(
-                    f"{len(ids)} vertices of {layer.upper()} are asked for in each {self.motif.title}, which has "
-                    f"{size} of them"
+                    f"{len(ids)} vertices{'' if layer == 'n' else f' of {layer.upper()}'} are asked for in each "
+                    f"{self.motif.title}, which has {size} of them"
                 )
 
     @property

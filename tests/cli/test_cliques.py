@@ -89,8 +89,10 @@ def test_what_is_refused(graph: UnipartiteGraph, store: Path, run: Run) -> None:
         papilio.count(graph, papilio.Butterfly())
     with pytest.raises(InputError, match="k 3 and max_k 4"):
         papilio.Clique(3, 4)
-    with pytest.raises(UnsupportedError, match="cannot be listed"):
-        papilio.enumerate_motifs(graph, papilio.Clique(3), output="x", limit=1)
+    with pytest.raises(
+        UnsupportedError, match="k-clique cannot be listed; bicliques of one p and one q, cliques"
+    ):
+        papilio.enumerate_motifs(graph, papilio.Clique(), output="x", limit=1)
     with pytest.raises(UnsupportedError, match="orient"):
         papilio.count(graph, papilio.Clique(), options={"algorithm": "orient"})
     assert run("count", "clique", store, "-k", 0, *INLINE)[0] == 2

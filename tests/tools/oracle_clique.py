@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-__all__ = ["cliques_of", "count_cliques"]
+__all__ = ["cliques_of", "count_cliques", "maximal_cliques"]
 
 
 def cliques_of(n: int, edges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
@@ -29,3 +29,10 @@ def cliques_of(n: int, edges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, 
 def count_cliques(n: int, edges: Iterable[tuple[int, int]]) -> dict[tuple[int, ...], int]:
     """Return the number of cliques of every size that there is, by (k,)."""
     return dict(Counter((len(clique),) for clique in cliques_of(n, edges)))
+
+
+def maximal_cliques(n: int, edges: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """Return the maximal cliques: those that no clique of one vertex more holds."""
+    found = [frozenset(clique) for clique in cliques_of(n, edges)]
+    larger = {clique - {vertex} for clique in found for vertex in clique}
+    return [tuple(sorted(clique)) for clique in found if clique not in larger]

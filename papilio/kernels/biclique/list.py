@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, UnsupportedError
 from papilio.graph import BipartiteGraph
+from papilio.kernels import rows
 from papilio.kernels.biclique.core import Ids32, Rows, reduce_to_core
 from papilio.kernels.biclique.decisions import Choice, explain_choices
 from papilio.kernels.biclique.index import (
@@ -37,24 +37,14 @@ from papilio.kernels.biclique.restrict import Restricted, restrict_graph
 from papilio.kernels.biclique.search import Items, measure_rooms
 from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
+from papilio.kernels.rows import Outlet, RowSink, drop_rows, list_chunks
+from papilio.kernels.threads import choose_threads, cut_by_cost, items_in
 from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.questions import Listing
 
-BLOCK_VALUES = 1 << 20
-"""Vertices in a block of rows: 4 MiB, and a row group of a file."""
-
 MOST_ROWS = 1 << 31
 """Rows below one child or entry that its cost tells: sums of costs stay below 2^63."""
-
-RowSink = Callable[[NDArray[np.int32], NDArray[np.int32]], None]
-"""Takes rows, one biclique in each: positions of the vertices of U, shape (k, p), and of V, shape (k, q), rising in
-each row. Called by any thread; the arrays are used again after the call."""
-
-
-def drop_rows(u: NDArray[np.int32], v: NDArray[np.int32]) -> None:
-    """Take rows and keep none of them: whoever runs only wants to know how many there are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,30 +139,14 @@ class _Worker(NamedTuple):
     block: Block
 
 
-class _Outlet:
-    """Where the threads of one run leave their blocks; at most ``limit`` rows pass."""
-
-    def __init__(self, prepared: PreparedListing, sink: RowSink, limit: int | None) -> None:
-        self.rows, self.full = 0, False
-        self._prepared, self._sink, self._limit = prepared, sink, limit
-        self._lock = threading.Lock()
-
-    def take(self, block: Block) -> None:
-        """Pass the rows of a block on and empty it."""
-        n = int(block.size[0])
-        block.size[0] = 0
-        held = self._prepared.held_right
-        with self._lock:
-            if self._limit is not None:
-                n = min(n, self._limit - self.rows)
-            self.rows += n
-            self.full = self.rows == self._limit
-        if n == 0:
-            return
-        lefts, rights = block.lefts[:n], block.rights[:n]
-        if held.size:
-            rights = np.sort(np.hstack((rights, np.broadcast_to(held, (n, held.size)))), axis=1)
-        self._sink(*((rights, lefts) if self._prepared.swapped else (lefts, rights)))
+def _pass_on(prepared: PreparedListing, outlet: Outlet, block: Block) -> None:
+    """Pass the rows of a block on and empty it."""
+    n = int(block.size[0])
+    block.size[0] = 0
+    lefts, rights, held = block.lefts[:n], block.rights[:n], prepared.held_right
+    if held.size:
+        rights = np.sort(np.hstack((rights, np.broadcast_to(held, (n, held.size)))), axis=1)
+    outlet.take(*((rights, lefts) if prepared.swapped else (lefts, rights)))
 
 
 class BicliqueLister:
@@ -278,22 +252,20 @@ class BicliqueLister:
         require_interval(start, stop, prepared.n_items)
         items = _cut_out(prepared.items, start, stop)
         chunks = cut_by_cost(prepared.costs[start:stop], self.threads, len(bounds) + 1)
-        outlet = _Outlet(prepared, sink, self.limit)
-
-        def list_chunk(worker: _Worker, begin: int, end: int) -> None:
-            start_items(worker.cursor, begin)
-            while not (outlet.full or runner.failed) and not _list_some(prepared, worker, items, end):
-                outlet.take(worker.block)
-
-        runner = ChunkRunner(lambda: _make_worker(prepared, self.limit), self.threads)
-        n_chunks = runner.run(chunks, list_chunk, lambda: outlet.full or cut())
-        for worker in runner.states:
-            outlet.take(worker.block)
+        outlet = Outlet(sink, self.limit)
+        n_chunks, workers = list_chunks(
+            outlet, chunks, self.threads,
+            make_worker=lambda: _make_worker(prepared, self.limit),
+            begin=lambda worker, first: start_items(worker.cursor, first),
+            list_some=lambda worker, end: _list_some(prepared, worker, items, end),
+            pass_on=lambda worker: _pass_on(prepared, outlet, worker.block),
+            cut=cut,
+        )  # fmt: skip
         n_items = items_in(chunks, n_chunks)
-        work = outlet.rows + sum(int(worker.cursor.work[0]) for worker in runner.states)
+        work = outlet.rows + sum(int(worker.cursor.work[0]) for worker in workers)
         if outlet.full:
             return Partial(stop - start, outlet.rows, work, capped=True)
-        cursors = [worker.cursor for worker in runner.states]
+        cursors = [worker.cursor for worker in workers]
         expected = _expect_rows(prepared, _cut_out(items, 0, n_items), cursors)
         if outlet.rows != expected:
             raise ExecutionError(
@@ -360,7 +332,7 @@ def _finish_prepared(
 
 def _make_worker(prepared: PreparedListing, limit: int | None) -> _Worker:
     (left, right), held = prepared.sizes, prepared.positions.held.size
-    n_rows = max(1, BLOCK_VALUES // (left + held + right))
+    n_rows = max(1, rows.BLOCK_VALUES // (left + held + right))
     if limit is not None:
         n_rows = min(n_rows, max(limit, 1))
     block = make_block(n_rows, left + held, right)

@@ -9,7 +9,7 @@ left out.
 from __future__ import annotations
 
 from papilio.kernels.engine import EngineName
-from papilio.kernels.memory import COUNT, DEVICE_PART_BYTES, ID, OFFSET, CountedGraph
+from papilio.kernels.memory import COUNT, DEVICE_PART_BYTES, ID, OFFSET, CountedGraph, listing_bytes
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import Layer, PartBytes
 
@@ -29,12 +29,6 @@ _DEVICE_SEARCH_BYTES = 2 << 30
 _PART_SEARCH_BYTES = 16 << 20
 """What one thread searches a part in: what is around a root, lists of candidates, tables of leaves."""
 
-_ROWS_BYTES = 32 << 20
-"""What one thread of a listing holds: a block of rows, their names, and the file that it writes."""
-
-_NAME_BYTES = 24
-"""Name of a vertex in a listing, and the column of labels that it is read from."""
-
 
 def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[int, int]:
     """Return the peak of host and of device memory, in bytes, with the whole graph in memory.
@@ -53,7 +47,7 @@ def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[
     vectors = job.vector_entries * COUNT
     host = graph + index + pairs
     if job.listing is not None:
-        host += threads * _ROWS_BYTES + 2 * vertices * _NAME_BYTES
+        host += listing_bytes(vertices, threads)
     if engine == "gpu":
         return host + 2 * vectors, graph + index + pairs // 2 + _DEVICE_SEARCH_BYTES + 2 * vectors
     return host + threads * (_SEARCH_BYTES + vectors) + vectors, 0

@@ -84,7 +84,7 @@ def make_search(later: Later, most: int, per: int, n_edges: int) -> Search:
 
 
 @compiled
-def _open_root(later: Later, search: Search, root: int, oriented: bool, with_edges: bool) -> int:
+def open_root(later: Later, search: Search, root: int, oriented: bool, with_edges: bool) -> int:
     """Fill the matrix of a root and return the number of its later neighbours.
 
     Oriented: a row has the later ones only.
@@ -255,7 +255,7 @@ def count_pivots(
     stride = search.pivot_of.size + 1
     for place in range(begin, end):
         root = roots[place]
-        d = _open_root(later, search, root, False, per == PER_EDGE)
+        d = open_root(later, search, root, False, per == PER_EDGE)
         if d + 1 < least:
             continue
         if per != TOTAL:
@@ -285,7 +285,7 @@ def count_oriented(later: Later, search: Search, roots: Ints, begin: int, end: i
         root = roots[place]
         if later.indptr[root + 1] - later.indptr[root] + 1 < k:
             continue
-        d = _open_root(later, search, root, True, False)
+        d = open_root(later, search, root, True, False)
         w = words_of(d)
         fill_span(search.sets, d)
         search.rest[:w] = search.sets[:w]

@@ -13,12 +13,13 @@ from papilio.kernels.checksum import mix
 from papilio.kernels.clique.maximal_loops import (
     Earlier,
     MaximalSearch,
-    count_maximal,
     list_earlier,
     make_maximal_search,
+    search_maximal,
 )
 from papilio.kernels.clique.order import Later, order_by_degeneracy, orient
 from papilio.kernels.clique.roots import RootsCpu, heaviest_first
+from papilio.kernels.clique.rows import Rows, begin_chunk, make_rows
 from papilio.kernels.engine import (
     Cut,
     Partial,
@@ -50,6 +51,11 @@ class PreparedMaximalCliqueCpu:
     def nbytes(self) -> int:
         """Bytes of host memory held."""
         return sum(a.nbytes for a in (*self.later, *self.earlier, self.hashes, self.roots, self.costs))
+
+    @property
+    def longest(self) -> int:
+        """Most vertices that a clique can have."""
+        return int(np.diff(self.later.indptr).max(initial=0)) + 1
 
 
 class MaximalCliqueCpu(RootsCpu):
@@ -99,28 +105,30 @@ class MaximalCliqueCpu(RootsCpu):
             When the interval is not within ``[0, n_items]``.
         """
 
-        def count(search: MaximalSearch, begin: int, end: int) -> None:
-            count_maximal(
-                prepared.later,
-                prepared.earlier,
-                search,
-                prepared.hashes,
-                prepared.roots,
-                begin,
-                end,
-                prepared.least,
-            )
+        def count(thread: tuple[MaximalSearch, Rows], begin: int, end: int) -> None:
+            begin_chunk(thread[1], begin)
+            search_roots(prepared, *thread, end)
 
-        n_items, searches = self._run_roots(
-            prepared, (start, stop), len(bounds) + 1, cut,
-            lambda: make_maximal_search(prepared.later, prepared.earlier), count,
-        )  # fmt: skip
+        n_items, threads = self._run_roots(
+            prepared, (start, stop), len(bounds) + 1, cut, lambda: _make_thread(prepared), count
+        )
         cells: dict[tuple[int, ...], int] = {}
         checksum = work = 0
-        for search in searches:
+        for search, _ in threads:
             checksum += int(search.sums[0])
             work += int(search.sums[1])
             for size in np.flatnonzero(search.histogram).tolist():
                 cells[(size,)] = cells.get((size,), 0) + int(search.histogram[size])
         total = sum(cells.values())
         return Partial(n_items, total, work, {}, cells, checksum=checksum % (1 << 64))
+
+
+def _make_thread(prepared: PreparedMaximalCliqueCpu) -> tuple[MaximalSearch, Rows]:
+    return make_maximal_search(prepared.later, prepared.earlier), make_rows(prepared.longest)
+
+
+def search_roots(prepared: PreparedMaximalCliqueCpu, search: MaximalSearch, rows: Rows, end: int) -> bool:
+    """Search the items below ``end``, from the cursor on; return whether they are done, else the block is full."""
+    return search_maximal(
+        prepared.later, prepared.earlier, search, rows, prepared.hashes, prepared.roots, end, prepared.least
+    )

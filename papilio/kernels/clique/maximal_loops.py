@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.checksum import mix
 from papilio.kernels.clique.order import Later
+from papilio.kernels.clique.rows import LEVEL, PLACE, Rows, add_clique
 from papilio.kernels.jit import Ints, Sums, compiled
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 
@@ -95,11 +96,9 @@ def _fill_row(later: Later, search: MaximalSearch, name: int, row: int, w: int) 
 
 
 @compiled
-def _open_root(later: Later, earlier: Earlier, search: MaximalSearch, root: int) -> tuple[int, int]:
-    """Fill the rows of a root; return its candidates and how many excluded vertices are next to one of them."""
-    begin, end = later.indptr[root], later.indptr[root + 1]
-    d = int(end - begin)
-    w = words_of(d)
+def _open_root(later: Later, earlier: Earlier, search: MaximalSearch, root: int, d: int) -> int:
+    """Fill the rows of a root and its d candidates; return how many excluded vertices are next to one of them."""
+    begin, w = later.indptr[root], words_of(d)
     for i in range(d):
         search.names[i] = later.ids[begin + i]
         search.place[later.ids[begin + i]] = i
@@ -119,7 +118,7 @@ def _open_root(later: Later, earlier: Earlier, search: MaximalSearch, root: int)
             n_rows += 1
     for i in range(d):
         search.place[search.names[i]] = -1
-    return d, n_rows - d
+    return n_rows - d
 
 
 @compiled
@@ -180,13 +179,15 @@ def _branch(search: MaximalSearch, level: int, w: int, chosen: int) -> int:
 
 
 @compiled
-def _search_root(search: MaximalSearch, hashes: Sums, root: int, d: int, n_excluded: int, least: int) -> int:
-    """Find the maximal cliques of one root of at least one candidate; return the words intersected."""
-    w = words_of(d)
-    fill_span(search.sets, d)
-    search.excluded_at[0], search.excluded_at[1] = 0, n_excluded
-    search.hash_at[0] = hashes[root]
-    level, work, size, entering = 0, 0, d, True
+def _search_root(
+    search: MaximalSearch, rows: Rows, hashes: Sums, root: int, d: int, least: int, entering: bool
+) -> int:
+    """Find the maximal cliques of one root of at least one candidate; return the words intersected.
+
+    Goes on at the level of the cursor, and stops there where the block is full.
+    """
+    w, listing = words_of(d), rows.positions.size > 0
+    level, work, size = rows.cursor[LEVEL], 0, d
     while level >= 0:
         at = level * w
         if entering:
@@ -218,39 +219,63 @@ def _search_root(search: MaximalSearch, hashes: Sums, root: int, d: int, n_exclu
         search.rest[at + (chosen >> 6)] &= ~bit
         search.sets[at + (chosen >> 6)] &= ~bit
         held = search.hash_at[level] + hashes[search.names[chosen]]
+        rows.path[level + 1] = search.names[chosen]
         if size == 0:
             if level + 2 >= least:
                 search.histogram[level + 2] += ONE
                 search.sums[0] += _mix(held)
+                if listing and not add_clique(rows, level + 2):
+                    break
         elif size > 0:
             search.hash_at[level + 1] = held
             level += 1
             entering = True
+    rows.cursor[LEVEL] = level
     return work
 
 
 @compiled
-def count_maximal(
+def search_maximal(
     later: Later,
     earlier: Earlier,
     search: MaximalSearch,
+    rows: Rows,
     hashes: Sums,
     roots: Ints,
-    begin: int,
     end: int,
     least: int,
-) -> None:
-    """Count the maximal cliques of at least ``least`` vertices whose first ones are the roots of a chunk.
+) -> bool:
+    """Find the maximal cliques of at least ``least`` vertices whose first ones are the roots below a place.
 
-    ``hashes`` are those of the vertices, by rank.
+    They are counted, and listed where there are positions; what every row holds counts for the checksum alone. Goes on
+    where the cursor is. Returns whether the end was reached: else the block is full. ``hashes`` are those of the
+    vertices, by rank.
     """
-    for place in range(begin, end):
-        root = roots[place]
-        d, n_excluded = _open_root(later, earlier, search, root)
+    listing = rows.positions.size > 0
+    while rows.cursor[PLACE] < end:
+        root = roots[rows.cursor[PLACE]]
+        d = int(later.indptr[root + 1] - later.indptr[root])
+        is_new = rows.cursor[LEVEL] < 0
+        if is_new:
+            rows.path[0] = root
+            search.hash_at[0] = rows.held_hash[0] + hashes[root]
         if d == 0:
+            rows.cursor[PLACE] += 1
             if earlier.indptr[root] == earlier.indptr[root + 1] and least <= 1:
                 search.histogram[1] += ONE
-                search.sums[0] += _mix(hashes[root])
+                search.sums[0] += _mix(search.hash_at[0])
+                if listing and not add_clique(rows, 1):
+                    return False
             continue
-        if d + 1 >= least:
-            search.sums[1] += np.uint64(_search_root(search, hashes, root, d, n_excluded, least))
+        if d + 1 < least:
+            rows.cursor[PLACE] += 1
+            continue
+        if is_new:
+            search.excluded_at[0], search.excluded_at[1] = 0, _open_root(later, earlier, search, root, d)
+            fill_span(search.sets, d)
+            rows.cursor[LEVEL] = 0
+        search.sums[1] += np.uint64(_search_root(search, rows, hashes, root, d, least, is_new))
+        if rows.cursor[LEVEL] >= 0:
+            return False
+        rows.cursor[PLACE] += 1
+    return True

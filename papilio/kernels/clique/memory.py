@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from papilio.kernels.engine import EngineName
-from papilio.kernels.memory import COUNT, ID, OFFSET, CountedGraph
+from papilio.kernels.memory import COUNT, ID, OFFSET, CountedGraph, listing_bytes
 
 _SEARCH_BYTES = 32 << 20
 """What one thread searches the later neighbours of a root in, up to some 1,400 of them."""
@@ -15,11 +15,15 @@ def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[
     edges      both ranks of each, sorted, with the place that each came from; neighbours both ways for the peeling
     vertices   offsets, ranks and lists of the peeling
     search     what is around one root, and a vector, for each thread
+    listing    the graph of what goes with required vertices; rows on their way to a file for each thread, names
     """
     graph = job.n_edges * 2 * ID
     edges = job.n_edges * (6 * OFFSET + 2 * (OFFSET + 2 * ID))
     vertices = job.n_vertices * (8 * OFFSET)
     vectors = job.vector_entries * COUNT
-    return graph + edges + vertices + threads * (
+    listed = 0
+    if job.listing is not None:
+        listed = graph + job.n_vertices * 3 * ID + listing_bytes(job.n_vertices, threads)
+    return listed + graph + edges + vertices + threads * (
         _SEARCH_BYTES + job.n_vertices * OFFSET + vectors
     ) + vectors, 0

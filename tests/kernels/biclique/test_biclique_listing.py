@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
+from papilio.kernels import rows as row_blocks
 from papilio.kernels.biclique import list as biclique_listing
 from papilio.kernels.biclique.list import BicliqueLister
 from papilio.kernels.engine import Partial
@@ -64,7 +65,7 @@ def questions(draw: st.DrawFn) -> tuple[BipartiteGraph, int, int, set[int], set[
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(biclique_listing, "BLOCK_VALUES", 9)
+    monkeypatch.setattr(row_blocks, "BLOCK_VALUES", 9)
 
 
 @pytest.mark.usefixtures("small_blocks")

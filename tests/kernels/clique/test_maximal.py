@@ -28,7 +28,7 @@ from tests.kernels.clique.test_clique import (
     read,
     union,
 )
-from tests.tools.oracle_clique import cliques_of
+from tests.tools.oracle_clique import maximal_cliques
 
 ENGINES = ["cpu"]
 
@@ -46,13 +46,6 @@ def count(name: str, graph: UnipartiteGraph, least: int = 1) -> Partial:
     return made.run(prepared, 0, prepared.n_items)
 
 
-def maximal_of(graph: UnipartiteGraph) -> list[tuple[int, ...]]:
-    """Return the maximal cliques by definition: those that no other clique holds."""
-    found = [frozenset(clique) for clique in cliques_of(graph.n, edges_of(graph))]
-    larger = {clique - {vertex} for clique in found for vertex in clique}
-    return [tuple(sorted(clique)) for clique in found if clique not in larger]
-
-
 def checksum_of(cliques: list[tuple[int, ...]]) -> int:
     offsets = np.cumsum([0, *map(len, cliques)])
     ids = np.array([vertex for clique in cliques for vertex in clique], np.int64)
@@ -63,7 +56,7 @@ def test_sizes_and_checksum_follow_the_definition(engine: str) -> None:
     @laws(120)
     @given(graphs())
     def run(graph: UnipartiteGraph) -> None:
-        cliques = maximal_of(graph)
+        cliques = maximal_cliques(graph.n, edges_of(graph))
         for least in (1, 2, 4):
             kept = [clique for clique in cliques if len(clique) >= least]
             got = count(engine, graph, least)

@@ -1,0 +1,230 @@
+"""Listing cliques on the CPU: the searches that count them pass what they find on as rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import UnsupportedError
+from papilio.graph import UnipartiteGraph
+from papilio.kernels.checksum import mix
+from papilio.kernels.clique.cpu import CliqueCpu, PreparedCliqueCpu
+from papilio.kernels.clique.list_loops import list_cliques
+from papilio.kernels.clique.loops import TOTAL, Search, make_search
+from papilio.kernels.clique.maximal_cpu import (
+    MaximalCliqueCpu,
+    PreparedMaximalCliqueCpu,
+    search_roots,
+)
+from papilio.kernels.clique.maximal_loops import MaximalSearch, make_maximal_search
+from papilio.kernels.clique.restrict import Restricted, restrict_graph
+from papilio.kernels.clique.roots import SERIAL_COST, RootsCpu
+from papilio.kernels.clique.rows import Rows, begin_chunk, make_rows
+from papilio.kernels.engine import Cut, Partial, never_cut, require_interval, require_request
+from papilio.kernels.rows import Outlet, RowSink, drop_rows, empty_block, list_chunks
+from papilio.kernels.threads import cut_by_cost, items_in
+from papilio.motifs import Clique, Granularity, MaximalClique, Motif
+from papilio.questions import Listing
+
+Searched = PreparedCliqueCpu | PreparedMaximalCliqueCpu
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedListing:
+    """A graph ready for the ``run`` of a lister."""
+
+    searched: Searched  # the graph that is left to search
+    row_size: int | None  # vertices of a row; None for any number
+    positions: NDArray[np.int32]  # in ``ids_n``, of every rank
+    held: NDArray[np.int32]  # positions that are added to each clique
+    held_hash: int  # sum of the hashes of these vertices
+    ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
+    decisions: tuple[tuple[str, str], ...]
+
+    @property
+    def costs(self) -> NDArray[np.int64]:
+        """Predicted set operations of each item, falling."""
+        return self.searched.costs
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items: the vertices that have enough later neighbours."""
+        return self.searched.n_items
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of host memory held."""
+        return self.searched.nbytes + self.positions.nbytes + self.held.nbytes + self.ids_n.nbytes
+
+
+def _finish(
+    graph: UnipartiteGraph, left: Restricted, searched: Searched, row_size: int | None
+) -> PreparedListing:
+    ids = np.union1d(left.ids, left.held).astype(np.int32)
+    decisions = searched.decisions[:1]
+    if left.graph is not graph:
+        what = f"search among {left.graph.n} vertices and {left.graph.n_edges} edges"
+        decisions = (what, "only these go with what every clique must hold"), *decisions
+    return PreparedListing(
+        searched,
+        row_size,
+        np.searchsorted(ids, left.ids[searched.later.vertices]).astype(np.int32),
+        np.searchsorted(ids, left.held).astype(np.int32),
+        int(mix(left.held.astype(np.uint64)).sum(dtype=np.uint64)),
+        ids,
+        decisions,
+    )
+
+
+class _Lister(RootsCpu, ABC):
+    """Base of the listers; ``listing`` says which are listed: ``with_u`` are ids of vertices that each must hold."""
+
+    def __init__(self, threads: int | None, listing: Listing) -> None:
+        super().__init__(threads)
+        self.listing = listing
+
+    def run(
+        self,
+        prepared: PreparedListing,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+        sink: RowSink = drop_rows,
+    ) -> Partial:
+        """List exactly the items of ``[start, stop)``, or the first of them if the run is cut.
+
+        ``sink`` gets every row once, in blocks, from any thread; what it raises ends the run. ``total`` is the number
+        of rows. A partial that is capped has as many as the limit, and all items of the run, which may have more.
+
+        Raises
+        ------
+        InputError
+            When the interval is not within ``[0, n_items]``.
+        """
+        require_interval(start, stop, prepared.n_items)
+        chunks = cut_by_cost(prepared.costs[start:stop], self.threads, len(bounds) + 1, SERIAL_COST)
+        outlet = Outlet(sink, self.listing.limit)
+        n_chunks, threads = list_chunks(
+            outlet, chunks, self.threads,
+            make_worker=lambda: self._make_thread(prepared),
+            begin=lambda thread, first: begin_chunk(thread[1], start + first),
+            list_some=lambda thread, end: self._list_some(prepared.searched, *thread, start + end),
+            pass_on=lambda thread: outlet.take(empty_block(thread[1].block, prepared.row_size)),
+            cut=cut,
+        )  # fmt: skip
+        told = [self._tell(search) for search, _ in threads]
+        work = outlet.rows + sum(words for words, _ in told)
+        if outlet.full:
+            return Partial(stop - start, outlet.rows, work, capped=True)
+        checksum = sum(hashes for _, hashes in told) % (1 << 64)
+        return Partial(items_in(chunks, n_chunks), outlet.rows, work, checksum=checksum)
+
+    def _make_thread(self, prepared: PreparedListing) -> tuple[Any, Rows]:
+        """Return what one thread has of its own: the search, and its rows."""
+        search, longest = self._make_search(prepared.searched)
+        rows = make_rows(longest, prepared.positions, prepared.held, prepared.held_hash, self.listing.limit)
+        return search, rows
+
+    @abstractmethod
+    def _make_search(self, searched: Any) -> tuple[Any, int]:
+        """Return what one thread searches in, and the most vertices that it finds for a row."""
+
+    @abstractmethod
+    def _list_some(self, searched: Any, search: Any, rows: Rows, end: int) -> bool:
+        """Go on below an end; return whether it was reached, else the block is full."""
+
+    @abstractmethod
+    def _tell(self, search: Any) -> tuple[int, int]:
+        """Return the words intersected, and the sum of the hashes of what was found."""
+
+
+class CliqueLister(_Lister):
+    """Lists the cliques of one k; holds no graph, safe to share between threads.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Threads of one run; by default the processors that this process may use.
+    listing : Listing
+        Which are listed.
+    algorithm, order
+        As for :class:`~papilio.kernels.clique.cpu.CliqueCpu`; ``pivot`` cannot list.
+
+    Raises
+    ------
+    UnsupportedError
+        For an algorithm that only counts.
+    """
+
+    def __init__(
+        self, threads: int | None, listing: Listing, algorithm: str = "auto", order: str = "auto"
+    ) -> None:
+        super().__init__(threads, listing)
+        if algorithm == "pivot":
+            raise UnsupportedError(
+                "algorithm 'pivot' counts without visiting every clique; list with 'orient'"
+            )
+        self.order = order
+
+    def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedListing:
+        """Set aside what must be held, order the vertices and orient the graph.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity.
+        """
+        require_request("listing", Clique, graph, motif, per, graph_type=UnipartiteGraph)
+        assert isinstance(motif, Clique)
+        assert motif.k is not None
+        left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), motif.k)
+        size = Clique(max(motif.k - left.held.size, 1))
+        searched = CliqueCpu(self.threads, order=self.order).prepare(left.graph, size, per)
+        return _finish(graph, left, searched, motif.k)
+
+    def _make_search(self, searched: PreparedCliqueCpu) -> tuple[Search, int]:
+        search = make_search(searched.later, searched.most_later, TOTAL, 0)
+        return search, min(searched.sizes[0], searched.most_later + 1)
+
+    def _list_some(self, searched: PreparedCliqueCpu, search: Search, rows: Rows, end: int) -> bool:
+        return list_cliques(searched.later, search, rows, searched.roots, end, searched.sizes[0])
+
+    def _tell(self, search: Search) -> tuple[int, int]:
+        return int(search.total[2]), 0
+
+
+class MaximalCliqueLister(_Lister):
+    """Lists maximal cliques; holds no graph, safe to share between threads. Parameters as for a k."""
+
+    def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedListing:
+        """Set aside what must be held, order the vertices and orient the graph.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity.
+        """
+        require_request("listing", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
+        assert isinstance(motif, MaximalClique)
+        left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), None)
+        size = MaximalClique(max(motif.min_size - left.held.size, 1))
+        searched = MaximalCliqueCpu(self.threads).prepare(left.graph, size, per)
+        ids = left.ids[searched.later.vertices]
+        return _finish(graph, left, replace(searched, hashes=mix(ids.astype(np.uint64))), None)
+
+    def _make_search(self, searched: PreparedMaximalCliqueCpu) -> tuple[MaximalSearch, int]:
+        return make_maximal_search(searched.later, searched.earlier), searched.longest
+
+    def _list_some(
+        self, searched: PreparedMaximalCliqueCpu, search: MaximalSearch, rows: Rows, end: int
+    ) -> bool:
+        return search_roots(searched, search, rows, end)
+
+    def _tell(self, search: MaximalSearch) -> tuple[int, int]:
+        return int(search.sums[1]), int(search.sums[0])

@@ -1,0 +1,152 @@
+"""Rows that engines list: the blocks that threads fill, and the one way out of a run; knows of no motif."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.graph import RowColumn
+from papilio.kernels.engine import Cut
+from papilio.kernels.jit import Ints, inlined
+from papilio.kernels.threads import ChunkRunner
+
+BLOCK_VALUES = 1 << 20
+"""Vertices in a block of rows: 4 MiB, and a row group of a file."""
+
+_SHORT = 32
+"""Rows of up to so many vertices are sorted by insertion."""
+
+RowSink = Callable[..., None]
+"""Takes rows, one motif in each, as a :data:`~papilio.graph.RowColumn` for each column of the listing: positions in the
+ids that ``prepared.ids_<layer>`` has, rising in each row. Called by any thread; the arrays are used again after the
+call."""
+
+
+def drop_rows(*columns: RowColumn) -> None:
+    """Take rows and keep none of them: whoever runs only wants to know how many there are."""
+
+
+class RowBlock(NamedTuple):
+    """A column of rows of any length: row i is ``values[offsets[i]:offsets[i + 1]]``; ``size`` (1) counts the rows."""
+
+    values: NDArray[np.int32]
+    offsets: Ints
+    size: Ints
+
+
+def make_row_block(longest: int, limit: int | None) -> RowBlock:
+    """Return a block for rows of at most ``longest`` vertices, and for no more of them than ``limit``."""
+    most_rows = max(1, BLOCK_VALUES // 4) if limit is None else max(1, min(limit, BLOCK_VALUES // 4))
+    n_values = max(longest, min(BLOCK_VALUES, most_rows * longest))
+    return RowBlock(np.zeros(n_values, np.int32), np.zeros(most_rows + 1, np.int64), np.zeros(1, np.int64))
+
+
+@inlined
+def has_room(block: RowBlock, length: int) -> bool:
+    """Whether a further row of that length fits."""
+    n = block.size[0]
+    return bool(n + 1 < block.offsets.size and block.offsets[n] + length <= block.values.size)
+
+
+@inlined
+def end_row(block: RowBlock, length: int) -> None:
+    """Sort the vertices that were written behind the last row, and make them a row."""
+    n = block.size[0]
+    begin = block.offsets[n]
+    values = block.values
+    if length > _SHORT:
+        values[begin : begin + length].sort()
+    else:
+        for at in range(begin + 1, begin + length):
+            vertex, to = values[at], at
+            while to > begin and values[to - 1] > vertex:
+                values[to] = values[to - 1]
+                to -= 1
+            values[to] = vertex
+    block.offsets[n + 1] = begin + length
+    block.size[0] = n + 1
+
+
+def empty_block(block: RowBlock, row_size: int | None) -> RowColumn:
+    """Return the rows as a column, of ``row_size`` vertices each where that is given, and begin anew."""
+    n = int(block.size[0])
+    block.size[0] = 0
+    values = block.values[: block.offsets[n]]
+    return (block.offsets[: n + 1], values) if row_size is None else values.reshape(n, row_size)
+
+
+class Outlet:
+    """Where the threads of one run leave their rows; at most ``limit`` of them pass, and then it is full."""
+
+    def __init__(self, sink: RowSink, limit: int | None) -> None:
+        self.rows, self.full = 0, False
+        self._sink, self._limit = sink, limit
+        self._lock = threading.Lock()
+
+    def take(self, *columns: RowColumn) -> None:
+        """Pass rows on, the first of them where the limit cuts."""
+        first = columns[0]
+        n = len(first[0]) - 1 if isinstance(first, tuple) else len(first)
+        with self._lock:
+            if self._limit is not None:
+                n = min(n, self._limit - self.rows)
+            self.rows += n
+            self.full = self.rows == self._limit
+        if n:
+            self._sink(*(_first_rows(column, n) for column in columns))
+
+
+def _first_rows(column: RowColumn, n: int) -> RowColumn:
+    if isinstance(column, tuple):
+        offsets, values = column
+        return offsets[: n + 1], values[: offsets[n]]
+    return column[:n]
+
+
+Worker = TypeVar("Worker")
+
+
+def list_chunks(
+    outlet: Outlet,
+    chunks: Sequence[tuple[int, int]],
+    threads: int,
+    *,
+    make_worker: Callable[[], Worker],
+    begin: Callable[[Worker, int], Any],
+    list_some: Callable[[Worker, int], bool],
+    pass_on: Callable[[Worker], None],
+    cut: Cut,
+) -> tuple[int, list[Worker]]:
+    """List the items of chunks, until the outlet is full or the run is cut.
+
+    Parameters
+    ----------
+    make_worker : callable
+        Makes what one thread has of its own.
+    begin : callable
+        Puts it at the first item of a chunk.
+    list_some : callable
+        Fills its block; returns whether the items below an end are all listed.
+    pass_on : callable
+        Empties its block into the outlet.
+
+    Returns
+    -------
+    tuple
+        How many of the chunks were listed, and the workers.
+    """
+
+    def list_chunk(worker: Worker, first: int, end: int) -> None:
+        begin(worker, first)
+        while not (outlet.full or runner.failed) and not list_some(worker, end):
+            pass_on(worker)
+
+    runner = ChunkRunner(make_worker, threads)
+    n_chunks = runner.run(chunks, list_chunk, lambda: outlet.full or cut())
+    for worker in runner.states:
+        pass_on(worker)
+    return n_chunks, runner.states
