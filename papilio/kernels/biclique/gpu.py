@@ -106,6 +106,18 @@ class PreparedBicliqueGpu:
         return self.index.device_bytes + extra
 
 
+class _Search(NamedTuple):
+    """The kernel that searches, and how it is launched; see :class:`~papilio.kernels.tree.launch.TreeLauncher`."""
+
+    stem: str
+    kernel: str
+    defines: dict[str, int]
+    tuning: TreeTuning
+    fixed_words: int
+    blocks_per_sm: int
+    by_blocks: bool
+
+
 class _Counts(NamedTuple):
     """What the kernels count into, on the device."""
 
@@ -188,18 +200,27 @@ class BicliqueGpu:
             vertices = make_tables(self.device, question, index) if per == "vertex" else None
             classes: tuple[TreeClass, ...] = ()
             if index.n_pairs:
-                need = _estimate_need(index) if vertices is None else estimate_vertex_need(index)
-                classes = make_classes(need, self.tuning)
-                tuning, *shape = self._launch_options(algorithm, vertices)
-                decisions = (*decisions, *explain_layout(self.device, tuning, classes, *shape))
+                search = self._choose_search(algorithm, index, vertices)
+                classes = make_classes(_NEEDS[search.stem](index), self.tuning)
+                shape = search.fixed_words, search.blocks_per_sm
+                decisions = (*decisions, *explain_layout(self.device, search.tuning, classes, *shape))
         return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, most_common, decisions)
 
-    def _launch_options(self, algorithm: str, vertices: VertexTables | None) -> tuple[TreeTuning, int, int]:
-        """Return the tuning, the words of shared memory of each warp's counters, and the blocks by registers."""
-        if vertices is not None:  # warps leave nothing to others
-            return replace(self.tuning, slots=0), LEAF_WORDS, self.tuning.blocks_per_sm[2]
+    def _choose_search(
+        self, algorithm: str, index: BicliqueDeviceIndex, vertices: VertexTables | None
+    ) -> _Search:
+        blocks = self.tuning.blocks_per_sm
+        alone = replace(self.tuning, slots=0)  # nothing is left to others
+        if vertices is not None:
+            stem, tuning, code = "biclique_vertices", alone, _CODES["auto"]
+        elif counts_triples(index, algorithm):
+            stem, tuning, code = "biclique_triples", alone, _CODES["enumerate"]
+        else:
+            stem, tuning, code = "biclique", self.tuning, _CODES[algorithm]
+        defines = {"MIN_BLOCKS": blocks[code]} | ({"ALGORITHM": code} if stem == "biclique" else {})
         words = 0 if algorithm == "pivot" else LEAF_WORDS
-        return self.tuning, words, self.tuning.blocks_per_sm[_CODES[algorithm]]
+        kernel = "biclique_search" if stem == "biclique" else stem
+        return _Search(stem, kernel, defines, tuning, words, blocks[code], stem == "biclique_triples")
 
     def work(self, prepared: PreparedBicliqueGpu) -> NDArray[np.int64]:
         """Estimated set operations of each work item, int64 of shape (n_items,), host; falling, but for a part."""
@@ -268,19 +289,17 @@ class BicliqueGpu:
     ) -> Sequence[int]:
         """Launch the slices, with the kernel's ``own`` arguments; return the bounds of those that ran."""
         index = prepared.index
-        tuning, fixed_words, blocks_per_sm = self._launch_options(prepared.algorithm, prepared.vertices)
-        defines, stem, name = {"MIN_BLOCKS": blocks_per_sm}, "biclique_vertices", "biclique_vertices"
-        if prepared.vertices is None:
-            defines["ALGORITHM"], stem, name = _CODES[prepared.algorithm], "biclique", "biclique_search"
+        search = self._choose_search(prepared.algorithm, index, prepared.vertices)
         launcher = TreeLauncher(
             self.device,
-            tuning,
-            self.device.load(stem, defines).get_function(name),
+            search.tuning,
+            self.device.load(search.stem, search.defines).get_function(search.kernel),
             prepared.classes,
             index.pieces_at(bounds),
             index.costs,
-            fixed_words,
-            blocks_per_sm,
+            search.fixed_words,
+            search.blocks_per_sm,
+            search.by_blocks,
         )
         n_slices = launcher.run(cut, index.searched, own)
         self.block_words = self.device.to_host(launcher.block_words)
@@ -326,6 +345,8 @@ class BicliqueGpu:
 
     def _arguments(self, prepared: PreparedBicliqueGpu, counts: _Counts) -> tuple[Any, ...]:
         sizes, tuning = prepared.index.sizes, self.tuning
+        if counts_triples(prepared.index, prepared.algorithm):
+            return np.int32(min(sizes.least_right, _MAX_SIDE + 2)), counts.sums
         limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
         return (
             *(np.int32(min(limit, _MAX_SIDE + 2)) for limit in limits),
@@ -360,6 +381,11 @@ def _add_right_rows(xp: Any, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
     return replace(index, arrays=index.arrays | rows)
 
 
+def counts_triples(index: BicliqueDeviceIndex, algorithm: str) -> bool:
+    """Whether totals are counted by ``biclique_triples.cu``: where a child has one more left vertex beside it."""
+    return algorithm == "enumerate" and index.sizes.most_left == 3 == index.sizes.least_left
+
+
 def _check_sizes(index: BicliqueDeviceIndex) -> int:
     """Refuse what the words of the kernels do not hold; return the most right vertices that two left ones share."""
     most_common = int(index.item_common.max(initial=0))
@@ -384,3 +410,17 @@ def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     pivots = common * column_words + frames + 2 * (row_words + column_words)
     need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + later + lists + pivots + 128
     return need
+
+
+def _estimate_triples_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
+    """Return the words of the matrix of each work item, and of the lines that it is filled by."""
+    need: NDArray[np.int64] = index.item_later * ((index.item_degree + 31) // 32) + index.item_degree + 8
+    return need
+
+
+_NEEDS = {
+    "biclique": _estimate_need,
+    "biclique_triples": _estimate_triples_need,
+    "biclique_vertices": estimate_vertex_need,
+}
+"""Words that a warp needs for each work item, by the source of its kernel."""

@@ -16,6 +16,9 @@ LEAF_BINS = 32
 LEAF_WORDS = LEAF_BINS * 32 // 2
 """Words of those counters: 16 bits for each size and lane."""
 
+DENSE_BINS, DENSE_LEAVES = 1024, 1 << 31
+"""Sizes beyond those that a block counts in shared memory, and leaves of one size that are brought to device memory."""
+
 SIDE_BITS = 16
 """Of the number of vertices of a side that is held, or free, in a key of leaves (pivot_tree.cuh)."""
 

@@ -1,7 +1,7 @@
 // Local bit matrices: sets of a vertex's neighbourhood, numbered from 0, in 32-bit words.
 //
-// A warp builds a matrix by rows or by columns from the adjacency of its rows or of its columns (`fill_rows`,
-// `fill_columns`), finds the rows that share enough columns with one of them by intersection (`list_sharing_rows`), or
+// A warp, or a block, builds a matrix by rows or by columns from the adjacency of its rows or of its columns (`fill_rows`,
+// `fill_columns`); a warp finds the rows that share enough columns with one of them by intersection (`list_sharing_rows`), or
 // those that hold enough of some columns by counting 1024 rows at a time in bit planes (`DenseRows`), and cuts rows to
 // the columns of one (`cut_rows`), so that most rows are one or two words; `narrow_rows` goes on from list to list.
 // Lists of rows are word-major: word k of row i is `words[k * stride + i]`, so that lanes with consecutive rows read
@@ -67,43 +67,68 @@ __device__ __forceinline__ int find_id(const int* ids, int n, int value) {
     return place < n && ids[place] == value ? place : -1;
 }
 
+/// The threads that fill a matrix together: a warp, which is what most of this file speaks of.
+struct WarpTeam {
+    __device__ __forceinline__ static int rank() { return lane_id(); }
+    __device__ __forceinline__ static int size() { return kWarpSize; }
+    __device__ __forceinline__ static void sync() { __syncwarp(); }
+    __device__ __forceinline__ static unsigned long long sum(unsigned long long value) { return warp_sum(value); }
+};
+
+/// A block of whole warps; all of its threads hold the same arena then.
+struct BlockTeam {
+    __device__ __forceinline__ static int rank() { return (int)threadIdx.x; }
+    __device__ __forceinline__ static int size() { return (int)blockDim.x; }
+    __device__ __forceinline__ static void sync() { __syncthreads(); }
+    __device__ __forceinline__ static unsigned long long sum(unsigned long long value) {
+        __shared__ unsigned long long of_warps[kWarpSize];
+        const unsigned long long own = warp_sum(value);
+        __syncthreads();
+        if (lane_id() == 0) of_warps[threadIdx.x / kWarpSize] = own;
+        __syncthreads();
+        unsigned long long all = 0;
+        for (int warp = 0; warp < (int)blockDim.x / kWarpSize; ++warp) all += of_warps[warp];
+        return all;
+    }
+};
+
 /// Call `set(row, column)` for every one of the matrix of the ascending `members` (rows) over the ascending `ids`
-/// (columns), by some lane each; the warp.
+/// (columns), by some thread each; the team, a WarpTeam or a BlockTeam.
 ///
 /// `rows` are the neighbours of members, `columns` those of ids. Either the neighbours of all members are sought among
 /// the ids, or the neighbours of all ids, from the first member on, among the members: whichever are fewer. Eight lanes
 /// share a member or an id.
-template <class Set>
+template <class Team, class Set>
 __device__ __forceinline__ void walk_edges(Arena& arena, const int* ids, int n_ids, const int* members, int n_members,
                                            const Adjacency& rows, const Adjacency& columns, const Set& set) {
     constexpr int kLanes = 8;
-    const int lane = lane_id(), group = lane / kLanes;
+    const int rank = Team::rank(), size = Team::size(), group = rank / kLanes;
     const Arena::Mark mark = arena.mark();
     int* starts = reinterpret_cast<int*>(arena.take(n_ids));
     unsigned long long by_ids = 0, by_members = 0;
-    for (int j = lane; j < n_ids; j += kWarpSize) {
+    for (int j = rank; j < n_ids; j += size) {
         const int n = (int)columns.size(ids[j]);
         starts[j] = count_below(columns.ids + columns.indptr[ids[j]], n, members[0]);
         by_ids += (unsigned)(n - starts[j]);
     }
-    for (int i = lane; i < n_members; i += kWarpSize) by_members += (unsigned long long)rows.size(members[i]);
-    __syncwarp();
+    for (int i = rank; i < n_members; i += size) by_members += (unsigned long long)rows.size(members[i]);
+    Team::sync();
     // Lines are members or ids; what their neighbours are sought in is the other.
-    const bool walks_ids = warp_sum(by_ids) <= warp_sum(by_members);
+    const bool walks_ids = Team::sum(by_ids) <= Team::sum(by_members);
     const long long* indptr = walks_ids ? columns.indptr : rows.indptr;
     const int* neighbours = walks_ids ? columns.ids : rows.ids;
     const int* numbers = walks_ids ? ids : members;
     const int* sought = walks_ids ? members : ids;
     const int n_lines = walks_ids ? n_ids : n_members, n_sought = walks_ids ? n_members : n_ids;
-    for (int line = group; line < n_lines; line += kWarpSize / kLanes) {
+    for (int line = group; line < n_lines; line += size / kLanes) {
         const long long end = indptr[numbers[line] + 1];
-        long long at = indptr[numbers[line]] + lane % kLanes + (walks_ids ? starts[line] : 0);
+        long long at = indptr[numbers[line]] + rank % kLanes + (walks_ids ? starts[line] : 0);
         for (; at < end; at += kLanes) {
             const int place = find_id(sought, n_sought, neighbours[at]);
             if (place >= 0) set(walks_ids ? place : line, walks_ids ? line : place);
         }
     }
-    __syncwarp();
+    Team::sync();
     arena.release(mark);
 }
 
@@ -114,21 +139,22 @@ __device__ __forceinline__ BitColumns fill_columns(Arena& arena, const int* ids,
     const long long size = (long long)n_ids * stride;
     const BitColumns matrix{arena.take(size), n_ids, n_members, stride};
     for (long long i = lane_id(); i < size; i += kWarpSize) matrix.words[i] = 0;
-    walk_edges(arena, ids, n_ids, members, n_members, rows, columns, [&](int row, int column) {
+    walk_edges<WarpTeam>(arena, ids, n_ids, members, n_members, rows, columns, [&](int row, int column) {
         atomicOr(&matrix.words[(long long)column * stride + row / 32], 1u << (row & 31));
     });
     return matrix;
 }
 
 /// The matrix of `members` over `ids` as a list of rows; see walk_edges.
+template <class Team = WarpTeam>
 __device__ __forceinline__ RowList fill_rows(Arena& arena, const int* ids, int n_ids, const int* members, int n_members,
                                              const Adjacency& rows, const Adjacency& columns) {
     const int n_words = words_for(n_ids);
     const long long size = (long long)n_members * n_words;
     const RowList list{arena.take(size), n_members, n_members, n_words};
-    for (long long i = lane_id(); i < size; i += kWarpSize) list.words[i] = 0;
-    walk_edges(arena, ids, n_ids, members, n_members, rows, columns,
-               [&](int row, int column) { atomicOr(&list.at(column / 32, row), 1u << (column & 31)); });
+    for (long long i = Team::rank(); i < size; i += Team::size()) list.words[i] = 0;
+    walk_edges<Team>(arena, ids, n_ids, members, n_members, rows, columns,
+                     [&](int row, int column) { atomicOr(&list.at(column / 32, row), 1u << (column & 31)); });
     return list;
 }
 

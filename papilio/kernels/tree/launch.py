@@ -38,7 +38,7 @@ class TreeLauncher:
     ``classes`` are those of all work items; memory is shared among the items of the run alone, whose slices begin and
     end at ``bounds``. ``costs`` is the estimated cost of each work item, int64 on the host. Each warp has
     ``fixed_words`` of shared memory beside ``tuning.near_words``; a multiprocessor has registers for ``blocks_per_sm``
-    blocks.
+    blocks. With ``by_blocks`` a block owns an item, and blocks beyond the items of a launch share them.
 
     Raises
     ------
@@ -56,8 +56,10 @@ class TreeLauncher:
         costs: NDArray[np.int64],
         fixed_words: int,
         blocks_per_sm: int,
+        by_blocks: bool = False,
     ) -> None:
         self.device, self.tuning, self.kernel, self.costs = device, tuning, kernel, costs
+        self._by_blocks = by_blocks
         self._bounds = bounds
         self.classes = [one.between(bounds[0], bounds[-1]) for one in classes]
         self.layout = lay_out(device, tuning, self.classes, fixed_words, blocks_per_sm)
@@ -102,8 +104,10 @@ class TreeLauncher:
     ) -> None:
         one, tuning, layout, memory = self.classes[number], self.tuning, self.layout, self._memory[stream]
         n_items = int(items.size)
-        cost = int(self.costs[one.items[begin : begin + n_items]].sum()) if layout.n_slots else 0
-        wanted = max(-(-n_items // layout.n_warps), cost // (tuning.share_cost * layout.n_warps))
+        is_shared = self._by_blocks or layout.n_slots
+        cost = int(self.costs[one.items[begin : begin + n_items]].sum()) if is_shared else 0
+        least = n_items if self._by_blocks else -(-n_items // layout.n_warps)
+        wanted = max(least, cost // (tuning.share_cost * layout.n_warps))
         self.kernel(
             (min(wanted, layout.blocks[number]),),
             (32 * layout.n_warps,),

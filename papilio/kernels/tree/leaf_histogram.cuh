@@ -1,8 +1,10 @@
 // Leaves of a search counted by size, without products: the host works out what they stand for.
 //
 // A warp counts the sizes `least` to `least + kLeafBins - 1` in 16-bit counters of its own in shared memory, one per
-// lane and size, so that no two lanes meet; larger sizes go to device memory at once. The counters are emptied into
-// 64-bit sums in device memory before one of them could run over. A sum could not pass 2^64 in 50 days: a leaf costs
+// lane and size, so that no two lanes meet. The kDenseBins sizes after those have a 32-bit counter for the whole block,
+// where a kernel gives it room for them; the rest go to device memory at once. The counters are emptied into 64-bit sums
+// in device memory before one of them could run over: those of a warp when one of its lanes may have counted enough, that
+// of a block by the one leaf that brings it to DENSE_LEAVES. A sum could not pass 2^64 in 50 days: a leaf costs
 // at least one AND and popcount of a word, of which a GPU does 4e12 a second.
 #pragma once
 
@@ -10,19 +12,36 @@
 
 constexpr int kLeafBins = LEAF_BINS;
 constexpr int kLeafWords = kLeafBins * kWarpSize / 2;
+constexpr int kDenseBins = DENSE_BINS;
+constexpr unsigned kDenseLeaves = DENSE_LEAVES;
 
 struct LeafHistogram {
     unsigned short* bins;
     unsigned long long* sums;
+    unsigned* dense;
     int least;
     int room;  // leaves that a lane can still count before the next flush
 
     /// `words`: kLeafWords words of shared memory, or null where nothing is ever counted; `sums`: by size, in device
-    /// memory.
-    __device__ __forceinline__ LeafHistogram(unsigned* words, unsigned long long* sums, int least)
-        : bins(reinterpret_cast<unsigned short*>(words)), sums(sums), least(least), room(65535) {
+    /// memory; `dense`: kDenseBins words of the block's shared memory, after open_dense, or null.
+    __device__ __forceinline__ LeafHistogram(unsigned* words, unsigned long long* sums, int least,
+                                             unsigned* dense = nullptr)
+        : bins(reinterpret_cast<unsigned short*>(words)), sums(sums), dense(dense), least(least), room(65535) {
         for (int i = lane_id(); words != nullptr && i < kLeafWords; i += kWarpSize) words[i] = 0;
         __syncwarp();
+    }
+
+    /// Empty the counters of a block before its warps count; the block.
+    __device__ __forceinline__ static void open_dense(unsigned* dense) {
+        for (int i = threadIdx.x; i < kDenseBins; i += blockDim.x) dense[i] = 0;
+        __syncthreads();
+    }
+
+    /// Bring the counters of a block to device memory after its warps have counted; the block.
+    __device__ __forceinline__ void close_dense() const {
+        __syncthreads();
+        for (int i = threadIdx.x; i < kDenseBins; i += blockDim.x)
+            if (dense[i] != 0) atomicAdd(&sums[least + kLeafBins + i], (unsigned long long)dense[i]);
     }
 
     /// Before at most `leaves` (below 2^16) calls of `add` per lane; the warp.
@@ -37,7 +56,7 @@ struct LeafHistogram {
         if (bin < (unsigned)kLeafBins)
             ++bins[bin * kWarpSize + lane_id()];
         else if (size >= least)
-            atomicAdd(&sums[size], 1ull);
+            add_large(bin - kLeafBins);
     }
 
     /// Empty the counters; the warp.
@@ -54,5 +73,16 @@ struct LeafHistogram {
         }
         __syncwarp();
         room = 65535;
+    }
+
+  private:
+    __device__ __forceinline__ void add_large(unsigned bin) {
+        unsigned long long* sum = &sums[least + kLeafBins + bin];
+        if (dense == nullptr || bin >= (unsigned)kDenseBins) {
+            atomicAdd(sum, 1ull);
+        } else if (atomicAdd(&dense[bin], 1u) == kDenseLeaves - 1) {
+            atomicSub(&dense[bin], kDenseLeaves);
+            atomicAdd(sum, (unsigned long long)kDenseLeaves);
+        }
     }
 };

@@ -1,0 +1,83 @@
+// Pairs of rows of a list, counted by the columns that they share: a product of bit matrices on tensor cores.
+//
+// A warp counts 32 x 32 pairs at a time, as 2 x 4 products of 16 x 8 pairs over 128 columns, whose sums stay in registers:
+// lane 4 g + t holds the pairs of the rows g and g + 8 with the rows 2 t and 2 t + 1 of the other side. Rows are read
+// where they lie; words and rows that a list does not have are 0, and share nothing.
+// Where there are no such tensor cores (before sm_80, and in the emulator) the same sums come by shuffles and popcounts.
+// Source: "Warp-level matrix instructions" in NVIDIA's PTX manual (mma.m16n8k128, .b1, .and.popc).
+#pragma once
+
+#include "bit_matrix.cuh"
+#include "leaf_histogram.cuh"
+
+/// Rows of a tile on either side.
+constexpr int kTileRows = 32;
+
+/// Add what rows share: lane 4 g + t has word t of the rows g (`low`) and g + 8 (`high`) of one side, and of row g of the
+/// other; `sums` are those of this lane, as above: rows g with 2 t and 2 t + 1, then rows g + 8. The warp.
+__device__ __forceinline__ void add_products(int (&sums)[4], unsigned low, unsigned high, unsigned other) {
+#if !defined(PAPILIO_EMULATED) && __CUDA_ARCH__ >= 800
+    asm("mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+        : "r"(low), "r"(high), "r"(other));
+#else
+    const int row = lane_id() & ~3, column = (lane_id() & 3) * 8;
+    for (int word = 0; word < 4; ++word) {
+        const unsigned one = __shfl_sync(kFullMask, low, row + word), two = __shfl_sync(kFullMask, high, row + word);
+        const unsigned left = __shfl_sync(kFullMask, other, column + word);
+        const unsigned right = __shfl_sync(kFullMask, other, column + 4 + word);
+        sums[0] += __popc(one & left);
+        sums[1] += __popc(one & right);
+        sums[2] += __popc(two & left);
+        sums[3] += __popc(two & right);
+    }
+#endif
+}
+
+/// The pairs of the rows [first, first_end), at most 32, with the 32 rows from `second` on: all of them, or, of the tile
+/// with `second` = `first`, those whose second row comes after the first. The warp.
+template <bool kDiagonal>
+__device__ __forceinline__ void count_tile(const RowList& list, int first, int first_end, int second, LeafHistogram& leaves) {
+    const int group = lane_id() / 4, place = lane_id() & 3;
+    int sums[2][4][4] = {};
+    for (int word = place; word - place < list.n_words; word += 4) {
+        unsigned ours[2][2], theirs[4];
+        const bool has_word = word < list.n_words;
+#pragma unroll
+        for (int m = 0; m < 4; ++m) {
+            const int row = first + 8 * m + group;
+            ours[m / 2][m % 2] = has_word && row < first_end ? list.at(word, row) : 0u;
+        }
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+            const int row = second + 8 * n + group;
+            theirs[n] = has_word && row < list.n ? list.at(word, row) : 0u;
+        }
+#pragma unroll
+        for (int m = 0; m < 2; ++m)
+#pragma unroll
+            for (int n = 0; n < 4; ++n)
+                if (!kDiagonal || n >= 2 * m) add_products(sums[m][n], ours[m][0], ours[m][1], theirs[n]);
+    }
+    leaves.reserve(kTileRows);
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+        for (int n = 0; n < 4; ++n)
+#pragma unroll
+            for (int c = 0; c < 4; ++c) {
+                if (kDiagonal && n < 2 * m) continue;
+                if (kDiagonal && 16 * m + 8 * (c / 2) + group >= 8 * n + 2 * place + c % 2) continue;
+                leaves.add(sums[m][n][c]);
+            }
+}
+
+/// The pairs of the rows [first, first_end), at most 32, with all later ones of a list; returns words of 32 bits
+/// intersected. The warp.
+__device__ __forceinline__ long long count_strip(const RowList& list, int first, int first_end, LeafHistogram& leaves) {
+    count_tile<true>(list, first, first_end, first, leaves);
+    for (int second = first + kTileRows; second < list.n; second += kTileRows)
+        count_tile<false>(list, first, first_end, second, leaves);
+    const long long here = first_end - first;
+    return list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2);
+}
