@@ -75,10 +75,6 @@ struct BicliqueSearch {
     /// The candidates of a child, cut to what it has of the root.
     __device__ __forceinline__ bool open_child(int child) {
         levels = pivots.limits.least_left - 2;
-        if (kEnumerates && levels == 1) {
-            count_later(child);
-            return false;
-        }
         int* later = reinterpret_cast<int*>(arena.take(matrix.n - child));
         const int n = list_sharing_rows(matrix, child, pivots.limits.least_right, later);
         subsets.queue.spend(words_for(matrix.n - child) * matrix.n_words);
@@ -159,15 +155,6 @@ struct BicliqueSearch {
         for (int k = lane_id(); k < n_right; k += kWarpSize) right[k] = first_bits(n_columns - 32 * k);
         __syncwarp();
     }
-
-    /// The sets of two and one more left vertices: the later children themselves are the leaves.
-    __device__ __forceinline__ void count_later(int child) {
-        for (int first = child + 1; first < matrix.n; first += kWarpSize) {
-            subsets.leaves.reserve(1);
-            if (first + lane_id() < matrix.n) subsets.leaves.add(count_shared<0>(matrix, child, first + lane_id()));
-        }
-        subsets.spend((long long)(matrix.n - child - 1) * matrix.n_words);
-    }
 };
 
 /// Blocks of any number of warps.
@@ -179,9 +166,11 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
                 const float race_factor, const long long race_words, unsigned long long* sums,
                 unsigned long long* keys, unsigned long long* counts, const unsigned n_keys, int* full) {
     constexpr int kWords = BicliqueSearch::kCounterWords;
+    __shared__ unsigned dense[kEnumerates ? kDenseBins : 1];
+    if (kEnumerates) LeafHistogram::open_dense(dense);
     Arena arena SEARCH_ARENA(kWords);
     TreeQueue queue SEARCH_QUEUE;
-    SubsetTree subsets{arena, queue, LeafHistogram(kEnumerates ? warp_memory(kWords + near_words) : nullptr, sums, least_right),
+    SubsetTree subsets{arena, queue, LeafHistogram(kEnumerates ? warp_memory(kWords + near_words) : nullptr, sums, least_right, dense),
                        nullptr, 0, RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     if (kEnumerates)
         subsets.frames = reinterpret_cast<SubsetFrame*>(arena.take((long long)max(0, least_left - 4) * kSubsetFrameWords));
@@ -190,4 +179,5 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     BicliqueSearch search{arena,      Adjacency{indptr, columns}, Adjacency{right_indptr, right_rows},
                           hop_indptr, hop,  race_factor, race_words, subsets, pivots};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);
+    if (kEnumerates) subsets.leaves.close_dense();
 }

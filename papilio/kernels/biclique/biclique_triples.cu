@@ -47,7 +47,7 @@ biclique_triples(const long long* __restrict__ indptr, const int* __restrict__ c
             const int strip = next_for_warp(&next_strip, 1) * n_parts + at % n_parts;
             if (strip * kTileRows >= n_children) break;
             const int first = strip * kTileRows;
-            words += (unsigned long long)count_strip(matrix, first, min(first + kTileRows, n_children), leaves);
+            words += (unsigned long long)count_strip<4>(matrix, first, min(first + kTileRows, n_children), leaves);
         }
         arena.release(empty);
     }

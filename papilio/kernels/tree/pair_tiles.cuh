@@ -1,7 +1,7 @@
 // Pairs of rows of a list, counted by the columns that they share: a product of bit matrices on tensor cores.
 //
-// A warp counts 32 x 32 pairs at a time, as 2 x 4 products of 16 x 8 pairs over 128 columns, whose sums stay in registers:
-// lane 4 g + t holds the pairs of the rows g and g + 8 with the rows 2 t and 2 t + 1 of the other side. Rows are read
+// A warp counts 32 x 8 kWide pairs at a time, as 2 x kWide products of 16 x 8 pairs over 128 columns, whose sums stay in
+// registers, 8 kWide of each lane: lane 4 g + t holds the pairs of the rows g and g + 8 with the rows 2 t and 2 t + 1 of the other side. Rows are read
 // where they lie; words and rows that a list does not have are 0, and share nothing.
 // Where there are no such tensor cores (before sm_80, and in the emulator) the same sums come by shuffles and popcounts.
 // Source: "Warp-level matrix instructions" in NVIDIA's PTX manual (mma.m16n8k128, .b1, .and.popc).
@@ -10,7 +10,7 @@
 #include "bit_matrix.cuh"
 #include "leaf_histogram.cuh"
 
-/// Rows of a tile on either side.
+/// First rows of a tile.
 constexpr int kTileRows = 32;
 
 /// Add what rows share: lane 4 g + t has word t of the rows g (`low`) and g + 8 (`high`) of one side, and of row g of the
@@ -34,50 +34,50 @@ __device__ __forceinline__ void add_products(int (&sums)[4], unsigned low, unsig
 #endif
 }
 
-/// The pairs of the rows [first, first_end), at most 32, with the 32 rows from `second` on: all of them, or, of the tile
-/// with `second` = `first`, those whose second row comes after the first. The warp.
-template <bool kDiagonal>
+/// The pairs of the rows [first, first_end), at most 32, with the 8 kWide rows from `second` on; of a diagonal tile those
+/// whose second row comes after the first. The warp.
+template <int kWide, bool kDiagonal>
 __device__ __forceinline__ void count_tile(const RowList& list, int first, int first_end, int second, LeafHistogram& leaves) {
     const int group = lane_id() / 4, place = lane_id() & 3;
-    int sums[2][4][4] = {};
+    int sums[2][kWide][4] = {};
     for (int word = place; word - place < list.n_words; word += 4) {
-        unsigned ours[2][2], theirs[4];
+        unsigned ours[4], theirs[kWide];
         const bool has_word = word < list.n_words;
 #pragma unroll
         for (int m = 0; m < 4; ++m) {
             const int row = first + 8 * m + group;
-            ours[m / 2][m % 2] = has_word && row < first_end ? list.at(word, row) : 0u;
+            ours[m] = has_word && row < first_end ? list.at(word, row) : 0u;
         }
 #pragma unroll
-        for (int n = 0; n < 4; ++n) {
+        for (int n = 0; n < kWide; ++n) {
             const int row = second + 8 * n + group;
             theirs[n] = has_word && row < list.n ? list.at(word, row) : 0u;
         }
 #pragma unroll
         for (int m = 0; m < 2; ++m)
 #pragma unroll
-            for (int n = 0; n < 4; ++n)
-                if (!kDiagonal || n >= 2 * m) add_products(sums[m][n], ours[m][0], ours[m][1], theirs[n]);
+            for (int n = 0; n < kWide; ++n) add_products(sums[m][n], ours[2 * m], ours[2 * m + 1], theirs[n]);
     }
-    leaves.reserve(kTileRows);
+    leaves.reserve(8 * kWide);
 #pragma unroll
     for (int m = 0; m < 2; ++m)
 #pragma unroll
-        for (int n = 0; n < 4; ++n)
+        for (int n = 0; n < kWide; ++n)
 #pragma unroll
             for (int c = 0; c < 4; ++c) {
-                if (kDiagonal && n < 2 * m) continue;
-                if (kDiagonal && 16 * m + 8 * (c / 2) + group >= 8 * n + 2 * place + c % 2) continue;
-                leaves.add(sums[m][n][c]);
+                const int one = first + 16 * m + 8 * (c / 2) + group, two = second + 8 * n + 2 * place + c % 2;
+                if (!kDiagonal || one < two) leaves.add(sums[m][n][c]);
             }
 }
 
 /// The pairs of the rows [first, first_end), at most 32, with all later ones of a list; returns words of 32 bits
 /// intersected. The warp.
+template <int kWide>
 __device__ __forceinline__ long long count_strip(const RowList& list, int first, int first_end, LeafHistogram& leaves) {
-    count_tile<true>(list, first, first_end, first, leaves);
-    for (int second = first + kTileRows; second < list.n; second += kTileRows)
-        count_tile<false>(list, first, first_end, second, leaves);
+    int second = first;
+    for (; second < min(first + kTileRows, list.n); second += 8 * kWide)
+        count_tile<kWide, true>(list, first, first_end, second, leaves);
+    for (; second < list.n; second += 8 * kWide) count_tile<kWide, false>(list, first, first_end, second, leaves);
     const long long here = first_end - first;
     return list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2);
 }
