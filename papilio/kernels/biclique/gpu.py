@@ -35,6 +35,7 @@ from papilio.kernels.device.constants import (
     SIDE_BITS,
     STOPPABLE_ROWS,
     SUBSET_FRAME_WORDS,
+    TILE_WORDS,
 )
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import (
@@ -399,16 +400,20 @@ def _check_sizes(index: BicliqueDeviceIndex) -> int:
 def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     """Return the words that a warp needs for each work item at most: matrix, lists, frames, int64 of shape (n_items,).
 
-    With n later children and c columns shared with one of them, a list is n rows of c / 32 words; enumeration has one
+    With n later children and c columns shared with one of them, the matrix has n rows of the root's columns and a set of n
+    for each of 32 rows, and a list is n rows of c / 32 words; enumeration has one
     per level, pivots the columns of one, and frames of two sets of rows and two of columns for each of min(n, c).
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
-    row_words, column_words = (common + 31) // 32, (later + 31) // 32
+    # Rows of up to a tile's words keep the columns of the root (biclique.cu).
+    kept_words = np.minimum((degree + 31) // 32, TILE_WORDS)
+    row_words, column_words = np.maximum((common + 31) // 32, kept_words), (later + 31) // 32
     levels = np.clip(index.sizes.most_left - 3, 1, later)
     lists = levels * (later * row_words + 4) + SUBSET_FRAME_WORDS * levels
     frames = (np.minimum(later, common) + 1) * (2 * (row_words + column_words) + PIVOT_FRAME_WORDS)
     pivots = common * column_words + frames + 2 * (row_words + column_words)
-    need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + later + lists + pivots + 128
+    matrix = later * ((degree + 31) // 32 + 1) + 32
+    need: NDArray[np.int64] = matrix + degree + later + lists + pivots + 128
     return need
 
 

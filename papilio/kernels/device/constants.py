@@ -19,6 +19,9 @@ LEAF_WORDS = LEAF_BINS * 32 // 2
 DENSE_BINS, DENSE_LEAVES = 1024, 1 << 31
 """Sizes beyond those that a block counts in shared memory, and leaves of one size that are brought to device memory."""
 
+TILE_WORDS = 4
+"""Words of 32 columns that a tile of pairs multiplies at a time (pair_tiles.cuh)."""
+
 SIDE_BITS = 16
 """Of the number of vertices of a side that is held, or free, in a key of leaves (pivot_tree.cuh)."""
 

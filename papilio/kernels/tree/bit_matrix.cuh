@@ -284,6 +284,17 @@ __device__ __forceinline__ RowList cut_rows(Arena& arena, const RowList& list, i
     return cut;
 }
 
+/// The listed rows over the columns of `row`, where they are.
+__device__ __forceinline__ RowList mask_rows(Arena& arena, const RowList& list, int row, const int* rows, int n) {
+    const RowList cut{arena.take((long long)n * list.n_words), n, n, list.n_words};
+    for (int k = 0; k < list.n_words; ++k) {
+        const unsigned held = list.at(k, row);
+        for (int i = lane_id(); i < n; i += kWarpSize) cut.at(k, i) = held & list.at(k, rows[i]);
+    }
+    __syncwarp();
+    return cut;
+}
+
 /// The later rows of a list that share at least `least` columns with `row`, cut to those.
 template <int kWords>
 __device__ __forceinline__ RowList narrow_rows(Arena& arena, const RowList& list, int row, int least) {
@@ -352,14 +363,15 @@ __device__ __forceinline__ int first_member(const unsigned* set, int n_words) {
     return -1;
 }
 
-/// The members of a set, ascending, to `members`.
-__device__ __forceinline__ void list_members(const unsigned* set, int n_words, int* members) {
+/// The members of a set, ascending, to `members`, counted from `base`; returns how many.
+__device__ __forceinline__ int list_members(const unsigned* set, int n_words, int* members, int base = 0) {
     const int lane = lane_id();
     int n = 0;
     for (int k = 0; k < n_words; ++k) {
         const unsigned word = set[k];
-        if (word >> lane & 1u) members[n + __popc(word & lanes_before(lane))] = 32 * k + lane;
+        if (word >> lane & 1u) members[n + __popc(word & lanes_before(lane))] = base + 32 * k + lane;
         n += __popc(word);
     }
     __syncwarp();
+    return n;
 }

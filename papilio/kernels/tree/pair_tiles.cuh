@@ -10,8 +10,10 @@
 #include "bit_matrix.cuh"
 #include "leaf_histogram.cuh"
 
-/// First rows of a tile.
+/// First rows of a tile, and words of 32 columns that it multiplies at a time.
 constexpr int kTileRows = 32;
+constexpr int kTileWords = TILE_WORDS;
+static_assert(kTileWords == 4, "128 columns");
 
 /// Add what rows share: lane 4 g + t has word t of the rows g (`low`) and g + 8 (`high`) of one side, and of row g of the
 /// other; `sums` are those of this lane, as above: rows g with 2 t and 2 t + 1, then rows g + 8. The warp.
@@ -34,13 +36,15 @@ __device__ __forceinline__ void add_products(int (&sums)[4], unsigned low, unsig
 #endif
 }
 
-/// The pairs of the rows [first, first_end), at most 32, with the 8 kWide rows from `second` on; of a diagonal tile those
-/// whose second row comes after the first. The warp.
-template <int kWide, bool kDiagonal>
-__device__ __forceinline__ void count_tile(const RowList& list, int first, int first_end, int second, LeafHistogram& leaves) {
+/// What the rows [first, first_end), at most 32, share with the 8 kWide rows from `second` on: `sums[m][n]` are those of
+/// add_products for the rows from first + 16 m and second + 8 n. The warp.
+template <int kWide>
+__device__ __forceinline__ void multiply_tile(const RowList& list, int first, int first_end, int second,
+                                              int (&sums)[2][kWide][4]) {
     const int group = lane_id() / 4, place = lane_id() & 3;
-    int sums[2][kWide][4] = {};
-    for (int word = place; word - place < list.n_words; word += 4) {
+#pragma unroll
+    for (int at = 0; at < 8 * kWide; ++at) sums[at / (4 * kWide)][at / 4 % kWide][at % 4] = 0;
+    for (int word = place; word - place < list.n_words; word += kTileWords) {
         unsigned ours[4], theirs[kWide];
         const bool has_word = word < list.n_words;
 #pragma unroll
@@ -58,6 +62,14 @@ __device__ __forceinline__ void count_tile(const RowList& list, int first, int f
 #pragma unroll
             for (int n = 0; n < kWide; ++n) add_products(sums[m][n], ours[2 * m], ours[2 * m + 1], theirs[n]);
     }
+}
+
+/// Count the pairs of a tile; of a diagonal one those whose second row comes after the first. The warp.
+template <int kWide, bool kDiagonal>
+__device__ __forceinline__ void count_tile(const RowList& list, int first, int first_end, int second, LeafHistogram& leaves) {
+    const int group = lane_id() / 4, place = lane_id() & 3;
+    int sums[2][kWide][4];
+    multiply_tile(list, first, first_end, second, sums);
     leaves.reserve(8 * kWide);
 #pragma unroll
     for (int m = 0; m < 2; ++m)
@@ -80,4 +92,31 @@ __device__ __forceinline__ long long count_strip(const RowList& list, int first,
     for (; second < list.n; second += 8 * kWide) count_tile<kWide, false>(list, first, first_end, second, leaves);
     const long long here = first_end - first;
     return list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2);
+}
+
+/// For each of the 32 rows from `first` on, the later rows that share at least `least` columns with it: row first + j is
+/// bit j % 32 of word j / 32 of `sets[i]`, which are `stride` words apart, for row first + i. The warp.
+__device__ __forceinline__ void mark_strip(const RowList& list, int first, int least, unsigned* sets, int stride) {
+    const int group = lane_id() / 4, place = lane_id() & 3;
+    for (int second = first; second < list.n; second += kWarpSize) {
+        int sums[2][4][4];
+        multiply_tile(list, first, list.n, second, sums);
+        unsigned marked[4] = {};  // rows 8 i + group
+#pragma unroll
+        for (int at = 0; at < 32; ++at)
+            if (sums[at / 16][at / 4 % 4][at % 4] >= least)
+                marked[at / 16 * 2 + at % 4 / 2] |= 1u << (at / 4 % 4 * 8 + at % 2);
+        unsigned mine = 0;  // row 8 place + group
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            unsigned all = marked[i] << 2 * place;
+            all |= __shfl_xor_sync(kFullMask, all, 1);
+            all |= __shfl_xor_sync(kFullMask, all, 2);
+            if (place == i) mine = all;
+        }
+        const int row = 8 * place + group;
+        if (second == first) mine &= kFullMask << row << 1;
+        sets[(long long)row * stride + (second - first) / kWarpSize] = mine;
+    }
+    __syncwarp();
 }

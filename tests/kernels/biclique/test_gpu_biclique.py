@@ -142,6 +142,28 @@ def test_one_root_keeps_all_blocks_busy(algorithm: str) -> None:
     assert share[64] < 0.5
 
 
+def test_blocks_beyond_the_items_share_one_root() -> None:
+    graph = hub_pair(140, 5)
+    tuning = replace(EAGER, threads=32, blocks_per_sm=(2, 2, 2))
+    engine = BicliqueGpu(emulator(1), "enumerate", "u", tuning)
+    prepared = engine.prepare(graph, Biclique(3, 6), "total")
+    item = int(np.argmax(prepared.index.item_later))
+    assert prepared.index.item_later[item] > 3 * 32
+    alone = BicliqueGpu(emulator(1), "enumerate", "u", replace(tuning, share_cost=1 << 40))
+    assert engine.run(prepared, item, item + 1).total == alone.run(prepared, item, item + 1).total > 0
+    assert (engine.block_words.size, alone.block_words.size) == (4, 4)
+    assert np.count_nonzero(engine.block_words) > 1 == np.count_nonzero(alone.block_words)
+
+
+def test_three_left_vertices_beyond_64_bits(device: Device) -> None:
+    """Sizes beyond the counters of a warp, and every right size from one run."""
+    graph = complete_graph(40, 90)
+    engine = BicliqueGpu(device, "enumerate", "u")
+    assert count(engine, graph, Biclique(3, 45)).total == comb(40, 3) * comb(90, 45) > 1 << 64
+    cells = count(engine, graph, Biclique(p=3)).cells
+    assert cells == {(3, q): comb(40, 3) * comb(90, q) for q in range(1, 91)}
+
+
 def test_a_table_of_leaves_that_is_full_is_made_larger(device: Device) -> None:
     engine = BicliqueGpu(device, "pivot", "u", replace(EAGER, leaf_slots=1))
     assert count(engine, GRAPHS["planted"](), Biclique(3, 4)).total == expected("planted", 3, 4)
@@ -259,6 +281,9 @@ REFERENCES = [
     ("youtube-groupmemberships", Biclique(4, 4), 626_892_852),
     ("youtube-groupmemberships", Biclique(6, 6), 1_309_342_703),
     ("youtube-groupmemberships", Biclique(8, 8), 205_411_586),
+    ("senate", Biclique(4, 5), 17_445_456_680_663),
+    ("movielens-100k", Biclique(3, 3), 94_084_647_182),
+    ("movielens-1m", Biclique(3, 3), 47_604_269_608_734),
     ("movielens-1m", Biclique(2, 3), 1_012_196_331_323),
     ("movielens-1m", Biclique(3, 2), 2_202_667_336_899),
     ("yelp2018", Biclique(2, 3), 1_633_657_016),
