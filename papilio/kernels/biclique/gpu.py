@@ -400,9 +400,9 @@ def _check_sizes(index: BicliqueDeviceIndex) -> int:
 def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     """Return the words that a warp needs for each work item at most: matrix, lists, frames, int64 of shape (n_items,).
 
-    With n later children and c columns shared with one of them, the matrix has n rows of the root's columns, and a set of
-    n for each of 32 rows; a list is n rows of c / 32 words; enumeration has one per level, pivots the columns of one, and
-    frames of two sets of rows and two of columns for each of min(n, c).
+    With n later children and c columns shared with one of them, the matrix has n rows of the root's columns, and a set
+    of n for each of 32 rows; a list is n rows of c / 32 words; enumeration has one per level, pivots the columns of
+    one, and frames of two sets of rows and two of columns for each of min(n, c).
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
     # Rows of up to a tile's words keep the columns of the root (biclique.cu).
