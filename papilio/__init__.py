@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from papilio.partitioning.store import Partition, open_partition
     from papilio.storage.convert import convert
     from papilio.storage.generate import generate
+    from papilio.storage.reading import read
     from papilio.storage.store import GraphStore
     from papilio.tasks.directory import JobDirectory
     from papilio.tasks.plan import CountPlan
@@ -111,6 +112,7 @@ __all__ = [
     "partition",
     "plan",
     "plan_listing",
+    "read",
     "read_job_log",
     "resume_job",
     "robins_alexander",
@@ -138,6 +140,7 @@ _NAMES = {
     "papilio.partitioning.store": "Partition open_partition",
     "papilio.storage.convert": "convert",
     "papilio.storage.generate": "generate",
+    "papilio.storage.reading": "read",
     "papilio.storage.store": "GraphStore",
     "papilio.tasks.directory": "JobDirectory",
     "papilio.tasks.plan": "CountPlan",

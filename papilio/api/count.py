@@ -25,7 +25,7 @@ from papilio.cluster.driver import JobOutcome, plan_job
 from papilio.cluster.events import Listener, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
-from papilio.families import EngineChoice
+from papilio.families import EngineChoice, family_of
 from papilio.motifs import Granularity, Motif
 from papilio.questions import choose_options, read_motif
 from papilio.storage.labelled import Vectors
@@ -103,7 +103,7 @@ def plan(
     motif = read_motif(motif)
     with ExitStack() as stack:
         question = Question(motif, per, choose_options(motif, options or {}))
-        source = GraphInput(graph)
+        source = GraphInput(graph, family_of(motif).graph_kind)
         require_kind(motif, source.kind, source.name)
         fitting = Fitting(Budget.of(device_memory, host_memory), parts)
 
@@ -145,9 +145,9 @@ def count(
     Parameters
     ----------
     graph : path-like, GraphStore, BipartiteGraph, or object
-        A graph store or its path or URL, a graph in memory, or whatever :mod:`papilio.storage.interop` reads
-        (NetworkX, SciPy sparse, pandas, pyarrow, NumPy). Graphs in memory are counted where they are by the inline
-        cluster and written to a temporary store for any other.
+        A graph store or its path or URL, an edge list in a file (see :func:`papilio.read`), a graph in memory, or
+        whatever :mod:`papilio.storage.interop` reads (NetworkX, SciPy sparse, pandas, Arrow, NumPy, pairs). Graphs in
+        memory are counted where they are by the inline cluster and written to a temporary store for any other.
     motif : Motif or str
         What to count: ``Butterfly()``, ``Biclique(3, 4)``, or ``Biclique(3, None)`` for every q; ``"butterfly"`` and
         ``"balanced-butterfly"``, which need no sizes, also by name.
@@ -195,7 +195,7 @@ def count(
     question = Question(motif, per, choose_options(motif, options or {}))
     overwrite = overwrite or owns_output(job, output)
     target = check_output(output, motif, per, overwrite=overwrite)
-    source = GraphInput(graph)
+    source = GraphInput(graph, family_of(motif).graph_kind)
     require_kind(motif, source.kind, source.name)
     source.require_storable(target)
     fitting = Fitting(Budget.of(device_memory, host_memory), parts, job)

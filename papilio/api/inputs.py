@@ -16,14 +16,15 @@ from papilio.cluster.driver import JobOutcome, run_directory
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
 from papilio.errors import InputError
-from papilio.families import EngineChoice, family_of
+from papilio.families import EngineChoice, GraphKind, family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Cell, EngineOptions, Granularity, Motif
 from papilio.storage.interop import LabelledGraph, label_any
 from papilio.storage.labels import label_type
 from papilio.storage.location import is_url, os_errors_named
+from papilio.storage.reading import read
 from papilio.storage.results import write_census, write_edge_counts, write_table, write_vertex_counts
-from papilio.storage.store import GraphStore, open_store, write_store
+from papilio.storage.store import GraphStore, write_store
 from papilio.storage.tables import check_table_file
 from papilio.tasks.directory import JobDirectory
 from papilio.tasks.graphs import hash_graph, held_graph, job_of_graph, job_of_store
@@ -40,17 +41,20 @@ class Question(NamedTuple):
 
 
 class GraphInput:
-    """The graph of a call: a store, or a labelled graph in memory that becomes one when needed."""
+    """The graph of a call: a store, or a labelled graph in memory that becomes one when needed.
 
-    def __init__(self, graph: Any) -> None:
+    ``kind`` is what a file or an object that does not say it itself is read as.
+    """
+
+    def __init__(self, graph: Any, kind: GraphKind = "bipartite") -> None:
         self.store: GraphStore | None = None
         self._memory: LabelledGraph | None = None
         if isinstance(graph, GraphStore):
             self.store = graph
         elif isinstance(graph, str | os.PathLike):
-            self.store = open_store(read_path("graph", graph))
+            self.store = read(read_path("graph", graph), kind=kind)
         else:
-            self._memory = label_any(graph)
+            self._memory = label_any(graph, kind=kind)
 
     @property
     def kind(self) -> str:

@@ -23,7 +23,7 @@ from papilio.cluster.recount import Recount, recount_leases
 from papilio.cluster.selection import check_cluster
 from papilio.cluster.trust import require_trusted
 from papilio.errors import InputError
-from papilio.families import EngineChoice
+from papilio.families import EngineChoice, family_of
 from papilio.motifs import Granularity, Motif
 from papilio.questions import choose_options, read_motif
 from papilio.storage.location import local_path
@@ -86,7 +86,7 @@ def submit(
     motif = read_motif(motif)
     overwrite = overwrite or owns_output(job, output)
     target = check_output(output, motif, per, overwrite=overwrite)
-    source = GraphInput(graph)
+    source = GraphInput(graph, family_of(motif).graph_kind)
     require_kind(motif, source.kind, source.name)
     if source.path is None:
         raise InputError("the graph is in memory, which ends with this process; write it to a store")

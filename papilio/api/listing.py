@@ -100,7 +100,7 @@ def enumerate_motifs(
     """
     motif = read_motif(motif)
     engine, _ = family_of(motif).settle_engine(engine, listing=True)
-    source, target = GraphInput(graph), local_path(output)
+    source, target = GraphInput(graph, family_of(motif).graph_kind), local_path(output)
     where = {"cluster": cluster, "engine": engine, "workers": workers, "progress": progress, "job": job}
     return _ListingRun(
         source,
@@ -132,7 +132,7 @@ def plan_listing(
     motif = read_motif(motif)
     engine, _ = family_of(motif).settle_engine(engine, listing=True)
     with ExitStack() as stack:
-        source = GraphInput(graph)
+        source = GraphInput(graph, family_of(motif).graph_kind)
         asked = _ask(source, stack, Path.cwd(), motif, limit, (containing, with_u, with_v), options)
         executor, _ = place_job(stack, Where(cluster, engine, workers), lambda: asked, lambda executor: asked)
         made, _, _ = plan_job(executor, asked, engine, ignore_events)

@@ -77,7 +77,7 @@ def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) 
 @JSON_FLAG
 def info(store: str, verify: bool, as_json: bool) -> None:
     """Describe the graph STORE: sizes, degrees, density, signs, provenance, what ingest dropped."""
-    opened = papilio.open_graph(store)
+    opened = papilio.read(store)
     if verify:
         opened.verify()
     described = describe(opened)
