@@ -204,9 +204,7 @@ def _hints_of(owner: Any) -> dict[str, Any]:
 
 
 def _read_options(function: str, given: dict[str, Any], hint: Any) -> dict[str, Any]:
-    """Return keyword arguments that a TypedDict describes; without one they are checked where they are passed on."""
-    if hint is Any:
-        return given
+    """Return keyword arguments that a TypedDict describes."""
     hints = _hints_of(typing.get_args(hint)[0])
     for name in given:
         if name not in hints:

@@ -62,6 +62,7 @@ BASE: dict[str, dict[str, Any]] = {
     "partition": {"graph": "graph", "output": "nothing", "motif": "butterfly", "host_memory": "2GiB"},
     "plan": {"graph": "graph", "motif": "butterfly", **HERE},
     "plan_listing": {"graph": "graph", "motif": papilio.Biclique(2, 2), **HERE},
+    "read": {"path": "graph"},
     "read_job_log": {"path": "job"},
     "resume_job": {"path": "job"},
     "robins_alexander": {"graph": "graph", **HERE},

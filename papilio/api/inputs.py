@@ -16,8 +16,8 @@ from papilio.cluster.driver import JobOutcome, run_directory
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
 from papilio.errors import InputError
-from papilio.families import EngineChoice, GraphKind, family_of
-from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.families import EngineChoice, family_of
+from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.motifs import Cell, EngineOptions, Granularity, Motif
 from papilio.storage.interop import LabelledGraph, label_any
 from papilio.storage.labels import label_type

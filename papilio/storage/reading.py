@@ -12,8 +12,9 @@ from typing import Any
 
 from papilio.arguments import checked
 from papilio.errors import InputError, StoreError
+from papilio.graph import GraphKind
+from papilio.storage.column_choice import ColumnRef
 from papilio.storage.location import MANIFEST_NAME, is_url
-from papilio.storage.manifest import GraphKind
 from papilio.storage.store import GraphStore, open_store
 
 STORE_SUFFIX = ".papilio"
@@ -22,7 +23,15 @@ _LOG = logging.getLogger("papilio")
 
 
 @checked
-def read(path: str | os.PathLike[str], *, kind: GraphKind = "bipartite", **options: Any) -> GraphStore:
+def read(
+    path: str | os.PathLike[str],
+    *,
+    kind: GraphKind = "bipartite",
+    u: ColumnRef | None = None,
+    v: ColumnRef | None = None,
+    sign_column: ColumnRef | None = None,
+    positive_from: float | None = None,
+) -> GraphStore:
     """Open a graph store, or the edge list in a file, which is converted once.
 
     The store of ``ratings.csv`` is ``ratings.csv.papilio`` beside it (``ratings.csv.unipartite.papilio`` if unipartite;
@@ -35,8 +44,8 @@ def read(path: str | os.PathLike[str], *, kind: GraphKind = "bipartite", **optio
         A graph store, a URL of one, or a file of a format that :func:`papilio.convert` reads.
     kind : {"bipartite", "unipartite"}
         What an edge list is read as; a store is what it is.
-    **options
-        Those of :func:`papilio.convert`, for an edge list.
+    u, v, sign_column, positive_from
+        As for :func:`papilio.convert`, which has more options, for an edge list.
 
     Raises
     ------
@@ -49,6 +58,8 @@ def read(path: str | os.PathLike[str], *, kind: GraphKind = "bipartite", **optio
     --------
     >>> papilio.count(papilio.read("ratings.csv"), "butterfly").count
     """
+    given = {"u": u, "v": v, "sign_column": sign_column, "positive_from": positive_from}
+    options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
     name = os.fspath(path)
     if is_url(name) or not os.path.isfile(name):
         if options:

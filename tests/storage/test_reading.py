@@ -62,8 +62,8 @@ def test_what_it_is_read_as_has_a_store_of_its_own(ratings: Path) -> None:
 def test_stores_are_opened_as_they_are(ratings: Path) -> None:
     store = papilio.convert(ratings, ratings.parent / "store")
     assert papilio.read(store.path).hash == store.hash
-    with pytest.raises(InputError, match=r"is a graph store; labels would change how a file is read"):
-        papilio.read(store.path, labels="text")
+    with pytest.raises(InputError, match=r"is a graph store; positive_from would change how a file is"):
+        papilio.read(store.path, positive_from=4)
     with pytest.raises(StoreError, match="does not exist"):
         papilio.read(ratings.parent / "nothing.csv")
 
