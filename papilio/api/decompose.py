@@ -127,10 +127,8 @@ def decompose(
     layer : {"u", "v"}, optional
         Whose vertices; needed for tips, and for them alone.
     output : path-like, optional
-        A directory to make, with the numbers and the forest as Parquet files: see
-        :mod:`papilio.storage.results`. Whole or absent.
-    overwrite : bool
-        Replace a decomposition that is at ``output``.
+        A directory to make, with the numbers and the forest as Parquet files: see :mod:`papilio.storage.results`. Whole
+        or absent; a decomposition that is there is replaced only with ``overwrite``.
     hierarchy : bool
         Also find the components at every level.
     engine : {"auto", "cpu", "gpu"}
@@ -139,10 +137,6 @@ def decompose(
         Of the cpu engine; by default the processors that this process may use.
     progress : callable, optional
         Called as ``progress(phase, done, total)``, also from other threads.
-
-    Returns
-    -------
-    DecompositionResult
 
     Raises
     ------
@@ -167,31 +161,24 @@ def decompose(
     held = _read(source)
     room = free_memory_bytes()
     described = _describe(source, held)
-    read_s = perf_counter() - began
+    seconds = {"read": perf_counter() - began}
     made = decompose_graph(
         held, kind, layer, chosen, threads=threads, memory_bytes=room, with_forest=hierarchy, report=report
     )
-    seconds = {"read": read_s, **made.peeled.seconds}
+    seconds |= made.peeled.seconds
     if target is not None:
         report("write", 0, 1)
-        write_began = perf_counter()
-        _write(target, source, kind, layer, made, overwrite)
-        seconds["write"] = perf_counter() - write_began
+        seconds["write"] = _write(target, source, kind, layer, made, overwrite)
     values: dict[str, NDArray[Any]] = {"number": made.peeled.numbers}
     if made.forest is not None:
         values["node"] = made.forest.item_nodes
     same = ("ranges", "coarse_rounds", "fine_rounds", "updates")
     return DecompositionResult(
-        kind,
-        layer,
-        Vectors(values, source.labelled, layer or "edge"),
-        made.forest,
-        chosen,
-        described,
+        kind, layer, Vectors(values, source.labelled, layer or "edge"), made.forest, chosen, described,
         **{name: getattr(made.peeled, name) for name in same},
         seconds={**seconds, "total": perf_counter() - began},
         output=None if target is None else str(target),
-    )
+    )  # fmt: skip
 
 
 def _require_bipartite(source: GraphInput, kind: str) -> None:
@@ -258,9 +245,9 @@ def _write(
     layer: Layer | None,
     made: Decomposed,
     overwrite: bool,
-) -> None:
-    """Write the Parquet files; a graph in memory becomes a store for as long as that takes."""
-    forest = made.forest
+) -> float:
+    """Write the Parquet files; a graph in memory becomes a store for as long as that takes. Returns the seconds."""
+    began, forest = perf_counter(), made.forest
     with ExitStack() as stack:
         store: GraphStore = source.stored(stack, target.parent)
         write_decomposition(
@@ -273,3 +260,4 @@ def _write(
             nodes=None if forest is None else (forest.levels, forest.parents, forest.members, forest.sizes),
             overwrite=overwrite,
         )
+    return perf_counter() - began

@@ -76,24 +76,9 @@ def begin_scaling(
         When the motif cannot be counted in one of the graphs.
     """
     numbers = _check_numbers(workers, repeat)
-    if weak and model is None and len(stores) != len(numbers):
-        raise InputError(
-            f"weak scaling over {len(numbers)} numbers of workers was given {len(stores)} stores; give one store "
-            "for each, in the same order, or a model to generate them from"
-        )
-    if not weak and (model is not None or len(stores) != 1):
-        raise InputError(
-            f"strong scaling takes one store and no model, and was given {len(stores)} stores"
-            f"{'' if model is None else ' and a model'}; for graphs that grow with the workers ask for weak scaling"
-        )
-    if weak and model is not None and stores:
-        raise InputError("weak scaling takes stores or a model, not both")
+    _check_graphs(weak, model, stores, numbers)
     resolved = resolve_workers(cluster, engine)
-    local = resolved.partition(":")[0] == "local"
-    if not local and threads is not None:
-        raise InputError(f"threads is {threads}; only workers of the local cluster can be given threads")
-    if local and threads is None:
-        threads = max(1, available_threads() // max(numbers))
+    threads = _settle_threads(resolved, threads, numbers)
     root = check_root(output)
     if model is None:
         given = [open_store(store) for store in stores]
@@ -128,6 +113,31 @@ def _check_numbers(workers: Sequence[int], repeat: int) -> tuple[int, ...]:
     if repeat < 1:
         raise InputError(f"repeat is {repeat}; at least 1")
     return tuple(sorted(workers))
+
+
+def _check_graphs(
+    weak: bool, model: str | None, stores: Sequence[str | os.PathLike[str]], numbers: Sequence[int]
+) -> None:
+    if weak and model is None and len(stores) != len(numbers):
+        raise InputError(
+            f"weak scaling over {len(numbers)} numbers of workers was given {len(stores)} stores; give one store "
+            "for each, in the same order, or a model to generate them from"
+        )
+    if not weak and (model is not None or len(stores) != 1):
+        raise InputError(
+            f"strong scaling takes one store and no model, and was given {len(stores)} stores"
+            f"{'' if model is None else ' and a model'}; for graphs that grow with the workers ask for weak scaling"
+        )
+    if weak and model is not None and stores:
+        raise InputError("weak scaling takes stores or a model, not both")
+
+
+def _settle_threads(cluster: str, threads: int | None, numbers: Sequence[int]) -> int | None:
+    """Return the threads of each ``local`` worker, the same for all points; None for workers of other clusters."""
+    local = cluster.partition(":")[0] == "local"
+    if not local and threads is not None:
+        raise InputError(f"threads is {threads}; only workers of the local cluster can be given threads")
+    return max(1, available_threads() // max(numbers)) if local and threads is None else threads
 
 
 def _generate(root: Path, model: Model, seed: int, numbers: Sequence[int]) -> dict[int, GraphStore]:

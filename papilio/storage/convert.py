@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from papilio.storage.arrays import NpySource, ParquetSource
 from papilio.storage.column_choice import ColumnRef, WantedColumns
 from papilio.storage.columns import numbers_of
 from papilio.storage.compression import InputFile
-from papilio.storage.formats import FORMATS, EdgeSource, LabelType, ReadOptions, raw_schema
+from papilio.storage.formats import FORMATS, EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
 from papilio.storage.labels import read_label, write_labels
 from papilio.storage.location import check_replaceable, local_path
 from papilio.storage.ordering import Deduplicator, Duck
@@ -318,37 +318,31 @@ def convert(
     overwrite: bool = False,
     progress: ConvertProgress | None = None,
 ) -> GraphStore:
-    """Convert an edge list into a graph store.
+    """Convert an edge list into a graph store, whose manifest says what was detected and what was left out.
 
     Parameters
     ----------
     input : path-like, or two of them
-        A file of a format of :mod:`papilio.storage.formats`, plain or compressed with gzip, bzip2 or zstd; or
-        two ``.npy`` files with one endpoint each.
+        A file of a format of :mod:`papilio.storage.formats`, plain or compressed with gzip, bzip2 or zstd; or two
+        ``.npy`` files with one endpoint each.
     output : path-like
         The store to create, in an existing local directory.
     format : str, optional
         Name of the format; detected by default.
     bipartite : bool
-        Whether the two columns are two layers, each with its own ids (then an edge 3 3 is no loop), or vertices
-        of one undirected graph (then self loops are dropped, and a b and b a are the same edge).
-    u, v : int or str, optional
-        Columns of the endpoints, by number from 1 on or by name; by default by usual names, without names the first
-        two, see :mod:`papilio.storage.column_choice`.
-    sign_column : int or str, optional
-        Column whose sign becomes the edge's: positive above 0, else negative.
+        Whether the two columns are two layers, each with its own ids (then an edge 3 3 is no loop), or vertices of one
+        undirected graph (then self loops are dropped, and a b and b a are the same edge).
+    u, v, sign_column, time_column : int or str, optional
+        Columns of the endpoints, of the values that signs follow from (positive above 0) and of times, by number from
+        1 on or by name; by default as :mod:`papilio.storage.column_choice` says.
     positive_from : float, optional
-        Smallest value of the sign column (by default one with a usual name, such as rating, else 3) that is positive.
+        Smallest value that is positive.
     sign_values : str, optional
-        The words in the sign column (by default as before), ``POSITIVE:NEGATIVE``, such as ``yea,aye:nay,no``.
+        The words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea,aye:nay,no``.
     duplicates : {"first", "last", "error"}
         Which of several equal edges is kept, by time where there is a time column, else by place in the input.
-    labels : {"integer", "text"}, optional
-        Type of the labels; by default the first line of data decides.
-    header : bool, optional
-        Whether the first line holds names or sizes; by default its content decides.
-    time_column : int or str, optional
-        Column of times; by default what the format or a line of names says.
+    labels, header : {"integer", "text"}, bool, optional
+        Type of the labels; whether the first line holds names or sizes. By default the content decides.
     skip_malformed : bool
         Count malformed lines instead of raising.
     memory_bytes : int, optional
@@ -358,60 +352,55 @@ def convert(
     progress : callable, optional
         See :data:`ConvertProgress`.
 
-    Returns
-    -------
-    GraphStore
-        ``manifest.provenance`` says what was detected, ``manifest.dropped`` what was left out.
-
     Raises
     ------
-    MalformedLineError
-        At the first malformed line; names file, line number and text.
-    DuplicateEdgeError
-        When equal edges are met and ``duplicates`` is ``"error"``.
-    InputError
-        For an input or an option that cannot be right.
-    CapacityError
-        For more than 2^31 - 1 vertices, or when memory or disk do not suffice.
-    StoreError
-        When ``output`` exists or cannot be written.
+    PapilioError
+        MalformedLineError at the first malformed line, naming file, line number and text; DuplicateEdgeError when equal
+        edges are met and ``duplicates`` is ``"error"``; InputError for an input or an option that cannot be right;
+        CapacityError for more than 2^31 - 1 vertices, or when memory or disk do not suffice; StoreError when
+        ``output`` exists or cannot be written.
     """
-    if format is not None and format not in FORMATS:
-        raise InputError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
     rule = sign_rule(sign_column is not None, positive_from, sign_values)
-    options = ReadOptions(
-        format=format,
-        bipartite=bipartite,
-        sign=rule,
-        columns=WantedColumns(u, v, sign_column, time_column, signed=rule is not None),
-        labels=labels,
-        header=header,
-        skip_malformed=skip_malformed,
-    )
-    memory = read_bytes("memory_bytes", memory_bytes) or psutil.virtual_memory().total // 4
+    columns = WantedColumns(u, v, sign_column, time_column, signed=rule is not None)
+    options = ReadOptions(_read_format(format), bipartite, rule, columns, labels, header, skip_malformed)
+    memory = _read_memory(memory_bytes)
+    threads = max(1, min(os.cpu_count() or 1, 8, memory // MIN_MEMORY_BYTES))
+    target = local_path(output)
+    check_replaceable(target, overwrite)
+    report = progress or (lambda phase, done, total: None)
+    with _scratch_directory(target, temp_dir) as scratch:
+        job = _Job(target, scratch, options, duplicates, memory, threads, overwrite, report)
+        return _ingest(input, job)
+
+
+def _read_format(name: str | None) -> FormatName | None:
+    for known in FORMATS:
+        if name == known:
+            return known
+    if name is not None:
+        raise InputError(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
+    return None
+
+
+def _read_memory(given: Bytes | None) -> int:
+    memory = read_bytes("memory_bytes", given) or int(psutil.virtual_memory().total // 4)
     if memory < MIN_MEMORY_BYTES:
         raise CapacityError(
             f"memory is {memory} bytes; converting needs at least {MIN_MEMORY_BYTES} (512 MiB)"
         )
-    target = local_path(output)
-    check_replaceable(target, overwrite)
+    return memory
+
+
+@contextmanager
+def _scratch_directory(target: Path, temp_dir: InputPath | None) -> Iterator[Path]:
+    """Give a directory for scratch files until the block ends; CapacityError when its disk is full."""
     parent = target.parent if temp_dir is None else local_path(Path(temp_dir) / "scratch").parent
     try:
         with (
             tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}.convert-") as scratch,
             removed_at_end(scratch),
         ):
-            job = _Job(
-                output=target,
-                scratch=Path(scratch),
-                options=options,
-                duplicates=duplicates,
-                memory_bytes=memory,
-                threads=max(1, min(os.cpu_count() or 1, 8, memory // MIN_MEMORY_BYTES)),
-                overwrite=overwrite,
-                progress=progress or (lambda phase, done, total: None),
-            )
-            return _ingest(input, job)
+            yield Path(scratch)
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise CapacityError(
