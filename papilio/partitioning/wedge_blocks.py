@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from papilio.partitioning.arrays import Ids, Ints
-from papilio.partitioning.layer_rows import RowPair, span_rows
+from papilio.partitioning.layer_rows import LayerRows, RowPair, span_rows
 from papilio.partitioning.wedge_loops import (
     NO_END,
+    Slab,
     count_entries,
     fill_ends,
     fill_starts,
@@ -31,21 +31,11 @@ _GAP_ENTRIES = 16_384
 read costs."""
 
 
-class Slab(NamedTuple):
-    """Consecutive rows: the first one's rank, their offsets, entries, edge ids (or none) and splits."""
-
-    first: int
-    offsets: Ints
-    columns: Ids
-    edges: Ints
-    split: Ids
-
-
-def read_slab(rows: RowPair, first: int, stop: int, *, with_edges: bool = False) -> Slab:
-    """Read the rows [first, stop) of the layer."""
-    edges = rows.own.read_edges(first, stop) if with_edges else _NO_EDGES
-    offsets = rows.own.indptr[first : stop + 1] - rows.own.indptr[first]
-    return Slab(first, offsets, rows.own.read(first, stop), edges, rows.own.split[first:stop])
+def read_slab(rows: LayerRows, first: int, stop: int, *, with_edges: bool = False) -> Slab:
+    """Read the rows [first, stop) of a layer."""
+    edges = rows.read_edges(first, stop) if with_edges else _NO_EDGES
+    offsets = rows.indptr[first : stop + 1] - rows.indptr[first]
+    return Slab(first, offsets, rows.read(first, stop), edges, rows.split[first:stop])
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +57,8 @@ def survey_layer(rows: RowPair, slab_entries: int) -> LayerSurvey:
     first_end = np.full(rows.other.n_rows, NO_END, np.int32)
     useful = np.zeros(rows.own.n_rows, np.int32)
     for first, stop in span_rows(rows.own.indptr, 0, rows.own.n_rows, slab_entries):
-        slab = read_slab(rows, first, stop)
-        find_first_ends(first, slab.offsets, slab.columns, slab.split, first_end, useful[first:stop])
+        slab = read_slab(rows.own, first, stop)
+        find_first_ends(slab, first_end, useful[first:stop])
     return LayerSurvey(first_end, useful, np.flatnonzero(useful >= 2).astype(np.int32))
 
 
@@ -83,19 +73,10 @@ def build_starts(
     middles = np.empty(int(indptr[-1]), np.int32)
     edges = np.empty(middles.size if with_edges else 0, np.int64)
     for first, stop in _runs(starts, rows.own.indptr, slab_entries):
-        slab = read_slab(rows, first, stop, with_edges=with_edges)
+        slab = read_slab(rows.own, first, stop, with_edges=with_edges)
         low, high = np.searchsorted(starts, (first, stop))
-        fill_starts(
-            starts[low:high].astype(np.int64) - first,
-            starts[low:high],
-            slab.offsets,
-            slab.columns,
-            slab.edges,
-            survey.first_end,
-            indptr[low : high + 1],
-            middles,
-            edges,
-        )
+        places = starts[low:high].astype(np.int64) - first
+        fill_starts(slab, places, starts[low:high], survey.first_end, indptr[low : high + 1], middles, edges)
     return StartBlock(
         rows.own.layer, starts, rows.own.order[starts], rows.own.work[starts], indptr, middles, edges
     )
@@ -114,28 +95,26 @@ def _runs(wanted: Ids, indptr: Ints, slab_entries: int) -> Iterator[tuple[int, i
 def build_ends(rows: RowPair, first: int, stop: int, slab_entries: int, *, with_edges: bool) -> EndBlock:
     """Read the block of the ends of ranks [first, stop); their rows are read twice where they are many."""
     slabs = list(span_rows(rows.own.indptr, first, stop, slab_entries))
-    kept = [read_slab(rows, *slabs[0], with_edges=with_edges)] if len(slabs) == 1 else None
+    kept = [read_slab(rows.own, *slabs[0], with_edges=with_edges)] if len(slabs) == 1 else None
 
     def each(edges: bool) -> Iterator[Slab]:
-        return iter(kept) if kept else (read_slab(rows, *slab, with_edges=edges) for slab in slabs)
+        return iter(kept) if kept else (read_slab(rows.own, *slab, with_edges=edges) for slab in slabs)
 
     rank = (first + np.flatnonzero(rows.own.end_entries(first, stop))).astype(np.int32)
     places = np.full(rows.other.n_rows, -1, np.int32)
     for slab in each(False):
-        mark_middles(slab.offsets, slab.columns, slab.split, places)
+        mark_middles(slab, places)
     middles = number_marked(places)
     indptr = np.zeros(middles.size + 1, np.int64)
     for slab in each(False):
-        count_entries(slab.offsets, slab.columns, slab.split, places, indptr)
+        count_entries(slab, places, indptr)
     np.cumsum(indptr, out=indptr)
     ends = np.empty(int(indptr[-1]), np.int32)
     edges = np.empty(ends.size if with_edges else 0, np.int64)
     cursor = indptr[:-1].copy()
     place = 0
     for slab in each(with_edges):
-        place = fill_ends(
-            place, slab.offsets, slab.columns, slab.edges, slab.split, places, cursor, ends, edges
-        )
+        place = fill_ends(place, slab, places, cursor, ends, edges)
     return _end_block(rows, rank, middles, indptr, ends, edges)
 
 
@@ -187,22 +166,11 @@ class EndReader:
 
         def read(run: tuple[int, int]) -> tuple[Ids, Ints]:
             first, stop = run
-            columns = rows.other.read(first, stop)
-            ids = rows.other.read_edges(first, stop) if self.with_edges else _NO_EDGES
+            slab = read_slab(rows.other, first, stop, with_edges=self.with_edges)
             begin, end = np.searchsorted(middles, run)
-            kept, kept_edges = np.empty(columns.size, np.int32), np.empty(ids.size, np.int64)
-            n_kept = gather_ends(
-                rows.other.indptr[first : stop + 1] - rows.other.indptr[first],
-                columns,
-                ids,
-                rows.other.split[first:stop],
-                middles[begin:end].astype(np.int64) - first,
-                low,
-                high,
-                lengths[begin:end],
-                kept,
-                kept_edges,
-            )
+            places = middles[begin:end].astype(np.int64) - first
+            kept, kept_edges = np.empty(slab.columns.size, np.int32), np.empty(slab.edges.size, np.int64)
+            n_kept = gather_ends(slab, places, low, high, lengths[begin:end], kept, kept_edges)
             return kept[:n_kept].copy(), kept_edges[: n_kept if self.with_edges else 0].copy()
 
         runs = _runs(middles, rows.other.indptr, self.slab_entries)
@@ -218,5 +186,5 @@ class EndReader:
 def distinct_ranks(ranks: Ids, n_ranks: int) -> tuple[Ids, Ids]:
     """Return the distinct ranks, ascending, and the place of each among them (-1 for any other)."""
     places = np.full(n_ranks, -1, np.int32)
-    mark_middles(np.array([0, ranks.size]), ranks, np.zeros(1, np.int32), places)
+    places[ranks] = 0
     return number_marked(places), places

@@ -241,10 +241,9 @@ def _fill(
     states = [np.zeros(5, np.int64) for _ in shares]
     closed: list[list[Ints]] = [[] for _ in shares]
     for first, stop in span_rows(rows.own.indptr, 0, rows.own.n_rows, budget.slab_entries):
-        slab = read_slab(rows, first, stop)
-        args = (first, slab.offsets, slab.columns, slab.split)
+        slab = read_slab(rows.own, first, stop)
         tasks = [
-            pool.submit(grow_end_blocks, *args, *limit, stamp, state)
+            pool.submit(grow_end_blocks, slab, *limit, stamp, state)
             for limit, stamp, state in zip(limits, stamps, states, strict=True)
         ]
         for blocks, task in zip(closed, tasks, strict=True):

@@ -121,8 +121,7 @@ def _read_chunks(rows: RowPair, survey: LayerSurvey, budget: GroupBudget) -> Ite
         starts = survey.starts[low:high]
         stop = int(starts[-1])
         for slab_rows in span_rows(rows.own.indptr, done, stop, budget.slab_entries):
-            slab = read_slab(rows, *slab_rows)
-            add_ends(slab.offsets, slab.columns, slab.split, n_ends)
+            add_ends(read_slab(rows.own, *slab_rows), n_ends)
         distinct += int(np.count_nonzero(rows.own.end_entries(done, stop)))
         done = stop
         block = build_starts(rows, survey, starts, budget.slab_entries, with_edges=False)

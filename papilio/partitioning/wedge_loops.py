@@ -1,9 +1,8 @@
 """Blocks of starts and ends of wedges, out of slabs of rows: what the cutter of wedge parts does to every edge.
 
-A slab is some consecutive rows of one layer: ``offsets`` of its rows, and ``columns``, the ranks in the other layer,
-ascending in each row. ``split`` says how many entries of a row precede its vertex in the total order of
-:mod:`papilio.kernels.wedge.graph`. Hence the row of a vertex from ``split`` on holds the middles of which it is an end,
-and the first ``split`` entries of the row of a middle are its ends.
+The first ``split`` entries of a row precede its vertex in the total order of :mod:`papilio.kernels.wedge.graph`. Hence
+the row of a vertex from ``split`` on holds the middles of which it is an end, and the first ``split`` entries of the
+row of a middle are its ends.
 
 All functions take C-contiguous arrays on the host and run without the interpreter lock; each thread has outputs of
 its own.
@@ -11,26 +10,40 @@ its own.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from papilio.kernels.jit import compiled
 from papilio.partitioning.arrays import Ids, Ints
+
+
+class Slab(NamedTuple):
+    """Consecutive rows of one layer."""
+
+    first: int  # rank of the first one
+    offsets: Ints
+    columns: Ids  # ranks in the other layer, ascending in each row
+    edges: Ints  # their edge ids, or (0,)
+    split: Ids  # entries of each row that precede its vertex
+
 
 NO_END = np.iinfo(np.int32).max
 """First end of a middle without any."""
 
 
 @compiled
-def find_first_ends(first: int, offsets: Ints, columns: Ids, split: Ids, first_end: Ids, useful: Ids) -> None:
+def find_first_ends(slab: Slab, first_end: Ids, useful: Ids) -> None:
     """Note the first end of every middle, and how many middles of every start have an end before it.
 
-    Slabs come in rising order of rank; ``first`` is that of the first row. ``first_end``, int32 (n_other,), is
-    updated: ``NO_END`` where no end was met. ``useful``, int32 (n_rows,), is written.
+    Slabs come in rising order of rank. ``first_end``, int32 (n_other,), is updated: ``NO_END`` where no end was met.
+    ``useful``, int32 (n_rows,), is written.
     """
+    offsets, columns = slab.offsets, slab.columns
     for i in range(offsets.size - 1):
-        rank = first + i
+        rank = slab.first + i
         count = 0
-        ends_from = offsets[i] + split[i]
+        ends_from = offsets[i] + slab.split[i]
         for at in range(offsets[i], offsets[i + 1]):
             middle = columns[at]
             if first_end[middle] < rank:
@@ -41,38 +54,31 @@ def find_first_ends(first: int, offsets: Ints, columns: Ids, split: Ids, first_e
 
 
 @compiled
-def add_ends(offsets: Ints, columns: Ids, split: Ids, n_ends: Ids) -> None:
+def add_ends(slab: Slab, n_ends: Ids) -> None:
     """Add the entries of a slab that are those of ends to the number of ends of each middle."""
-    for i in range(offsets.size - 1):
-        for at in range(offsets[i] + split[i], offsets[i + 1]):
-            n_ends[columns[at]] += 1
+    for i in range(slab.split.size):
+        for at in range(slab.offsets[i] + slab.split[i], slab.offsets[i + 1]):
+            n_ends[slab.columns[at]] += 1
 
 
 @compiled
 def grow_end_blocks(
-    first: int,
-    offsets: Ints,
-    columns: Ids,
-    split: Ids,
-    vertex_bytes: float,
-    entry_bytes: float,
-    limit_bytes: float,
-    stamp: Ids,
-    state: Ints,
+    slab: Slab, vertex_bytes: float, entry_bytes: float, limit_bytes: float, stamp: Ids, state: Ints
 ) -> Ints:
     """Fill blocks with ends in rising order of rank, each as full as the limit allows; one end always fits.
 
-    Slabs come in rising order; ``first`` is the rank of the first row. ``vertex_bytes`` and ``entry_bytes`` are what an
-    end or middle and an entry take. ``stamp``, int32 (n_other,), has the number of the last block in which each middle
-    was met, before the first slab -1; ``state``, int64 (5,), the open block: its number, first rank, ends, middles,
-    entries, before the first slab all 0. Both are updated.
+    Slabs come in rising order. ``vertex_bytes`` and ``entry_bytes`` are what an end or middle and an entry take.
+    ``stamp``, int32 (n_other,), has the number of the last block in which each middle was met, before the first slab
+    -1; ``state``, int64 (5,), the open block: its number, first rank, ends, middles, entries, before the first slab all
+    0. Both are updated.
 
     Returns first rank, ends, middles and entries of the blocks that this slab closed, shape (n_closed, 4).
     """
+    offsets, columns = slab.offsets, slab.columns
     closed = np.empty((offsets.size, 4), np.int64)
     n_closed = 0
     for i in range(offsets.size - 1):
-        begin = offsets[i] + split[i]
+        begin = offsets[i] + slab.split[i]
         n_entries = offsets[i + 1] - begin
         if n_entries == 0:
             continue
@@ -85,7 +91,7 @@ def grow_end_blocks(
             closed[n_closed] = state[1:]
             n_closed += 1
             state[0] += 1
-            state[1] = first + i
+            state[1] = slab.first + i
             state[2:] = 0
             n_new = n_entries
         for at in range(begin, offsets[i + 1]):
@@ -98,15 +104,7 @@ def grow_end_blocks(
 
 @compiled
 def fill_starts(
-    rows: Ints,
-    ranks: Ids,
-    offsets: Ints,
-    columns: Ids,
-    edges: Ints,
-    first_end: Ids,
-    indptr: Ints,
-    middles: Ids,
-    middle_edges: Ints,
+    slab: Slab, rows: Ints, ranks: Ids, first_end: Ids, indptr: Ints, middles: Ids, middle_edges: Ints
 ) -> None:
     """Copy the middles of starts that have an end before the start.
 
@@ -117,20 +115,20 @@ def fill_starts(
     with_edges = middle_edges.size > 0
     for i in range(rows.size):
         to = indptr[i]
-        for at in range(offsets[rows[i]], offsets[rows[i] + 1]):
-            if first_end[columns[at]] < ranks[i]:
-                middles[to] = columns[at]
+        for at in range(slab.offsets[rows[i]], slab.offsets[rows[i] + 1]):
+            if first_end[slab.columns[at]] < ranks[i]:
+                middles[to] = slab.columns[at]
                 if with_edges:
-                    middle_edges[to] = edges[at]
+                    middle_edges[to] = slab.edges[at]
                 to += 1
 
 
 @compiled
-def mark_middles(offsets: Ints, columns: Ids, split: Ids, places: Ids) -> None:
+def mark_middles(slab: Slab, places: Ids) -> None:
     """Mark the middles of the ends of a slab: ``places[middle]`` becomes 0 where it was -1."""
-    for i in range(offsets.size - 1):
-        for at in range(offsets[i] + split[i], offsets[i + 1]):
-            places[columns[at]] = 0
+    for i in range(slab.split.size):
+        for at in range(slab.offsets[i] + slab.split[i], slab.offsets[i + 1]):
+            places[slab.columns[at]] = 0
 
 
 @compiled
@@ -149,43 +147,33 @@ def number_marked(places: Ids) -> Ids:
 
 
 @compiled
-def count_entries(offsets: Ints, columns: Ids, split: Ids, places: Ids, indptr: Ints) -> None:
+def count_entries(slab: Slab, places: Ids, indptr: Ints) -> None:
     """Add the entries of the ends of a slab to ``indptr[place of the middle + 1]``."""
-    for i in range(offsets.size - 1):
-        for at in range(offsets[i] + split[i], offsets[i + 1]):
-            indptr[places[columns[at]] + 1] += 1
+    for i in range(slab.split.size):
+        for at in range(slab.offsets[i] + slab.split[i], slab.offsets[i + 1]):
+            indptr[places[slab.columns[at]] + 1] += 1
 
 
 @compiled
-def fill_ends(
-    place: int,
-    offsets: Ints,
-    columns: Ids,
-    edges: Ints,
-    split: Ids,
-    places: Ids,
-    cursor: Ints,
-    ends: Ids,
-    end_edges: Ints,
-) -> int:
+def fill_ends(place: int, slab: Slab, places: Ids, cursor: Ints, ends: Ids, end_edges: Ints) -> int:
     """Write the entries of the ends of a slab into the rows of their middles; return the place after the last end.
 
     ``place`` is the place in the block of the first end of the slab; rows without entries of an end are none.
     ``places``, int32 (n_other,), has the place of each middle in the block; ``cursor``, int64 (n_middles,), where its
     next entry goes, and is updated. ``ends`` and ``end_edges``, which may be (0,), are written.
     """
-    with_edges = end_edges.size > 0
+    offsets, with_edges = slab.offsets, end_edges.size > 0
     for i in range(offsets.size - 1):
-        begin = offsets[i] + split[i]
+        begin = offsets[i] + slab.split[i]
         if begin == offsets[i + 1]:
             continue
         for at in range(begin, offsets[i + 1]):
-            middle = places[columns[at]]
+            middle = places[slab.columns[at]]
             to = cursor[middle]
             cursor[middle] = to + 1
             ends[to] = place
             if with_edges:
-                end_edges[to] = edges[at]
+                end_edges[to] = slab.edges[at]
         place += 1
     return place
 
@@ -199,16 +187,7 @@ def renumber(values: Ids, places: Ids) -> None:
 
 @compiled
 def gather_ends(
-    offsets: Ints,
-    columns: Ids,
-    edges: Ints,
-    split: Ids,
-    rows: Ints,
-    low: int,
-    high: int,
-    lengths: Ints,
-    ends: Ids,
-    end_edges: Ints,
+    slab: Slab, rows: Ints, low: int, high: int, lengths: Ints, ends: Ids, end_edges: Ints
 ) -> int:
     """Copy those ends of some middles of a slab whose ranks are in [low, high); return how many they are.
 
@@ -219,14 +198,15 @@ def gather_ends(
     with_edges = end_edges.size > 0
     to = 0
     for i in range(rows.size):
-        at, stop = offsets[rows[i]], offsets[rows[i]] + split[rows[i]]
+        at = slab.offsets[rows[i]]
+        stop = at + slab.split[rows[i]]
         if low > 0:
-            at += np.searchsorted(columns[at:stop], low)
+            at += np.searchsorted(slab.columns[at:stop], low)
         before = to
-        while at < stop and columns[at] < high:
-            ends[to] = columns[at]
+        while at < stop and slab.columns[at] < high:
+            ends[to] = slab.columns[at]
             if with_edges:
-                end_edges[to] = edges[at]
+                end_edges[to] = slab.edges[at]
             to += 1
             at += 1
         lengths[i] = to - before
