@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from papilio.errors import StoreError
 from papilio.kernels.threads import ChunkRunner, available_threads
 from papilio.partitioning.arrays import Ids, Ints
-from papilio.partitioning.row_loops import add_words, count_batch, make_ranges
+from papilio.partitioning.row_loops import Words, add_words, count_batch, make_ranges
 from papilio.storage.array_file import empty_pages
 from papilio.storage.edges import RowGroup, edge_problem, read_row_groups
 from papilio.storage.location import filesystem_of
@@ -33,6 +33,9 @@ STRIPES = 64
 
 _RUN = 8
 """Most row groups that a thread takes at once; so few files are opened again."""
+
+NO_EDGES = np.empty(0, np.int64)
+"""Of rows without edge ids."""
 
 _NONE = np.empty(0, np.bool_)
 
@@ -88,26 +91,19 @@ class SharedSums:
         self._locks = [threading.Lock() for _ in range(starts.size - 1)]
         self._turns = count()
 
-    def make_ends(self) -> Ints:
-        """Return an array for the ends of the words of each range."""
-        return np.empty(len(self._locks), np.int64)
+    def make_words(self, words: NDArray[np.uint64]) -> Words:
+        """Return room for sum words, by range."""
+        return Words(self.ranges, words, NO_EDGES, np.empty(len(self._locks), np.int64))
 
-    def add(self, words: NDArray[np.uint64], ends: Ints) -> None:
-        """Add sum words, grouped by range, where those of range k end at ``ends[k]``."""
-        stops = [0, *ends.tolist()]
+    def add(self, found: Words) -> None:
+        """Add sum words."""
+        stops = [0, *found.ends.tolist()]
         turn = next(self._turns)
         for k in range(len(self._locks)):
             at = (turn + k) % len(self._locks)
             if stops[at] < stops[at + 1]:
                 with self._locks[at]:
-                    add_words(words[stops[at] : stops[at + 1]], self._sums)
-
-
-class _CountState:
-    def __init__(self, batch: int, ends: Ints) -> None:
-        self.words = empty_pages(batch, np.uint64)
-        self.ends = ends
-        self.border = np.empty(2, np.int64)
+                    add_words(found.words[stops[at] : stops[at + 1]], self._sums)
 
 
 def degrees(
@@ -130,26 +126,21 @@ def degrees(
     batch = largest_batch(store)
     lock = threading.Lock()
 
-    def visit(state: _CountState, index: int, group: RowGroup, u: Ids, v: Ids) -> int:
-        wrong = count_batch(
-            u, v, kept_u, kept_v, degree_u, state.border, sums.ranges, state.words, state.ends
-        )
+    def make_state() -> tuple[Words, Ints]:
+        return sums.make_words(empty_pages(batch, np.uint64)), np.empty(2, np.int64)
+
+    def visit(state: tuple[Words, Ints], index: int, group: RowGroup, u: Ids, v: Ids) -> int:
+        words, border = state
+        wrong = count_batch(u, v, kept_u, kept_v, degree_u, border, words)
         if wrong < 0:
             borders[index] = int(u[0]) << 32 | int(v[0]), int(u[-1]) << 32 | int(v[-1])
-            sums.add(state.words, state.ends)
+            sums.add(words)
             with lock:
-                degree_u[u[0]] += state.border[0]
-                degree_u[u[-1]] += state.border[1]
+                degree_u[u[0]] += border[0]
+                degree_u[u[-1]] += border[1]
         return wrong
 
-    scan_edges(
-        store,
-        threads or available_threads(),
-        lambda: _CountState(batch, sums.make_ends()),
-        visit,
-        "degrees",
-        progress,
-    )
+    scan_edges(store, threads or available_threads(), make_state, visit, "degrees", progress)
     _check_borders(store, store.row_groups, borders)
     return degree_u, degree_v
 

@@ -46,6 +46,15 @@ def make_ranges(starts: Ints) -> Ranges:
     return Ranges(starts, head.astype(np.int32), tail.astype(np.int32), shift)
 
 
+class Words(NamedTuple):
+    """Room for 64-bit words, and for an edge id of each or none, by range: those of range k end at ``ends[k]``."""
+
+    ranges: Ranges
+    words: Sums
+    edges: Ints
+    ends: Ints
+
+
 @compiled
 def _find_range(ranges: Ranges, number: Place) -> Place:
     if number < ranges.head.size:
@@ -68,26 +77,18 @@ def _begin_ranges(counts: Ints) -> None:
 
 @compiled
 def count_batch(
-    u: Ids,
-    v: Ids,
-    keep_u: Bools,
-    keep_v: Bools,
-    degree_u: Ints,
-    border: Ints,
-    ranges_v: Ranges,
-    words: Sums,
-    ends: Ints,
+    u: Ids, v: Ids, keep_u: Bools, keep_v: Bools, degree_u: Ints, border: Ints, out: Words
 ) -> int:
     """Count the kept edges of sorted edges at each u, and write words that count those at each v.
 
     ``keep_u`` and ``keep_v`` are the vertices kept; all, where empty. ``degree_u`` is added to for all u but the first
     and the last, which other batches may hold as well: ``border`` is set to the counts of these two, or to one count
-    and 0 where they are the same. ``words`` is set to one sum word for each kept edge by range of v, and ``ends`` to
-    where the words of each range end.
+    and 0 where they are the same. ``out`` is set to one sum word for each kept edge, by range of v.
 
     Returns the place of the first edge that is out of its layer or out of order; -1 without one.
     """
-    n_u, n_v = degree_u.size, ranges_v.starts[ranges_v.starts.size - 1]
+    n_u, n_v = degree_u.size, out.ranges.starts[out.ranges.starts.size - 1]
+    ends = out.ends
     ends[:] = 0
     border[:] = 0
     for i in range(u.size):
@@ -96,7 +97,7 @@ def count_batch(
         if i > 0 and (u[i] < u[i - 1] or (u[i] == u[i - 1] and v[i] <= v[i - 1])):
             return i
         if (keep_u.size == 0 or keep_u[u[i]]) and (keep_v.size == 0 or keep_v[v[i]]):
-            ends[_find_range(ranges_v, v[i])] += 1
+            ends[_find_range(out.ranges, v[i])] += 1
             if u[i] == u[0]:
                 border[0] += 1
             elif u[i] == u[u.size - 1]:
@@ -107,8 +108,8 @@ def count_batch(
     one = np.uint64(1) << _HALF
     for i in range(u.size):
         if (keep_u.size == 0 or keep_u[u[i]]) and (keep_v.size == 0 or keep_v[v[i]]):
-            k = _find_range(ranges_v, v[i])
-            words[ends[k]] = one | np.uint64(v[i])
+            k = _find_range(out.ranges, v[i])
+            out.words[ends[k]] = one | np.uint64(v[i])
             ends[k] += 1
     return -1
 
@@ -133,26 +134,17 @@ def rank_vertices(order: Ids, degree: Ints) -> tuple[Ids, Ints]:
 
 @compiled
 def rank_batch(
-    rows: Ids,
-    others: Ids,
-    rank_rows: Ids,
-    rank_others: Ids,
-    first_edge: int,
-    ranges: Ranges,
-    keys: Sums,
-    words: Sums,
-    edges: Ints,
-    ends: Ints,
+    rows: Ids, others: Ids, rank_rows: Ids, rank_others: Ids, first_edge: int, keys: Sums, out: Words
 ) -> int:
     """Write the row words of the kept edges of a batch, by range of the rank of the row.
 
     ``rows`` and ``others`` are the ends of the edges: in the layer whose rows are made, and in the other. ``rank_rows``
-    and ``rank_others`` rank every vertex of these, -1 for one that is not kept. ``words`` and ``edges``, which may be
-    (0,), are set to the row words and their edge ids; ``ends`` to where the words of each range end; they begin where
-    those of the range before end. ``keys`` is overwritten.
+    and ``rank_others`` rank every vertex of these, -1 for one that is not kept. ``out`` is set; ``keys`` is
+    overwritten.
 
     Returns the place of the first edge that is out of its layer; -1 without one.
     """
+    ends = out.ends
     ends[:] = 0
     for i in range(rows.size):
         row, other = rows[i], others[i]
@@ -161,16 +153,16 @@ def rank_batch(
         rank, rank_other = rank_rows[row], rank_others[other]
         if rank >= 0 and rank_other >= 0:
             keys[i] = (np.uint64(rank) << _HALF) | np.uint64(rank_other)
-            ends[_find_range(ranges, rank)] += 1
+            ends[_find_range(out.ranges, rank)] += 1
         else:
             keys[i] = _LOW
     _begin_ranges(ends)
     for i in range(rows.size):
         if keys[i] & _LOW != _LOW:
-            k = _find_range(ranges, np.int64(keys[i] >> _HALF))
-            words[ends[k]] = keys[i]
-            if edges.size:
-                edges[ends[k]] = first_edge + i
+            k = _find_range(out.ranges, np.int64(keys[i] >> _HALF))
+            out.words[ends[k]] = keys[i]
+            if out.edges.size:
+                out.edges[ends[k]] = first_edge + i
             ends[k] += 1
     return -1
 
@@ -296,23 +288,24 @@ def split_rows(indptr: Ints, ids: Ids, indptr_others: Ints, others_first: bool, 
 
 
 @compiled
-def work_words(indptr: Ints, ids: Ids, split: Ids, ranges: Ranges, words: Sums, ends: Ints) -> None:
+def work_words(indptr: Ints, ids: Ids, split: Ids, out: Words) -> None:
     """Write words that sum, for each neighbour in some rows, the wedges that it starts with the row as their middle.
 
     Those are as many as neighbours precede it in the row, as far as they precede the row's vertex. Parameters as in
-    :func:`split_rows`; ``words`` and ``ends`` as in :func:`rank_batch`, by range of the neighbour.
+    :func:`split_rows`; ``out`` is set, by range of the neighbour.
     """
+    ends = out.ends
     ends[:] = 0
     for row in range(split.size):
         if split[row] > 0:
             for at in range(indptr[row] - indptr[0] + 1, indptr[row + 1] - indptr[0]):
-                ends[_find_range(ranges, ids[at])] += 1
+                ends[_find_range(out.ranges, ids[at])] += 1
     _begin_ranges(ends)
     for row in range(split.size):
         if split[row] > 0:
             begin = indptr[row] - indptr[0]
             for at in range(begin + 1, indptr[row + 1] - indptr[0]):
-                k = _find_range(ranges, ids[at])
+                k = _find_range(out.ranges, ids[at])
                 value = np.uint64(min(at - begin, np.int64(split[row])))
-                words[ends[k]] = (value << _HALF) | np.uint64(ids[at])
+                out.words[ends[k]] = (value << _HALF) | np.uint64(ids[at])
                 ends[k] += 1

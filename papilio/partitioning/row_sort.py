@@ -9,14 +9,23 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from papilio.errors import StoreError
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import order_falling
 from papilio.partitioning.arrays import Ids, Ints
-from papilio.partitioning.disk_degrees import STRIPES, PassProgress, SharedSums, largest_batch, scan_edges
+from papilio.partitioning.disk_degrees import (
+    NO_EDGES,
+    STRIPES,
+    PassProgress,
+    SharedSums,
+    largest_batch,
+    scan_edges,
+)
 from papilio.partitioning.layer_rows import RowPair, span_rows
 from papilio.partitioning.row_loops import (
+    Words,
     make_ranges,
     place_words,
     rank_batch,
@@ -44,8 +53,6 @@ _FEW_ENTRIES = 1 << 18
 
 _MANY_BUCKETS = 512
 """Above this, buckets grow: a row group of a million edges gives each of them 16 KB or more at a time."""
-
-_NO_EDGES = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -92,22 +99,14 @@ def plan_sort(n_edges: int, batch: int, free_bytes: int, threads: int, with_edge
     return SortPlan(scan_threads, sort_threads, entries, False)
 
 
-class _ScanState:
-    def __init__(self, batch: int, n_buckets: int, with_edges: bool) -> None:
-        self.keys, self.words = empty_pages(batch, np.uint64), empty_pages(batch, np.uint64)
-        self.edges = empty_pages(batch if with_edges else 0, np.int64)
-        self.ends = np.empty(n_buckets, np.int64)
-
-
 class _SortState:
     """What one thread needs to sort buckets of up to ``size`` entries; ``read_size`` of them read from a file."""
 
-    def __init__(self, size: int, read_size: int, with_edges: bool, ends: Ints) -> None:
+    def __init__(self, size: int, read_size: int, with_edges: bool) -> None:
         self.words = empty_pages(read_size, np.uint64)
         self.word_edges = empty_pages(read_size if with_edges else 0, np.int64)
         self.ids = empty_pages(size, np.int32)
         self.edges = empty_pages(size if with_edges else 0, np.int64)
-        self.ends = ends
 
 
 class LayerSort:
@@ -149,34 +148,33 @@ class LayerSort:
         next_place = self._places[:-1].copy()
         lock = threading.Lock()
 
-        def visit(state: _ScanState, index: int, group: RowGroup, u: Ids, v: Ids) -> int:
+        def make_state() -> tuple[NDArray[np.uint64], Words]:
+            keys, words = empty_pages(batch, np.uint64), empty_pages(batch, np.uint64)
+            edges = NO_EDGES if self._edges is None else empty_pages(batch, np.int64)
+            return keys, Words(ranges, words, edges, np.empty(self._starts.size - 1, np.int64))
+
+        def visit(
+            state: tuple[NDArray[np.uint64], Words], index: int, group: RowGroup, u: Ids, v: Ids
+        ) -> int:
+            keys, out = state
             own, other = (u, v) if self._own.layer == "u" else (v, u)
-            edges = state.edges[: u.size]
-            wrong = rank_batch(
-                own, other, *self._ranks, group.first_edge, ranges, state.keys, state.words, edges, state.ends
-            )
+            wrong = rank_batch(own, other, *self._ranks, group.first_edge, keys, out)
             if wrong >= 0:
                 return wrong
-            counts = np.diff(state.ends, prepend=0)
+            counts = np.diff(out.ends, prepend=0)
             with lock:
                 places = next_place.copy()
                 next_place[:] += counts
                 self._check_places(bool((next_place <= self._places[1:]).all()))
             for k in np.flatnonzero(counts).tolist():
-                piece = slice(int(state.ends[k] - counts[k]), int(state.ends[k]))
-                self._words.write(int(places[k]), state.words[piece])
+                piece = slice(int(out.ends[k] - counts[k]), int(out.ends[k]))
+                self._words.write(int(places[k]), out.words[piece])
                 if self._edges is not None:
-                    self._edges.write(int(places[k]), state.edges[piece])
+                    self._edges.write(int(places[k]), out.edges[piece])
             return wrong
 
-        scan_edges(
-            self._store,
-            self._plan.scan_threads,
-            lambda: _ScanState(batch, self._starts.size - 1, self._edges is not None),
-            visit,
-            f"rows of {self._own.layer}",
-            progress,
-        )
+        phase = f"rows of {self._own.layer}"
+        scan_edges(self._store, self._plan.scan_threads, make_state, visit, phase, progress)
         self._check_places(bool((next_place == self._places[1:]).all()))
 
     def _check_places(self, good: bool) -> None:
@@ -209,14 +207,14 @@ class LayerSort:
 
     def _make_state(self, size: int) -> _SortState:
         from_file = 0 if self._plan.in_memory else size
-        return _SortState(size, from_file, self._edges is not None, self._sums.make_ends())
+        return _SortState(size, from_file, self._edges is not None)
 
     def _sort_bucket(self, state: _SortState, bucket: int) -> None:
         first, last = int(self._starts[bucket]), int(self._starts[bucket + 1])
         begin, end = int(self._places[bucket]), int(self._places[bucket + 1])
         indptr, split = self._own.indptr[first : last + 1], self._own.split[first:last]
-        ids, edges = state.ids[: end - begin], _NO_EDGES
-        words, word_edges = self._words.read(begin, end, state.words), _NO_EDGES
+        ids, edges = state.ids[: end - begin], NO_EDGES
+        words, word_edges = self._words.read(begin, end, state.words), NO_EDGES
         if self._edges is not None:
             word_edges, edges = self._edges.read(begin, end, state.word_edges), state.edges[: end - begin]
         self._check_places(place_words(words, word_edges, first, indptr, split, ids, edges))
@@ -225,5 +223,6 @@ class LayerSort:
         if self._own.edge_ids is not None:
             self._own.edge_ids.write(begin, edges)
         split_rows(indptr, ids, self._other.indptr, self._own.layer == "v", split)
-        work_words(indptr, ids, split, self._sums.ranges, words, state.ends)
-        self._sums.add(words, state.ends)
+        found = self._sums.make_words(words)
+        work_words(indptr, ids, split, found)
+        self._sums.add(found)
