@@ -28,7 +28,7 @@ LAYERS = [
     ("api",),
     ("measures",),
     ("reports",),
-    ("cli",),
+    ("cli", "networkx_backend"),
 ]
 """Each may import those above it, and itself."""
 
@@ -42,7 +42,7 @@ HOMES = {
     "cryptography": ("papilio/cluster/credentials.py",),
     "pyarrow": ("papilio/storage", "papilio/partitioning"),
     "duckdb": ("papilio/storage", "papilio/partitioning"),
-    "networkx": ("papilio/storage",),
+    "networkx": ("papilio/storage", "papilio/networkx_backend.py"),
     "pandas": ("papilio/storage",),
     "scipy": ("papilio/storage",),
     "matplotlib": ("papilio/reports/figures.py",),

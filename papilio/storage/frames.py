@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -83,13 +83,22 @@ def class_table(rows: Sequence[tuple[Any, int, float]]) -> pa.Table:
 
 def listing_table(directory: str) -> pa.Table:
     """Return the rows of a listing; StoreError when its files cannot be read."""
-    from pyarrow import dataset as pa_dataset  # slow to import, and seldom needed
+    return pa.Table.from_batches(listing_batches(directory), _open_listing(directory).schema)
 
+
+def listing_batches(directory: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a listing, some after the others; errors as :func:`listing_table`."""
     try:
         with os_errors_named(directory):
-            return pa_dataset.dataset(directory, format="parquet").to_table()
+            yield from _open_listing(directory).to_batches()
     except pa.ArrowException as error:
         raise StoreError(f"{directory}: cannot be read as Parquet ({error}); list again") from error
+
+
+def _open_listing(directory: str) -> Any:
+    from pyarrow import dataset as pa_dataset  # slow to import, and seldom needed
+
+    return pa_dataset.dataset(directory, format="parquet")
 
 
 def to_arrow_table(stream: Any) -> pa.Table:
