@@ -1,7 +1,7 @@
 """Papilio as a backend of NetworkX: functions of the same meaning are computed here.
 
-``networkx.config.backend_priority = ["papilio"]``, or ``backend="papilio"`` in a call. A graph is converted once and kept
-by NetworkX. What cannot be done here (directed graphs, parallel edges, weights) NetworkX does itself.
+``networkx.config.backend_priority = ["papilio"]``, or ``backend="papilio"`` in a call. A graph is converted once, and
+kept by NetworkX. What cannot be done here (directed graphs, parallel edges, weights) NetworkX does itself.
 """
 
 from __future__ import annotations
