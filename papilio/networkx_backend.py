@@ -42,10 +42,10 @@ class Graph:
         self.nx = graph
 
     def is_directed(self) -> bool:
-        return self.nx.is_directed()
+        return bool(self.nx.is_directed())
 
     def is_multigraph(self) -> bool:
-        return self.nx.is_multigraph()
+        return bool(self.nx.is_multigraph())
 
     @cached_property
     def unipartite(self) -> Any:
