@@ -120,6 +120,13 @@ def tree_tuning(max_shared_bytes: int) -> TreeTuning:
     )
 
 
+def maximal_tuning(max_shared_bytes: int) -> TreeTuning:
+    """Return the row of maximal bicliques for a device by the shared memory that one block can have, in bytes."""
+    if max_shared_bytes >= 160 << 10:
+        return TreeTuning(blocks_per_sm=(4, 4, 4), near_words=2048)
+    return TreeTuning(blocks_per_sm=(2, 2, 2), near_words=1024)
+
+
 @dataclass(frozen=True)
 class PairTuning:
     """Constants of the pass over the wedges that finds pairs of left vertices, on one architecture."""

@@ -33,8 +33,6 @@ constexpr bool kEnumerates = ALGORITHM != 1;
 constexpr bool kPivots = ALGORITHM != 0;
 constexpr int kMarkedWords = 24;
 
-__device__ __forceinline__ unsigned first_bits(int n) { return n >= 32 ? kFullMask : (1u << n) - 1u; }
-
 __device__ __forceinline__ unsigned* copy_words(Arena& arena, const unsigned* from, int n) {
     unsigned* to = arena.take(n);
     for (int i = lane_id(); i < n; i += kWarpSize) to[i] = from[i];
@@ -188,8 +186,8 @@ struct BicliqueSearch {
         left = arena.take(n_left);
         right = arena.take(n_right);
         taken = Taken{(unsigned)held << 16, 0};
-        for (int k = lane_id(); k < n_left; k += kWarpSize) left[k] = first_bits(list.n - 32 * k);
-        for (int k = lane_id(); k < n_right; k += kWarpSize) right[k] = first_bits(n_columns - 32 * k);
+        for (int k = lane_id(); k < n_left; k += kWarpSize) left[k] = bits_below(list.n - 32 * k);
+        for (int k = lane_id(); k < n_right; k += kWarpSize) right[k] = bits_below(n_columns - 32 * k);
         __syncwarp();
     }
 };

@@ -19,7 +19,12 @@ from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import Cells, add_cells, expand_leaves, expand_sizes, turn
-from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_device_index, halve_device_index
+from papilio.kernels.biclique.gpu_index import (
+    BicliqueDeviceIndex,
+    build_device_index,
+    halve_device_index,
+    turn_rows,
+)
 from papilio.kernels.biclique.gpu_vertices import (
     VertexSums,
     VertexTables,
@@ -74,8 +79,6 @@ _MAX_SLOTS = 1 << 31
 _FIRST_SHARE = 4
 """The first table takes no more than one of so many parts of the free memory: the search needs some, too."""
 
-_HIGH = np.uint64(32)
-_LOW_MASK = np.uint64(0xFFFFFFFF)
 _SIDE_MASK = np.uint64(0xFFFF)
 
 
@@ -372,14 +375,8 @@ class BicliqueGpu:
 
 def _add_right_rows(xp: Any, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
     """Return the index with the rows of its right layer."""
-    indptr, columns = index.arrays["indptr"], index.arrays["columns"]
-    lefts = xp.searchsorted(indptr, xp.arange(columns.size), side="right") - 1
-    keys = columns.astype(np.uint64) << _HIGH | lefts.astype(np.uint64)
-    keys.sort()
-    starts = xp.arange(index.n_right + 1, dtype=np.uint64) << _HIGH
-    right_indptr = xp.searchsorted(keys, starts).astype(np.int64)
-    rows = {"right_indptr": right_indptr, "right_rows": (keys & _LOW_MASK).astype(np.int32)}
-    return replace(index, arrays=index.arrays | rows)
+    indptr, rows = turn_rows(xp, index.arrays["indptr"], index.arrays["columns"], index.n_right)
+    return replace(index, arrays=index.arrays | {"right_indptr": indptr, "right_rows": rows})
 
 
 def counts_triples(index: BicliqueDeviceIndex, algorithm: str) -> bool:

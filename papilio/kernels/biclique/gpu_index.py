@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.decisions import Choice
-from papilio.kernels.biclique.forms import Cells, RootStars, closed_cells, find_root_stars, needs_stars
+from papilio.kernels.biclique.forms import (
+    Cells,
+    Layers,
+    RootStars,
+    closed_cells,
+    find_root_stars,
+    needs_stars,
+)
 from papilio.kernels.biclique.gpu_pairs import PairRows, Pairs, count_pairs, find_pairs
 from papilio.kernels.biclique.index import (
     ITEMS_PER_JOB,
@@ -37,6 +44,9 @@ _ROUNDS = 4
 _NO_ROOT = np.uint64(31)
 """Bit of the key of a vertex that is no root; degrees are below 2^31."""
 _MAX_INT = 2**31 - 1
+
+_HIGH = np.uint64(32)
+_LOW_MASK = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,13 +91,22 @@ class _Layers:
 
 
 @dataclass(eq=False)
-class _Edges:
+class DeviceEdges:
     """Edges on the device by left and right vertex; both degrees, int32."""
 
     lefts: Any
     rights: Any
     degree_left: Any
     degree_right: Any
+
+    def swap(self) -> None:
+        """Make the right layer the left one."""
+        self.lefts, self.rights = self.rights, self.lefts
+        self.degree_left, self.degree_right = self.degree_right, self.degree_left
+
+    def drop(self) -> None:
+        """Hold no memory any more."""
+        self.lefts = self.rights = self.degree_left = self.degree_right = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,21 +156,39 @@ def build_device_index(
         When there are more pairs than the memory has room for, more than 2^32 - 2^13 edges, or more than 2^31 - 2^20
         vertices over both layers.
     """
-    check_rows(graph.n_edges, graph.n_u + graph.n_v)
-    chosen = tuning if tuning is not None else pair_tuning(device.max_shared_bytes)
-    linker = device.load("wedge_graph", {"HUB_WORDS": wedge_tuning(device.max_shared_bytes).hub_words})
-    edges = _load_edges(device, linker, graph)
-    degrees = (device.to_host(each).astype(np.int64) for each in (edges.degree_left, edges.degree_right))
-    layers = _Layers(graph.n_u, graph.n_v, *degrees)
+    edges, layers = load_edges(device, graph)
     swapped = choose_anchor(layers, motif, anchor)
     sizes = choose_sizes(layers, motif, swapped)
     closed = closed_cells(layers, motif, _stars_of(device, graph, edges, motif, swapped, roots))
+    return build_index(device, edges, swapped, sizes, closed, limit_bytes, keep_pairs, tuning, roots)
+
+
+def build_index(
+    device: Device,
+    edges: DeviceEdges,
+    swapped: bool,
+    sizes: SizeRange,
+    closed: Cells | None = None,
+    limit_bytes: int | None = None,
+    keep_pairs: bool = True,
+    tuning: PairTuning | None = None,
+    roots: NDArray[np.int32] | None = None,
+) -> BicliqueDeviceIndex:
+    """Do as :func:`papilio.kernels.biclique.index.build_index`, with the edges on the device, which are used up.
+
+    Raises
+    ------
+    CapacityError
+        When there are more pairs than the memory has room for.
+    """
+    chosen = tuning if tuning is not None else pair_tuning(device.max_shared_bytes)
+    closed = closed or {}
     if swapped:
-        edges = _Edges(edges.rights, edges.lefts, edges.degree_right, edges.degree_left)
+        edges.swap()
     if sizes.is_empty or not _peel(device, edges, sizes):
         return _empty_index(device, swapped, sizes, closed, roots)
-    core = _link_core(device, linker, edges, sizes, roots)
-    del edges
+    core = _link_core(device, edges, sizes, roots)
+    edges.drop()
     least = min(sizes.least_right, _MAX_INT)
     if sizes.most_left == 2 and not keep_pairs:
         shared, choices = count_pairs(device, core.rows, least, chosen)
@@ -172,10 +209,19 @@ def halve_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDe
     return replace(index, **pieces, arrays=arrays, closed_cells=halve_cells(index.closed_cells))
 
 
+def turn_rows(xp: Any, indptr: Any, ids: Any, n_ids: int) -> tuple[Any, Any]:
+    """Return the rows of the other layer, which has ``n_ids`` vertices: offsets (int64) and ids (int32), ascending."""
+    rows = xp.searchsorted(indptr, xp.arange(ids.size), side="right") - 1
+    keys = ids.astype(np.uint64) << _HIGH | rows.astype(np.uint64)
+    keys.sort()
+    starts = xp.arange(n_ids + 1, dtype=np.uint64) << _HIGH
+    return xp.searchsorted(keys, starts).astype(np.int64), (keys & _LOW_MASK).astype(np.int32)
+
+
 def _stars_of(
     device: Device,
     graph: BipartiteGraph,
-    edges: _Edges,
+    edges: DeviceEdges,
     motif: Biclique,
     swapped: bool,
     roots: NDArray[np.int32] | None,
@@ -188,14 +234,29 @@ def _stars_of(
     return RootStars(found.layer, device.to_host(found.is_root), device.to_host(found.others))
 
 
-def _load_edges(device: Device, linker: Module, graph: BipartiteGraph) -> _Edges:
-    """Copy the edges, U left, and count degrees."""
+def load_edges(device: Device, graph: BipartiteGraph) -> tuple[DeviceEdges, Layers]:
+    """Copy the edges, U left, and count degrees; return also what decisions need of the layers, on the host.
+
+    Raises
+    ------
+    CapacityError
+        For more than 2^32 - 2^13 edges, or 2^31 - 2^20 vertices over both layers.
+    """
+    check_rows(graph.n_edges, graph.n_u + graph.n_v)
+    linker = _load_linker(device)
     u, v = device.to_device(graph.u), device.to_device(graph.v)
-    degrees = (count_degrees(device, linker, ids, n) for ids, n in ((u, graph.n_u), (v, graph.n_v)))
-    return _Edges(u, v, *degrees)
+    edges = DeviceEdges(
+        u, v, *(count_degrees(device, linker, ids, n) for ids, n in ((u, graph.n_u), (v, graph.n_v)))
+    )
+    degrees = (device.to_host(each).astype(np.int64) for each in (edges.degree_left, edges.degree_right))
+    return edges, _Layers(graph.n_u, graph.n_v, *degrees)
 
 
-def _peel(device: Device, edges: _Edges, sizes: SizeRange) -> int:
+def _load_linker(device: Device) -> Module:
+    return device.load("wedge_graph", {"HUB_WORDS": wedge_tuning(device.max_shared_bytes).hub_words})
+
+
+def _peel(device: Device, edges: DeviceEdges, sizes: SizeRange) -> int:
     """Leave the edges of the core in ``edges``, in their order, and its degrees, 0 outside; return their number.
 
     A round is a look at every edge that was there when half of them were gone the last time.
@@ -223,10 +284,10 @@ def _peel(device: Device, edges: _Edges, sizes: SizeRange) -> int:
 
 
 def _link_core(
-    device: Device, linker: Module, edges: _Edges, sizes: SizeRange, roots: NDArray[np.int32] | None
+    device: Device, edges: DeviceEdges, sizes: SizeRange, roots: NDArray[np.int32] | None
 ) -> _Core:
     """Number the vertices of the core, left ones by falling degree, then id, roots last; sort its edges into rows."""
-    xp = device.xp
+    xp, linker = device.xp, _load_linker(device)
     lefts = xp.flatnonzero(edges.degree_left)
     rights = xp.flatnonzero(edges.degree_right)
     n_left, n_right, n_edges = lefts.size, rights.size, edges.lefts.size

@@ -34,6 +34,10 @@ STOPPABLE_ROWS = 4
 SUBSET_FRAME_WORDS, PIVOT_FRAME_WORDS, VERTEX_FRAME_WORDS = 10, 4, 14
 """Words of a frame: of enumeration, of pivots beside its sets, of enumeration for vertices."""
 
+MAXIMAL_NODE_WORDS, MAXIMAL_WIDE_WORDS, MAXIMAL_SIDE = 16, 10, 32
+"""Words of a node of at most 64 columns and of a wider one, beside their sets; sizes below the last are counted in
+shared memory (maximal_narrow.cuh, maximal.cu, maximal_counts.cuh)."""
+
 SUM_WORDS = 2
 """Words of a sum of a vertex."""
 

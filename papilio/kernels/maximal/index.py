@@ -12,6 +12,7 @@ is in the core too, so that what is maximal there is maximal in the graph.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +81,11 @@ def build_maximal_index(
 
 def hash_sides(index: BicliqueIndex) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return the hashes of the rows and of the columns, by their ids in the index."""
-    lefts, rights = (ids.astype(np.uint64) for ids in (index.left_ids, index.right_ids))
+    return hash_ids(index.left_ids, index.right_ids, index.swapped)
+
+
+def hash_ids(left_ids: Any, right_ids: Any, swapped: bool) -> tuple[Any, Any]:
+    """Return the hashes of vertices of both layers, given by their original ids, on the host or on a device."""
+    lefts, rights = (ids.astype(np.uint64) for ids in (left_ids, right_ids))
     of_v = np.uint64(1 << 32)
-    return (mix(lefts | of_v), mix(rights)) if index.swapped else (mix(lefts), mix(rights | of_v))
+    return (mix(lefts | of_v), mix(rights)) if swapped else (mix(lefts), mix(rights | of_v))

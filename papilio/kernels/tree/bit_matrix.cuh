@@ -16,6 +16,9 @@ constexpr int kMaxPlanes = BIT_PLANES;
 
 __device__ __forceinline__ int words_for(int bits) { return (bits + 31) / 32; }
 
+/// The bits of a word below bit n, which may lie outside of the word.
+__device__ __forceinline__ unsigned bits_below(int n) { return n >= 32 ? kFullMask : n <= 0 ? 0u : (1u << n) - 1u; }
+
 /// A matrix by columns: bit i of column j is bit `i % 32` of `words[j * stride + i / 32]`.
 struct BitColumns {
     unsigned* words;

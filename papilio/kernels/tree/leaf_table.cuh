@@ -30,7 +30,7 @@ struct LeafTable {
     __device__ __forceinline__ void flush() {
         if (n_held == 0) return;
         const unsigned equal = __match_any_sync(kFullMask, held);
-        if (held != 0 && lane_id() == __ffs((int)equal) - 1) insert(held, __popc(equal));
+        if (held != 0 && lane_id() == __ffs((int)equal) - 1) insert(held, (unsigned)__popc(equal));
         held = 0;
         n_held = 0;
         __syncwarp();
@@ -41,15 +41,15 @@ struct LeafTable {
         return __shfl_sync(kFullMask, lane_id() == 0 ? peek(full) : 0, 0) != 0;
     }
 
-  private:
-    __device__ __forceinline__ void insert(unsigned long long key, int count) {
+    /// `count` leaves of a key, not 0; any lane alone.
+    __device__ __forceinline__ void insert(unsigned long long key, unsigned long long count) {
         const unsigned long long mixed = key * 0x9e3779b97f4a7c15ull;
         unsigned slot = (unsigned)(mixed >> 32) & mask;
         for (int probe = 0; probe < kMaxProbes; ++probe) {
             unsigned long long found = peek(&keys[slot]);
             if (found == 0) found = atomicCAS(&keys[slot], 0ull, key);
             if (found == 0 || found == key) {
-                atomicAdd(&counts[slot], (unsigned long long)count);
+                atomicAdd(&counts[slot], count);
                 return;
             }
             slot = (slot + 1) & mask;

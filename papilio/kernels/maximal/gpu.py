@@ -1,0 +1,300 @@
+"""Maximal bicliques on the GPU: the index goes to the device, ``maximal.cu`` searches it.
+
+The index and its work items are made on the device and equal the CPU engine's. Bicliques are counted by their sizes in
+64 bits: 2^64 of them would take a GPU hundreds of years. Stars are found on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import LeaseTooLargeError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique.decisions import Choice
+from papilio.kernels.biclique.forms import Cells, turn
+from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_index, load_edges
+from papilio.kernels.biclique.index import make_star_item
+from papilio.kernels.device.constants import MAXIMAL_NODE_WORDS, MAXIMAL_WIDE_WORDS
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.engine import (
+    Cut,
+    EngineName,
+    Loadable,
+    Partial,
+    fold_partials,
+    never_cut,
+    require_interval,
+    require_request,
+)
+from papilio.kernels.maximal.gpu_roots import (
+    MaximalRoots,
+    fill_matrices,
+    find_roots,
+    group_pieces,
+    root_arguments,
+)
+from papilio.kernels.maximal.index import choose_anchor, choose_sizes
+from papilio.kernels.maximal.stars import Stars, find_stars
+from papilio.kernels.tree.launch import TreeLauncher
+from papilio.kernels.tree.layout import TreeClass, explain_layout, make_classes
+from papilio.kernels.tuning import TreeTuning, maximal_tuning
+from papilio.motifs import Granularity, MaximalBiclique, Motif
+from papilio.parts import Part
+
+_FIXED_WORDS = 2 * 64 + 32 * 32 // 4
+"""Of shared memory of a warp: the hashes of 64 columns, and its share of the block's counters."""
+
+_SLOT_BYTES = 16
+"""Of the table of sizes: a key and its count."""
+
+_MAX_SLOTS = 1 << 31
+"""Of the table of sizes: their number is passed in 32 bits."""
+
+_MAX_INT = 2**31 - 1
+_HIGH = np.uint64(32)
+_LOW_MASK = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedMaximalGpu:
+    """A graph ready for :meth:`MaximalBicliqueGpu.run`."""
+
+    motif: MaximalBiclique
+    index: BicliqueDeviceIndex
+    roots: MaximalRoots
+    stars: Stars
+    classes: tuple[TreeClass, ...]
+    decisions: tuple[Choice, ...]
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        return self.index.n_items
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return self.index.device_bytes + self.roots.nbytes
+
+
+class _Counts(NamedTuple):
+    """What the kernel counts into, on the device."""
+
+    totals: Any  # the sum of the hashes, and the branches taken
+    keys: Any  # a hash table of sizes
+    by_key: Any
+    full: Any  # not 0 when the table was too small
+
+
+class MaximalBicliqueGpu:
+    """The GPU engine of :class:`~papilio.motifs.MaximalBiclique` on one device.
+
+    Parameters
+    ----------
+    device : Device
+        Where to run.
+    anchor : {"auto", "u", "v"}
+        The layer whose vertices are searched one after the other.
+    tuning : TreeTuning, optional
+        Launch constants; by default those of the device.
+    defines : dict, optional
+        FILTERS and DROPS of maximal_narrow.cuh, for comparisons.
+    """
+
+    name: EngineName = "gpu"
+
+    def __init__(
+        self,
+        device: Device,
+        anchor: str = "auto",
+        tuning: TreeTuning | None = None,
+        defines: dict[str, int] | None = None,
+    ) -> None:
+        self.device, self.anchor = device, anchor
+        self.tuning = tuning if tuning is not None else maximal_tuning(device.max_shared_bytes)
+        self.defines = {"MIN_BLOCKS": self.tuning.blocks_per_sm[0], **(defines or {})}
+        self.block_words = np.zeros(0, dtype=np.uint64)
+        """Words of 32 bits that each block of threads intersected in the last launches: the balance of its work."""
+        self.n_branches = 0
+        """Branches that the last run took: one for each maximal biclique where nothing is looked at in vain."""
+
+    def stage(self, block: Loadable) -> Loadable:
+        """Return the block itself: parts are not this engine's."""
+        return block
+
+    def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalGpu:
+        """Build the index on the device, and find the stars on the host.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity, and for parts.
+        CapacityError
+            When the pairs of rows do not fit the device memory.
+        """
+        require_request("gpu maximal-biclique", MaximalBiclique, graph, motif, per)
+        assert isinstance(graph, BipartiteGraph)
+        assert isinstance(motif, MaximalBiclique)
+        stars = find_stars(graph, motif)
+        with self.device.guard():
+            index = self._build_index(graph, motif, bool(stars.cells))
+            roots = find_roots(self.device, index)
+            classes: tuple[TreeClass, ...] = ()
+            layer = f"layer {'V' if index.swapped else 'U'} anchored"
+            reason = "pairs of its vertices have no more wedges than those of the other layer"
+            decisions = ((layer, reason if self.anchor == "auto" else "asked for"), *index.choices)
+            if index.n_pairs:
+                classes = make_classes(_estimate_need(index, roots), self.tuning)
+                decisions += explain_layout(
+                    self.device, self.tuning, classes, _FIXED_WORDS, self.tuning.blocks_per_sm[0]
+                )
+        return PreparedMaximalGpu(motif, index, roots, stars, classes, decisions)
+
+    def _build_index(
+        self, graph: BipartiteGraph, motif: MaximalBiclique, has_stars: bool
+    ) -> BicliqueDeviceIndex:
+        """Do as :func:`~papilio.kernels.maximal.index.build_maximal_index`."""
+        edges, layers = load_edges(self.device, graph)
+        swapped = choose_anchor(layers, self.anchor)
+        index = build_index(self.device, edges, swapped, choose_sizes(layers, motif, swapped))
+        if index.n_items or not has_stars:
+            return index
+        root, first, last, costs = make_star_item()
+        return replace(index, item_root=root, item_first=first, item_last=last, costs=costs)
+
+    def work(self, prepared: PreparedMaximalGpu) -> NDArray[np.int64]:
+        """Estimated set operations of each work item, int64 of shape (n_items,), host; falling."""
+        return prepared.index.work
+
+    def slice_work(self, prepared: PreparedMaximalGpu) -> int:
+        """A slice costs its launches alone, which run while the slice before still does."""
+        return 1
+
+    def run(
+        self,
+        prepared: PreparedMaximalGpu,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+    ) -> Partial:
+        """Count the maximal bicliques of the items ``[start, stop)``, or of the first of them if the run is cut.
+
+        Work is in words of 64 bits intersected.
+
+        Raises
+        ------
+        InputError
+            When the interval does not lie in ``[0, n_items]``.
+        LeaseTooLargeError
+            When the device has no room for the rows of a root, for the sizes that these items find, or for the search
+            of one block.
+        DeviceLostError
+            When a kernel failed and the device is lost to this process.
+        """
+        require_interval(start, stop, prepared.n_items)
+        self.n_branches = 0
+        found = Partial(0, 0, 0)
+        with self.device.guard():
+            if start < stop and prepared.classes:
+                for group in group_pieces(self.device, prepared.index, prepared.roots, [start, *bounds, stop]):
+                    partial = self._search(prepared, group, cut)
+                    found = fold_partials(found, partial)
+                    if partial.n_items < group[-1] - group[0] or (group[-1] < stop and cut()):
+                        break
+            else:
+                found = Partial(stop - start, 0, 0)
+        if start == 0 and found.n_items > 0:
+            stars = prepared.stars
+            found = fold_partials(
+                found, Partial(0, sum(stars.cells.values()), 0, {}, stars.cells, checksum=stars.checksum)
+            )
+        return found
+
+    def _search(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: Cut) -> Partial:
+        """Run the slices of a group, again with a larger table when one was full."""
+        index, roots, tuning = prepared.index, prepared.roots, self.tuning
+        matrices = fill_matrices(self.device, index, roots, bounds[0], bounds[-1])
+        items = (index.arrays[name] for name in ("item_root", "item_first", "item_last"))
+        first = (
+            *root_arguments(index, roots), matrices.words, matrices.starts, matrices.taken, matrices.taken_hash,
+            roots.left_hash, roots.right_hash, *items,
+        )  # fmt: skip
+        sizes = index.sizes
+        limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
+        n_keys = tuning.leaf_slots
+        while True:
+            counts = self._make_counts(n_keys)
+            launcher = TreeLauncher(
+                self.device,
+                tuning,
+                self.device.load("maximal", self.defines).get_function("maximal_search"),
+                prepared.classes,
+                bounds,
+                index.costs,
+                _FIXED_WORDS,
+                tuning.blocks_per_sm[0],
+            )
+            last = (
+                *(np.int32(min(limit, _MAX_INT)) for limit in limits), counts.totals, counts.keys,
+                counts.by_key, np.uint32(n_keys), counts.full,
+            )  # fmt: skip
+            bounds = bounds[: launcher.run(cut, first, last) + 1]
+            self.block_words = self.device.to_host(launcher.block_words)
+            if not int(self.device.to_host(counts.full)[0]):
+                return self._read(index, counts, bounds[-1] - bounds[0])
+            n_keys, cut = 4 * n_keys, never_cut
+
+    def _make_counts(self, n_keys: int) -> _Counts:
+        """Return an empty table of so many slots.
+
+        Raises
+        ------
+        LeaseTooLargeError
+            When they do not fit, or cannot be numbered. Fewer items have fewer sizes.
+        """
+        xp, room_bytes = self.device.xp, self.device.free_bytes()
+        if n_keys > min(_MAX_SLOTS, room_bytes // _SLOT_BYTES):
+            raise LeaseTooLargeError(
+                f"the sizes of maximal bicliques need a table of {n_keys} slots of {_SLOT_BYTES} bytes; {room_bytes} "
+                f"bytes of device memory are free, and {_MAX_SLOTS} slots are the most: use a device with more "
+                "memory, or --engine cpu"
+            )
+        keys, by_key = (xp.zeros(n_keys, dtype=np.uint64) for _ in range(2))
+        return _Counts(xp.zeros(2, dtype=np.uint64), keys, by_key, xp.zeros(1, dtype=np.int32))
+
+    def _read(self, index: BicliqueDeviceIndex, counts: _Counts, n_items: int) -> Partial:
+        """Return what was counted: a key is the columns of a biclique, then its rows."""
+        to_host = self.device.to_host
+        used = self.device.xp.flatnonzero(counts.by_key)
+        keys, times = to_host(counts.keys[used]), to_host(counts.by_key[used])
+        rows, columns = (keys & _LOW_MASK).tolist(), (keys >> _HIGH).tolist()
+        cells: Cells = turn(dict(zip(zip(rows, columns, strict=True), times.tolist(), strict=True)), index.swapped)
+        checksum, n_branches = to_host(counts.totals).tolist()
+        self.n_branches += n_branches
+        work = (int(self.block_words.sum()) + 1) // 2
+        return Partial(n_items, sum(cells.values()), work, {}, cells, checksum=checksum)
+
+
+def _estimate_need(index: BicliqueDeviceIndex, roots: MaximalRoots) -> NDArray[np.int64]:
+    """Return the words that a warp needs for each work item at most, int64 of shape (n_items,).
+
+    A root of r rows and c columns, and a child that shares w of them: a wide node for each column above 64, which is its
+    columns three times, and two sets of rows. Below 64 columns two paths, each of a node for every column or candidate,
+    and of bases that have all rows, then half of the words of the sets of the one before.
+    """
+    root = index.item_root
+    n_rows, common, later = roots.n_rows[root], index.item_common, index.item_later
+    row_words, set_words = roots.matrix_words[root] // np.maximum(n_rows, 1), (n_rows + 31) // 32
+    wide = (2 + np.clip(np.minimum(common - 64, later), 0, None)) * (
+        MAXIMAL_WIDE_WORDS + 3 * row_words + 2 * set_words + 16
+    )
+    depth = 2 + np.minimum(np.minimum(common, later), 64)
+    narrow = depth * (MAXIMAL_NODE_WORDS + 2 * set_words + 16) + 4 * (2 * n_rows + 64)
+    need: NDArray[np.int64] = wide + 2 * narrow + 128
+    return need

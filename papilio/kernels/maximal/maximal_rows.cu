@@ -1,0 +1,85 @@
+// The matrices of the roots of maximal bicliques: their rows over their columns, all of them before the search.
+//
+// Requires: the index of kernels/biclique/index.py, and of each left vertex the earlier ones that share enough right
+// ones with it (`earlier`, ascending). The rows of a root are its earlier vertices, which are excluded, then its later
+// ones, the children, in order of the ids; its columns are its right vertices. Word k of row j of a root of n rows is
+// word k * n + j of its matrix, so that lanes with consecutive rows read consecutive words.
+// maximal_fill: a thread makes a word: 32 columns of a row, by two sorted lists, the shorter of which is walked.
+// maximal_close: a warp looks at the rows of a root that hold all of its columns. An excluded one means that the root
+// has no maximal biclique: `taken` of the root is 0. Children are taken with the root, in each of its bicliques: `taken`
+// says how many vertices that makes with the root itself, `taken_hash` the sum of their hashes, and their rows are
+// emptied, for they are neither branches nor excluded.
+#include "bit_matrix.cuh"
+#include "root_rows.cuh"
+
+extern "C" __global__ void __launch_bounds__(256)
+maximal_fill(ROOT_PARAMETERS, const int* __restrict__ roots, const long long* __restrict__ ends, const int n_roots,
+             unsigned* __restrict__ words) {
+    const RootGraph graph ROOT_ARGUMENTS;
+    for (long long at = global_thread(); at < ends[n_roots - 1]; at += grid_threads()) {
+        int low = 0, high = n_roots - 1;
+        while (low < high) {
+            const int middle = (low + high) / 2;
+            if (ends[middle] <= at)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        const int root = roots[low];
+        const long long place = at - (low == 0 ? 0 : ends[low - 1]);
+        const int n = graph.n_rows(root), row = (int)(place % n), first = 32 * (int)(place / n);
+        const int* wanted = graph.columns + graph.indptr[root] + first;
+        const int n_wanted = min(32, graph.n_columns(root) - first);
+        const int vertex = graph.row_vertex(root, row);
+        const int* found = graph.columns + graph.indptr[vertex];
+        int n_found = graph.n_columns(vertex);
+        const int below = count_below(found, n_found, wanted[0]);
+        found += below;
+        n_found = count_below(found, n_found - below, wanted[n_wanted - 1] + 1);
+        unsigned word = 0;
+        if (n_found <= n_wanted) {
+            for (int j = 0; j < n_found; ++j) {
+                const int column = find_id(wanted, n_wanted, found[j]);
+                if (column >= 0) word |= 1u << column;
+            }
+        } else {
+            for (int j = 0; j < n_wanted; ++j)
+                if (find_id(found, n_found, wanted[j]) >= 0) word |= 1u << j;
+        }
+        words[at] = word;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+maximal_close(ROOT_PARAMETERS, const int* __restrict__ roots, const long long* __restrict__ ends, const int n_roots,
+              unsigned* words, const unsigned long long* __restrict__ left_hash, int* taken,
+              unsigned long long* taken_hash) {
+    const RootGraph graph ROOT_ARGUMENTS;
+    const int lane = lane_id();
+    for (long long at = global_thread() / kWarpSize; at < n_roots; at += grid_threads() / kWarpSize) {
+        const int root = roots[at];
+        const int n = graph.n_rows(root), n_before = graph.n_before(root), n_columns = graph.n_columns(root);
+        unsigned* const matrix = words + (at == 0 ? 0 : ends[at - 1]);
+        unsigned long long hash = 0;
+        int n_taken = 1;
+        for (int first = 0; n_taken > 0 && first < n; first += kWarpSize) {
+            const int row = first + lane;
+            bool full = row < n;
+            for (int k = 0; full && k < words_for(n_columns); ++k)
+                full = matrix[(long long)k * n + row] == bits_below(n_columns - 32 * k);
+            if (__any_sync(kFullMask, full && row < n_before)) n_taken = 0;
+            const unsigned all = __ballot_sync(kFullMask, full);
+            if (n_taken == 0 || all == 0) continue;
+            n_taken += __popc(all);
+            if (full) {
+                hash += left_hash[graph.row_vertex(root, row)];
+                for (int k = 0; k < words_for(n_columns); ++k) matrix[(long long)k * n + row] = 0;
+            }
+        }
+        hash = warp_sum(hash);
+        if (lane == 0) {
+            taken[root] = n_taken;
+            taken_hash[root] = hash + left_hash[root];
+        }
+    }
+}
