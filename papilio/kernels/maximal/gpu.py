@@ -145,9 +145,8 @@ class MaximalBicliqueGpu:
             index = self._build_index(graph, motif, bool(stars.cells))
             roots = find_roots(self.device, index)
             classes: tuple[TreeClass, ...] = ()
-            layer = f"layer {'V' if index.swapped else 'U'} anchored"
-            reason = "pairs of its vertices have no more wedges than those of the other layer"
-            decisions = ((layer, reason if self.anchor == "auto" else "asked for"), *index.choices)
+            asked = "fewer wedges lie between its pairs" if self.anchor == "auto" else "asked for"
+            decisions = ((f"anchor {'V' if index.swapped else 'U'}", asked), *index.choices)
             if index.n_pairs:
                 classes = make_classes(_estimate_need(index, roots), self.tuning)
                 decisions += explain_layout(

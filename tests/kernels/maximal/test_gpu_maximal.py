@@ -1,0 +1,216 @@
+"""Every schedule of the CUDA kernels of maximal bicliques, forced by the tuning, against the oracle and the CPU."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from papilio.errors import LeaseTooLargeError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.checksum import hash_rows
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.engine import Partial, decisions_of, fold_partials
+from papilio.kernels.maximal.cpu import MaximalBicliqueCpu
+from papilio.kernels.maximal.gpu import MaximalBicliqueGpu
+from papilio.kernels.tuning import TreeTuning
+from papilio.motifs import MaximalBiclique
+from tests.kernels.biclique.test_gpu_biclique import GRAPHS as BICLIQUE_GRAPHS
+from tests.tools.devices import cuda_device, emulator
+from tests.tools.oracle_maximal import maximal_bicliques_of
+from tests.tools.strategies import edge_list, graph_of, planted_graph
+
+EAGER = TreeTuning(
+    threads=64,
+    blocks_per_sm=(4, 4, 4),
+    near_words=64,
+    far_words=(1 << 12,),
+    slots=8,
+    slot_words=1 << 11,
+    check_steps=1,
+    share_cost=1,
+    leaf_slots=1 << 12,
+)
+"""Shares at every turn, and has hardly any shared memory."""
+
+SCHEDULES: dict[str, TreeTuning] = {
+    "eager": EAGER,
+    "alone": replace(EAGER, slots=0),
+    "two slots": replace(EAGER, slots=2, slot_words=512),
+    "near": replace(EAGER, near_words=4096),
+}
+
+
+def dense_graph(seed: int, n_u: int, n_v: int, density: float) -> BipartiteGraph:
+    """Return a random graph whose rows share many columns."""
+    inside = np.random.default_rng(seed).random((n_u, n_v)) < density
+    return BipartiteGraph.from_edges(*np.nonzero(inside), n_u, n_v)
+
+
+def crown_graph(n: int) -> BipartiteGraph:
+    """Return K(n, n) without a perfect matching."""
+    return graph_of({(u, v) for u in range(n) for v in range(n) if u != v}, n, n)
+
+
+GRAPHS: dict[str, Callable[[], BipartiteGraph]] = {
+    **BICLIQUE_GRAPHS,
+    "wide": lambda: dense_graph(1, 9, 400, 0.8),
+    "wide and deep": lambda: planted_graph(3, 11, 150, 1, 11, 900, 0.1),
+    "crown": lambda: crown_graph(9),
+}
+
+
+@cache
+def expected(name: str, motif: MaximalBiclique) -> tuple[Counter[tuple[int, ...]], int]:
+    """Return the cells of one of the graphs, and the checksum."""
+    found = [each for each in maximal_bicliques_of(edge_list(GRAPHS[name]())) if motif.has_cell(tuple(map(len, each)))]
+    assert found, "a test of nothing"
+    hashes = [int(hash_rows(*(np.array([side], np.int32) for side in each))[0]) for each in found]
+    return Counter(tuple(map(len, each)) for each in found), sum(hashes) % (1 << 64)
+
+
+def count(engine: MaximalBicliqueGpu, graph: BipartiteGraph, motif: MaximalBiclique | None = None) -> Partial:
+    """Count all items at once."""
+    prepared = engine.prepare(graph, motif or MaximalBiclique(), "total")
+    partial = engine.run(prepared, 0, prepared.n_items)
+    assert partial.n_items == prepared.n_items
+    return partial
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_every_schedule_counts_by_the_definition(device: Device, schedule: str, name: str) -> None:
+    for anchor in ("u", "v"):
+        found = count(MaximalBicliqueGpu(device, anchor, SCHEDULES[schedule]), GRAPHS[name]())
+        assert (found.cells, found.checksum) == expected(name, MaximalBiclique())
+
+
+@pytest.mark.parametrize(
+    "motif", [MaximalBiclique(2, 3), MaximalBiclique(3, 2, 5, 6), MaximalBiclique(1, 4, 3), MaximalBiclique(4, 1, None, 5)]
+)
+@pytest.mark.parametrize("name", ["skewed", "many columns"])
+def test_sizes_that_are_asked_for(device: Device, name: str, motif: MaximalBiclique) -> None:
+    for anchor in ("u", "v"):
+        found = count(MaximalBicliqueGpu(device, anchor, EAGER), GRAPHS[name](), motif)
+        assert (found.cells, found.checksum) == expected(name, motif)
+
+
+@pytest.mark.parametrize("filters", [0, 1])
+@pytest.mark.parametrize("drops", [0, 1])
+def test_filters_change_the_branches_and_not_the_answer(device: Device, filters: int, drops: int) -> None:
+    engine = MaximalBicliqueGpu(device, "v", EAGER, {"FILTERS": filters, "DROPS": drops})
+    found = count(engine, GRAPHS["skewed"]())
+    assert (found.cells, found.checksum) == expected("skewed", MaximalBiclique())
+    searched = sum(count for (u, v), count in found.cells.items() if min(u, v) > 1)
+    assert engine.n_branches > searched
+    whole = MaximalBicliqueGpu(device, "v", EAGER)
+    count(whole, GRAPHS["skewed"]())
+    assert (engine.n_branches > whole.n_branches) == (filters + drops < 2)
+
+
+def test_every_order_of_threads_comes_to_the_same_end() -> None:
+    graph = GRAPHS["many columns"]()
+    for seed in range(8):
+        tuning = replace(EAGER, slots=2 << seed % 3)
+        found = count(MaximalBicliqueGpu(emulator(seed), "u", tuning), graph)
+        assert (found.cells, found.checksum) == expected("many columns", MaximalBiclique())
+
+
+@pytest.mark.parametrize("name", ["one root", "wide"])
+def test_one_root_keeps_all_blocks_busy(name: str) -> None:
+    share = {}
+    for slots in (0, 64):
+        tuning = replace(EAGER, threads=32, slots=slots, check_steps=4, blocks_per_sm=(2, 2, 2))
+        engine = MaximalBicliqueGpu(emulator(1), "u", tuning)
+        prepared = engine.prepare(GRAPHS[name](), MaximalBiclique(), "total")
+        assert engine.run(prepared, 0, 1).total > 0
+        share[slots] = float(engine.block_words.max() / engine.block_words.sum())
+    assert share[0] == 1.0
+    assert share[64] < 0.75
+
+
+def test_a_table_of_sizes_that_is_full_is_made_larger(device: Device) -> None:
+    found = count(MaximalBicliqueGpu(device, "u", replace(EAGER, leaf_slots=1)), GRAPHS["many columns"]())
+    assert (found.cells, found.checksum) == expected("many columns", MaximalBiclique())
+
+
+def test_any_split_and_any_cut_folds_to_the_whole(device: Device) -> None:
+    engine = MaximalBicliqueGpu(device, tuning=EAGER)
+    prepared = engine.prepare(GRAPHS["skewed"](), MaximalBiclique(), "total")
+    n_items = prepared.n_items
+    first = engine.run(prepared, 0, n_items, [3, n_items // 2, n_items - 1], lambda: True)
+    assert 0 < first.n_items < n_items
+    middle = (first.n_items + n_items) // 2
+    parts = [engine.run(prepared, middle, n_items), engine.run(prepared, first.n_items, middle)]
+    folded = fold_partials(fold_partials(parts[0], first), parts[1])
+    assert (folded.cells, folded.checksum) == expected("skewed", MaximalBiclique())
+    assert folded.n_items == n_items
+
+
+@pytest.mark.parametrize("anchor", ["u", "v"])
+def test_items_and_costs_are_those_of_the_cpu(device: Device, anchor: str) -> None:
+    graph, motif = GRAPHS["skewed"](), MaximalBiclique()
+    cpu, gpu = MaximalBicliqueCpu(1, anchor), MaximalBicliqueGpu(device, anchor, EAGER)
+    on_cpu, on_gpu = cpu.prepare(graph, motif, "total"), gpu.prepare(graph, motif, "total")
+    assert cpu.work(on_cpu).tolist() == gpu.work(on_gpu).tolist()
+    assert decisions_of(on_cpu) == decisions_of(on_gpu) != ()
+    for item in range(0, on_cpu.n_items, 7):
+        one, other = cpu.run(on_cpu, item, item + 1), gpu.run(on_gpu, item, item + 1)
+        assert (one.cells, one.checksum) == (other.cells, other.checksum)
+
+
+def test_matrices_come_in_groups_where_memory_is_short() -> None:
+    graph, tuning = GRAPHS["skewed"](), replace(EAGER, slots=0, leaf_slots=1 << 6)
+    prepared = MaximalBicliqueGpu(emulator(0), "u", tuning).prepare(graph, MaximalBiclique(), "total")
+    little = MaximalBicliqueGpu(emulator(0, free_bytes=1 << 16), "u", tuning)
+    most = int(prepared.roots.matrix_words.sum())
+    room = 4 * int(prepared.roots.matrix_words.max())
+    assert room < most
+    calls = []
+    little.device = emulator(0, free_bytes=8 * room)
+    found = little.run(prepared, 0, prepared.n_items, [prepared.n_items // 2], lambda: bool(calls.append(0)))
+    assert (found.cells, found.checksum) == expected("skewed", MaximalBiclique())
+    assert len(calls) > 1
+    none = MaximalBicliqueGpu(emulator(0, free_bytes=64), "u", tuning)
+    with pytest.raises(LeaseTooLargeError, match=r"take \d+ bytes of device memory; 32 bytes .* --engine cpu"):
+        none.run(prepared, 0, prepared.n_items)
+
+
+REFERENCES = {
+    "southern-women": 63,
+    "moreno-crime": 620,
+    "opsahl-ucforum": 16_261,
+    "bonanza": 54_036,
+    "marvel": 206_135,
+    "youtube-groupmemberships": 1_826_587,
+    "senate": 19_610_854,
+    "yelp2018": 88_977_524,
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", REFERENCES)
+def test_real_graphs(reference_graph: Callable[[str], BipartiteGraph], name: str) -> None:
+    engine = MaximalBicliqueGpu(cuda_device())
+    prepared = engine.prepare(reference_graph(name), MaximalBiclique(), "total")
+    third = prepared.n_items // 3
+    parts = engine.run(prepared, 0, third), engine.run(prepared, third, prepared.n_items)
+    assert fold_partials(*parts).total == REFERENCES[name]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["opsahl-ucforum", "bonanza", "marvel"])
+def test_checksums_of_real_graphs_are_those_of_the_cpu(
+    reference_graph: Callable[[str], BipartiteGraph], name: str
+) -> None:
+    graph, motif = reference_graph(name), MaximalBiclique()
+    cpu = MaximalBicliqueCpu()
+    prepared = cpu.prepare(graph, motif, "total")
+    wanted = cpu.run(prepared, 0, prepared.n_items)
+    for anchor in ("u", "v"):
+        found = count(MaximalBicliqueGpu(cuda_device(), anchor), graph, motif)
+        assert (found.cells, found.checksum) == (wanted.cells, wanted.checksum)
