@@ -389,7 +389,10 @@ _ROWS = (
     ),
     Family(
         MaximalBiclique,
-        engines={"cpu": "papilio.kernels.maximal.cpu:MaximalBicliqueCpu"},
+        engines={
+            "cpu": "papilio.kernels.maximal.cpu:MaximalBicliqueCpu",
+            "gpu": "papilio.kernels.maximal.gpu:MaximalBicliqueGpu",
+        },
         memory="papilio.kernels.maximal.memory",
         members=lambda motif, cell: {},
         # Set operations as (p,q)-bicliques predict them, which leave out how deep the search goes; per second and

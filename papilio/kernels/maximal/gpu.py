@@ -201,7 +201,9 @@ class MaximalBicliqueGpu:
         found = Partial(0, 0, 0)
         with self.device.guard():
             if start < stop and prepared.classes:
-                for group in group_pieces(self.device, prepared.index, prepared.roots, [start, *bounds, stop]):
+                for group in group_pieces(
+                    self.device, prepared.index, prepared.roots, [start, *bounds, stop]
+                ):
                     partial = self._search(prepared, group, cut)
                     found = fold_partials(found, partial)
                     if partial.n_items < group[-1] - group[0] or (group[-1] < stop and cut()):
@@ -273,7 +275,9 @@ class MaximalBicliqueGpu:
         used = self.device.xp.flatnonzero(counts.by_key)
         keys, times = to_host(counts.keys[used]), to_host(counts.by_key[used])
         rows, columns = (keys & _LOW_MASK).tolist(), (keys >> _HIGH).tolist()
-        cells: Cells = turn(dict(zip(zip(rows, columns, strict=True), times.tolist(), strict=True)), index.swapped)
+        cells: Cells = turn(
+            dict(zip(zip(rows, columns, strict=True), times.tolist(), strict=True)), index.swapped
+        )
         checksum, n_branches = to_host(counts.totals).tolist()
         self.n_branches += n_branches
         work = (int(self.block_words.sum()) + 1) // 2
@@ -283,9 +287,9 @@ class MaximalBicliqueGpu:
 def _estimate_need(index: BicliqueDeviceIndex, roots: MaximalRoots) -> NDArray[np.int64]:
     """Return the words that a warp needs for each work item at most, int64 of shape (n_items,).
 
-    A root of r rows and c columns, and a child that shares w of them: a wide node for each column above 64, which is its
-    columns three times, and two sets of rows. Below 64 columns two paths, each of a node for every column or candidate,
-    and of bases that have all rows, then half of the words of the sets of the one before.
+    There is a wide node for each column above 64 of a child: its columns three times, and two sets of rows. Below,
+    there are two paths, each with a node for every column, and with bases: all rows, and then no more than half of the
+    rows of the base before.
     """
     root = index.item_root
     n_rows, common, later = roots.n_rows[root], index.item_common, index.item_later
