@@ -28,7 +28,7 @@ from papilio.storage.results import check_decomposition_path, write_decompositio
 from papilio.storage.store import GraphStore
 from papilio.tasks.machine import free_memory_bytes
 
-Progress = Callable[[str, int, int], None]
+PeelProgress = Callable[[str, int, int], None]
 """Called with a phase (``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``), what is done, and all."""
 
 _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 80
@@ -109,7 +109,7 @@ def decompose(
     hierarchy: bool = True,
     engine: EngineChoice = "auto",
     threads: Threads | None = None,
-    progress: Progress | None = None,
+    progress: PeelProgress | None = None,
 ) -> DecompositionResult:
     """Decompose a bipartite graph by peeling, exactly, in this process.
 

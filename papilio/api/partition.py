@@ -18,7 +18,7 @@ from papilio.errors import InputError, UnsupportedError
 from papilio.families import EngineChoice, resolve
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif
-from papilio.partitioning.cut_request import Closure, CutRequest, Progress, Strategy
+from papilio.partitioning.cut_request import Closure, CutProgress, CutRequest, Strategy
 from papilio.partitioning.store import Partition, open_partition
 from papilio.questions import choose_options, read_motif
 from papilio.storage.array_file import release_memory
@@ -50,7 +50,7 @@ def partition(
     options: Mapping[str, str] | None = None,
     threads: Threads | None = None,
     temp_dir: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: CutProgress | None = None,
 ) -> Partition:
     """Cut a stored graph into self-contained parts, each small enough for one worker, and store them.
 
@@ -228,7 +228,7 @@ def _make_request(
 
 
 def _cut(
-    store: GraphStore, output: Path, job: JobSpec, request: CutRequest, progress: Progress | None
+    store: GraphStore, output: Path, job: JobSpec, request: CutRequest, progress: CutProgress | None
 ) -> Partition:
     parted = job.family.parted
     if parted is None:

@@ -105,7 +105,7 @@ class _Progress:
         self._bar.describe("counting" if status.state == "running" else status.state)
         if status.work:
             if not self._began:
-                self._bar.begin(status.work_done, status.work)
+                self._bar.restart(status.work_done, status.work)
             self._began = True
             self._bar.advance(status.work_done, status.work)
         self._looks_idle = 0 if status.holder is not None else self._looks_idle + 1

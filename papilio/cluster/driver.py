@@ -220,7 +220,7 @@ def _shard_directory(
 ) -> AbstractContextManager[str | None]:
     """Give the directory for the vectors of leases: the job's, one of this run alone, or none."""
     if session is not None:
-        return nullcontext(session.begin(plan, executor.name))
+        return nullcontext(session.begin_leases(plan, executor.name))
     if plan.job.listing is not None:
         return nullcontext(str(shard_parent))
     if executor.in_process or not plan.job.vector_entries:

@@ -80,7 +80,7 @@ class ProgressBar:
                 self.advance_share(share)
             case PlanMade(plan):
                 self._lists = plan.job.listing is not None
-                self.begin(plan.work_finished, plan.total_work)
+                self.restart(plan.work_finished, plan.total_work)
             case LeaseFinished(_, work):
                 self._update(advance=work)
 
@@ -88,7 +88,7 @@ class ProgressBar:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, **changes)
 
-    def begin(self, done: int, total: int) -> None:
+    def restart(self, done: int, total: int) -> None:
         """Start from ``done`` of ``total`` units, so that the remaining time follows from what comes now."""
         if self._bar is not None and self._task is not None:
             self._bar.reset(self._task, total=max(total, 1), completed=done)

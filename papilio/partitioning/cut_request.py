@@ -19,7 +19,7 @@ STRATEGIES: tuple[Strategy, ...] = ("auto", "bcpar", "pair_blocks", "hash", "met
 Closure = Literal["columns", "paper"]
 """What a root takes into its part: its columns, cut to what its bicliques need, or all within two hops."""
 
-Progress = Callable[[float], None]
+CutProgress = Callable[[float], None]
 """Called from any thread with the share that is done, from 0 to 1, never falling."""
 
 

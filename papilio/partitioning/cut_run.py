@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from papilio.kernels.costs import LEAST_TABLE_ENTRIES, CostTable
-from papilio.partitioning.cut_request import CutRequest, Progress
+from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.disk_rows import DiskRows, write_disk_rows
 from papilio.partitioning.manifest import Decisions, PartInfo, PartitionManifest
 from papilio.partitioning.peak_memory import PeakMemory
@@ -49,7 +49,7 @@ class CutRun:
     request: CutRequest
     writer: PartitionWriter
     peak: PeakMemory
-    report: Progress
+    report: CutProgress
     directory: Path  # for scratch files
     seconds: dict[str, float] = field(default_factory=dict)
     last: float = field(default_factory=time.perf_counter)
@@ -109,7 +109,7 @@ class CutRun:
 
 @contextmanager
 def cut_run(
-    store: GraphStore, output: str | PathLike[str], request: CutRequest, progress: Progress | None
+    store: GraphStore, output: str | PathLike[str], request: CutRequest, progress: CutProgress | None
 ) -> Iterator[CutRun]:
     """Begin a cut; ``writer.partition`` is the partition once the block has ended."""
     report = progress or (lambda share: None)
@@ -132,7 +132,7 @@ def _tell_parts(parts: Sequence[PartInfo], request: CutRequest, nothing: str) ->
     )
 
 
-def _report_rows(report: Progress) -> Callable[[str, int, int], None]:
+def _report_rows(report: CutProgress) -> Callable[[str, int, int], None]:
     """Return what takes the phases of making rows on disk and reports them as the first share of a cut."""
     begun: list[str] = []
     lock = threading.Lock()

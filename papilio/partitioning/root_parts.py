@@ -29,7 +29,7 @@ from papilio.kernels.biclique.question import settle_anchor
 from papilio.kernels.costs import CostTable
 from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Biclique
-from papilio.partitioning.cut_request import CutRequest, Progress
+from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import CutRun, cut_run, table_entries
 from papilio.partitioning.disk_degrees import core_masks, degrees
 from papilio.partitioning.manifest import PartInfo
@@ -65,7 +65,7 @@ def cut_roots(
     motif: Biclique,
     options: Mapping[str, str],
     request: CutRequest,
-    progress: Progress | None = None,
+    progress: CutProgress | None = None,
 ) -> Partition:
     """Cut a stored graph into parts for the bicliques of ``motif``, and of all larger p and q.
 

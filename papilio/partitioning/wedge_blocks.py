@@ -40,8 +40,9 @@ def read_slab(rows: LayerRows, first: int, stop: int, *, with_edges: bool = Fals
 
 @dataclass(frozen=True, eq=False)
 class LayerSurvey:
-    """What one pass over the rows of a layer tells."""
+    """The rows of a graph seen from a layer whose starts are cut, and what one pass over them tells."""
 
+    rows: RowPair
     first_end: Ids  # (n_other,): first end of each middle; ``NO_END`` where it has none
     useful: Ids  # (n_rows,): middles of each start that have an end before it
     starts: Ids  # (n_starts,): ranks of the starts that can have butterflies: with at least two such middles
@@ -59,27 +60,24 @@ def survey_layer(rows: RowPair, slab_entries: int) -> LayerSurvey:
     for first, stop in span_rows(rows.own.indptr, 0, rows.own.n_rows, slab_entries):
         slab = read_slab(rows.own, first, stop)
         find_first_ends(slab, first_end, useful[first:stop])
-    return LayerSurvey(first_end, useful, np.flatnonzero(useful >= 2).astype(np.int32))
+    return LayerSurvey(rows, first_end, useful, np.flatnonzero(useful >= 2).astype(np.int32))
 
 
-def build_starts(
-    rows: RowPair, survey: LayerSurvey, starts: Ids, slab_entries: int, *, with_edges: bool
-) -> StartBlock:
+def build_starts(survey: LayerSurvey, starts: Ids, slab_entries: int, *, with_edges: bool) -> StartBlock:
     """Read the block of some starts: ranks, ascending, each one of ``survey.starts``.
 
     ``slab_entries`` are read at a time, where no row has more.
     """
+    rows = survey.rows.own
     indptr = _offsets_of(survey.useful[starts].astype(np.int64))
     middles = np.empty(int(indptr[-1]), np.int32)
     edges = np.empty(middles.size if with_edges else 0, np.int64)
-    for first, stop in _runs(starts, rows.own.indptr, slab_entries):
-        slab = read_slab(rows.own, first, stop, with_edges=with_edges)
+    for first, stop in _runs(starts, rows.indptr, slab_entries):
+        slab = read_slab(rows, first, stop, with_edges=with_edges)
         low, high = np.searchsorted(starts, (first, stop))
         places = starts[low:high].astype(np.int64) - first
         fill_starts(slab, places, starts[low:high], survey.first_end, indptr[low : high + 1], middles, edges)
-    return StartBlock(
-        rows.own.layer, starts, rows.own.order[starts], rows.own.work[starts], indptr, middles, edges
-    )
+    return StartBlock(rows.layer, starts, rows.order[starts], rows.work[starts], indptr, middles, edges)
 
 
 def _runs(wanted: Ids, indptr: Ints, slab_entries: int) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.partitioning.arrays import Ints
-from papilio.partitioning.layer_rows import RowPair, span_rows
+from papilio.partitioning.layer_rows import span_rows
 from papilio.partitioning.wedge_blocks import LayerSurvey, read_slab
 from papilio.partitioning.wedge_loops import grow_end_blocks
 from papilio.parts import PartBytes
@@ -154,9 +154,7 @@ class Grid:
         return self.moved_bytes + PART_OVERHEAD_BYTES * self.n_parts
 
 
-def choose_grid(
-    rows: RowPair, survey: LayerSurvey, budget: BlockBudget, n_shapes: int, pool: Executor
-) -> Grid:
+def choose_grid(survey: LayerSurvey, budget: BlockBudget, n_shapes: int, pool: Executor) -> Grid:
     """Find the shape of the blocks that moves least bytes; shapes are filled in the threads of ``pool``.
 
     At most ``n_shapes``, at least 1, are tried; each takes 4 bytes per vertex of the other layer. CapacityError when
@@ -165,16 +163,16 @@ def choose_grid(
     if not survey.starts.size:
         none = np.zeros(0, np.int64)
         return Grid(np.zeros(1, np.int64), none, none, none, none, none, none, budget.sizes)
-    _require_room(rows, survey, _LayerCosts.of(rows, survey, budget.part_bytes), budget)
+    _require_room(survey, _LayerCosts.of(survey, budget.part_bytes), budget)
     part = budget.tight_part()
-    costs = _LayerCosts.of(rows, survey, part)
+    costs = _LayerCosts.of(survey, part)
     if costs.least > budget.room_bytes:
         raise CapacityError(
             f"the cutter has {budget.block_bytes:,} bytes of host memory for the blocks of a part, and the largest "
-            f"rows of layer {rows.own.layer.upper()} take more: raise the host memory"
+            f"rows of layer {survey.rows.own.layer.upper()} take more: raise the host memory"
         )
     shares = costs.start_shares(budget.room_bytes, n_shapes)
-    return min(_fill(rows, survey, part, costs, budget, shares, pool), key=lambda grid: grid.cost_bytes)
+    return min(_fill(survey, part, costs, budget, shares, pool), key=lambda grid: grid.cost_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,8 +184,9 @@ class _LayerCosts:
     all_ends: float
 
     @classmethod
-    def of(cls, rows: RowPair, survey: LayerSurvey, part: PartBytes) -> _LayerCosts:
-        entries = rows.own.end_entries(0, rows.own.n_rows)
+    def of(cls, survey: LayerSurvey, part: PartBytes) -> _LayerCosts:
+        own = survey.rows.own
+        entries = own.end_entries(0, own.n_rows)
         all_vertices = int(np.count_nonzero(entries)) + survey.n_middles
         return cls(
             part.root + part.root_entry * survey.useful[survey.starts].astype(np.float64),
@@ -212,22 +211,22 @@ class _LayerCosts:
         return sorted({min(max(share, least), most) for share in wanted}, reverse=True)[-n_shapes:]
 
 
-def _require_room(rows: RowPair, survey: LayerSurvey, costs: _LayerCosts, budget: BlockBudget) -> None:
+def _require_room(survey: LayerSurvey, costs: _LayerCosts, budget: BlockBudget) -> None:
     """Refuse a budget that the largest start and the largest end pass."""
+    own = survey.rows.own
     start, end = int(survey.starts[np.argmax(costs.starts)]), int(np.argmax(costs.ends))
-    n_start, n_end = int(survey.useful[start]), int(rows.own.end_entries(end, end + 1)[0])
+    n_start, n_end = int(survey.useful[start]), int(own.end_entries(end, end + 1)[0])
     needed = budget.part_bytes.fixed + math.ceil(costs.least) + 1
-    layer = rows.own.layer.upper()
+    layer = own.layer.upper()
     if needed > budget.limit_bytes:
         raise CapacityError(
-            f"a part may take {budget.limit_bytes:,} bytes; vertex {rows.own.order[start]} of layer {layer}, a "
-            f"start with {n_start:,} middles, and vertex {rows.own.order[end]}, an end of {n_end:,}, take {needed:,} "
+            f"a part may take {budget.limit_bytes:,} bytes; vertex {own.order[start]} of layer {layer}, a "
+            f"start with {n_start:,} middles, and vertex {own.order[end]}, an end of {n_end:,}, take {needed:,} "
             "as a part: give parts at least that much"
         )
 
 
 def _fill(
-    rows: RowPair,
     survey: LayerSurvey,
     part: PartBytes,
     costs: _LayerCosts,
@@ -236,6 +235,7 @@ def _fill(
     pool: Executor,
 ) -> list[Grid]:
     """Fill start blocks of each share of the room, and end blocks with the rest: one pass over the rows for all."""
+    rows = survey.rows
     limits = [(part.vertex, part.entry, budget.room_bytes - share) for share in shares]
     stamps = [np.full(rows.other.n_rows, -1, np.int32) for _ in shares]
     states = [np.zeros(5, np.int64) for _ in shares]

@@ -20,7 +20,7 @@ from papilio.errors import CapacityError
 from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.growth import PricedRows, closure_cost, growth_bytes
 from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
-from papilio.partitioning.layer_rows import RowPair, span_rows
+from papilio.partitioning.layer_rows import LayerRows, span_rows
 from papilio.partitioning.wedge_blocks import LayerSurvey, build_starts, distinct_ranks, read_slab
 from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES, BlockBudget
 from papilio.partitioning.wedge_loops import add_ends, renumber
@@ -81,9 +81,7 @@ class GroupBudget(BlockBudget):
         return int(n_groups * self.limit_bytes / (self.part_bytes.root_entry + self.part_bytes.entry + 1))
 
 
-def group_starts(
-    rows: RowPair, survey: LayerSurvey, grouper: Grouper, budget: GroupBudget, pool: Executor
-) -> Groups:
+def group_starts(survey: LayerSurvey, grouper: Grouper, budget: GroupBudget, pool: Executor) -> Groups:
     """Group the starts of a layer; incomplete when the groups would cost more than ``budget.most_bytes``.
 
     CapacityError when a start with its closure does not fit a part, naming it; or a chunk of one start the host memory.
@@ -100,10 +98,10 @@ def group_starts(
         nbytes.append(found)
         return int(found.sum()) + PART_OVERHEAD_BYTES * found.size
 
-    for chunk in _read_chunks(rows, survey, budget):
+    for chunk in _read_chunks(survey, budget):
         if len(running) == CHUNKS_AT_ONCE - 1:
             cost += take()
-        running.append((chunk.starts, pool.submit(_group_chunk, rows, chunk, grouper, budget)))
+        running.append((chunk.starts, pool.submit(_group_chunk, survey.rows.own, chunk, grouper, budget)))
         if budget.most_bytes is not None and cost > budget.most_bytes:
             break
     while running:
@@ -113,24 +111,25 @@ def group_starts(
     return Groups(np.concatenate(starts), cuts, np.concatenate(nbytes), complete)
 
 
-def _read_chunks(rows: RowPair, survey: LayerSurvey, budget: GroupBudget) -> Iterator[_Chunk]:
+def _read_chunks(survey: LayerSurvey, budget: GroupBudget) -> Iterator[_Chunk]:
     """Yield chunks of starts in rising order of rank, each within its share of the memory."""
+    rows = survey.rows
     n_ends = np.zeros(rows.other.n_rows, np.int32)
     distinct, done = 0, 0
-    for low, high in _chunk_bounds(rows, survey, budget):
+    for low, high in _chunk_bounds(survey, budget):
         starts = survey.starts[low:high]
         stop = int(starts[-1])
         for slab_rows in span_rows(rows.own.indptr, done, stop, budget.slab_entries):
             add_ends(read_slab(rows.own, *slab_rows), n_ends)
         distinct += int(np.count_nonzero(rows.own.end_entries(done, stop)))
         done = stop
-        block = build_starts(rows, survey, starts, budget.slab_entries, with_edges=False)
+        block = build_starts(survey, starts, budget.slab_entries, with_edges=False)
         middles, numbers = distinct_ranks(block.middles, rows.other.n_rows)
         renumber(block.middles, numbers)
         yield _Chunk(starts, block.indptr, block.middles, n_ends[middles].astype(np.int64), distinct)
 
 
-def _chunk_bounds(rows: RowPair, survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[int, int]]:
+def _chunk_bounds(survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[int, int]]:
     """Yield ranges of ``survey.starts``: of one chunk each; all in one where that fits."""
     per_start, per_entry = growth_bytes(1, 0, 0) + 32, growth_bytes(0, 0, 1) + 8
     columns = growth_bytes(0, survey.n_middles, 0)
@@ -151,17 +150,17 @@ def _chunk_bounds(rows: RowPair, survey: LayerSurvey, budget: GroupBudget) -> It
     while low < survey.starts.size:
         high = int(np.searchsorted(used, used[low] + share, side="right")) - 1
         if high == low:
-            needed = CHUNKS_AT_ONCE * int(used[low + 1] - used[low])
+            needed, own = CHUNKS_AT_ONCE * int(used[low + 1] - used[low]), survey.rows.own
             raise CapacityError(
                 f"grouping the starts may take {budget.host_bytes:,} bytes of host memory; vertex "
-                f"{rows.own.order[survey.starts[low]]} of layer {rows.own.layer.upper()} alone needs {needed:,}: raise "
+                f"{own.order[survey.starts[low]]} of layer {own.layer.upper()} alone needs {needed:,}: raise "
                 "the host memory, or use pair_blocks"
             )
         yield low, high
         low = high
 
 
-def _group_chunk(rows: RowPair, chunk: _Chunk, grouper: Grouper, budget: GroupBudget) -> tuple[Ids, Ints]:
+def _group_chunk(own: LayerRows, chunk: _Chunk, grouper: Grouper, budget: GroupBudget) -> tuple[Ids, Ints]:
     """Return the group of each start of a chunk, and the bytes of the blocks of each group, at most."""
     sizes = budget.sizes
     part, room = budget.tight_part(), budget.room_bytes
@@ -180,8 +179,8 @@ def _group_chunk(rows: RowPair, chunk: _Chunk, grouper: Grouper, budget: GroupBu
     needed, kept_back, worst, priced = fitting[-1] if fitting else min(choices, key=lambda each: each[0])
     if needed > room:
         raise CapacityError(
-            f"a part may take {budget.limit_bytes:,} bytes; vertex {rows.own.order[chunk.starts[worst]]} of layer "
-            f"{rows.own.layer.upper()} with its closure needs up to {needed + part.fixed + 1:,} (with "
+            f"a part may take {budget.limit_bytes:,} bytes; vertex {own.order[chunk.starts[worst]]} of layer "
+            f"{own.layer.upper()} with its closure needs up to {needed + part.fixed + 1:,} (with "
             f"{budget.block_bytes:,} bytes of host memory for cutting it): give parts more memory, or use pair_blocks"
         )
     groups = grouper(priced, room - kept_back)

@@ -24,14 +24,14 @@ from papilio.kernels.costs import CostTable
 from papilio.kernels.wedge.graph import order_falling
 from papilio.motifs import Butterfly
 from papilio.partitioning.arrays import Ids
-from papilio.partitioning.cut_request import CutRequest, Progress
+from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import CutRun, cut_run, table_entries
-from papilio.partitioning.disk_rows import DiskRows
 from papilio.partitioning.manifest import PartInfo
 from papilio.partitioning.memory_share import run_within
 from papilio.partitioning.store import Partition, PartitionWriter
 from papilio.partitioning.wedge_blocks import (
     EndReader,
+    LayerSurvey,
     build_closure,
     build_ends,
     build_starts,
@@ -45,7 +45,6 @@ from papilio.partitioning.wedge_plan import (
     TURNED_COPIES,
     CutPlan,
     CutterMemory,
-    SurveyedLayer,
     plan_cut,
     share_memory,
 )
@@ -80,7 +79,7 @@ def cut_wedges(
     motif: Butterfly,
     options: Mapping[str, str],
     request: CutRequest,
-    progress: Progress | None = None,
+    progress: CutProgress | None = None,
 ) -> Partition:
     """Cut a stored graph into parts for butterflies, which have no options.
 
@@ -97,7 +96,8 @@ def cut_wedges(
         run.lap("rows")
         memory = share_memory(disk.u.n_rows, disk.v.n_rows, disk.nbytes, request)
         with ThreadPoolExecutor(request.threads) as pool:
-            layers = _survey(disk, memory, pool)
+            rows = disk.seen_from("u"), disk.seen_from("v")
+            layers = tuple(pool.map(lambda each: survey_layer(each, memory.slab_entries), rows))
             plan = plan_cut(layers, request, memory, pool)
         run.lap("plan")
         run.report_parts(0)
@@ -118,14 +118,8 @@ def cut_wedges(
     return run.writer.partition
 
 
-def _survey(disk: DiskRows, memory: CutterMemory, pool: ThreadPoolExecutor) -> tuple[SurveyedLayer, ...]:
-    rows = [disk.seen_from("u"), disk.seen_from("v")]
-    surveys = pool.map(lambda each: survey_layer(each, memory.slab_entries), rows)
-    return tuple(SurveyedLayer(*both) for both in zip(rows, surveys, strict=True))
-
-
 def _write_parts(
-    run: CutRun, layers: tuple[SurveyedLayer, ...], plan: CutPlan, memory: CutterMemory, room_bytes: int
+    run: CutRun, layers: tuple[LayerSurvey, ...], plan: CutPlan, memory: CutterMemory, room_bytes: int
 ) -> list[PartInfo]:
     """Build and write all blocks, at a time those that go into the room; return what is known of each part."""
     request = run.request
@@ -165,10 +159,10 @@ class _Cutter:
     table_entries: int  # most entries of the cost table of a block
     threads: int
 
-    def grid_jobs(self, layer: SurveyedLayer, grid: Grid) -> Iterator[_Job]:
+    def grid_jobs(self, layer: LayerSurvey, grid: Grid) -> Iterator[_Job]:
         """Yield the jobs of the start blocks, then of the end blocks that are in a pair."""
         for i, nbytes in enumerate(grid.start_bytes.tolist()):
-            members = layer.survey.starts[grid.start_cuts[i] : grid.start_cuts[i + 1]]
+            members = layer.starts[grid.start_cuts[i] : grid.start_cuts[i + 1]]
             needed = self.memory.of_block(nbytes, TURNED_COPIES)
             yield needed, partial(self._write_starts, layer, i, members)
         stops = [*grid.first_end[1:].tolist(), layer.rows.own.n_rows]
@@ -184,15 +178,15 @@ class _Cutter:
             return self.threads, GATHERED_COPIES
         return 1, TURNED_COPIES
 
-    def group_jobs(self, layer: SurveyedLayer, groups: Groups) -> Iterator[_Job]:
+    def group_jobs(self, layer: LayerSurvey, groups: Groups) -> Iterator[_Job]:
         """Yield the jobs of the groups."""
         for i, (low, high) in enumerate(pairwise(groups.cuts.tolist())):
             job = partial(self._write_group, layer, i, groups.starts[low:high])
             yield self.memory.of_block(int(groups.nbytes[i]), GATHERED_COPIES), job
 
-    def _build_starts(self, layer: SurveyedLayer, members: Ids) -> StartBlock:
+    def _build_starts(self, layer: LayerSurvey, members: Ids) -> StartBlock:
         slab = self.memory.slab_entries
-        return build_starts(layer.rows, layer.survey, members, slab, with_edges=self.with_edges)
+        return build_starts(layer, members, slab, with_edges=self.with_edges)
 
     def _write(self, name: str, block: StartBlock | EndBlock) -> _Written:
         self.writer.write_block(name, block)
@@ -203,12 +197,12 @@ class _Cutter:
         vertices = int(block.rank.size) + int(block.middle_rank.size)
         return _Written(name, vertices, int(block.ends.size), block.nbytes, None)
 
-    def _write_starts(self, layer: SurveyedLayer, index: int, members: Ids) -> tuple[_Written, ...]:
+    def _write_starts(self, layer: LayerSurvey, index: int, members: Ids) -> tuple[_Written, ...]:
         block = self._build_starts(layer, members)
         return (self._write(f"{layer.rows.own.layer}-starts-{index:06d}", block),)
 
     def _write_ends(
-        self, layer: SurveyedLayer, index: int, first: int, stop: int, threads: int
+        self, layer: LayerSurvey, index: int, first: int, stop: int, threads: int
     ) -> tuple[_Written, ...]:
         slab = self.memory.slab_entries
         if threads > 1:
@@ -217,7 +211,7 @@ class _Cutter:
             block = build_ends(layer.rows, first, stop, slab, with_edges=self.with_edges)
         return (self._write(f"{layer.rows.own.layer}-ends-{index:06d}", block),)
 
-    def _write_group(self, layer: SurveyedLayer, index: int, members: Ids) -> tuple[_Written, ...]:
+    def _write_group(self, layer: LayerSurvey, index: int, members: Ids) -> tuple[_Written, ...]:
         starts = self._build_starts(layer, members)
         ends = build_closure(layer.rows, starts, EndReader(self.memory.slab_entries, self.with_edges))
         layer_name = layer.rows.own.layer
@@ -238,7 +232,7 @@ def _take_groups(groups: Groups, written: Iterator[tuple[_Written, ...]]) -> Ite
         yield starts, ends, starts.table
 
 
-def _pair_up(layer: SurveyedLayer, grid: Grid, written: Iterator[tuple[_Written, ...]]) -> Iterator[_Pair]:
+def _pair_up(layer: LayerSurvey, grid: Grid, written: Iterator[tuple[_Written, ...]]) -> Iterator[_Pair]:
     """Yield the pairs that can have wedges, those of an end block after each other.
 
     The work of a start block is shared among the end blocks by their entries before its last start.

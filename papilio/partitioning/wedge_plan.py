@@ -12,7 +12,6 @@ from papilio.errors import CapacityError
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import grow_groups, hash_groups
 from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
-from papilio.partitioning.layer_rows import RowPair
 from papilio.partitioning.manifest import Decisions
 from papilio.partitioning.metis_groups import metis_groups
 from papilio.partitioning.wedge_blocks import LayerSurvey
@@ -50,14 +49,6 @@ _MOVED_BYTES_PER_S = 2.0e9
 
 _RUNS = 10
 """Runs that a partition is made for."""
-
-
-@dataclass(frozen=True, eq=False)
-class SurveyedLayer:
-    """A layer whose starts are cut."""
-
-    rows: RowPair
-    survey: LayerSurvey
 
 
 @dataclass(frozen=True)
@@ -111,130 +102,109 @@ class CutPlan:
 
 
 def plan_cut(
-    layers: tuple[SurveyedLayer, ...], request: CutRequest, memory: CutterMemory, pool: Executor
+    layers: tuple[LayerSurvey, ...], request: CutRequest, memory: CutterMemory, pool: Executor
 ) -> CutPlan:
     """Choose the strategy that moves fewer bytes, or plan the one that is asked for.
 
     CapacityError when no part within the limit can be cut by the strategy, or by any.
     """
-    if request.strategy in GROUPERS:
-        groups = tuple(_group(layer, request, memory, pool, request.strategy) for layer in layers)
-        return CutPlan(request.strategy, f"asked for: {_tell(request.strategy, groups)}", (), groups)
-    try:
-        grids = tuple(_lay_out(layer, request, memory, pool) for layer in layers)
-    except CapacityError as error:
-        if request.strategy == "pair_blocks":
-            raise
-        return _plan_groups_alone(layers, request, memory, pool, error)
-    decisions = tuple(
-        _tell_grid(layer.rows.own.layer, grid)
-        for layer, grid in zip(layers, grids, strict=True)
-        if grid.n_parts
-    )
-    budget = _budget(request, memory, TURNED_COPIES)
-    if budget.tight_part() != request.part_bytes:
-        most, host = f"{budget.block_bytes:,}", f"{request.host_bytes:,}"
+    return _Planner(layers, request, memory, pool).plan()
+
+
+@dataclass(frozen=True, eq=False)
+class _Planner:
+    layers: tuple[LayerSurvey, ...]
+    request: CutRequest
+    memory: CutterMemory
+    pool: Executor
+
+    def plan(self) -> CutPlan:
+        strategy = self.request.strategy
+        if strategy in GROUPERS:
+            groups = tuple(self._group(layer, strategy) for layer in self.layers)
+            return CutPlan(strategy, f"asked for: {_tell(strategy, groups)}", (), groups)
+        try:
+            grids = tuple(map(self._lay_out, self.layers))
+        except CapacityError as error:
+            if strategy == "pair_blocks":
+                raise
+            return self._plan_groups_alone(error)
+        decisions = self._tell_grids(grids)
+        told = _tell("pair_blocks", grids)
+        if strategy == "pair_blocks":
+            return CutPlan("pair_blocks", f"asked for: {told}", decisions, grids)
+        if all(grid.moved_bytes == grid.stored_bytes for grid in grids):
+            return CutPlan("pair_blocks", f"no block is moved twice: {told}", decisions, grids)
+        no_try = self._tell_effort(grids)
+        if no_try:
+            decisions = (*decisions, ("no bcpar", no_try))
+            return CutPlan("pair_blocks", f"bcpar is not tried: {told}", decisions, grids)
+        return self._compare(grids, decisions)
+
+    def _tell_grids(self, grids: tuple[Grid, ...]) -> Decisions:
+        both = zip(self.layers, grids, strict=True)
+        decisions = tuple(_tell_grid(layer.rows.own.layer, grid) for layer, grid in both if grid.n_parts)
+        budget = self._budget(TURNED_COPIES)
+        if budget.tight_part() == self.request.part_bytes:
+            return decisions
+        most, host = f"{budget.block_bytes:,}", f"{self.request.host_bytes:,}"
         limited = f"parts hold at most {most} bytes, as the cutter has {host} of host memory"
-        decisions = (*decisions, ("smaller parts", limited))
-    told = _tell("pair_blocks", grids)
-    if request.strategy == "pair_blocks":
-        return CutPlan("pair_blocks", f"asked for: {told}", decisions, grids)
-    if all(grid.moved_bytes == grid.stored_bytes for grid in grids):
-        return CutPlan("pair_blocks", f"no block is moved twice: {told}", decisions, grids)
-    no_try = _tell_effort(layers, request, grids)
-    if no_try:
-        return CutPlan(
-            "pair_blocks", f"bcpar is not tried: {told}", (*decisions, ("no bcpar", no_try)), grids
+        return (*decisions, ("smaller parts", limited))
+
+    def _tell_effort(self, grids: tuple[Grid, ...]) -> str | None:
+        """Return why growing groups takes longer than it can save, or None."""
+        entries = sum(int(layer.useful[layer.starts].sum(dtype=np.int64)) for layer in self.layers)
+        grow_s = entries / (_GROWN_ENTRIES_PER_S * min(self.request.threads, CHUNKS_AT_ONCE))
+        saved_s = sum(grid.cost_bytes - grid.stored_bytes for grid in grids) / _MOVED_BYTES_PER_S
+        if grow_s <= _RUNS * saved_s:
+            return None
+        return (
+            f"to group {entries:,} entries takes about {grow_s:.0f} s, and no grouping saves more than {saved_s:.1f} s "
+            f"of moving a run, {_RUNS * saved_s:.0f} s in {_RUNS} runs"
         )
-    return _compare(layers, request, memory, pool, grids, decisions)
 
+    def _budget(self, copies: float) -> BlockBudget:
+        request, memory = self.request, self.memory
+        sizes, most = raw_bytes(request.per), memory.block_bytes(copies)
+        return BlockBudget(request.part_bytes, request.limit_bytes, sizes, most, memory.slab_entries)
 
-def _tell_effort(
-    layers: tuple[SurveyedLayer, ...], request: CutRequest, grids: tuple[Grid, ...]
-) -> str | None:
-    """Return why growing groups takes longer than it can save, or None."""
-    entries = sum(int(layer.survey.useful[layer.survey.starts].sum(dtype=np.int64)) for layer in layers)
-    grow_s = entries / (_GROWN_ENTRIES_PER_S * min(request.threads, CHUNKS_AT_ONCE))
-    saved = sum(grid.cost_bytes - grid.stored_bytes for grid in grids)
-    saved_s = saved / _MOVED_BYTES_PER_S
-    if grow_s <= _RUNS * saved_s:
-        return None
-    return (
-        f"to group {entries:,} entries takes about {grow_s:.0f} s, and no grouping saves more than {saved_s:.1f} s of "
-        f"moving a run, {_RUNS * saved_s:.0f} s in {_RUNS} runs"
-    )
+    def _lay_out(self, layer: LayerSurvey) -> Grid:
+        shapes = self.memory.room_bytes // 2 // (4 * layer.rows.other.n_rows + 1)
+        return choose_grid(layer, self._budget(TURNED_COPIES), max(1, min(_MAX_SHAPES, shapes)), self.pool)
 
+    def _group(self, layer: LayerSurvey, strategy: str, most_bytes: int | None = None) -> Groups:
+        limits = vars(self._budget(GATHERED_COPIES))
+        budget = GroupBudget(**limits, host_bytes=self.memory.room_bytes // 2, most_bytes=most_bytes)
+        return group_starts(layer, GROUPERS[strategy], budget, self.pool)
 
-def _budget(request: CutRequest, memory: CutterMemory, copies: float) -> BlockBudget:
-    return BlockBudget(
-        request.part_bytes,
-        request.limit_bytes,
-        raw_bytes(request.per),
-        memory.block_bytes(copies),
-        memory.slab_entries,
-    )
+    def _compare(self, grids: tuple[Grid, ...], decisions: Decisions) -> CutPlan:
+        """Group the starts as long as that costs less than the pair blocks."""
+        told = _tell("pair_blocks", grids)
+        most = sum(grid.cost_bytes for grid in grids)
+        groups: list[Groups] = []
+        try:
+            for layer in self.layers:
+                spent = sum(found.cost_bytes for found in groups)
+                groups.append(self._group(layer, "bcpar", most - spent))
+                if not groups[-1].complete:
+                    break
+        except CapacityError as error:
+            decisions = (*decisions, ("no bcpar", str(error)))
+            return CutPlan("pair_blocks", f"bcpar cannot: {told}", decisions, grids)
+        if not groups[-1].complete:
+            shown = ("no bcpar", f"given up: {_tell('bcpar', groups)}, and had not grouped all starts then")
+            return CutPlan("pair_blocks", f"moves fewer bytes than bcpar: {told}", (*decisions, shown), grids)
+        why = f"moves fewer bytes than pair_blocks: {_tell('bcpar', groups)}"
+        return CutPlan("bcpar", why, (("no pair_blocks", told),), tuple(groups))
 
-
-def _lay_out(layer: SurveyedLayer, request: CutRequest, memory: CutterMemory, pool: Executor) -> Grid:
-    shapes = max(1, min(_MAX_SHAPES, memory.room_bytes // 2 // (4 * layer.rows.other.n_rows + 1)))
-    return choose_grid(layer.rows, layer.survey, _budget(request, memory, TURNED_COPIES), shapes, pool)
-
-
-def _group(
-    layer: SurveyedLayer,
-    request: CutRequest,
-    memory: CutterMemory,
-    pool: Executor,
-    strategy: str,
-    most_bytes: int | None = None,
-) -> Groups:
-    limits = vars(_budget(request, memory, GATHERED_COPIES))
-    budget = GroupBudget(**limits, host_bytes=memory.room_bytes // 2, most_bytes=most_bytes)
-    return group_starts(layer.rows, layer.survey, GROUPERS[strategy], budget, pool)
-
-
-def _compare(
-    layers: tuple[SurveyedLayer, ...],
-    request: CutRequest,
-    memory: CutterMemory,
-    pool: Executor,
-    grids: tuple[Grid, ...],
-    decisions: Decisions,
-) -> CutPlan:
-    """Group the starts as long as that costs less than the pair blocks."""
-    told = _tell("pair_blocks", grids)
-    most = sum(grid.cost_bytes for grid in grids)
-    groups: list[Groups] = []
-    try:
-        for layer in layers:
-            spent = sum(found.cost_bytes for found in groups)
-            groups.append(_group(layer, request, memory, pool, "bcpar", most - spent))
-            if not groups[-1].complete:
-                break
-    except CapacityError as error:
-        decisions = (*decisions, ("no bcpar", str(error)))
-        return CutPlan("pair_blocks", f"bcpar cannot: {told}", decisions, grids)
-    if not groups[-1].complete:
-        shown = ("no bcpar", f"given up: {_tell('bcpar', groups)}, and had not grouped all starts then")
-        return CutPlan("pair_blocks", f"moves fewer bytes than bcpar: {told}", (*decisions, shown), grids)
-    why = f"moves fewer bytes than pair_blocks: {_tell('bcpar', groups)}"
-    return CutPlan("bcpar", why, (("no pair_blocks", told),), tuple(groups))
-
-
-def _plan_groups_alone(
-    layers: tuple[SurveyedLayer, ...],
-    request: CutRequest,
-    memory: CutterMemory,
-    pool: Executor,
-    refused: CapacityError,
-) -> CutPlan:
-    """Group the starts where pair blocks do not fit; closures, which leave out middles without a start, still may."""
-    try:
-        groups = tuple(_group(layer, request, memory, pool, "bcpar") for layer in layers)
-    except CapacityError:
-        raise refused from None
-    why = f"pair_blocks cannot: {_tell('bcpar', groups)}"
-    return CutPlan("bcpar", why, (("no pair_blocks", str(refused)),), groups)
+    def _plan_groups_alone(self, refused: CapacityError) -> CutPlan:
+        """Group the starts where pair blocks do not fit: closures, without middles that have no start, still may."""
+        try:
+            groups = tuple(self._group(layer, "bcpar") for layer in self.layers)
+        except CapacityError:
+            raise refused from None
+        why = f"pair_blocks cannot: {_tell('bcpar', groups)}"
+        return CutPlan("bcpar", why, (("no pair_blocks", str(refused)),), groups)
 
 
 def _tell(strategy: str, layers: Sequence[Grid | Groups]) -> str:

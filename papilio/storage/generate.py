@@ -30,7 +30,7 @@ from papilio.version import __version__
 
 __all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat", "generate", "generate_graph"]
 
-Progress = Callable[[int, int], None]
+DrawProgress = Callable[[int, int], None]
 """Called with (units done, units in all); a unit is one draw of one pass."""
 
 _WRITER_BYTES = 96 << 20
@@ -47,7 +47,7 @@ def generate(
     memory_bytes: Bytes | None = None,
     workers: Threads | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: DrawProgress | None = None,
 ) -> GraphStore:
     """Generate a graph into a new store.
 
@@ -131,7 +131,7 @@ def generate_graph(
 class _Advance:
     """Adds up the draws of all passes and tells the caller's ``progress``."""
 
-    def __init__(self, progress: Progress | None) -> None:
+    def __init__(self, progress: DrawProgress | None) -> None:
         self._progress = progress
         self._done = 0
         self.total = 0

@@ -189,7 +189,7 @@ class JobSession:
         return [(lease.partition, lease.start, lease.stop) for lease in self._history.leases]
 
     @_explained
-    def begin(self, plan: CountPlan, cluster: str) -> str | None:
+    def begin_leases(self, plan: CountPlan, cluster: str) -> str | None:
         """Note that leases are about to run, on an executor; return the directory for their shards, if it has any.
 
         The plan covers what the ledger does not hold. TilingError when the items are not those of the earlier sessions.
@@ -241,7 +241,7 @@ class JobSession:
         TilingError when its interval overlaps one that is registered. StoreError when it cannot be written; all that
         was registered before stays. JobCancelledError after registering it, when this process was asked to stop.
         """
-        assert self._book is not None, "begin comes first"
+        assert self._book is not None, "begin_leases comes first"
         self._book.record(result.partition, result.start, result.stop)
         fields = {**result.to_json(), "total": str(result.total)}
         if result.shard is not None:
@@ -280,7 +280,7 @@ class JobSession:
         TilingError unless the registered leases tile every partition, or a listing has reached its limit. StoreError
         when it cannot be written; the ledger stays, and the next session only has to finish.
         """
-        assert self._book is not None, "begin comes first"
+        assert self._book is not None, "begin_leases comes first"
         if not (isinstance(result, ListingResult) and result.limit_reached):
             self._book.require_complete()
         checksum = None

@@ -69,7 +69,7 @@ def test_a_later_count_outside_the_cluster_overtakes_a_failure(job: JobDirectory
     job.control.write(SUBMISSION)
     job.control.write(replace(COORDINATOR, state="failed", reason="no memory"))
     session = session_of(job.root).__enter__()
-    session.begin(plan_of(COSTS), "inline")
+    session.begin_leases(plan_of(COSTS), "inline")
     assert state(job) == ("running", None)
     session.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert state(job) == ("interrupted", None)
@@ -91,7 +91,7 @@ def test_cancelling_a_submission_needs_nobody_to_listen(job: JobDirectory) -> No
 
 def test_a_session_ends_after_the_lease_that_follows_a_request(job: JobDirectory) -> None:
     session = session_of(job.root).__enter__()
-    session.begin(plan_of(COSTS), "inline")
+    session.begin_leases(plan_of(COSTS), "inline")
     session.record(result_of(0, 4))
     assert papilio.cancel_job(job.root) == "requested"
     assert job.status().cancel_requested
@@ -102,7 +102,7 @@ def test_a_session_ends_after_the_lease_that_follows_a_request(job: JobDirectory
     assert (found.state, found.leases, found.sessions[0].outcome) == ("cancelled", 2, "cancelled")
     assert papilio.cancel_job(job.root) == "already requested"
     with session_of(job.root) as session:
-        session.begin(replace(plan_of(COSTS), leases=()), "inline")
+        session.begin_leases(replace(plan_of(COSTS), leases=()), "inline")
         session.record(result_of(9, 30))
     assert job.status().leases == 3
 

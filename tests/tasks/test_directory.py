@@ -94,7 +94,7 @@ def test_intervals_are_registered_once_and_found_by_the_next_session(tmp_path: P
     root, plan = tmp_path / "job", plan_of(COSTS)
     with session_of(root) as session:
         assert session.finished_leases == ()
-        assert session.begin(plan, "inline") is None
+        assert session.begin_leases(plan, "inline") is None
         session.record(result_of(0, 10))
         before = (root / "ledger.jsonl").read_bytes()
         for start, stop in ((0, 10), (9, 12), (3, 4), (25, 31), (12, 12)):
@@ -105,7 +105,7 @@ def test_intervals_are_registered_once_and_found_by_the_next_session(tmp_path: P
     with session_of(root) as session:
         assert session.finished_leases == (result_of(0, 10), result_of(20, 30))
         again = resumed_plan(plan, session.finished_intervals)
-        session.begin(again, "local")
+        session.begin_leases(again, "local")
         with pytest.raises(TilingError, match=r"items \[0, 10\)"):
             session.record(result_of(0, 10))
         session.record(result_of(10, 20))
@@ -120,17 +120,17 @@ def test_intervals_are_registered_once_and_found_by_the_next_session(tmp_path: P
 def test_an_overlap_in_the_ledger_is_refused_when_it_is_read(tmp_path: Path) -> None:
     root, plan = tmp_path / "job", plan_of(COSTS)
     with session_of(root) as session:
-        session.begin(plan, "inline")
+        session.begin_leases(plan, "inline")
         session.record(result_of(0, 10))
     with Ledger(root / "ledger.jsonl") as ledger:
         ledger.append({**ledger.content.records[1], "start": 9, "stop": 12})
     with session_of(root) as session, pytest.raises(TilingError, match="overlap"):
-        session.begin(plan, "inline")
+        session.begin_leases(plan, "inline")
 
 
 def test_an_answer_with_a_gap_is_refused(tmp_path: Path) -> None:
     with session_of(tmp_path / "job") as session:
-        session.begin(plan_of(COSTS), "inline")
+        session.begin_leases(plan_of(COSTS), "inline")
         session.record(result_of(0, 29))
         result: Any = None
         with pytest.raises(TilingError, match=r"items \[29, 30\)"):
@@ -141,14 +141,14 @@ def test_an_answer_with_a_gap_is_refused(tmp_path: Path) -> None:
 def test_other_questions_items_and_versions_are_refused_with_both_named(tmp_path: Path) -> None:
     root, plan = tmp_path / "job", plan_of(COSTS)
     with session_of(root) as session:
-        session.begin(plan, "inline")
+        session.begin_leases(plan, "inline")
     for other in (make_job(graph_hash="f" * 32), make_job(per="edge")):
         with pytest.raises(InputError, match=r"0{32}") as caught, session_of(root, other):
             pass
         assert other.graph_hash in str(caught.value)
     changed = plan_of(COSTS[:-1])
     with session_of(root) as session, pytest.raises(TilingError) as tiling:
-        session.begin(changed, "inline")
+        session.begin_leases(changed, "inline")
     assert plan.key in str(tiling.value)
     assert changed.key in str(tiling.value)
     parted = make_job(partition=PartitionRef("/parts", "a" * 32))
@@ -188,7 +188,7 @@ def test_foreign_and_damaged_directories_are_refused_and_left_alone(tmp_path: Pa
         JobDirectory(foreign)
     root = tmp_path / "job"
     with session_of(root) as session:
-        session.begin(plan_of(COSTS), "inline")
+        session.begin_leases(plan_of(COSTS), "inline")
     (root / "job.json").unlink()
     with pytest.raises(InputError, match="no job directory"), session_of(root):
         pass
@@ -203,7 +203,7 @@ def test_a_session_that_was_killed_before_it_was_described_is_begun_anew(tmp_pat
     with Ledger(root / "ledger.jsonl"):
         (root / ".job.json.new-1-abcd").write_text("{")
     with session_of(root) as session:
-        session.begin(plan_of(COSTS), "inline")
+        session.begin_leases(plan_of(COSTS), "inline")
     assert not list(root.glob(".job.json*"))
 
 
@@ -211,7 +211,7 @@ def test_shards_are_kept_once_registered_and_swept_otherwise(tmp_path: Path) -> 
     root, job = tmp_path / "job", make_job(per="edge")
     vectors = {"edge": np.arange(9, dtype=np.uint64)}
     with session_of(root, job) as session:
-        shards = session.begin(plan_of(COSTS, job=job), "local")
+        shards = session.begin_leases(plan_of(COSTS, job=job), "local")
         assert shards == str(root / "shards" / "1")
         paths = [Path(shards) / f"0-{start}.parquet" for start in (0, 10)]
         checksums = [write_partial_shard(path, vectors) for path in paths]

@@ -22,7 +22,7 @@ class PartAffinity:
         self._expected: dict[str, int] = {}
         self._holders: Counter[int] = Counter()
 
-    def choose(self, worker: str, left: Mapping[int, int], least_help: int = 0) -> int | None:
+    def choose_partition(self, worker: str, left: Mapping[int, int], least_help: int = 0) -> int | None:
         """Return the partition of the next lease of a worker, or None when nothing is left for it.
 
         The one that it was given last, as long as there is any of it; then a free one that shares a block with that,

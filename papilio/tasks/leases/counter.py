@@ -84,7 +84,7 @@ class RootCounter:
         if self._pool.work_left < lengths.min_s * speed * n_workers:
             lengths = choose_lengths(fair_s, self._plan.vector_s, tail=True, kept_by=kept_by, first=first)
         least_help = int(HELP_SHARE * self._begin_s() * speed) if self._handed_out else 0
-        partition = self._affinity.choose(worker, self._pool.left, least_help)
+        partition = self._affinity.choose_partition(worker, self._pool.left, least_help)
         if partition is None:
             return None
         piece = self._pool.take(n_workers, int(lengths.min_s * speed), int(lengths.max_s * speed), partition)

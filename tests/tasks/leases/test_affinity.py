@@ -121,28 +121,28 @@ def test_a_lost_worker_leaves_its_part_to_the_others() -> None:
 def test_a_part_is_shared_only_when_no_other_is_left() -> None:
     affinity = PartAffinity([("a", "x"), ("b", "x"), ("a", "y"), ("b", "y")])
     left = dict.fromkeys(range(4), 10)
-    assert [affinity.choose(worker, left) for worker in ("w0", "w1", "w0", "w1")] == [0, 2, 0, 2]
+    assert [affinity.choose_partition(worker, left) for worker in ("w0", "w1", "w0", "w1")] == [0, 2, 0, 2]
     assert affinity.expect("w0", left) == 1
     assert affinity.expect("w0", {0: 10}) is None
     assert affinity.expect("w0", {0: 10, 2: 10}) is None, "others have it"
     del left[0]
     assert affinity.expect("w0", left) == 1
-    assert affinity.choose("w2", left) == 3
-    assert affinity.choose("w0", left) == 1
+    assert affinity.choose_partition("w2", left) == 3
+    assert affinity.choose_partition("w0", left) == 1
     left = {1: 5, 3: 20}
-    assert affinity.choose("w1", left) == 3
+    assert affinity.choose_partition("w1", left) == 3
     affinity.forget("w0")
-    assert affinity.choose("w3", left) == 1
-    assert affinity.choose("w3", {}) is None
+    assert affinity.choose_partition("w3", left) == 1
+    assert affinity.choose_partition("w3", {}) is None
 
 
 def test_a_part_that_a_worker_expects_is_given_to_others_last() -> None:
     affinity = PartAffinity([("a",), ("b",), ("c",)])
-    assert affinity.choose("w0", {0: 9, 1: 8, 2: 7}) == 0
+    assert affinity.choose_partition("w0", {0: 9, 1: 8, 2: 7}) == 0
     assert affinity.expect("w0", {1: 8, 2: 7}) == 1
-    assert affinity.choose("w1", {1: 8, 2: 7}) == 2
-    assert affinity.choose("w2", {1: 8}) == 1
-    assert affinity.choose("w0", {}) is None
+    assert affinity.choose_partition("w1", {1: 8, 2: 7}) == 2
+    assert affinity.choose_partition("w2", {1: 8}) == 1
+    assert affinity.choose_partition("w0", {}) is None
 
 
 def test_a_worker_helps_only_where_it_pays() -> None:
