@@ -399,6 +399,12 @@ _ROWS = (
         # thread: bonanza, marvel and youtube-groupmemberships 1e7, opsahl-ucforum 2e7. GPU: not measured.
         rates=_rates("set operations", 1.0e7, 1.0e9),
         same_work=False,
+        listed=Listed(
+            {"cpu": "papilio.kernels.maximal.list:MaximalBicliqueLister"},
+            columns=lambda motif: {"u": None, "v": None},
+            # Predicted set operations, as for counts: half of the time goes to writing.
+            rates={"cpu": WorkRate("set operations", 5.0e6, _CPU_SHARE)},
+        ),
         has_checksum=True,
     ),
 )

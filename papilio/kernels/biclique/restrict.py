@@ -53,3 +53,17 @@ def restrict_graph(graph: BipartiteGraph, p: int, q: int, with_u: Ids32, with_v:
     edges = kept_u[graph.u] & kept_v[graph.v] & complete
     restricted = BipartiteGraph(graph.n_u, graph.n_v, graph.u[edges], graph.v[edges])
     return Restricted(restricted, sides[0][0], sides[1][0], sides[0][1], sides[1][1])
+
+
+def restrict_to_common(graph: BipartiteGraph, with_u: Ids32, with_v: Ids32) -> BipartiteGraph:
+    """Return the edges between what can go with all of ``with_u`` and ``with_v``, these vertices included.
+
+    Every maximal biclique of the graph returned holds them all, and is one of the whole graph: what would extend it
+    there goes with all of them, too. There is no edge where they cannot go together.
+    """
+    if not with_u.size and not with_v.size:
+        return graph
+    kept_u, kept_v = _common(graph, with_v, of_u=False), _common(graph, with_u, of_u=True)
+    complete = bool(kept_u[with_u].all() and kept_v[with_v].all())
+    edges = kept_u[graph.u] & kept_v[graph.v] & complete
+    return BipartiteGraph(graph.n_u, graph.n_v, graph.u[edges], graph.v[edges])

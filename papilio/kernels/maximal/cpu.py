@@ -20,10 +20,12 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
+from papilio.kernels.maximal.found import CHECKSUM, WORDS, Found, Limits
 from papilio.kernels.maximal.index import build_maximal_index, hash_sides
-from papilio.kernels.maximal.loops import Found, Limits, Search, Stack
+from papilio.kernels.maximal.loops import Search, Stack
 from papilio.kernels.maximal.roots import Near, Roots, lay_roots, make_near, search_items
 from papilio.kernels.maximal.stars import Stars, find_stars
+from papilio.kernels.rows import make_row_block
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import Part
@@ -48,6 +50,11 @@ class PreparedMaximalCpu:
         """Number of work items."""
         return self.index.n_items
 
+    def limits(self, by: int = 0) -> Limits:
+        """Return what the search counts, and is ranked by."""
+        sizes = self.index.sizes
+        return Limits(sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right, by)
+
     @property
     def nbytes(self) -> int:
         """Bytes of host memory held."""
@@ -60,13 +67,24 @@ class PreparedMaximalCpu:
 
 
 @dataclass(eq=False)
-class _Worker:
+class Worker:
     """What one thread has of its own."""
 
     near: Near
     stack: Stack
     search: Search
     found: Found
+
+    def begin(self, item: int) -> None:
+        """Go on at an item."""
+        self.search.cursor[:] = (item, -1, -1, 0)
+
+    def search_items(self, prepared: PreparedMaximalCpu, limits: Limits, end: int) -> bool:
+        """Search up to an end; return whether it was reached: else the blocks of rows are full."""
+        self.stack, done = search_items(
+            prepared.roots, self.near, self.stack, self.search, self.found, limits, end
+        )
+        return done
 
 
 class MaximalBicliqueCpu:
@@ -136,23 +154,22 @@ class MaximalBicliqueCpu:
             When the interval is not within ``[0, n_items]``.
         """
         require_interval(start, stop, prepared.n_items)
-        index, sizes = prepared.index, prepared.index.sizes
-        limits = Limits(sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
+        limits = prepared.limits()
 
-        def count(worker: _Worker, begin: int, end: int) -> None:
-            worker.stack = search_items(
-                prepared.roots, worker.near, worker.stack, worker.search, worker.found, limits, begin, end
-            )
+        def count(worker: Worker, begin: int, end: int) -> None:
+            worker.begin(begin)
+            worker.search_items(prepared, limits, end)
 
-        runner = ChunkRunner(lambda: _make_worker(prepared), self.threads)
-        pieces = cut_by_cost(index.costs[start:stop], self.threads, len(bounds) + 1, SERIAL_COST)
+        runner = ChunkRunner(lambda: make_worker(prepared, count_only(prepared)), self.threads)
+        costs = prepared.index.costs[start:stop]
+        pieces = cut_by_cost(costs, self.threads, len(bounds) + 1, SERIAL_COST)
         done = runner.run([(start + a, start + b) for a, b in pieces], count, cut)
         n_items = items_in(pieces, done)
-        cells = turn(_read_cells(prepared, runner.states), index.swapped)
-        checksum = sum(int(worker.found.sums[0]) for worker in runner.states)
+        cells = turn(_read_cells(prepared, runner.states), prepared.index.swapped)
+        checksum = sum(int(worker.found.sums[CHECKSUM]) for worker in runner.states)
         if start == 0 and n_items:
             cells, checksum = add_cells(cells, prepared.stars.cells), checksum + prepared.stars.checksum
-        work = sum(int(worker.found.sums[1]) for worker in runner.states)
+        work = sum(int(worker.found.sums[WORDS]) for worker in runner.states)
         return Partial(n_items, sum(cells.values()), work, {}, cells, checksum=checksum % (1 << 64))
 
 
@@ -169,24 +186,43 @@ def place_cells(roots: Roots) -> NDArray[np.int64]:
     return np.concatenate((np.zeros(2, np.int64), np.cumsum(columns + 1)))
 
 
-def _make_worker(prepared: PreparedMaximalCpu) -> _Worker:
+def make_worker(prepared: PreparedMaximalCpu, found: Found) -> Worker:
+    """Return what one thread has of its own."""
     hops = prepared.roots.graph
-    columns = int(hops.hop_common.max(initial=0))
+    columns = int(np.diff(hops.lefts.indptr).max(initial=0))
     rows = int(np.diff(hops.hop_indptr).max(initial=0))
     search = Search(
         frames=np.zeros((columns + 2, 8), np.int64),
         hash_at=np.zeros(columns + 2, np.uint64),
         columns=np.empty(3 * columns + 128, np.int32),
         taken=np.empty(rows + 2, np.int32),
+        shared=np.empty(columns + 1, np.int32),
         row_hashes=prepared.hashes[0],
         column_hashes=prepared.hashes[1],
+        cursor=np.zeros(4, np.int64),
     )
-    found = Found(prepared.cell_at, np.zeros(int(prepared.cell_at[-1]), np.uint64), np.zeros(4, np.uint64))
     stack = Stack(np.empty(1 << 16, np.uint64), np.empty(1 << 16, np.int32))
-    return _Worker(make_near(prepared.roots), stack, search, found)
+    return Worker(make_near(prepared.roots), stack, search, found)
 
 
-def _read_cells(prepared: PreparedMaximalCpu, workers: Sequence[_Worker]) -> Cells:
+def count_only(prepared: PreparedMaximalCpu) -> Found:
+    """Return what a thread finds where it only counts."""
+    nothing, block = np.empty(0, np.int32), make_row_block(0, 1)
+    return Found(
+        cell_at=prepared.cell_at,
+        histogram=np.zeros(int(prepared.cell_at[-1]), np.uint64),
+        sums=np.zeros(3, np.uint64),
+        row_places=nothing,
+        column_places=nothing,
+        longest=np.zeros(2, np.int64),
+        rows=block,
+        columns=block,
+        bound=np.zeros(1, np.int64),
+        heap=np.zeros(0, np.int64),
+    )
+
+
+def _read_cells(prepared: PreparedMaximalCpu, workers: Sequence[Worker]) -> Cells:
     """Return what the threads have counted, by rows and columns."""
     counted = sum(
         (worker.found.histogram for worker in workers), np.zeros(int(prepared.cell_at[-1]), np.uint64)

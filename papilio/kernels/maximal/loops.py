@@ -14,58 +14,41 @@ Rows of fewer columns than are asked for are left out. Columns are numbered anew
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
 from papilio.kernels.biclique.core import Ids32
-from papilio.kernels.checksum import mix
 from papilio.kernels.jit import Ints, Sums, compiled
+from papilio.kernels.maximal.found import BRANCHES, WORDS, Found, Limits, can_extend, report
 from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, words_of
-
-_mix = cast(Callable[[np.uint64], np.uint64], compiled(mix))
-"""Of one value."""
 
 # Fields of a frame: its first word, candidates left, first excluded row, all rows, words of a row, place and number of
 # its columns, rows taken. Candidates are the first rows, and are taken last to first.
 BEGIN, CANDIDATES, EXCLUDED, ROWS, WIDTH, COLUMNS, N_COLUMNS, TAKEN = range(8)
 
 
-class Limits(NamedTuple):
-    """Least and most rows and columns of what is counted."""
-
-    least_rows: int
-    most_rows: int
-    least_columns: int
-    most_columns: int
-
-
-class Found(NamedTuple):
-    """What a thread has found.
-
-    ``histogram`` counts by size: ``cell_at[rows] + columns`` is the place of a size. ``sums`` has the checksum, the
-    words intersected, the nodes and the maximal bicliques.
-    """
-
-    cell_at: Ints
-    histogram: Sums
-    sums: Sums
-
-
 class Search(NamedTuple):
-    """What a thread searches in. Sizes are for the most columns c of a child and the most rows n.
+    """What a thread searches in. Sizes are for the most columns c of a root and the most rows n around it.
 
     ``frames`` (c + 2, 8) and ``hash_at`` (c + 2): by level. ``columns`` (3 c + 128): ids of the columns, by frame.
-    ``taken`` (n + 2): rows taken. ``row_hashes``, ``column_hashes``: of all vertices.
+    ``taken`` (n + 2): rows taken; ``shared`` (c + 1): columns of what was found last. ``row_hashes``,
+    ``column_hashes``: of all vertices. ``cursor``: where the search goes on, by the constants below.
     """
 
     frames: Ints
     hash_at: Sums
     columns: Ids32
     taken: Ids32
+    shared: Ids32
     row_hashes: Sums
     column_hashes: Sums
+    cursor: Ints
+
+
+ITEM, KID, LEVEL, ROOT_TAKEN = range(4)
+"""Of a cursor: the item at hand; the child that comes next, -1 before the root is opened; the level that the search
+below the last child is at, -1 where it is done; how many rows are taken with the root."""
 
 
 class Stack(NamedTuple):
@@ -91,24 +74,18 @@ def make_room(stack: Stack, need: int) -> Stack:
 
 
 @compiled
-def count_found(found: Found, limits: Limits, rows: int, columns: int, sides: np.uint64) -> None:
-    """Count a maximal biclique, if its size is asked for; ``sides`` is the sum of the hashes of its vertices."""
-    if limits.least_rows <= rows <= limits.most_rows and columns <= limits.most_columns:
-        found.histogram[found.cell_at[rows] + columns] += ONE
-        found.sums[0] += _mix(sides)
-        found.sums[3] += ONE
-
-
-@compiled
-def _hash_columns(search: Search, words: Words, at: int, width: int, columns: int) -> np.uint64:
-    """Return the sum of the hashes of the columns of a row."""
-    total = np.uint64(0)
+def _read_columns(search: Search, words: Words, at: int, width: int, columns: int) -> tuple[int, np.uint64]:
+    """List the columns of a row in ``shared``; return how many, and the sum of their hashes."""
+    n, hashes = 0, np.uint64(0)
     for word in range(width):
         bits = words[at + word]
         while bits:
-            total += search.column_hashes[search.columns[columns + word * 64 + lowest_bit(bits)]]
+            column = search.columns[columns + word * 64 + lowest_bit(bits)]
+            search.shared[n] = column
+            hashes += search.column_hashes[column]
             bits &= bits - ONE
-    return total
+            n += 1
+    return n, hashes
 
 
 @compiled
@@ -254,11 +231,13 @@ def _renumber(words: Words, frame: Ints, chosen: int, size: int, columns: Ids32)
 
 @compiled
 def _open_frame(
-    stack: Stack, search: Search, limits: Limits, level: int, excluded: int, chosen: int, n: int, taken: int
-) -> bool:
-    """Finish the frame below a level, of which n candidates are written; return whether any is left.
+    stack: Stack, search: Search, found: Found, limits: Limits, level: int, excluded: int, chosen: int, size: int,
+    n: int, taken: int,
+) -> bool:  # fmt: skip
+    """Finish the frame below a level, of which n candidates are written; return whether it is worth a search.
 
-    The excluded rows of the level begin at ``excluded``; ``chosen`` is the word where the row that was taken begins.
+    The excluded rows of the level begin at ``excluded``; ``chosen`` is the word where the row that was taken begins,
+    which has ``size`` columns.
     """
     frame, below = search.frames[level], search.frames[level + 1]
     width = frame[WIDTH]
@@ -267,50 +246,46 @@ def _open_frame(
     below[EXCLUDED] = excluded
     rows = n + _exclude(stack.words, below, chosen, limits.least_columns, begin + n * width)
     left = drop_covered(stack, begin, n, rows, width)
-    if left == 0 or taken + left < limits.least_rows:
+    if not can_extend(found, limits, taken, left, size):
         return False
     below[BEGIN], below[CANDIDATES], below[EXCLUDED], below[ROWS], below[TAKEN] = begin, left, n, rows, taken
-    if width > 1:
-        size = 0
-        for word in range(width):
-            size += popcount(stack.words[chosen + word])
-        if 2 * words_of(size) <= width:
-            _renumber(stack.words, below, chosen, size, search.columns)
+    if width > 1 and 2 * words_of(size) <= width:
+        _renumber(stack.words, below, chosen, size, search.columns)
     return True
 
 
 @compiled
 def search_frames(stack: Stack, search: Search, found: Found, limits: Limits) -> Stack:
-    """Find the maximal bicliques below the frame at level 0; return the stack, which may have grown."""
-    level = 0
-    while level >= 0:
+    """Find the maximal bicliques below the frame at level 0, from the level of the cursor on.
+
+    Returns the stack, which may have grown; the level is -1 at the end, and another one where ``found`` has no room.
+    """
+    level, room = search.cursor[LEVEL], True
+    while level >= 0 and room:
         frame = search.frames[level]
         if frame[CANDIDATES] == 0:
             level -= 1
             continue
-        width, n = frame[WIDTH], frame[CANDIDATES]
+        width, n, excluded = frame[WIDTH], frame[CANDIDATES], frame[EXCLUDED]
         to = frame[BEGIN] + frame[ROWS] * width
         stack = make_room(stack, to + frame[ROWS] * width)
         words = stack.words
         kept, taken, left = _take_last(stack, frame, limits.least_columns, to, search.taken)
-        excluded = frame[EXCLUDED]
-        chosen = frame[BEGIN] + (excluded - 1) * width
-        last = frame[BEGIN] + (n - 1) * width
-        columns = 0
+        chosen, last = frame[BEGIN] + (excluded - 1) * width, frame[BEGIN] + (n - 1) * width
         for word in range(width):
             words[chosen + word] = words[last + word]
-            columns += popcount(words[chosen + word])
         frame[CANDIDATES], frame[EXCLUDED] = left, excluded - 1
         of_rows = search.hash_at[level]
         for i in range(frame[TAKEN], taken):
             of_rows += search.row_hashes[search.taken[i]]
-        of_columns = _hash_columns(search, words, chosen, width, frame[COLUMNS])
-        count_found(found, limits, taken, columns, of_rows + of_columns)
-        found.sums[1] += np.uint64((frame[ROWS] - excluded + n) * width)
-        found.sums[2] += ONE
-        if kept == 0 or taken >= limits.most_rows or taken + kept < limits.least_rows:
-            continue
-        if _open_frame(stack, search, limits, level, excluded, chosen, kept, taken):
+        columns, of_columns = _read_columns(search, words, chosen, width, frame[COLUMNS])
+        found.sums[WORDS] += np.uint64((frame[ROWS] - excluded + n) * width)
+        found.sums[BRANCHES] += ONE
+        room = report(found, limits, search.taken, taken, search.shared, columns, of_rows + of_columns)
+        if can_extend(found, limits, taken, kept, columns) and _open_frame(
+            stack, search, found, limits, level, excluded, chosen, columns, kept, taken
+        ):
             search.hash_at[level + 1] = of_rows
             level += 1
+    search.cursor[LEVEL] = level
     return stack

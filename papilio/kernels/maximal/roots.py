@@ -18,25 +18,27 @@ from papilio.kernels.biclique.index import BicliqueIndex, lay_graph
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around, open_root, set_bits
 from papilio.kernels.biclique.pairs import Pairs, list_earlier
 from papilio.kernels.jit import Bools, Ints, compiled
+from papilio.kernels.maximal.found import BRANCHES, WORDS, Found, Limits, can_extend, report
 from papilio.kernels.maximal.loops import (
     BEGIN,
     CANDIDATES,
     COLUMNS,
     EXCLUDED,
+    ITEM,
+    KID,
+    LEVEL,
     N_COLUMNS,
+    ROOT_TAKEN,
     ROWS,
     TAKEN,
     WIDTH,
-    Found,
-    Limits,
     Search,
     Stack,
-    count_found,
     drop_covered,
     make_room,
     search_frames,
 )
-from papilio.kernels.tree.bits import popcount, words_of
+from papilio.kernels.tree.bits import ONE, popcount, words_of
 
 
 class Roots(NamedTuple):
@@ -176,94 +178,131 @@ def _sort_met(
 
 
 @compiled
-def _search_child(
-    roots: Roots, near: Near, stack: Stack, search: Search, found: Found, limits: Limits, root: int, kid: int,
-    n_taken: int, of_rows: np.uint64,
-) -> Stack:  # fmt: skip
-    """Find what takes a child: the ``n_taken`` rows of its root, with the sum ``of_rows`` of hashes, are taken."""
-    graph, around = roots.graph, near.around
+def _open_child(
+    roots: Roots, near: Near, stack: Stack, search: Search, found: Found, limits: Limits, root: int, kid: int
+) -> tuple[Stack, bool]:
+    """Take a child beside the rows of its root: report it, and make the frame below it that of level 0.
+
+    Returns the stack, and whether ``found`` has room; the level of the cursor is 0 where there is a frame.
+    """
+    graph, around, n_taken = roots.graph, near.around, search.cursor[ROOT_TAKEN]
     base, top = graph.hop_indptr[root], graph.lefts.indptr[root]
     common = graph.hop_common[base : graph.hop_indptr[root + 1]]
+    size, degree = common[kid], graph.lefts.indptr[root + 1] - top
     n_met, work = _seek(around, kid, common.size)
-    found.sums[1] += np.uint64(work)
+    found.sums[WORDS] += np.uint64(work)
+    found.sums[BRANCHES] += ONE
     search.taken[n_taken] = kid
-    degree = graph.lefts.indptr[root + 1] - top
     n, rows, taken = _sort_met(
         near, common, degree, kid, n_met, limits.least_columns, search.taken, n_taken + 1
     )
-    found.sums[2] += np.uint64(1)
     if n < 0:
-        return stack
-    of_columns = np.uint64(0)
-    for i in range(common[kid]):
-        search.columns[i] = graph.lefts.ids[top + around.kid_columns[around.kid_ptr[kid] + i]]
-        of_columns += search.column_hashes[search.columns[i]]
-    for i in range(n_taken, taken):
-        search.taken[i] = graph.hop[base + search.taken[i]]
+        return stack, True
+    sides = np.uint64(0)
+    for i in range(size):
+        column = graph.lefts.ids[top + around.kid_columns[around.kid_ptr[kid] + i]]
+        search.columns[i], search.shared[i] = column, column
+        sides += search.column_hashes[column]
+    of_rows = np.uint64(0)
+    for i in range(taken):
+        if i >= n_taken:
+            search.taken[i] = graph.hop[base + search.taken[i]]
         of_rows += search.row_hashes[search.taken[i]]
-    count_found(found, limits, taken, common[kid], of_rows + of_columns)
-    if n == 0 or taken >= limits.most_rows or taken + n < limits.least_rows:
+    room = report(found, limits, search.taken, taken, search.shared, size, of_rows + sides)
+    if not can_extend(found, limits, taken, n, size):
         _forget(around, rows)
-        return stack
-    width = words_of(common[kid])
+        return stack, room
+    width = words_of(size)
     stack = make_room(stack, rows * width)
     set_bits(around, kid, rows, width, stack.words)
     for i in range(n):
         stack.ids[i] = graph.hop[base + around.met[i]]
     left = drop_covered(stack, 0, n, rows, width)
-    if left == 0 or taken + left < limits.least_rows:
-        return stack
-    frame = search.frames[0]
-    frame[BEGIN], frame[CANDIDATES], frame[EXCLUDED], frame[ROWS] = 0, left, n, rows
-    frame[WIDTH], frame[COLUMNS], frame[N_COLUMNS], frame[TAKEN] = width, 0, common[kid], taken
-    search.hash_at[0] = of_rows
-    return search_frames(stack, search, found, limits)
+    if can_extend(found, limits, taken, left, size):
+        frame = search.frames[0]
+        frame[BEGIN], frame[CANDIDATES], frame[EXCLUDED], frame[ROWS] = 0, left, n, rows
+        frame[WIDTH], frame[COLUMNS], frame[N_COLUMNS], frame[TAKEN] = width, 0, size, taken
+        search.hash_at[0] = of_rows
+        search.cursor[LEVEL] = 0
+    return stack, room
 
 
 @compiled
-def _take_root(roots: Roots, near: Near, search: Search, root: int) -> tuple[int, np.uint64]:
-    """Take a root and its full rows; return how many and the sum of their hashes, or 0 where an earlier row ends it."""
+def _take_root(roots: Roots, near: Near, search: Search, root: int) -> int:
+    """Take a root and its full rows; return how many, or 0 where an earlier row ends it."""
     graph = roots.graph
     begin, end = graph.hop_indptr[root], graph.hop_indptr[root + 1]
     degree = graph.lefts.indptr[root + 1] - graph.lefts.indptr[root]
-    n_taken, of_rows = 1, search.row_hashes[root]
+    n = 1
     search.taken[0] = root
     for at in range(begin, end):
         near.useless[at - begin] = False
         if graph.hop_common[at] == degree:
             if at - begin < roots.n_earlier[root]:
-                return 0, of_rows
-            search.taken[n_taken] = graph.hop[at]
-            of_rows += search.row_hashes[graph.hop[at]]
-            n_taken += 1
-    return n_taken, of_rows
+                return 0
+            search.taken[n] = graph.hop[at]
+            n += 1
+    return n
+
+
+@compiled
+def _open_item(roots: Roots, near: Near, search: Search, found: Found, limits: Limits, item: int) -> bool:
+    """Open the root of an item, and report it with the first of them; return whether ``found`` has room.
+
+    The cursor is then at the first child, or behind the last one where nothing can be found.
+    """
+    graph, cursor, root = roots.graph, search.cursor, roots.root[item]
+    cursor[KID] = np.iinfo(np.int64).max
+    if root < 0:
+        return True
+    n = _take_root(roots, near, search, root)
+    if n == 0 or n > limits.most_rows:
+        return True
+    cursor[ROOT_TAKEN] = n
+    first, top = roots.first[item] - roots.later_at[root], graph.lefts.indptr[root]
+    degree, room = graph.lefts.indptr[root + 1] - top, True
+    if first == 0 and n > 1:
+        sides = np.uint64(0)
+        for i in range(degree):
+            search.shared[i] = graph.lefts.ids[top + i]
+            sides += search.column_hashes[search.shared[i]]
+        for i in range(n):
+            sides += search.row_hashes[search.taken[i]]
+        room = report(found, limits, search.taken, n, search.shared, degree, sides)
+    later = graph.hop_indptr[root + 1] - graph.hop_indptr[root] - roots.n_earlier[root]
+    if degree > limits.least_columns and can_extend(found, limits, 1, later - first, degree):
+        open_root(graph, near.around, root, graph.hop_indptr[root])
+        cursor[KID] = roots.n_earlier[root] + first
+    return room
 
 
 @compiled
 def search_items(
-    roots: Roots, near: Near, stack: Stack, search: Search, found: Found, limits: Limits, begin: int, end: int
-) -> Stack:
-    """Find the maximal bicliques of the work items ``[begin, end)``; return the stack, which may have grown."""
-    graph = roots.graph
-    for item in range(begin, end):
+    roots: Roots, near: Near, stack: Stack, search: Search, found: Found, limits: Limits, end: int
+) -> tuple[Stack, bool]:
+    """Find the maximal bicliques of the work items from the cursor on, up to ``end``.
+
+    Returns the stack, which may have grown, and whether the end was reached: else ``found`` has no room.
+    """
+    graph, cursor = roots.graph, search.cursor
+    while cursor[ITEM] < end:
+        item = cursor[ITEM]
+        if cursor[KID] < 0 and not _open_item(roots, near, search, found, limits, item):
+            return stack, False
         root = roots.root[item]
-        if root < 0:
-            continue
-        n_taken, of_rows = _take_root(roots, near, search, root)
-        if n_taken == 0 or n_taken > limits.most_rows:
-            continue
-        top, degree = graph.lefts.indptr[root], graph.lefts.indptr[root + 1] - graph.lefts.indptr[root]
-        first, last = roots.first[item] - roots.later_at[root], roots.last[item] - roots.later_at[root]
-        if first == 0 and n_taken > 1:
-            sides = of_rows
-            for at in range(top, top + degree):
-                sides += search.column_hashes[graph.lefts.ids[at]]
-            count_found(found, limits, n_taken, degree, sides)
-        if degree == limits.least_columns:
-            continue
-        open_root(graph, near.around, root, graph.hop_indptr[root])
-        common_at, n_earlier = graph.hop_indptr[root], roots.n_earlier[root]
-        for kid in range(n_earlier + first, n_earlier + last):
-            if graph.hop_common[common_at + kid] < degree and not near.useless[kid]:
-                stack = _search_child(roots, near, stack, search, found, limits, root, kid, n_taken, of_rows)
-    return stack
+        last = roots.last[item] - roots.later_at[root] + roots.n_earlier[root]
+        while cursor[KID] < last or cursor[LEVEL] >= 0:
+            if cursor[LEVEL] >= 0:
+                stack = search_frames(stack, search, found, limits)
+                if cursor[LEVEL] >= 0:
+                    return stack, False
+                continue
+            kid = cursor[KID]
+            cursor[KID] = kid + 1
+            degree = graph.lefts.indptr[root + 1] - graph.lefts.indptr[root]
+            if graph.hop_common[graph.hop_indptr[root] + kid] < degree and not near.useless[kid]:
+                stack, room = _open_child(roots, near, stack, search, found, limits, root, kid)
+                if not room:
+                    return stack, False
+        cursor[ITEM], cursor[KID] = item + 1, -1
+    return stack, True

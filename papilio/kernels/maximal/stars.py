@@ -11,20 +11,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.graph import BipartiteGraph, RowColumn
+from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.core import Ids32, Rows, make_rows
 from papilio.kernels.biclique.forms import Cells
 from papilio.kernels.checksum import hash_rows, sum_hashes
 from papilio.kernels.jit import Bools, compiled
 from papilio.motifs import MaximalBiclique
 
+RaggedColumn = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""The :data:`~papilio.graph.RowColumn` of rows of any length."""
+
 
 @dataclass(frozen=True, eq=False)
 class Stars:
     """All that are asked for: ``of_u`` and ``of_v`` are columns of U and of V, for centres in U and in V."""
 
-    of_u: tuple[RowColumn, RowColumn]
-    of_v: tuple[RowColumn, RowColumn]
+    of_u: tuple[RaggedColumn, RaggedColumn]
+    of_v: tuple[RaggedColumn, RaggedColumn]
     cells: Cells
     checksum: int
 
@@ -69,12 +72,12 @@ def _find_uncovered(rows: Rows, columns: Rows, least: int, most: int) -> Bools:
     return found
 
 
-def _take_rows(rows: Rows, centres: Ids32) -> tuple[RowColumn, RowColumn]:
+def _take_rows(rows: Rows, centres: Ids32) -> tuple[RaggedColumn, RaggedColumn]:
     """Return the centres and their rows as columns of a listing."""
     sizes = np.diff(rows.indptr)[centres]
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
     at = np.arange(offsets[-1]) + np.repeat(rows.indptr[centres] - offsets[:-1], sizes)
-    return centres.reshape(-1, 1), (offsets, rows.ids[at])
+    return (np.arange(centres.size + 1), centres), (offsets, rows.ids[at])
 
 
 def find_stars(graph: BipartiteGraph, motif: MaximalBiclique) -> Stars:
@@ -92,7 +95,8 @@ def find_stars(graph: BipartiteGraph, motif: MaximalBiclique) -> Stars:
         return np.flatnonzero(_find_uncovered(own, other, least, top)).astype(np.int32)
 
     of_u = _take_rows(rows, centres(rows, columns, least_u, least_v, most_v))
-    of_v = _take_rows(columns, centres(columns, rows, least_v, max(least_u, 2), most_u))[::-1]
+    lists_v, lists_u = _take_rows(columns, centres(columns, rows, least_v, max(least_u, 2), most_u))
+    of_v = lists_u, lists_v
     cells: Cells = {}
     for at, sizes in enumerate((np.diff(of_u[1][0]), np.diff(of_v[0][0]))):
         for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
