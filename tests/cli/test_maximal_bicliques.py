@@ -6,14 +6,19 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import papilio
+from papilio.cluster.events import LeaseFinished
 from papilio.errors import CapacityError, InputError, PapilioError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.checksum import hash_rows, sum_hashes
 from papilio.storage.store import write_store
+from papilio.tasks.leases import lengths as lease_policy
 from tests.tools.commands import Run
+from tests.tools.oracle_maximal import maximal_bicliques_of
+from tests.tools.strategies import edge_list, skewed_graph
 
 INLINE = ("--cluster", "inline", "--engine", "cpu")
 
@@ -79,3 +84,80 @@ def test_what_is_refused(graph: BipartiteGraph, store: Path, tmp_path: Path, run
     ):
         papilio.count(store, motif, host_memory="1MiB")
     assert run("count", "maximal-biclique", store, "--min-u", 0, *INLINE)[0] == 2
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[BipartiteGraph, Path]:
+    """A graph with labels and some hundred maximal bicliques."""
+    graph = skewed_graph(3, 40, 50, 500)
+    path = tmp_path_factory.mktemp("maximal") / "many"
+    labels_u, labels_v = (
+        np.array([f"{layer}{i:02}" for i in range(n)], object)
+        for layer, n in (("u", graph.n_u), ("v", graph.n_v))
+    )
+    write_store(path, graph, provenance={}, labels_u=labels_u, labels_v=labels_v)
+    return graph, path
+
+
+def expected_rows(graph: BipartiteGraph, motif: papilio.MaximalBiclique) -> list[tuple[list[str], list[str]]]:
+    return sorted(
+        ([f"u{i:02}" for i in u], [f"v{i:02}" for i in v])
+        for u, v in maximal_bicliques_of(edge_list(graph))
+        if motif.has_cell((len(u), len(v)))
+    )
+
+
+def rows_of(path: Path | str | None) -> list[tuple[list[str], list[str]]]:
+    assert path is not None
+    found = (row for file in Path(path).glob("*.parquet") for row in pq.read_table(file).to_pylist())
+    return sorted((row["u"], row["v"]) for row in found)
+
+
+def test_all_are_listed_with_their_labels(
+    many: tuple[BipartiteGraph, Path], tmp_path: Path, run: Run
+) -> None:
+    graph, store = many
+    motif = papilio.MaximalBiclique(min_v=2)
+    result = papilio.enumerate_motifs(store, motif, output=tmp_path / "rows", limit=None)
+    expected = expected_rows(graph, motif)
+    assert rows_of(result.output) == expected
+    assert (result.rows, result.checked, result.limit_reached) == (len(expected), True, False)
+    assert result.checksum == papilio.count(store, motif).checksum
+    asked = ("enumerate", "maximal-biclique", store, "--min-v", 2, *INLINE)
+    code, out, err = run(*asked, "--limit", 7, "--output", tmp_path / "few", "--json")
+    assert code == 0, err
+    assert (json.loads(out)["count"], json.loads(out)["limit_reached"]) == (7, True)
+    few = rows_of(tmp_path / "few")
+    assert len(few) == 7
+    assert all(row in expected for row in few)
+    code, _, err = run(
+        *asked, "--no-limit", "--containing", "u01", "--with-v", "v02", "--output", tmp_path / "held"
+    )
+    assert code == 0, err
+    held = [row for row in expected if "u01" in row[0] and "v02" in row[1]]
+    assert held
+    assert rows_of(tmp_path / "held") == held
+
+
+class Stop(Exception):
+    """Ends a run from its listener."""
+
+
+def test_a_listing_goes_on_where_it_was_stopped(
+    many: tuple[BipartiteGraph, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SHORTEST_LEASE_S", "MAX_LEASE_S"):
+        monkeypatch.setattr(lease_policy, name, 0.00001)
+
+    def stop(event: object) -> None:
+        if isinstance(event, LeaseFinished):
+            raise Stop
+
+    graph, store = many
+    motif, job, output = papilio.MaximalBiclique(), tmp_path / "job", tmp_path / "rows"
+    with pytest.raises(Stop):
+        papilio.enumerate_motifs(store, motif, output=output, limit=None, job=job, progress=stop)
+    assert not output.exists()
+    resumed = papilio.resume_job(job)
+    assert resumed.leases > resumed.leases_before >= 1
+    assert rows_of(output) == expected_rows(graph, motif)
