@@ -110,7 +110,8 @@ class Family:
     same_work: bool = True  # whether all engines do the same units of work for the same items
     listed: Listed | None = None
     parted: Parted | None = None
-    not_listed: str = "bicliques of one p and one q, cliques of one k, and maximal ones of both can"  # why a listing is refused
+    # why a listing is refused
+    not_listed: str = "bicliques of one p and one q, cliques of one k, and maximal ones of both can"
     has_checksum: bool = False  # whether partials have the sum of the hashes of all motifs
 
     def rate(self, engine: EngineName, *, listing: bool = False) -> WorkRate:
