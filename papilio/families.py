@@ -352,12 +352,16 @@ _ROWS = (
     ),
     Family(
         Clique,
-        engines={"cpu": "papilio.kernels.clique.cpu:CliqueCpu"},
+        engines={
+            "cpu": "papilio.kernels.clique.cpu:CliqueCpu",
+            "gpu": "papilio.kernels.clique.gpu:CliqueGpu",
+        },
         memory="papilio.kernels.clique.memory",
         members=_clique_members,
         # Words of the roots' matrices, which leave out how deep the search goes; per second and thread, all k:
-        # soc-Epinions1 8e6, ca-AstroPh 7e7, ca-HepPh 1e8.
-        rates=_rates("set operations", 3.0e7, 3.0e9),
+        # soc-Epinions1 8e6, ca-AstroPh 7e7, ca-HepPh 1e8. One H200, all k: facebook_combined 6e7, soc-Epinions1 2e9,
+        # ca-AstroPh 2e10.
+        rates=_rates("set operations", 3.0e7, 2.0e9),
         graph_kind="unipartite",
         key=("k",),
         same_work=False,

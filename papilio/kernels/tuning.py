@@ -6,7 +6,7 @@ follows from the sizes of shared memory and registers alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from papilio.kernels.device.constants import BLOCK_PLANES, WARP_PLANES
 
@@ -125,6 +125,28 @@ def maximal_tuning(max_shared_bytes: int) -> TreeTuning:
     if max_shared_bytes >= 160 << 10:
         return TreeTuning(blocks_per_sm=(4, 4, 4), near_words=2048)
     return TreeTuning(blocks_per_sm=(2, 2, 2), near_words=1024)
+
+
+def clique_tuning(max_shared_bytes: int) -> TreeTuning:
+    """Return the row of cliques for a device by the shared memory that one block can have, in bytes.
+
+    Their search has blocks of 8 warps, whose lanes take most of the shared memory. The predicted cost says little of
+    the work below a root, so that few set operations are worth a warp.
+    """
+    row = TreeTuning(
+        threads=256,
+        blocks_per_sm=(2, 2, 2),
+        near_words=960,
+        slots=256,
+        slot_words=1 << 13,
+        check_steps=64,
+        share_cost=1 << 6,
+    )
+    return (
+        row
+        if max_shared_bytes >= 160 << 10
+        else replace(row, blocks_per_sm=(1, 1, 1), near_words=512, threads=128)
+    )
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.binomials import choose_modulo
 from papilio.kernels.clique import loops
 from papilio.kernels.clique.order import Later, order_by_degeneracy, order_by_degree, orient
+from papilio.kernels.clique.question import (
+    choose_algorithm,
+    expand_leaves,
+    list_choices,
+    predict_work,
+    size_range,
+)
 from papilio.kernels.clique.roots import RootsCpu, heaviest_first
 from papilio.kernels.engine import (
     Cut,
@@ -23,10 +27,6 @@ from papilio.kernels.engine import (
 )
 from papilio.motifs import Clique, Granularity, Motif
 from papilio.parts import Part
-
-MOST_ORIENTED = 5
-"""Up to this k, taking vertices in order and counting the last level by popcounts beats pivots; one thread, seconds:
-facebook_combined k=4 0.02 and 0.22, k=5 0.12 and 0.93; wiki-Vote k=5 0.03 and 0.05, k=6 0.06 and 0.05."""
 
 _PER = {"total": loops.TOTAL, "vertex": loops.PER_VERTEX, "edge": loops.PER_EDGE}
 
@@ -56,11 +56,8 @@ class PreparedCliqueCpu:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The least and the most vertices of a clique that is counted; the most is never beyond the graph's."""
-        largest = self.most_later + 1
-        if self.motif.k is not None:
-            return self.motif.k, self.motif.k
-        return 1, min(self.motif.max_k or largest, largest)
+        """The least and the most vertices of a clique that is counted."""
+        return size_range(self.motif, self.most_later)
 
     @property
     def most_later(self) -> int:
@@ -136,9 +133,7 @@ class CliqueCpu(RootsCpu):
         least, most = prepared.sizes
         choose = np.zeros(1, np.uint64)
         if per != loops.TOTAL and prepared.n_items:
-            choose = np.stack(
-                [choose_modulo(prepared.most_later + 1, j) for j in range(most + 1)], axis=1
-            ).ravel()
+            choose = list_choices(prepared.most_later + 1, most)
 
         def count(search: loops.Search, begin: int, end: int) -> None:
             if prepared.algorithm == "orient":
@@ -159,44 +154,6 @@ class CliqueCpu(RootsCpu):
         total += sum(cells.values())
         vectors = _vectors_of(prepared, searches)
         return Partial(n_items, total, work, vectors, cells if prepared.motif.is_table else {})
-
-
-def choose_algorithm(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]:
-    """Return the algorithm, and why.
-
-    Raises
-    ------
-    UnsupportedError
-        When ``orient`` is asked for and cannot count that.
-    """
-    able = motif.k is not None and motif.k >= 3 and per == "total"
-    if asked == "orient" and not able:
-        raise UnsupportedError(
-            f"algorithm 'orient' counts one k of at least 3, in all; {motif.title} per {per} needs 'pivot'"
-        )
-    if asked != "auto":
-        return asked, "asked for"
-    if able and motif.k is not None and motif.k <= MOST_ORIENTED:
-        return "orient", f"k is at most {MOST_ORIENTED}"
-    if not able:
-        return "pivot", "a leaf tells every size, vertex and edge" if motif.k != 2 else "k is below 3"
-    return "pivot", f"k is above {MOST_ORIENTED}"
-
-
-def predict_work(out: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the words of the matrix of a root with that many later neighbours, and one for each of these."""
-    return 1 + out + out * (out + 1) // 2 * ((out + 63) >> 6)
-
-
-def expand_leaves(
-    leaves: NDArray[np.uint64], stride: int, least: int, most: int, cells: dict[tuple[int, ...], int]
-) -> None:
-    """Add what the leaves of a thread stand for to the cliques by (k,): C(p, k - h) each."""
-    for key in np.flatnonzero(leaves).tolist():
-        held, pivots = divmod(key, stride)
-        count = int(leaves[key])
-        for k in range(max(held, least), min(held + pivots, most) + 1):
-            cells[(k,)] = cells.get((k,), 0) + count * comb(pivots, k - held)
 
 
 def _vectors_of(

@@ -8,6 +8,9 @@ from papilio.kernels.memory import COUNT, ID, OFFSET, CountedGraph, listing_byte
 _SEARCH_BYTES = 32 << 20
 """What one thread searches the later neighbours of a root in, up to some 1,400 of them."""
 
+_DEVICE_SEARCH_BYTES = 256 << 20
+"""What a device searches in: queues, matrices and stacks of all its blocks, which take less where memory is short."""
+
 
 def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[int, int]:
     """Return the peak of host and of device memory, in bytes, with the whole graph in memory.
@@ -21,6 +24,12 @@ def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[
     edges = job.n_edges * (6 * OFFSET + 2 * (OFFSET + 2 * ID))
     vertices = job.n_vertices * (8 * OFFSET)
     vectors = job.vector_entries * COUNT
+    if engine == "gpu":
+        edges = job.n_edges * (4 * ID + 4 * OFFSET)
+        return (
+            graph + job.n_vertices * 4 * OFFSET + 2 * vectors,
+            edges + vertices + _DEVICE_SEARCH_BYTES + 2 * vectors,
+        )
     listed = 0
     if job.listing is not None:
         listed = graph + job.n_vertices * 3 * ID + listing_bytes(job.n_vertices, threads)

@@ -41,6 +41,10 @@ shared memory (maximal_narrow.cuh, maximal.cu, maximal_counts.cuh)."""
 SUM_WORDS = 2
 """Words of a sum of a vertex."""
 
+LANE_WORDS = 32 * (32 + 39)
+"""Words of shared memory of a warp whose lanes search cliques each: a row of each of 32 vertices, and frames
+(clique_lanes.cuh)."""
+
 QUEUE_PENDING, QUEUE_STATE_WORDS, QUEUE_END_WORDS = 32, 96, 64
 """Place of the number of unfinished items in the state of a launch, words of it, and of the ends of a queue."""
 

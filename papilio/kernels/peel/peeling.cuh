@@ -10,39 +10,11 @@
 // subtraction takes them below it.
 #pragma once
 
-#include "warp.cuh"
+#include "team.cuh"
 
 constexpr int kGroup = PEEL_GROUP;
 constexpr unsigned long long kNoSupport = NO_SUPPORT;
 constexpr int kNever = 0x7fffffff;
-
-/// All threads of a block.
-struct BlockTeam {
-    __device__ __forceinline__ int index() const { return (int)threadIdx.x; }
-    __device__ __forceinline__ int size() const { return (int)blockDim.x; }
-    __device__ __forceinline__ void sync() { __syncthreads(); }
-};
-
-/// All threads of the grid; `arrivals` is a word in device memory that is 0 at launch.
-struct GridTeam {
-    unsigned long long* arrivals;
-    unsigned long long expected;
-
-    __device__ __forceinline__ int index() const { return (int)global_thread(); }
-    __device__ __forceinline__ int size() const { return (int)grid_threads(); }
-    __device__ __forceinline__ void sync() {
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            expected += gridDim.x;
-            __threadfence();
-            atomicAdd(arrivals, 1ull);
-            while (peek(arrivals) < expected) {
-            }
-            __threadfence();
-        }
-        __syncthreads();
-    }
-};
 
 /// Counters of a team, in device memory; zero before its first launch, but for `least`, which is kNoSupport.
 struct Counters {

@@ -10,6 +10,7 @@
 //   void read(const unsigned* slot)     prepares a sub-tree that another warp left; only with kShares
 //   void search()                       searches what open_child or read has prepared, and offers sub-trees of it
 //   void close()                        a unit is done
+//   finish_kept(motif)                  finishes what it kept of units that are done, where it has one of its own
 //   unsigned long long flush()          brings all counts to device memory; returns the words of 32 bits intersected
 // The warp calls them together. What a unit takes of the arena is released behind it, and what a child takes before the
 // next one.
@@ -82,6 +83,10 @@ __device__ __forceinline__ bool offer_children(const TreeQueue& queue, const Chi
     });
 }
 
+/// Finish what a motif keeps of units that are done, before its warp waits for others; most keep nothing.
+template <class Motif>
+__device__ __forceinline__ void finish_kept(Motif&) {}
+
 /// The children in a slot of the queue.
 __device__ __forceinline__ Children read_children(const unsigned* slot) {
     const long long first = (long long)((unsigned long long)slot[3] << 32 | slot[2]);
@@ -122,13 +127,18 @@ __device__ __forceinline__ void run_search(Arena& arena, TreeQueue& queue, const
             if (works) {
                 unit = items.at(at);
             } else if constexpr (Motif::kShares) {
-                works = queue.wait([&](const unsigned* slot) {
+                const auto read = [&](const unsigned* slot) {
                     has_children = slot[0] == kChildrenSlot;
                     if (has_children)
                         unit = read_children(slot);
                     else
                         motif.read(slot);
-                });
+                };
+                works = queue.n_slots != 0 && queue.take(read);
+                if (!works) {
+                    finish_kept(motif);
+                    works = queue.wait(read);
+                }
             }
             if (!works) break;
             if (has_children) {

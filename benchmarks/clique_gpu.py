@@ -1,0 +1,235 @@
+"""k-cliques and maximal cliques on one GPU: order, kernels, share of the AND+popcount limit, balance over blocks.
+
+python -m benchmarks.clique_gpu --data ../shared/data --output benchmarks/results/clique-gpu.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import TimedKernels, describe_machine
+from benchmarks.limits import popcount_limit_gpu
+from papilio.families import load_engine
+from papilio.graph import UnipartiteGraph
+from papilio.motifs import Clique, MaximalClique
+
+
+@dataclass(frozen=True)
+class CliqueCase:
+    """A question about one graph, with answers that other programs gave, by size; None where none is known."""
+
+    graph: str
+    motif: Clique | MaximalClique
+    answers: dict[int, int] = field(default_factory=dict)
+    total: int | None = None
+    target_s: float | None = None  # kernels, on one H200
+    peer_s: float | None = None  # KCGPU (ICS 2022); for maximal cliques RDMCE (PPoPP 2026)
+
+    @property
+    def name(self) -> str:
+        """``ca-HepPh:6``; ``ca-HepPh:all``; ``ca-HepPh:maximal``."""
+        if isinstance(self.motif, MaximalClique):
+            return f"{self.graph}:maximal"
+        return f"{self.graph}:{self.motif.k or 'all'}"
+
+
+FACEBOOK = "facebook_combined"
+CASES = (
+    CliqueCase("ca-HepPh", Clique(), {5: 6_491_049_885, 6: 246_404_858_376}, target_s=0.003),
+    CliqueCase("ca-HepPh", Clique(6), total=246_404_858_376, peer_s=11.0),
+    CliqueCase(FACEBOOK, Clique(5), total=517_965_151),
+    CliqueCase(FACEBOOK, Clique(6), total=7_830_937_838, target_s=0.03),
+    CliqueCase(FACEBOOK, Clique(7), target_s=0.2, peer_s=13.3),
+    CliqueCase("ca-AstroPh", Clique(7), target_s=0.005),
+    CliqueCase("ca-AstroPh", Clique(), {6: 400_401_488, 57: 1}, target_s=0.005),
+    CliqueCase("wiki-Vote", Clique(), {6: 6_931_312, 17: 23}),
+    CliqueCase("email-Eu-core", Clique(), {6: 2_701_759, 18: 56}),
+    CliqueCase("soc-Epinions1", Clique(7), target_s=0.02),
+    CliqueCase("soc-Epinions1", Clique(), {6: 45_703_641, 23: 18}, target_s=0.1),
+    CliqueCase(FACEBOOK, Clique(8)),
+    CliqueCase(FACEBOOK, Clique(), {5: 517_965_151, 6: 7_830_937_838}, target_s=0.8),
+    CliqueCase("soc-Epinions1", MaximalClique(), total=1_775_065, target_s=0.005),
+    CliqueCase("ca-HepPh", MaximalClique(), total=14_937, target_s=0.002),
+    CliqueCase("ca-AstroPh", MaximalClique(), total=36_427, target_s=0.002),
+    CliqueCase("wiki-Vote", MaximalClique(), total=459_002, target_s=0.002),
+    CliqueCase("email-Eu-core", MaximalClique(), total=42_709, target_s=0.002),
+    CliqueCase(FACEBOOK, MaximalClique(), total=869_325_383, target_s=1.0, peer_s=2.82),
+)
+
+VARIANTS: dict[str, dict[str, Any]] = {"": {}, "alone": {"slots": 0}}
+"""What is changed of the tuning: no sub-trees are shared."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case by one way; times are medians in seconds.
+
+    ``order_s`` are the kernels of the order, of ``prepare_s``. ``words`` of 32 bits are the rows intersected.
+    ``balance`` is the least and the most of them in a block, by the mean, over the blocks that were launched.
+    """
+
+    case: str
+    algorithm: str
+    variant: str
+    order_s: float
+    prepare_s: float
+    kernels_s: float
+    run_s: float
+    words: int
+    balance: tuple[float, float]
+    blocks: int
+    total: str
+    correct: bool
+
+
+def read_graph(data: Path, name: str) -> UnipartiteGraph:
+    """Read ``unipartite/<name>.txt.gz`` of the data folder."""
+    with gzip.open(data / "unipartite" / f"{name}.txt.gz", "rt") as file:
+        pairs = np.fromstring(file.read(), dtype=np.int64, sep=" ").reshape(-1, 2)
+    return UnipartiteGraph.from_edges(pairs[:, 0], pairs[:, 1])
+
+
+def time_prepare(engine: Any, graph: UnipartiteGraph, case: CliqueCase) -> tuple[Any, float, float]:
+    """Prepare once to compile, then three times; return what was prepared, the kernels' time and the time of all."""
+    kernels, times = [], []
+    for _ in range(4):
+        timer = TimedKernels(engine.device)
+        engine.device.load = timer
+        engine.device.synchronize()
+        started = perf_counter()
+        prepared = engine.prepare(graph, case.motif, "total")
+        engine.device.synchronize()
+        times.append(perf_counter() - started)
+        del engine.device.load
+        kernels.append(timer.seconds()[0])
+    return prepared, median(kernels[1:]), median(times[1:])
+
+
+def measure(
+    case: CliqueCase, engine: Any, prepared: Any, times: tuple[float, float], variant: str, repeats: int
+) -> Row:
+    """Time one way, ``repeats`` times, but once only when it takes longer than a second; an untimed round compiles."""
+    engine.run(prepared, prepared.n_items - 1, prepared.n_items)
+    kernels, runs = [], []
+    while len(runs) < repeats and (not runs or runs[0] < 1.0):
+        timer = TimedKernels(engine.device)
+        engine.device.load = timer
+        engine.device.synchronize()
+        started = perf_counter()
+        partial = engine.run(prepared, 0, prepared.n_items)
+        runs.append(perf_counter() - started)
+        del engine.device.load
+        kernels.append(timer.seconds()[0])
+    words = engine.block_words
+    mean = max(1.0, float(words.mean())) if words.size else 1.0
+    return Row(
+        case=case.name,
+        algorithm=getattr(prepared, "algorithm", ""),
+        variant=variant,
+        order_s=times[0],
+        prepare_s=times[1],
+        kernels_s=median(kernels),
+        run_s=median(runs),
+        words=int(words.sum()),
+        balance=(float(words.min()) / mean, float(words.max()) / mean),
+        blocks=int(words.size),
+        total=str(partial.total),
+        correct=case.total in (None, partial.total)
+        and all(partial.cells.get((k,)) == answer for k, answer in case.answers.items()),
+    )
+
+
+def ways(case: CliqueCase) -> list[tuple[str, str]]:
+    """Return the (algorithm, variant) to measure."""
+    if not isinstance(case.motif, Clique):
+        return [("auto", ""), ("auto", "alone")]
+    if case.motif.k is None:
+        return [("pivot", ""), ("pivot", "alone")]
+    return [("pivot", ""), *([("orient", "")] if case.motif.k <= 7 else [])]
+
+
+def run_cases(options: argparse.Namespace) -> Iterator[Row]:
+    """Measure the cases asked for, in their order, while there is time."""
+    began = perf_counter()
+    wanted = options.cases.split(";") if options.cases else [case.name for case in CASES]
+    for case in (case for case in CASES if case.name in wanted):
+        if not (options.data / "unipartite" / f"{case.graph}.txt.gz").exists():
+            print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
+            continue
+        graph = read_graph(options.data, case.graph)
+        for algorithm, variant in ways(case):
+            if (options.plain and variant) or perf_counter() - began > options.seconds:
+                continue
+            given = {"algorithm": algorithm} if isinstance(case.motif, Clique) else {}
+            engine: Any = load_engine(case.motif, "gpu", **given)
+            engine.tuning = replace(engine.tuning, **VARIANTS[variant])
+            prepared, *times = time_prepare(engine, graph, case)
+            yield measure(case, engine, prepared, (times[0], times[1]), variant, options.repeats)
+
+
+def main() -> int:
+    """Run the cases asked for; the exit status is 1 when a count is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, default=Path("data"), help="folder with unipartite/<name>.txt.gz"
+    )
+    parser.add_argument("--cases", help="names such as ca-HepPh:6;ca-HepPh:all, split by semicolons")
+    parser.add_argument("--plain", action="store_true", help="only the tuning as it is")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=25.0, help="begin nothing more after this time")
+    parser.add_argument("--output", type=Path, help="JSON file for the measurements")
+    options = parser.parse_args()
+    facts, limit = describe_machine("gpu"), popcount_limit_gpu()
+    print("\n".join(f"- {name}: {value}" for name, value in facts.items()))
+    print(f"- limit measured in this run: {limit:.3g} words of 32 bits/s\n")
+    head = [
+        "case",
+        "algorithm",
+        "variant",
+        "order ms",
+        "prepare ms",
+        "kernels ms",
+        "run ms",
+        "words",
+        "of limit",
+    ]
+    head += ["blocks", "least/most of mean", "total", "correct", "target ms", "peer ms"]
+    print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head), flush=True)
+    cases, rows = {case.name: case for case in CASES}, []
+    for row in run_cases(options):
+        rows.append(row)
+        cells = [row.case, row.algorithm, row.variant]
+        cells += [
+            f"{seconds * 1e3:.3f}" for seconds in (row.order_s, row.prepare_s, row.kernels_s, row.run_s)
+        ]
+        cells += [f"{row.words:.3g}", f"{row.words / row.kernels_s / limit:.1%}", str(row.blocks)]
+        cells += [f"{row.balance[0]:.2f}/{row.balance[1]:.2f}", row.total, "yes" if row.correct else "NO"]
+        peers = (cases[row.case].target_s, cases[row.case].peer_s)
+        cells += ["" if seconds is None else f"{seconds * 1e3:g}" for seconds in peers]
+        print("| " + " | ".join(cells) + " |", flush=True)
+    if options.output is not None:
+        document = {
+            "machine": facts,
+            "limit_words_per_s": limit,
+            "measurements": [asdict(row) for row in rows],
+        }
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(row.correct for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

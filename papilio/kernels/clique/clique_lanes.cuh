@@ -1,0 +1,276 @@
+// Cliques in graphs of at most 32 vertices, each searched by a lane of its own: 32 sub-trees of a warp at once.
+//
+// A warp gives a graph to a lane that is idle, as rows of one word (`give`), and has its lanes search until enough of them
+// are idle again (`run`). A lane keeps its rows and its stack in words of shared memory of its own bank, so that lanes
+// never meet. A node is a set of candidates and how many vertices are held (in every clique below) or free (in it or not,
+// at will).
+// ORIENT 0  counts leaves by (held, free). Candidates next to all others become free at once; else the one next to most is
+//           the pivot: one branch goes among its neighbours, where it is free, and one for each of those that it is not next
+//           to, which holds that one and leaves out those before. Two closed forms end a branch: six candidates or fewer
+//           have a table of their cliques by size, and where each is next to all but one, m pairs have C(m, j) 2^j.
+// ORIENT 1  counts cliques of one size: candidates are taken one after the other; the last two, and all where no more than
+//           six candidates are left, at once.
+// Shared memory: kLaneWords words per warp. A branch has at least two candidates fewer than its node (one fewer where
+// candidates are taken in order), and only nodes of seven and more are kept, so that kLaneFrames frames are enough.
+// Source: Jain and Seshadhri, WSDM 2020 (Pivoter); Almasri et al., ICS 2022.
+#pragma once
+
+#include "warp.cuh"
+
+#ifndef ORIENT
+#define ORIENT 0
+#endif
+
+constexpr bool kOrients = ORIENT != 0;
+/// Candidates whose cliques a table has (kernels/clique/closed.py).
+constexpr int kClosed = 6;
+/// Words of a frame of a lane, and frames: candidates 32, 30, ... 8; in order 32, 31, ... 7.
+constexpr int kLaneFrameWords = kOrients ? 1 : 3;
+constexpr int kLaneFrames = kOrients ? 26 : 13;
+constexpr int kLaneWords = LANE_WORDS;
+static_assert(kWarpSize * (kWarpSize + kLaneFrameWords * kLaneFrames) <= kLaneWords, "rows and frames of all lanes");
+/// Most pairs whose cliques are added up at once: C(m, j) 2^j is then no more than the steps that found them, by far.
+constexpr int kMostPairs = 8;
+
+/// Sizes of the cliques that are counted.
+struct CliqueLimits {
+    int least;
+    int most;
+};
+
+/// Leaves by held and free vertices: those of few in 32 bits of shared memory of the block, which others join in device
+/// memory in 64 bits. A sum could not pass 2^64 in a month: what is added at once is no more than a few hundred times the
+/// steps that found it, of which a GPU does some 1e12 a second.
+struct CliqueLeaves {
+    static constexpr int kHeld = 32, kFree = 64;
+
+    unsigned* few;              // kHeld * kFree words
+    unsigned long long* sums;   // held * stride + free
+    int stride;
+
+    /// Any lane alone.
+    __device__ __forceinline__ void add(int held, int free, unsigned count) const {
+        unsigned long long* const sum = &sums[(long long)held * stride + free];
+        if (held < kHeld && free < kFree) {
+            const unsigned before = atomicAdd(&few[held * kFree + free], count);
+            if (before + count < before) atomicAdd(sum, 1ull << 32);
+        } else {
+            atomicAdd(sum, (unsigned long long)count);
+        }
+    }
+
+    /// Nothing is counted yet; the block.
+    __device__ __forceinline__ void clear() const {
+        for (int i = threadIdx.x; i < kHeld * kFree; i += blockDim.x) few[i] = 0;
+        __syncthreads();
+    }
+
+    /// Bring all to device memory; the block.
+    __device__ __forceinline__ void flush() const {
+        __syncthreads();
+        for (int i = threadIdx.x; i < kHeld * kFree; i += blockDim.x)
+            if (few[i] != 0) atomicAdd(&sums[(long long)(i / kFree) * stride + i % kFree], (unsigned long long)few[i]);
+    }
+};
+
+struct CliqueLanes {
+    CliqueLimits limits;
+    CliqueLeaves leaves;
+    const unsigned short* closed;  // cliques of 3, 4, 5 and 6 vertices of each graph of six: 5, 4, 3 and 1 bits
+    unsigned* rows;                // row r of the calling lane is at 32 r
+    unsigned* frames;              // word k of frame i of the calling lane is at 32 (kLaneFrameWords i + k)
+    unsigned long long cliques;    // of one size, found by this lane
+    unsigned long long steps;      // rows that this lane intersected
+    unsigned set;                  // the node at hand: candidates,
+    int held;
+    int free;
+    int depth;  // frames of this lane
+    bool busy;  // whether there is a node at hand
+
+    /// Lanes without work; the warp.
+    __device__ __forceinline__ unsigned idle() const { return __ballot_sync(kFullMask, !busy); }
+
+    /// Give a graph of n (1 to 32) vertices to an idle lane; lane i has row i. The warp.
+    __device__ __forceinline__ void give(unsigned row, int n, int n_held, int n_free) {
+        const int lane = lane_id(), to = __ffs((int)idle()) - 1;
+        __syncwarp();
+        if (lane < n) rows[kWarpSize * lane + to - lane] = row;
+        if (lane == to) {
+            set = n >= 32 ? kFullMask : (1u << n) - 1u;
+            held = n_held;
+            free = n_free;
+            depth = 0;
+            busy = true;
+        }
+        __syncwarp();
+    }
+
+    /// Search until at most `most` lanes are busy; the warp. Returns the turns.
+    __device__ __forceinline__ int run(int most) {
+        int turns = 0;
+        while (__popc(__ballot_sync(kFullMask, busy)) > most) {
+            if (busy) {
+                if (kOrients)
+                    take_in_order();
+                else
+                    take_pivot();
+            }
+            ++turns;
+        }
+        return turns;
+    }
+
+  private:
+    __device__ __forceinline__ unsigned row_of(int candidate) const { return rows[kWarpSize * candidate]; }
+    __device__ __forceinline__ unsigned& frame(int i, int word) const {
+        return frames[kWarpSize * (kLaneFrameWords * i + word)];
+    }
+
+    /// The pairs among at most kClosed candidates that are next to each other, as the table numbers them: the i-th and the
+    /// j-th candidate, i < j, are pair j (j - 1) / 2 + i.
+    __device__ __forceinline__ unsigned pairs_of(unsigned candidates) const {
+        int at[kClosed];
+        unsigned pairs = 0;
+#pragma unroll
+        for (int j = 0; j < kClosed; ++j) {
+            const bool is_there = candidates != 0;
+            at[j] = is_there ? 31 - __clz((int)candidates) : 0;
+            const unsigned row = is_there ? row_of(at[j]) : 0u;
+            candidates &= ~(1u << at[j]);
+#pragma unroll
+            for (int i = 0; i < j; ++i) pairs |= (row >> at[i] & 1u) << (j * (j - 1) / 2 + i);
+        }
+        return pairs;
+    }
+
+    /// A leaf that stands for `count` ones.
+    __device__ __forceinline__ void add_leaf(int n_held, unsigned count) const {
+        if (count != 0 && n_held <= limits.most && n_held + free >= limits.least) leaves.add(n_held, free, count);
+    }
+
+    /// All cliques of n, at most kClosed, candidates.
+    __device__ __forceinline__ void add_closed(int n) const {
+        add_leaf(held, 1);
+        add_leaf(held + 1, (unsigned)n);
+        if (n < 2) return;
+        const unsigned pairs = pairs_of(set);
+        add_leaf(held + 2, (unsigned)__popc(pairs));
+        const unsigned larger = closed[pairs];
+        add_leaf(held + 3, larger & 31u);
+        add_leaf(held + 4, larger >> 5 & 15u);
+        add_leaf(held + 5, larger >> 9 & 7u);
+        add_leaf(held + 6, larger >> 12);
+    }
+
+    /// All cliques of m pairs, each vertex next to all but the other one of its pair.
+    __device__ __forceinline__ void add_pairs(int m) const {
+        unsigned count = 1;
+        for (int j = 0; j <= m; ++j) {
+            add_leaf(held + j, count);
+            count = count * 2u * (unsigned)(m - j) / (unsigned)(j + 1);
+        }
+    }
+
+    /// Go through the node at hand, and on to its first branch; false: it has none.
+    __device__ __forceinline__ bool enter_pivot() {
+        int n = __popc(set);
+        if (held + free + n < limits.least) return false;
+        if (held >= limits.most) {
+            add_leaf(held, 1);
+            return false;
+        }
+        if (n <= kClosed) {
+            add_closed(n);
+            return false;
+        }
+        unsigned next_to_all = 0;
+        int pivot = 0, best = -1, least = kWarpSize;
+        steps += (unsigned)n;
+        for (unsigned rest = set; rest != 0;) {
+            const int candidate = 31 - __clz((int)rest);
+            rest ^= 1u << candidate;
+            const int shared = __popc(row_of(candidate) & set);
+            if (shared == n - 1) {
+                next_to_all |= 1u << candidate;
+                continue;
+            }
+            least = min(least, shared);
+            if (shared > best) {
+                best = shared;
+                pivot = candidate;
+            }
+        }
+        const int n_all = __popc(next_to_all);
+        set ^= next_to_all;
+        free += n_all;
+        const bool is_paired = least == n - 2;
+        n -= n_all;
+        if (n <= kClosed) {
+            add_closed(n);
+            return false;
+        }
+        if (is_paired && n <= 2 * kMostPairs) {
+            add_pairs(n / 2);
+            return false;
+        }
+        const unsigned row = row_of(pivot);
+        set ^= 1u << pivot;
+        frame(depth, 0) = set;
+        frame(depth, 1) = set & ~row;
+        frame(depth, 2) = (unsigned)held << 16 | (unsigned)free;
+        ++depth;
+        set &= row;
+        ++free;
+        return true;
+    }
+
+    __device__ __forceinline__ void take_pivot() {
+        if (enter_pivot()) return;
+        busy = depth != 0;
+        if (!busy) return;
+        // The next branch of the highest frame, which goes with its last one.
+        const unsigned candidates = frame(depth - 1, 0), rest = frame(depth - 1, 1), taken = frame(depth - 1, 2);
+        const int next = 31 - __clz((int)rest);
+        set = candidates & row_of(next);
+        held = (int)(taken >> 16) + 1;
+        free = (int)(taken & 0xffffu);
+        if (rest == 1u << next) {
+            --depth;
+        } else {
+            frame(depth - 1, 0) = candidates ^ 1u << next;
+            frame(depth - 1, 1) = rest ^ 1u << next;
+        }
+    }
+
+    /// Whether the node at hand, of which `missing` candidates are to be taken, has branches; if not, it is counted.
+    __device__ __forceinline__ bool enter_order(int missing) {
+        const int n = __popc(set);
+        if (n < missing) return false;
+        if (missing == 2) {
+            steps += (unsigned)n;
+            for (unsigned rest = set; rest != 0;) {
+                const int candidate = 31 - __clz((int)rest);
+                rest ^= 1u << candidate;
+                cliques += (unsigned)__popc(row_of(candidate) & rest);
+            }
+            return false;
+        }
+        if (n > kClosed) return true;
+        const unsigned larger = closed[pairs_of(set)];
+        cliques += missing == 3 ? larger & 31u : missing == 4 ? larger >> 5 & 15u : missing == 5 ? larger >> 9 & 7u : larger >> 12;
+        return false;
+    }
+
+    /// `held` is that of the node that was given; below it, frame i holds i more.
+    __device__ __forceinline__ void take_in_order() {
+        if (enter_order(limits.most - held - depth)) frame(depth++, 0) = set;
+        while (depth > 0 && __popc(frame(depth - 1, 0)) < limits.most - held - depth + 1) --depth;
+        busy = depth != 0;
+        if (!busy) return;
+        const unsigned rest = frame(depth - 1, 0);
+        const int next = 31 - __clz((int)rest);
+        frame(depth - 1, 0) = rest ^ 1u << next;
+        set = rest & row_of(next);
+        ++steps;
+    }
+};

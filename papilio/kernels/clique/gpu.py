@@ -1,0 +1,318 @@
+"""k-cliques on the GPU: the graph is ordered and oriented on the device, ``clique.cu`` searches, the host multiplies.
+
+Items and their order are those of the CPU engine. The kernel counts leaves by (held, free), or, where it takes vertices
+in order, cliques; what leaves stand for is worked out on the host in Python integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.kernels.clique.closed import list_closed
+from papilio.kernels.clique.gpu_order import DeviceLater, orient_on_device
+from papilio.kernels.clique.question import (
+    choose_algorithm,
+    expand_leaves,
+    list_choices,
+    predict_work,
+    size_range,
+)
+from papilio.kernels.device.constants import LANE_WORDS
+from papilio.kernels.device.protocol import Device, check_fits
+from papilio.kernels.engine import (
+    Cut,
+    EngineName,
+    Loadable,
+    Partial,
+    never_cut,
+    require_interval,
+    require_request,
+)
+from papilio.kernels.tree.launch import TreeLauncher
+from papilio.kernels.tree.layout import TreeClass, explain_layout, make_classes
+from papilio.kernels.tuning import TreeTuning, clique_tuning
+from papilio.kernels.wedge.gpu_graph import order_rising
+from papilio.motifs import Clique, Granularity, Motif
+from papilio.parts import Part
+
+_MOST_LATER = (1 << 16) - 2
+"""Later neighbours of a vertex that the kernel takes: numbers of them, and of what is held and free, have 16 bits."""
+
+_PER: Mapping[Granularity, int] = {"total": 0, "vertex": 1, "edge": 2}
+"""As clique.cu is compiled."""
+
+_LANES = 32
+"""Candidates up to which a lane searches; larger nodes need memory of their own."""
+
+_NODE_HEAD = 4
+"""Words of a node beside its sets (clique.cu)."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedCliqueGpu:
+    """A graph ready for :meth:`CliqueGpu.run`."""
+
+    later: DeviceLater
+    # By item: root (int32), its first later neighbour and the end of them (int64); device.
+    roots: Any
+    first: Any
+    last: Any
+    # By item, falling; host.
+    costs: NDArray[np.int64]
+    motif: Clique
+    per: Granularity
+    algorithm: str  # orient or pivot
+    most_later: int  # most later neighbours of a vertex
+    classes: tuple[TreeClass, ...]
+    decisions: tuple[tuple[str, str], ...]
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items: the vertices that have enough later neighbours."""
+        return int(self.costs.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return self.later.nbytes + sum(int(array.nbytes) for array in (self.roots, self.first, self.last))
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The least and the most vertices of a clique that is counted; the most is never beyond the graph's."""
+        return size_range(self.motif, self.most_later)
+
+
+class CliqueGpu:
+    """The GPU engine of :class:`~papilio.motifs.Clique` on one device.
+
+    Parameters
+    ----------
+    device : Device
+        Where to run.
+    algorithm, order : str
+        As those of :class:`~papilio.kernels.clique.cpu.CliqueCpu`.
+    tuning : TreeTuning, optional
+        Launch constants; by default those of the device.
+    """
+
+    name: EngineName = "gpu"
+
+    def __init__(
+        self, device: Device, algorithm: str = "auto", order: str = "auto", tuning: TreeTuning | None = None
+    ) -> None:
+        self.device, self.algorithm, self.order = device, algorithm, order
+        self.tuning = tuning if tuning is not None else clique_tuning(device.max_shared_bytes)
+        self.block_words = np.zeros(0, dtype=np.uint64)
+        """Words of 32 bits that each block of threads intersected in the last run: the balance of its work."""
+
+    def stage(self, block: Loadable) -> Loadable:
+        """Return the block itself: graphs are counted whole."""
+        return block
+
+    def prepare(
+        self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
+    ) -> PreparedCliqueGpu:
+        """Order the vertices and orient the graph on the device; O(n_edges log n_edges).
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity, and for ``orient`` where it cannot count what is asked.
+        CapacityError
+            When a vertex has 2^16 later neighbours or more, or the counts of leaves do not fit the device memory.
+        """
+        require_request("gpu clique", Clique, graph, motif, per, graph_type=UnipartiteGraph)
+        assert isinstance(graph, UnipartiteGraph)
+        assert isinstance(motif, Clique)
+        algorithm, reason = choose_algorithm(motif, per, self.algorithm)
+        by_degree = self.order == "degree"
+        with self.device.guard():
+            later = orient_on_device(self.device, graph, by_degree, per == "edge")
+            roots, out, most_later = _choose_roots(self.device, later, motif.k or 1)
+            sizes = self.device.to_host(out).astype(np.int64)
+            classes = make_classes(_estimate_need(sizes, algorithm, motif.k, per), self.tuning)
+            ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {most_later} later neighbours"
+            decisions = (
+                ("order", ordered), ("algorithm", f"{algorithm}: {reason}"),
+                *explain_layout(self.device, self.tuning, classes, *self._shape(algorithm, per)),
+            )  # fmt: skip
+            first = later.indptr[roots]
+            prepared = PreparedCliqueGpu(
+                later,
+                roots,
+                first,
+                first + out,
+                predict_work(sizes),
+                motif,
+                per,
+                algorithm,
+                most_later,
+                classes,
+                decisions,
+            )
+            self._check_leaves(prepared)
+        return prepared
+
+    def work(self, prepared: PreparedCliqueGpu) -> NDArray[np.int64]:
+        """Predicted set operations of each item, int64 of shape (n_items,), host; heaviest first."""
+        return prepared.costs
+
+    def slice_work(self, prepared: PreparedCliqueGpu) -> int:
+        """A slice costs its launches alone, which run while the slice before still does."""
+        return 1
+
+    def run(
+        self,
+        prepared: PreparedCliqueGpu,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+    ) -> Partial:
+        """Count the cliques of the items ``[start, stop)``, or of the first of them if the run is cut.
+
+        Work is in words of 64 bits intersected.
+
+        Raises
+        ------
+        InputError
+            When the interval does not lie in ``[0, n_items]``.
+        LeaseTooLargeError
+            When the device has no room for the search of one block.
+        DeviceLostError
+            When a kernel failed and the device is lost to this process.
+        """
+        require_interval(start, stop, prepared.n_items)
+        self.block_words = np.zeros(0, dtype=np.uint64)
+        later, vector = prepared.later, _make_vector(self.device, prepared)
+        end, sums = start, np.zeros(_count_sums(prepared), np.uint64)
+        least, most = prepared.sizes
+        stride = prepared.most_later + 2
+        with self.device.guard():
+            if start < stop:
+                counts = self.device.to_device(sums)
+                own = (
+                    np.int32(least), np.int32(most), self.device.to_device(list_closed()), counts,
+                    np.int32(stride), _list_choices(self.device, prepared), vector,
+                )  # fmt: skip
+                end = self._launch(prepared, [start, *bounds, stop], cut, own)
+                sums = self.device.to_host(counts)
+            vectors = {}
+            if prepared.per != "total":
+                found = self.device.xp.empty_like(vector)
+                found[later.vertices if prepared.per == "vertex" else later.edges] = vector
+                vectors = {"n" if prepared.per == "vertex" else "edge": self.device.to_host(found)}
+        cells: dict[tuple[int, ...], int] = {}
+        if prepared.algorithm == "orient":
+            total = int(sums[0]) + (int(sums[1]) << 32)
+        else:
+            expand_leaves(sums, stride, least, most, cells)
+            total = sum(cells.values())
+        work = (int(self.block_words.sum()) + 1) // 2
+        return Partial(end - start, total, work, vectors, cells if prepared.motif.is_table else {})
+
+    def _launch(
+        self, prepared: PreparedCliqueGpu, bounds: Sequence[int], cut: Cut, own: tuple[Any, ...]
+    ) -> int:
+        """Launch the slices, with the kernel's ``own`` arguments; return where the ones that ran end."""
+        fixed_words, blocks_per_sm = self._shape(prepared.algorithm, prepared.per)
+        defines = {
+            "MIN_BLOCKS": blocks_per_sm,
+            "ORIENT": int(prepared.algorithm == "orient"),
+            "PER": _PER[prepared.per],
+        }
+        launcher = TreeLauncher(
+            self.device,
+            self.tuning,
+            self.device.load("clique", defines).get_function("clique_search"),
+            prepared.classes,
+            bounds,
+            prepared.costs,
+            fixed_words,
+            blocks_per_sm,
+        )
+        later = prepared.later
+        searched = (later.indptr, later.ids, prepared.roots, prepared.first, prepared.last)
+        n_slices = launcher.run(cut, searched, own)
+        self.block_words = self.device.to_host(launcher.block_words)
+        return bounds[n_slices]
+
+    def _shape(self, algorithm: str, per: Granularity) -> tuple[int, int]:
+        """Return the words of shared memory of a warp's lanes, and the blocks that there are registers for."""
+        if per != "total":
+            return 0, self.tuning.blocks_per_sm[2]
+        return LANE_WORDS, self.tuning.blocks_per_sm[0 if algorithm == "orient" else 1]
+
+    def _check_leaves(self, prepared: PreparedCliqueGpu) -> None:
+        need, room = 8 * _count_sums(prepared), self.device.free_bytes()
+        if need > room:
+            raise CapacityError(
+                f"cliques among {prepared.most_later} later neighbours need {need} bytes of device memory for the "
+                f"counts of leaves; {room} bytes are free: ask for one small k, or use --engine cpu"
+            )
+
+
+def _choose_roots(device: Device, later: DeviceLater, least: int) -> tuple[Any, Any, int]:
+    """Return the roots by item, how many later neighbours each has, and the most that any vertex has.
+
+    Vertices of equally many come by rank; the cost of a root rises with its number.
+    """
+    xp = device.xp
+    most = int(later.out.max()) if later.out.size else 0
+    check_fits("the most later neighbours of a vertex", most, _MOST_LATER, "vertices")
+    order = order_rising(xp, (most - later.out).astype(np.uint64))
+    out = later.out[order]
+    n_items = int(xp.count_nonzero(out >= least - 1))
+    return order[:n_items].astype(np.int32), out[:n_items], most
+
+
+def _estimate_need(
+    sizes: NDArray[np.int64], algorithm: str, k: int | None, per: Granularity
+) -> NDArray[np.int64]:
+    """Return the words that a warp needs for roots of so many later neighbours, as ``take_memory`` of clique.cu."""
+    words, lanes = (sizes + 31) // 32, _LANES if per == "total" else 0
+    levels = (sizes - lanes + 1) // 2 + 1
+    if algorithm == "orient":
+        assert k is not None
+        levels = np.minimum(sizes - lanes + 1, k)
+    always = [sizes * words, sizes, *([sizes, sizes + 1, sizes] if per != "total" else [])]
+    nodes = [words, levels * (2 * words + _NODE_HEAD)]
+    of_nodes = np.where(sizes > lanes, _add_aligned(nodes), 0)
+    need: NDArray[np.int64] = _add_aligned(always) + of_nodes
+    return need
+
+
+def _add_aligned(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the sum of what the arena takes for each part: words by four."""
+    total: NDArray[np.int64] = np.sum([(part + 3) // 4 * 4 for part in parts], axis=0)
+    return total
+
+
+def _make_vector(device: Device, prepared: PreparedCliqueGpu) -> Any:
+    """Return what vertices, by rank, or edges, by entry, are counted into; device, uint64."""
+    later = prepared.later
+    size = {"total": 1, "vertex": later.vertices.size, "edge": later.ids.size}[prepared.per]
+    return device.xp.zeros(size, dtype=np.uint64)
+
+
+def _list_choices(device: Device, prepared: PreparedCliqueGpu) -> Any:
+    """Return C(n, j) modulo 2^64 at [n * (k + 1) + j], device, for counts of vertices and edges."""
+    if prepared.per == "total":
+        return device.xp.zeros(1, dtype=np.uint64)
+    most_later, k = prepared.most_later, prepared.sizes[1]
+    return device.to_device(list_choices(most_later + 1, k))
+
+
+def _count_sums(prepared: PreparedCliqueGpu) -> int:
+    """Return how many numbers the kernel counts into: two halves of one, or one for each kind of leaf."""
+    if prepared.algorithm == "orient":
+        return 2
+    stride = prepared.most_later + 2
+    return (min(prepared.sizes[1], stride - 1) + 1) * stride

@@ -1,0 +1,91 @@
+"""The order of the vertices and the oriented graph on the device (``clique_order.cu``), as those of ``order.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from papilio.graph import UnipartiteGraph
+from papilio.kernels.device.protocol import Device, check_fits, launch_over
+from papilio.kernels.wedge.gpu_graph import MAX_EDGES, MAX_ROWS, make_offsets, order_rising
+
+_BLOCK_EDGES = 1 << 19
+"""Up to so many edges one block peels: its barriers cost hundreds of times less than those of a grid."""
+
+_PEEL_THREADS = 1024
+_LOW_MASK = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceLater:
+    """The later neighbours of every vertex, by rank, on the device: as :class:`~papilio.kernels.clique.order.Later`.
+
+    ``indptr`` int64 (n + 1,), ``ids`` int32 (n_edges,), ``vertices`` int32 (n,): the original id of each rank; ``out``
+    int32 (n,): the number of later neighbours; ``edges`` int64 (n_edges,): the edge id of each entry, where asked for.
+    """
+
+    indptr: Any
+    ids: Any
+    vertices: Any
+    out: Any
+    edges: Any
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return sum(int(array.nbytes) for array in vars(self).values() if array is not None)
+
+
+def orient_on_device(
+    device: Device, graph: UnipartiteGraph, by_degree: bool, with_edges: bool = False
+) -> DeviceLater:
+    """Order the vertices by degeneracy, or by degree, and orient the graph; one sort of the edges.
+
+    Raises
+    ------
+    CapacityError
+        For more than 2^32 - 2^13 edges, or more than 2^31 - 2^20 vertices.
+    """
+    xp, n, n_edges = device.xp, graph.n, graph.n_edges
+    check_fits("the number of edges", n_edges, MAX_EDGES, "edges")
+    check_fits("the number of vertices", n, MAX_ROWS, "vertices")
+    module = device.load("clique_order", {})
+    edges = device.to_device(graph.u), device.to_device(graph.v), np.int64(n_edges)
+    degree = xp.zeros(n, dtype=np.int32)
+    if n_edges:
+        launch_over(device, module, "count_neighbours", n_edges, *edges, degree)
+    first = degree if by_degree or n_edges == 0 else _peel(device, module, edges, degree)
+    vertices = order_rising(xp, first.astype(np.uint64)).astype(np.int32)
+    rank, out = xp.empty(n, dtype=np.int32), xp.zeros(n, dtype=np.int32)
+    rank[vertices] = xp.arange(n, dtype=np.int32)
+    keys, places = xp.empty(n_edges, dtype=np.uint64), None
+    if n_edges:
+        launch_over(device, module, "later_keys", n_edges, *edges, rank, keys, out)
+    if with_edges:
+        places = xp.argsort(keys).astype(np.int64)
+        keys = keys[places]
+    else:
+        keys.sort()
+    return DeviceLater(make_offsets(xp, out), (keys & _LOW_MASK).astype(np.int32), vertices, out, places)
+
+
+def _peel(device: Device, module: Any, edges: tuple[Any, ...], degree: Any) -> Any:
+    """Return the round in which each vertex goes, int32 of shape (n,)."""
+    xp, n, n_edges = device.xp, int(degree.size), int(edges[2])
+    indptr = make_offsets(xp, degree)
+    neighbours = xp.empty(2 * n_edges, dtype=np.int32)
+    launch_over(device, module, "list_neighbours", n_edges, *edges, indptr[:-1].astype(np.uint64), neighbours)
+    round_of, listed = xp.full(n, -1, dtype=np.int32), xp.empty(2 * n, dtype=np.int32)
+    counters = device.to_device(np.array([0, 0, 0, 2**31 - 1, 2**31 - 1], np.int32))
+    module.get_function("peel_rounds")(
+        (1 if n_edges <= _BLOCK_EDGES else device.sm_count,),
+        (_PEEL_THREADS,),
+        (
+            np.int32(n), indptr, neighbours, degree, round_of, listed, counters,
+            xp.zeros(1, dtype=np.uint64),
+        ),
+        together=True,
+    )  # fmt: skip
+    return round_of
