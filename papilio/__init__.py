@@ -40,7 +40,14 @@ if TYPE_CHECKING:
         census_pairs,
         census_vertices,
     )
-    from papilio.measures.values import CohesionProfile, LatapyClustering, LocalClustering, RobinsAlexander
+    from papilio.measures.maximum_clique import maximum_clique
+    from papilio.measures.values import (
+        CohesionProfile,
+        LatapyClustering,
+        LocalClustering,
+        MaximumClique,
+        RobinsAlexander,
+    )
     from papilio.motifs import (
         BalancedBiclique,
         BalancedButterfly,
@@ -87,6 +94,7 @@ __all__ = [
     "LocalClustering",
     "MaximalBiclique",
     "MaximalClique",
+    "MaximumClique",
     "PapilioError",
     "Partition",
     "RobinsAlexander",
@@ -105,6 +113,7 @@ __all__ = [
     "latapy_clustering",
     "list_jobs",
     "local_clustering",
+    "maximum_clique",
     "open_cluster",
     "open_graph",
     "open_job",
@@ -135,7 +144,8 @@ _NAMES = {
     "papilio.measures.bipartite": "cohesion_profile latapy_clustering local_clustering "
     "robins_alexander top_butterflies",
     "papilio.measures.census_pairs": "CensusPair CensusPairs CensusVertices census_pairs census_vertices",
-    "papilio.measures.values": "CohesionProfile LatapyClustering LocalClustering RobinsAlexander",
+    "papilio.measures.maximum_clique": "maximum_clique",
+    "papilio.measures.values": "CohesionProfile LatapyClustering LocalClustering MaximumClique RobinsAlexander",
     "papilio.motifs": "BalancedBiclique BalancedButterfly Biclique Butterfly Clique MaximalBiclique MaximalClique",
     "papilio.partitioning.store": "Partition open_partition",
     "papilio.storage.convert": "convert",

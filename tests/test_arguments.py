@@ -55,6 +55,7 @@ BASE: dict[str, dict[str, Any]] = {
     "latapy_clustering": {"graph": "graph", "threads": 1},
     "list_jobs": {"root": "."},
     "local_clustering": {"graph": "graph", **HERE},
+    "maximum_clique": {"graph": papilio.UnipartiteGraph.from_edges([0], [1]), "threads": 1},
     "open_cluster": {},
     "open_graph": {"path": "graph"},
     "open_job": {"path": "job"},

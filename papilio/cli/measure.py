@@ -1,4 +1,4 @@
-"""The commands that measure a graph: papilio measure robins-alexander, latapy, local, cohesion, top."""
+"""The commands that measure a graph: papilio measure robins-alexander, latapy, local, cohesion, top, maximum-clique."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ from papilio.cli.options import (
 )
 from papilio.cli.report import align, answer, say, say_seconds
 from papilio.cluster.progress import ProgressBar
-from papilio.measures.values import CohesionProfile, LatapyClustering, LocalClustering, RobinsAlexander
+from papilio.measures.values import (
+    CohesionProfile,
+    LatapyClustering,
+    LocalClustering,
+    MaximumClique,
+    RobinsAlexander,
+)
 from papilio.tasks.result import CountResult
 
 _COUNT_OPTIONS = with_options(STORE, BUDGET_OPTIONS, JOB_FLAG, CLUSTER_OPTIONS, RUN_OPTIONS)
@@ -33,10 +39,12 @@ _PER_FLAG = click.option(
 
 _OUTPUT = with_output("all values")
 
+_THREADS = click.option("--threads", type=integer, metavar="N", help="All processors by default.")
+
 
 @click.group()
 def measure() -> None:
-    """Measure the bipartite graph STORE: clustering, cohesion, and what is in the most butterflies.
+    """Measure the graph STORE: clustering, cohesion, what is in the most butterflies; of a unipartite one cliques.
 
     Answers go to standard output, everything else to standard error; what has no denominator is undefined, null in JSON
     and in files.
@@ -62,7 +70,7 @@ def robins_alexander(**options: Any) -> None:
 @STORE
 @click.option("--layer", type=click.Choice(["u", "v"]), help="Whose vertices; by default those of both.")
 @_OUTPUT
-@click.option("--threads", type=integer, metavar="N", help="All processors by default.")
+@_THREADS
 @JSON_FLAG
 def latapy(**options: Any) -> None:
     """Clustering of every vertex: mean overlap with the vertices of its layer that it shares a neighbour with.
@@ -116,6 +124,24 @@ def top(**options: Any) -> None:
     _answer(papilio.top_butterflies, _report_top, **options)
 
 
+@measure.command("maximum-clique")
+@STORE
+@click.option(
+    "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
+    help="The largest clique of the graph, or also the size of that of every vertex.",
+)  # fmt: skip
+@with_output("the sizes of all vertices")
+@_THREADS
+@JSON_FLAG
+def maximum_clique(**options: Any) -> None:
+    """A largest clique of a unipartite graph: its size, then the labels of its vertices.
+
+    With --per vertex also how many vertices have a largest clique of each size; a vertex without edges is a clique of
+    size 1. It runs in this process.
+    """
+    _answer(papilio.maximum_clique, _report_maximum, **options)
+
+
 def _number(value: float | None) -> str:
     return "undefined" if value is None else repr(value)
 
@@ -155,6 +181,18 @@ def _report_top(result: CountResult) -> None:
     for entry in result.top:
         click.echo("\t".join(map(str, (entry.place, *entry.labels, entry.count))))
     _say_count(result, result.seconds)
+
+
+def _report_maximum(result: MaximumClique) -> None:
+    click.echo(result.size)
+    click.echo("\t".join(map(str, result.labels)))
+    if "n" in result.sizes:
+        click.echo(
+            "\n".join(align([["size", "vertices"], *([str(n) for n in row] for row in result.histogram())]))
+        )
+    say_seconds(result.seconds)
+    if result.output is not None:
+        say(f"values: {result.output}")
 
 
 def _say_count(counted: CountResult, seconds: Mapping[str, float]) -> None:

@@ -16,7 +16,7 @@ class PhaseStarted:
     """A phase of the run begins.
 
     Its name is ``start``, ``cut`` (into parts), ``plan``, ``run``, ``check`` (of a listing) or ``write``; of measures
-    also ``paths``, ``read``, ``pairs`` and ``levels``.
+    also ``paths``, ``read``, ``pairs``, ``levels`` and ``search``.
     """
 
     name: str

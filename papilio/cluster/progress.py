@@ -21,6 +21,7 @@ _PHASES = {
     "read": "reading",
     "pairs": "comparing pairs",
     "levels": "joining levels",
+    "search": "searching",
 }
 
 _SPEED_PERIOD_S = 1e6

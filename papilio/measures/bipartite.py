@@ -3,42 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
-from pathlib import Path
-from time import perf_counter
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.api.count import count
-from papilio.api.inputs import GraphInput, Question, check_output
+from papilio.api.inputs import check_output
 from papilio.arguments import Bytes, Count, Threads, Workers, checked
-from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
-from papilio.errors import CapacityError, UnsupportedError
+from papilio.cluster.events import Listener
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertex_bound
 from papilio.kernels.threads import choose_threads
 from papilio.measures.clustering import cluster_pairs
+from papilio.measures.edges import Edges
 from papilio.measures.levels import join_levels
 from papilio.measures.values import (
     CohesionProfile,
     LatapyClustering,
     LocalClustering,
     RobinsAlexander,
-    write_values,
 )
 from papilio.motifs import Butterfly
 from papilio.parts import Layer
-from papilio.storage.array_file import SLICE_ENTRIES
 from papilio.storage.labelled import Vectors
-from papilio.storage.results import Columns
 from papilio.storage.statistics import count_degrees, count_three_paths, count_wedges, edge_three_paths
-from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import CountResult, find_top
 
 Per = Literal["vertex", "edge"]
@@ -74,7 +66,7 @@ def robins_alexander(graph: Any, **options: Unpack[CountOptions]) -> RobinsAlexa
     10(1), 2004). The paths are counted by passes over the edges, which need not fit the memory. Graph, options and
     errors: :class:`CountOptions`.
     """
-    edges = _Edges(graph, "Robins-Alexander clustering", options.get("progress"))
+    edges = Edges(graph, "Robins-Alexander clustering", options.get("progress"))
     with edges.phase("paths", passes=2):
         degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
         paths = count_three_paths(degrees, edges.once)
@@ -122,7 +114,7 @@ def latapy_clustering(
         When the graph does not fit the memory; known before it is read.
     """
     target = check_output(output, Butterfly(), "vertex", overwrite=overwrite)
-    edges = _Edges(graph, "Latapy's clustering", progress)
+    edges = Edges(graph, "Latapy's clustering", progress)
     edges.source.require_storable(target)
     chosen = choose_threads(threads)
     with edges.phase("read"):
@@ -163,7 +155,7 @@ def local_clustering(
     One that is there is replaced only with ``overwrite``. Graph, options and errors: :class:`CountOptions`.
     """
     target = check_output(output, Butterfly(), per, overwrite=overwrite)
-    edges = _Edges(graph, "local clustering", options.get("progress"))
+    edges = Edges(graph, "local clustering", options.get("progress"))
     edges.source.require_storable(target)
     with edges.phase("paths", passes=2):
         paths = _vertex_paths(edges) if per == "vertex" else {"edge": _edge_paths(edges)}
@@ -189,7 +181,7 @@ def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionPro
     components and least degree, and so how many edges at most have to go until it falls apart. The edges are passed
     over once for each level, and need not fit the memory. Graph, options and errors: :class:`CountOptions`.
     """
-    edges = _Edges(graph, "the cohesion profile", options.get("progress"))
+    edges = Edges(graph, "the cohesion profile", options.get("progress"))
     counted = count(edges.source.given, Butterfly(), per="vertex", **options)
     levels_u, levels_v = (
         np.searchsorted(_POWERS, counted.vectors.by_id(layer), side="right").astype(np.uint8)
@@ -209,93 +201,23 @@ def top_butterflies(
     ``top`` of the result has up to ``k`` entries per layer, or of the edges, by falling count, ties by id; those in no
     butterfly are left out. Graph, options and errors: :class:`CountOptions`.
     """
-    edges = _Edges(graph, "the number of butterflies", options.get("progress"))
+    edges = Edges(graph, "the number of butterflies", options.get("progress"))
     counted = count(edges.source.given, Butterfly(), per=per, **options)
     vectors = {place: counted.vectors.by_id(place) for place in counted.vectors}
     return replace(counted, top=find_top(vectors, edges.source.given, k))
 
 
-class _Edges:
-    """The edges of the graph of a call, in passes that are reported; and how long its phases take."""
-
-    def __init__(self, graph: Any, measure: str, progress: Listener | None) -> None:
-        self._began = perf_counter()
-        self._seconds: dict[str, float] = {}
-        self.source = GraphInput(graph)
-        if self.source.kind != "bipartite":
-            raise UnsupportedError(
-                f"{measure} is defined on bipartite graphs; {self.source.name} is {self.source.kind}: "
-                "convert the input as bipartite"
-            )
-        described = self.describe()
-        self.n_u, self.n_v, self.n_edges = (int(described[name]) for name in ("n_u", "n_v", "n_edges"))
-        self._listener = progress or ignore_events
-        self._passes, self._seen = 1, 0
-
-    def describe(self) -> dict[str, Any]:
-        """Return the identity and sizes of the graph."""
-        return self.source.describe(self.source.job(Question(Butterfly(), "total"), "memory:"))
-
-    @contextmanager
-    def phase(self, name: str, passes: int = 1) -> Iterator[None]:
-        """Time a block, which passes over the edges so many times."""
-        began = perf_counter()
-        self._passes, self._seen = passes, 0
-        self._listener(PhaseStarted(name))
-        yield
-        self._seconds[name] = perf_counter() - began
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Wall time by phase, and ``total`` until now."""
-        return {**self._seconds, "total": perf_counter() - self._began}
-
-    def report(self, share: float) -> None:
-        """Say which share of a phase is done."""
-        self._listener(PhaseAdvanced(share))
-
-    def once(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-        """Yield all edges in order, in pieces."""
-        for u, v in self._pieces():
-            yield u, v
-            self._seen += int(u.size)
-            self.report(self._seen / max(1, self._passes * self.n_edges))
-
-    def _pieces(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-        if self.source.store is not None:
-            yield from ((u, v) for u, v, _ in self.source.store.batches())
-            return
-        graph = self.source.read()
-        for start in range(0, graph.n_edges, SLICE_ENTRIES):
-            stop = start + SLICE_ENTRIES
-            yield graph.u[start:stop], graph.v[start:stop]
-
-    def write(
-        self, target: Path | None, columns: Mapping[Any, Columns], measure: str, overwrite: bool
-    ) -> None:
-        """Write columns of each vertex by layer, or of each ``edge``, where a file is asked for."""
-        if target is not None:
-            with self.phase("write"):
-                write_values(target, self.source, columns, {"measure": measure}, overwrite=overwrite)
-
-
-def _read(edges: _Edges, threads: int) -> BipartiteGraph:
+def _read(edges: Edges, threads: int) -> BipartiteGraph:
     """Read the graph; CapacityError before that where what is made of it will not fit the memory."""
-    vertices = edges.n_u + edges.n_v
     needed = _INDEX_BYTES_PER_EDGE * edges.n_edges
-    needed += (_INDEX_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads) * vertices
-    room = free_memory_bytes()
-    if needed > room:
-        raise CapacityError(
-            f"{edges.source.name} has {edges.n_edges} edges, whose pairs need about {needed / 2**30:.2f} GiB of memory "
-            f"with {threads} threads; there are {room / 2**30:.2f} GiB: use fewer threads or a machine with more memory"
-        )
+    needed += (_INDEX_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads) * (edges.n_u + edges.n_v)
+    edges.require_memory(needed, "whose pairs need", threads)
     graph = edges.source.read()
     assert isinstance(graph, BipartiteGraph)
     return graph
 
 
-def _vertex_paths(edges: _Edges) -> dict[str, NDArray[np.uint64]]:
+def _vertex_paths(edges: Edges) -> dict[str, NDArray[np.uint64]]:
     """Return, by layer, the paths of three edges whose middle edge is at each vertex.
 
     CapacityError when a vertex could be in more than 2^63 - 1 butterflies; else the paths of each are below 2^64.
@@ -309,7 +231,7 @@ def _vertex_paths(edges: _Edges) -> dict[str, NDArray[np.uint64]]:
     return paths
 
 
-def _edge_paths(edges: _Edges) -> NDArray[np.uint64]:
+def _edge_paths(edges: Edges) -> NDArray[np.uint64]:
     degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
     paths, at = np.empty(edges.n_edges, np.uint64), 0
     for u, v in edges.once():

@@ -18,7 +18,7 @@ from papilio.measures.levels import CohesionLevel
 from papilio.motifs import Granularity
 from papilio.storage.labelled import Vectors
 from papilio.storage.results import Columns, write_edge_columns, write_vertex_columns
-from papilio.tasks.result import CountResult
+from papilio.tasks.result import CountResult, json_labels
 
 Values = Mapping[str, NDArray[np.float64]]
 """By name, a value of each vertex of a layer, or of each edge; NaN where it is undefined."""
@@ -60,13 +60,16 @@ def write_values(
     *,
     overwrite: bool,
 ) -> None:
-    """Write columns of each vertex by layer, or of each ``edge``, to a file that tells the hash of the graph."""
+    """Write columns of each vertex by layer (or ``n``), or of each ``edge``, to a file with the hash of the graph."""
     with ExitStack() as stack:
         store = source.stored(stack, target.parent)
         named = {f"papilio.{name}": json.dumps(value, sort_keys=True) for name, value in metadata.items()}
         named = {"papilio.graph_hash": store.hash, **named}
         if "edge" in columns:
             write_edge_columns(target, store, columns["edge"], named, overwrite=overwrite)
+        elif "n" in columns:
+            layers: Mapping[Any, Columns] = {"u": columns["n"]}
+            write_vertex_columns(target, store, layers, named, overwrite=overwrite, names_layer=False)
         else:
             write_vertex_columns(target, store, columns, named, overwrite=overwrite)
 
@@ -193,4 +196,37 @@ class CohesionProfile:
             "graph": self.counted.graph,
             "seconds": _rounded(self.seconds),
             "count": self.counted.to_json(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class MaximumClique:
+    """A largest clique of a unipartite graph, and, where that was asked for, the size of that of every vertex."""
+
+    size: int  # its vertices; 0 in a graph without any
+    members: tuple[int, ...]  # their ids, rising
+    labels: tuple[Any, ...]  # their labels; the ids where there are none
+    sizes: Vectors[
+        NDArray[np.int32]
+    ]  # vertices of the largest clique of each vertex: ``n``, shape (n,); or empty
+    graph: dict[str, Any]  # as in CountResult
+    seconds: dict[str, float] = field(repr=False)  # by phase: ``read``, ``search``, ``write``, and ``total``
+    output: str | None = None
+
+    def histogram(self) -> list[tuple[int, int]]:
+        """Return how many vertices have a largest clique of each size, by rising size."""
+        found = np.unique(self.sizes.by_id("n"), return_counts=True) if "n" in self.sizes else ((), ())
+        return [(int(size), int(n)) for size, n in zip(*found, strict=True)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the sizes of the vertices as one JSON object."""
+        return {
+            "measure": "maximum-clique",
+            "size": self.size,
+            "members": list(self.members),
+            "labels": json_labels(self.labels),
+            "sizes": self.histogram() if "n" in self.sizes else None,
+            "graph": self.graph,
+            "seconds": _rounded(self.seconds),
+            "output": self.output,
         }

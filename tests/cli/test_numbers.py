@@ -32,11 +32,13 @@ BASE: dict[str, tuple[str, ...]] = {
     "count biclique": ("graph", "-p", "2", "-q", "2", *HERE),
     "count balanced-butterfly": ("graph", "-k", "2", *HERE),
     "census": ("graph", "--pair-side", "u", "--by", "coherent", *HERE),
+    "enumerate maximal-clique": ("friends", "--output", "nothing", *HERE),
     "enumerate biclique": ("graph", "-p", "2", "-q", "2", "--output", "nothing", *HERE),
     "decompose": ("wing", "graph", "--engine", "cpu"),
     "measure robins-alexander": ("graph", *HERE),
     "measure latapy": ("graph",),
     "measure local": ("graph", *HERE),
+    "measure maximum-clique": ("friends",),
     "measure cohesion": ("graph", *HERE),
     "measure top": ("graph", *HERE),
     "resume": ("job",),
@@ -63,6 +65,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     with chdir(tmp_path_factory.mktemp("numbers")):
         write_store("graph", GRAPH, provenance={})
+        write_store("friends", papilio.UnipartiteGraph.from_edges([0], [1]), provenance={})
         papilio.count("graph", papilio.Butterfly(), job="job", cluster="inline", engine="cpu")
         Path("edges.txt").write_text("0 0 1\n0 1 1\n1 0 1\n1 1 2\n")
         yield

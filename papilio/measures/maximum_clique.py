@@ -1,0 +1,191 @@
+"""The largest clique of a unipartite graph, with its vertices, and that of every vertex; see docs/measures.md."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.api.inputs import check_output
+from papilio.arguments import Threads, checked
+from papilio.cluster.events import Listener
+from papilio.errors import ExecutionError
+from papilio.graph import UnipartiteGraph
+from papilio.kernels.clique.maximum_loops import (
+    MaximumSearch,
+    make_maximum_search,
+    search_bytes,
+    search_every_vertex,
+    search_largest,
+)
+from papilio.kernels.clique.order import Later, order_by_degeneracy, orient
+from papilio.kernels.clique.question import predict_work
+from papilio.kernels.clique.roots import heaviest_first
+from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
+from papilio.measures.edges import Edges
+from papilio.measures.layers import Report, run_reported
+from papilio.measures.values import MaximumClique
+from papilio.motifs import Clique
+from papilio.storage.labelled import Vectors
+from papilio.storage.origins import plain_labels
+
+_BYTES_PER_EDGE, _BYTES_PER_VERTEX = 80, 72
+"""What ordering and orienting a graph takes; see papilio.kernels.clique.memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Roots:
+    """An oriented graph, its roots heaviest first, and how many threads search them."""
+
+    later: Later
+    roots: NDArray[np.int64]
+    costs: NDArray[np.int64]
+    threads: int
+
+    @property
+    def most_later(self) -> int:
+        """Most later neighbours of a vertex."""
+        return int(np.diff(self.later.indptr).max(initial=0))
+
+
+@checked
+def maximum_clique(
+    graph: Any,
+    *,
+    per: Literal["total", "vertex"] = "total",
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    threads: Threads | None = None,
+    progress: Listener | None = None,
+) -> MaximumClique:
+    """Find a largest clique of a unipartite graph, exactly, in this process; the same one at every call.
+
+    Parameters
+    ----------
+    graph
+        As for :func:`papilio.count`. Signs are ignored.
+    per : {"total", "vertex"}
+        With ``vertex`` also the size of the largest clique that each vertex is in; 1 for one without edges.
+    output : path-like, optional
+        File (Parquet, CSV or JSON, as its suffix says) for the values of the vertices: ``id``, ``label`` (where there
+        are labels), ``size``. One that is there is replaced only with ``overwrite``.
+    threads : int, optional
+        By default the processors that this process may use.
+    progress : callable, optional
+        Called with events of :mod:`papilio.cluster.events`.
+
+    Raises
+    ------
+    InputError
+        For a number of threads that makes no sense, or an output that cannot be written or has nothing to hold.
+    UnsupportedError
+        For a bipartite graph.
+    CapacityError
+        When the graph does not fit the memory.
+    """
+    # The answer per vertex is no table, and a whole graph has no values for a file: as of counts.
+    target = check_output(output, Clique(1), per, overwrite=overwrite)
+    edges = Edges(graph, "the maximum clique", progress, "unipartite")
+    edges.source.require_storable(target)
+    with edges.phase("read"):
+        roots = _read(edges, choose_threads(threads))
+    sizes: dict[str, NDArray[np.int32]] = {}
+    with edges.phase("search"):
+        if per == "vertex":
+            sizes["n"] = _every_vertex(roots, edges.report)
+            size = int(sizes["n"].max(initial=0))
+        else:
+            size = _largest(roots, edges.report)
+        members = _first_of_size(roots, size)
+    if sizes:
+        edges.write(target, {"n": {"size": sizes["n"]}}, "maximum-clique", overwrite)
+    labels = edges.source.given.labels("u")
+    return MaximumClique(
+        size,
+        tuple(members.tolist()),
+        tuple(members.tolist() if labels is None else plain_labels(labels[members])),
+        Vectors(sizes, edges.source.labelled),
+        edges.describe(),
+        edges.seconds,
+        None if target is None else str(target),
+    )
+
+
+def _read(edges: Edges, threads: int) -> _Roots:
+    """Read, order and orient the graph; CapacityError as soon as it is known not to fit the memory."""
+    needed = _BYTES_PER_EDGE * edges.n_edges + (_BYTES_PER_VERTEX + 12 * threads) * edges.n_u
+    edges.require_memory(needed, "whose order needs", threads)
+    graph = edges.source.read()
+    assert isinstance(graph, UnipartiteGraph)
+    later = orient(graph, order_by_degeneracy(graph))
+    out = np.diff(later.indptr)
+    needed = threads * search_bytes(graph.n, int(out.max(initial=0)))
+    edges.require_memory(
+        needed, f"and a vertex {int(out.max(initial=0))} later neighbours, which need", threads
+    )
+    return _Roots(later, *heaviest_first(np.arange(graph.n), predict_work(out)), threads)
+
+
+def _largest(roots: _Roots, report: Report) -> int:
+    """Return the size of a largest clique; threads tell each other what they have found."""
+    shared = np.zeros(1, np.int64)
+
+    def work(search: MaximumSearch, begin: int, end: int) -> None:
+        search_largest(roots.later, search, roots.roots, begin, end, shared, False)
+
+    searches = run_reported(
+        roots.costs, roots.threads, lambda: make_maximum_search(roots.later, roots.most_later), work, report
+    )
+    return max((int(search.record[0]) for search in searches), default=0)
+
+
+def _first_of_size(roots: _Roots, size: int) -> NDArray[np.int64]:
+    """Return the ids, rising, of a clique of the largest size: the first that a search in order comes to."""
+    if size == 0:
+        return np.zeros(0, np.int64)
+    found: list[MaximumSearch] = []
+    bound = np.array([size - 1], np.int64)
+
+    def work(search: MaximumSearch, begin: int, end: int) -> None:
+        search_largest(roots.later, search, roots.roots, begin, end, bound, True)
+        if search.record[0]:
+            found.append(search)
+
+    # Chunks begin in order, and those that have begun are finished.
+    runner = ChunkRunner(lambda: make_maximum_search(roots.later, roots.most_later), roots.threads)
+    runner.run(cut_by_cost(roots.costs, roots.threads), work, lambda: bool(found))
+    if not found:
+        raise ExecutionError(f"no clique of {size} vertices was found again; report this")
+    first = min(found, key=lambda search: int(search.record[1]))
+    members = roots.later.vertices[first.members[: int(first.record[2])]]
+    return np.sort(members).astype(np.int64)
+
+
+def _every_vertex(roots: _Roots, report: Report) -> NDArray[np.int32]:
+    """Return the size of the largest clique of every vertex, by id, shape (n,)."""
+    later = roots.later
+    degrees = np.diff(later.indptr) + np.bincount(later.ids, minlength=later.vertices.size)
+    best = (1 + (degrees > 0)).astype(np.int32)  # by rank, of all threads
+    lock = threading.Lock()
+
+    def work(search: MaximumSearch, begin: int, end: int) -> None:
+        with lock:
+            np.maximum(search.best, best, out=search.best)
+        search_every_vertex(later, search, roots.roots, begin, end)
+        with lock:
+            np.maximum(search.best, best, out=best)
+
+    run_reported(
+        roots.costs,
+        roots.threads,
+        lambda: make_maximum_search(later, roots.most_later, best.copy()),
+        work,
+        report,
+    )
+    sizes = np.empty_like(best)
+    sizes[later.vertices] = best
+    return sizes
