@@ -44,7 +44,7 @@ class Replay:
         self.counter = RootCounter(plan, "run", None)
         if blind:
             self.counter._affinity = PartAffinity([()] * len(plan.partitions))
-            self.counter._affinity.choose = lambda worker, left, *least: next(iter(left), None)  # type: ignore[method-assign]
+            self.counter._affinity.choose_partition = lambda worker, left, *least: next(iter(left), None)  # type: ignore[method-assign]
             self.counter._affinity.expect = lambda worker, left: None  # type: ignore[method-assign]
         self.plan, self.n_workers, self.lost = plan, n_workers, lost
         self.kept: dict[str, OrderedDict[str, None]] = {}
