@@ -334,7 +334,8 @@ def test_leases_that_are_lost_leave_a_gap_that_is_found(
 
     job = part_job(store, Butterfly(), "total")
     monkeypatch.setattr(
-        "papilio.tasks.leases.affinity.PartAffinity.choose_partition", lambda self, worker, left, *least: max(left)
+        "papilio.tasks.leases.affinity.PartAffinity.choose_partition",
+        lambda self, worker, left, *least: max(left),
     )
     take = RootCounter.take
     monkeypatch.setattr(
