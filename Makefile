@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 # Two processes for each processor; tests/conftest.py says which tests begin first.
 PYTEST := -n auto --no-loadscope-reorder
 
-.PHONY: demo test test-all mutants lint benchmark clean
+.PHONY: demo test test-all mutants lint benchmark wheel clean
 
 demo: $(VENV)/.demo
 	@mkdir -p $(OUTPUT)
@@ -37,8 +37,19 @@ lint: $(VENV)/.dev
 benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.butterfly --engine $(if $(CUDA),gpu,cpu)
 
+# A wheel and an sdist in dist/, and both tried: each installs into an empty environment and counts.
+wheel: $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	rm -rf dist && $(BIN)/python -m build --outdir dist
+	@for package in dist/*.whl dist/*.tar.gz; do \
+	  scratch=$$(mktemp -d) && $(PYTHON) -m venv $$scratch/env && \
+	  $$scratch/env/bin/python -m pip install --quiet --disable-pip-version-check $$package && \
+	  (cd $$scratch && env/bin/papilio generate complete k --n-u 6 --n-v 6 && env/bin/papilio count butterfly k | grep -qx 225 && \
+	   du -sm env/lib/python3*/site-packages/papilio) && \
+	  rm -rf $$scratch && echo "$$package counts" || exit 1; done
+
 clean:
-	rm -rf $(VENV) $(OUTPUT) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf dist $(VENV) $(OUTPUT) .pytest_cache .mypy_cache .ruff_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"Papilio needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}; set PYTHON=...")'
