@@ -147,7 +147,7 @@ class MaximalBicliqueLister:
             cut=cut,
         )  # fmt: skip
         n_items = items_in(chunks, n_chunks)
-        checksum = _list_stars(prepared, outlet) if start == 0 < n_items else 0
+        checksum = list_stars(prepared, outlet) if start == 0 < n_items else 0
         work = outlet.rows + sum(int(worker.found.sums[WORDS]) for worker in workers)
         if outlet.full:
             return Partial(stop - start, outlet.rows, work, capped=True)
@@ -175,7 +175,7 @@ def pass_on(searched: PreparedMaximalCpu, worker: Worker, outlet: Outlet) -> Non
     outlet.take(*(sides[::-1] if searched.index.swapped else sides))
 
 
-def _list_stars(prepared: PreparedMaximalListing, outlet: Outlet) -> int:
+def list_stars(prepared: PreparedMaximalListing, outlet: Outlet) -> int:
     """Pass the stars on; return their checksum."""
     stars = prepared.searched.stars
     for of_u, of_v in (stars.of_u, stars.of_v):
