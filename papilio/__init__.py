@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         census_pairs,
         census_vertices,
     )
+    from papilio.measures.largest_bicliques import top_bicliques
     from papilio.measures.maximum_clique import maximum_clique
     from papilio.measures.values import (
         CohesionProfile,
@@ -126,6 +127,7 @@ __all__ = [
     "resume_job",
     "robins_alexander",
     "submit",
+    "top_bicliques",
     "top_butterflies",
     "verify_job",
     "wait_job",
@@ -144,6 +146,7 @@ _NAMES = {
     "papilio.measures.bipartite": "cohesion_profile latapy_clustering local_clustering "
     "robins_alexander top_butterflies",
     "papilio.measures.census_pairs": "CensusPair CensusPairs CensusVertices census_pairs census_vertices",
+    "papilio.measures.largest_bicliques": "top_bicliques",
     "papilio.measures.maximum_clique": "maximum_clique",
     "papilio.measures.values": "CohesionProfile LatapyClustering LocalClustering MaximumClique RobinsAlexander",
     "papilio.motifs": "BalancedBiclique BalancedButterfly Biclique Butterfly Clique MaximalBiclique MaximalClique",

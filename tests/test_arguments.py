@@ -68,6 +68,7 @@ BASE: dict[str, dict[str, Any]] = {
     "resume_job": {"path": "job"},
     "robins_alexander": {"graph": "graph", **HERE},
     "submit": {"graph": "graph", "motif": "butterfly", "cluster": "local", "job": "new job"},
+    "top_bicliques": {"graph": "graph", "threads": 1},
     "top_butterflies": {"graph": "graph", **HERE},
     "verify_job": {"path": "job", "engine": "cpu"},
     "wait_job": {"path": "job"},

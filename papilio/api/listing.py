@@ -58,7 +58,7 @@ def enumerate_motifs(
     graph : path-like, GraphStore, BipartiteGraph, or object
         As for :func:`papilio.count`.
     motif : Motif
-        ``Biclique(p, q)`` with both sizes, ``Clique(k)`` or ``MaximalClique()``.
+        ``Biclique(p, q)`` with both sizes, ``Clique(k)``, ``MaximalBiclique()`` or ``MaximalClique()``.
     output : path-like
         The directory to make. Its files have the columns ``u`` and ``v``, or ``n`` of a unipartite graph: lists of
         labels of the graph, or ids where it has none, by rising id. Shards of leases pass through the directory that

@@ -57,6 +57,7 @@ def enumerate_(
     papilio enumerate biclique STORE -p 3 -q 4 --no-limit --with-u Evelyn --output bicliques
     papilio enumerate clique STORE -k 5 --limit 1000 --output cliques
     papilio enumerate maximal-clique STORE --min-size 5 --no-limit --containing Ada --output cliques
+    papilio enumerate maximal-biclique STORE --min-u 3 --no-limit --output groups
     """
     if limit is not None and no_limit:
         raise InputError(f"--limit {limit} and --no-limit contradict each other; give one of them")

@@ -1,4 +1,6 @@
-"""The commands that measure a graph: papilio measure robins-alexander, latapy, local, cohesion, top, maximum-clique."""
+"""The commands that measure a graph: papilio measure robins-alexander, latapy, local, cohesion, top, maximum-clique,
+maximal-biclique-top.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,13 @@ from papilio.cli.report import align, answer, say, say_seconds
 from papilio.cluster.progress import ProgressBar
 from papilio.measures.values import (
     CohesionProfile,
+    LargestBicliques,
     LatapyClustering,
     LocalClustering,
     MaximumClique,
     RobinsAlexander,
 )
+from papilio.motifs import MaximalBiclique
 from papilio.tasks.result import CountResult
 
 _COUNT_OPTIONS = with_options(STORE, BUDGET_OPTIONS, JOB_FLAG, CLUSTER_OPTIONS, RUN_OPTIONS)
@@ -38,6 +42,16 @@ _PER_FLAG = click.option(
 )  # fmt: skip
 
 _OUTPUT = with_output("all values")
+
+_SIZES = with_options(
+    *(
+        click.option(
+            f"--{bound}-{side}", type=integer, metavar="N", help=f"{text} vertices of {side.upper()}."
+        )
+        for side in "uv"
+        for bound, text in (("min", "Least"), ("max", "Most"))
+    )
+)
 
 _THREADS = click.option("--threads", type=integer, metavar="N", help="All processors by default.")
 
@@ -142,6 +156,27 @@ def maximum_clique(**options: Any) -> None:
     _answer(papilio.maximum_clique, _report_maximum, **options)
 
 
+@measure.command("maximal-biclique-top")
+@STORE
+@click.option(
+    "--by", type=click.Choice(["edges", "balanced"]), default="edges", show_default=True,
+    help="What is large: the number of edges, or of the vertices of the smaller side.",
+)  # fmt: skip
+@click.option("-n", type=integer, default=100, show_default=True, metavar="N", help="How many.")
+@_SIZES
+@_THREADS
+@JSON_FLAG
+def maximal_biclique_top(
+    min_u: int | None, min_v: int | None, max_u: int | None, max_v: int | None, **options: Any
+) -> None:
+    """The largest maximal bicliques: for each its size, its vertices of U and of V, by their labels.
+
+    Of equal ones those come first whose ids do. It runs in this process.
+    """
+    motif = MaximalBiclique(min_u or 1, min_v or 1, max_u, max_v)
+    _answer(papilio.top_bicliques, _report_largest, motif=motif, **options)
+
+
 def _number(value: float | None) -> str:
     return "undefined" if value is None else repr(value)
 
@@ -193,6 +228,16 @@ def _report_maximum(result: MaximumClique) -> None:
     say_seconds(result.seconds)
     if result.output is not None:
         say(f"values: {result.output}")
+
+
+def _report_largest(result: LargestBicliques) -> None:
+    for each in result.bicliques:
+        click.echo(
+            "\t".join(
+                [str(each.size), *(" ".join(map(str, side)) for side in (each.labels_u, each.labels_v))]
+            )
+        )
+    say_seconds(result.seconds)
 
 
 def _say_count(counted: CountResult, seconds: Mapping[str, float]) -> None:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from papilio.api.inputs import GraphInput
 from papilio.measures.levels import CohesionLevel
-from papilio.motifs import Granularity
+from papilio.motifs import Granularity, MaximalBiclique
+from papilio.questions import motif_to_json
 from papilio.storage.labelled import Vectors
 from papilio.storage.results import Columns, write_edge_columns, write_vertex_columns
 from papilio.tasks.result import CountResult, json_labels
@@ -196,6 +197,44 @@ class CohesionProfile:
             "graph": self.counted.graph,
             "seconds": _rounded(self.seconds),
             "count": self.counted.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class LargestBiclique:
+    """A maximal biclique: its size, as it is ranked by, the ids of both sides, rising, and their labels."""
+
+    size: int
+    u: tuple[int, ...]
+    v: tuple[int, ...]
+    labels_u: tuple[Any, ...]  # the ids where there are none
+    labels_v: tuple[Any, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as one JSON object."""
+        labels = {"labels_u": json_labels(self.labels_u), "labels_v": json_labels(self.labels_v)}
+        return {"size": self.size, "u": list(self.u), "v": list(self.v), **labels}
+
+
+@dataclass(frozen=True)
+class LargestBicliques:
+    """The largest maximal bicliques of a graph, the largest first."""
+
+    motif: MaximalBiclique
+    by: str  # what is large: ``edges``, or ``balanced``, the smaller side
+    bicliques: tuple[LargestBiclique, ...]
+    graph: dict[str, Any]  # as in CountResult
+    seconds: dict[str, float] = field(repr=False)  # by phase: ``read``, ``search``, and ``total``
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as one JSON object."""
+        return {
+            "measure": "maximal-biclique-top",
+            "motif": motif_to_json(self.motif),
+            "by": self.by,
+            "bicliques": [each.to_json() for each in self.bicliques],
+            "graph": self.graph,
+            "seconds": _rounded(self.seconds),
         }
 
 

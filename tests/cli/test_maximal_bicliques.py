@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -137,6 +138,37 @@ def test_all_are_listed_with_their_labels(
     held = [row for row in expected if "u01" in row[0] and "v02" in row[1]]
     assert held
     assert rows_of(tmp_path / "held") == held
+
+
+def test_the_largest_with_their_labels(many: tuple[BipartiteGraph, Path], run: Run) -> None:
+    graph, store = many
+    every = maximal_bicliques_of(edge_list(graph))
+    code, out, err = run("measure", "maximal-biclique-top", store, "-n", 3, "--min-u", 3, "--json")
+    assert code == 0, err
+    data = json.loads(out)
+    largest = sorted(
+        (row for row in every if len(row[0]) >= 3), key=lambda row: (-len(row[0]) * len(row[1]), row)
+    )
+    assert [(tuple(each["u"]), tuple(each["v"])) for each in data["bicliques"]] == largest[:3]
+    assert (data["by"], data["motif"]["min_u"], data["graph"]["n_edges"]) == ("edges", 3, graph.n_edges)
+    code, out, err = run(
+        "measure", "maximal-biclique-top", store, "-n", 2, "--by", "balanced", "--threads", 1
+    )
+    assert code == 0, err
+    balanced = sorted(every, key=lambda row: (-min(map(len, row)), row))[:2]
+    assert out == "".join(
+        f"{min(map(len, row))}\t{' '.join(f'u{i:02}' for i in row[0])}\t{' '.join(f'v{i:02}' for i in row[1])}\n"
+        for row in balanced
+    )
+    assert papilio.top_bicliques(graph, n=1).bicliques[0].labels_u == min(largest_by_edges(every))[1][0]
+    with pytest.raises(UnsupportedError, match="the largest bicliques is defined on bipartite graphs"):
+        papilio.top_bicliques(papilio.UnipartiteGraph.from_edges([0], [1], 2))
+    assert run("measure", "maximal-biclique-top", store, "-n", 0)[0] == 2
+    assert run("measure", "maximal-biclique-top", store, "--min-u", 3, "--max-u", 2)[0] == 2
+
+
+def largest_by_edges(every: set[tuple[tuple[int, ...], tuple[int, ...]]]) -> list[tuple[int, Any]]:
+    return [(-len(u) * len(v), (u, v)) for u, v in every]
 
 
 class Stop(Exception):

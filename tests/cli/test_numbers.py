@@ -39,6 +39,7 @@ BASE: dict[str, tuple[str, ...]] = {
     "measure latapy": ("graph",),
     "measure local": ("graph", *HERE),
     "measure maximum-clique": ("friends",),
+    "measure maximal-biclique-top": ("graph",),
     "measure cohesion": ("graph", *HERE),
     "measure top": ("graph", *HERE),
     "resume": ("job",),
