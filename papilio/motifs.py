@@ -198,6 +198,8 @@ class Clique(Motif):
         the default, takes ``orient`` for one k from 3 to 5.
     order : {"auto", "degeneracy", "degree"}
         The order in which a clique has a first vertex; ``auto``, the default, is the degeneracy.
+    root : {"auto", "vertex", "edge"}
+        Whether a work item is a first vertex, as ``auto``, the default, or a first edge, on CPUs and for totals.
 
     Raises
     ------
@@ -209,6 +211,7 @@ class Clique(Motif):
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "algorithm": ("auto", "orient", "pivot"),
         "order": ("auto", "degeneracy", "degree"),
+        "root": ("auto", "vertex", "edge"),
     }
 
     k: _Side | None = None

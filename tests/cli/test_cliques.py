@@ -33,7 +33,11 @@ def store(graph: UnipartiteGraph, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def test_one_size(store: Path, run: Run) -> None:
     assert run("count", "clique", store, "-k", 3, *INLINE)[:2] == (0, "2\n")
-    for flags in (("--algorithm", "pivot"), ("--algorithm", "orient", "--order", "degree")):
+    for flags in (
+        ("--algorithm", "pivot"),
+        ("--algorithm", "orient", "--order", "degree"),
+        ("--root", "edge"),
+    ):
         code, out, _ = run("count", "clique", store, "-k", 3, *flags, "--json", *INLINE)
         assert code == 0
         assert json.loads(out)["count"] == 2

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError
+from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.closed import list_closed
 from papilio.kernels.clique.gpu_order import DeviceLater, orient_on_device
 from papilio.kernels.clique.question import (
     choose_algorithm,
+    choose_items,
     expand_leaves,
     list_choices,
     predict_work,
@@ -96,18 +97,32 @@ class CliqueGpu:
     ----------
     device : Device
         Where to run.
-    algorithm, order : str
-        As those of :class:`~papilio.kernels.clique.cpu.CliqueCpu`.
+    algorithm, order, root : str
+        As those of :class:`~papilio.kernels.clique.cpu.CliqueCpu`; edges are items on the CPU alone.
     tuning : TreeTuning, optional
         Launch constants; by default those of the device.
+
+    Raises
+    ------
+    UnsupportedError
+        For edges as items.
     """
 
     name: EngineName = "gpu"
 
     def __init__(
-        self, device: Device, algorithm: str = "auto", order: str = "auto", tuning: TreeTuning | None = None
+        self,
+        device: Device,
+        algorithm: str = "auto",
+        order: str = "auto",
+        root: str = "auto",
+        tuning: TreeTuning | None = None,
     ) -> None:
-        self.device, self.algorithm, self.order = device, algorithm, order
+        if root == "edge":
+            raise UnsupportedError(
+                "root 'edge' counts on CPUs; give engine 'cpu' (--engine cpu), or root 'vertex'"
+            )
+        self.device, self.algorithm, self.order, self.root = device, algorithm, order, root
         self.tuning = tuning if tuning is not None else clique_tuning(device.max_shared_bytes)
         self.block_words = np.zeros(0, dtype=np.uint64)
         """Words of 32 bits that each block of threads intersected in the last run: the balance of its work."""
@@ -132,6 +147,7 @@ class CliqueGpu:
         assert isinstance(graph, UnipartiteGraph)
         assert isinstance(motif, Clique)
         algorithm, reason = choose_algorithm(motif, per, self.algorithm)
+        items, why = choose_items(motif, per, self.root)
         by_degree = self.order == "degree"
         with self.device.guard():
             later = orient_on_device(self.device, graph, by_degree, per == "edge")
@@ -140,7 +156,7 @@ class CliqueGpu:
             classes = make_classes(_estimate_need(sizes, algorithm, motif.k, per), self.tuning)
             ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {most_later} later neighbours"
             decisions = (
-                ("order", ordered), ("algorithm", f"{algorithm}: {reason}"),
+                ("order", ordered), ("algorithm", f"{algorithm}: {reason}"), ("root", f"{items}: {why}"),
                 *explain_layout(self.device, self.tuning, classes, *self._shape(algorithm, per)),
             )  # fmt: skip
             first = later.indptr[roots]

@@ -153,23 +153,30 @@ class CliqueLister(_Lister):
         Threads of one run; by default the processors that this process may use.
     listing : Listing
         Which are listed.
-    algorithm, order
-        As for :class:`~papilio.kernels.clique.cpu.CliqueCpu`; ``pivot`` cannot list.
+    algorithm, order, root
+        As for :class:`~papilio.kernels.clique.cpu.CliqueCpu`; ``pivot`` and ``edge`` cannot list.
 
     Raises
     ------
     UnsupportedError
-        For an algorithm that only counts.
+        For an algorithm, or items, that only count.
     """
 
     def __init__(
-        self, threads: int | None, listing: Listing, algorithm: str = "auto", order: str = "auto"
+        self,
+        threads: int | None,
+        listing: Listing,
+        algorithm: str = "auto",
+        order: str = "auto",
+        root: str = "auto",
     ) -> None:
         super().__init__(threads, listing)
         if algorithm == "pivot":
             raise UnsupportedError(
                 "algorithm 'pivot' counts without visiting every clique; list with 'orient'"
             )
+        if root == "edge":
+            raise UnsupportedError("root 'edge' only counts; list with 'vertex'")
         self.order = order
 
     def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedListing:

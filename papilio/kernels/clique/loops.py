@@ -85,17 +85,38 @@ def make_search(later: Later, most: int, per: int, n_edges: int) -> Search:
 
 @compiled
 def open_root(later: Later, search: Search, root: int, oriented: bool, with_edges: bool) -> int:
-    """Fill the matrix of a root and return the number of its later neighbours.
-
-    Oriented: a row has the later ones only.
-    """
+    """Fill the matrix of a root and return the number of its later neighbours; as :func:`_fill_matrix`."""
     begin, end = later.indptr[root], later.indptr[root + 1]
     d = int(end - begin)
+    for i in range(d):
+        search.names[i] = later.ids[begin + i]
+    _fill_matrix(later, search, d, oriented, with_edges)
+    return d
+
+
+@compiled
+def _name_shared(later: Later, search: Search, root: int, child: int) -> int:
+    """Name the later neighbours that both ends of an edge have, and return their number."""
+    a, end_a = later.indptr[root], later.indptr[root + 1]
+    b, end_b = later.indptr[child], later.indptr[child + 1]
+    d = 0
+    while a < end_a and b < end_b:
+        x, y = later.ids[a], later.ids[b]
+        if x == y:
+            search.names[d] = x
+            d += 1
+        a += x <= y
+        b += y <= x
+    return d
+
+
+@compiled
+def _fill_matrix(later: Later, search: Search, d: int, oriented: bool, with_edges: bool) -> None:
+    """Fill the matrix of the vertices that are named; oriented: a row has the later ones only."""
     w = words_of(d)
     search.rows[: d * w] = 0
     for i in range(d):
-        search.names[i] = later.ids[begin + i]
-        search.place[later.ids[begin + i]] = i
+        search.place[search.names[i]] = i
     for i in range(d):
         name = search.names[i]
         for at in range(later.indptr[name], later.indptr[name + 1]):
@@ -108,7 +129,6 @@ def open_root(later: Later, search: Search, root: int, oriented: bool, with_edge
                     search.edge_at[i * d + j] = later.edges[at]
     for i in range(d):
         search.place[search.names[i]] = -1
-    return d
 
 
 @compiled
@@ -172,11 +192,13 @@ def _choose_pivot(search: Search, at: int, w: int, size: int) -> tuple[int, int]
 
 
 @compiled
-def _search_root(search: Search, d: int, least: int, most: int, choose: Sums, per: int, stride: int) -> int:
-    """Go through the tree of one root, and return the words intersected."""
+def _search_item(
+    search: Search, d: int, held: int, least: int, most: int, choose: Sums, per: int, stride: int
+) -> int:
+    """Go through the tree of one item, which holds one vertex or two, and return the words intersected."""
     w = words_of(d)
     fill_span(search.sets, d)
-    level, n_held, n_pivots, work = 0, 1, 0, 0
+    level, n_held, n_pivots, work = 0, held, 0, 0
     entering = True
     while level >= 0:
         at = level * w
@@ -244,6 +266,7 @@ def count_pivots(
     later: Later,
     search: Search,
     roots: Ints,
+    children: Ints,
     begin: int,
     end: int,
     least: int,
@@ -251,19 +274,32 @@ def count_pivots(
     choose: Sums,
     per: int,
 ) -> None:
-    """Count the cliques of ``least`` to ``most`` vertices whose first ones are the roots of a chunk."""
-    stride = search.pivot_of.size + 1
+    """Count the cliques of ``least`` to ``most`` vertices whose first ones are the roots of a chunk.
+
+    Where there are children, an item is the cliques whose first two vertices are a root and its child, or the root
+    alone, without a child (-1); then they are only counted.
+    """
+    stride, held = search.pivot_of.size + 1, 2 if children.size else 1
     for place in range(begin, end):
         root = roots[place]
-        d = open_root(later, search, root, False, per == PER_EDGE)
-        if d + 1 < least:
+        if children.size and children[place] < 0:
+            search.leaves[stride] += ONE
+            continue
+        if children.size:
+            d = _name_shared(later, search, root, children[place])
+            if d + 2 < least:
+                continue
+            _fill_matrix(later, search, d, False, False)
+        else:
+            d = open_root(later, search, root, False, per == PER_EDGE)
+        if d + held < least:
             continue
         if per != TOTAL:
             search.sums[:d] = 0
             search.root_sum[0] = 0
         if per == PER_EDGE:
             search.pair_sums[: d * d] = 0
-        work = _search_root(search, d, least, most, choose, per, stride)
+        work = _search_item(search, d, held, least, most, choose, per, stride)
         search.total[2] += np.uint64(work)
         if per == PER_VERTEX:
             search.vertex_sums[later.vertices[root]] += search.root_sum[0]
@@ -279,13 +315,26 @@ def count_pivots(
 
 
 @compiled
-def count_oriented(later: Later, search: Search, roots: Ints, begin: int, end: int, k: int) -> None:
-    """Count the cliques of k vertices, at least 3, whose first ones are the roots of a chunk."""
+def count_oriented(
+    later: Later, search: Search, roots: Ints, children: Ints, begin: int, end: int, k: int
+) -> None:
+    """Count the cliques of k vertices, at least 3, whose first ones are the roots, or edges, of a chunk."""
+    if children.size:
+        k -= 1
     for place in range(begin, end):
         root = roots[place]
-        if later.indptr[root + 1] - later.indptr[root] + 1 < k:
-            continue
-        d = open_root(later, search, root, True, False)
+        if children.size:
+            d = _name_shared(later, search, root, children[place])
+            if d + 1 < k:
+                continue
+            if k == 2:
+                _add_wide(search.total, np.uint64(d))
+                continue
+            _fill_matrix(later, search, d, True, False)
+        else:
+            if later.indptr[root + 1] - later.indptr[root] + 1 < k:
+                continue
+            d = open_root(later, search, root, True, False)
         w = words_of(d)
         fill_span(search.sets, d)
         search.rest[:w] = search.sets[:w]

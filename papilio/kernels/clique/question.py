@@ -38,6 +38,21 @@ def choose_algorithm(motif: Clique, per: Granularity, asked: str) -> tuple[str, 
     return "pivot", f"k is above {MOST_ORIENTED}"
 
 
+def choose_items(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]:
+    """Return what an item is, the cliques of a first ``vertex`` or those of a first ``edge``, and why.
+
+    Raises
+    ------
+    UnsupportedError
+        When edges are asked for and cannot be the items.
+    """
+    if asked == "edge" and per != "total":
+        raise UnsupportedError(f"root 'edge' counts in all; {motif.title} per {per} needs 'vertex'")
+    if asked != "auto":
+        return asked, "asked for"
+    return "vertex", "the rows of a vertex are laid out once for all of its edges, on every engine"
+
+
 def predict_work(out: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the words of the matrix of a root with that many later neighbours, and one for each of these."""
     return 1 + out + out * (out + 1) // 2 * ((out + 63) >> 6)

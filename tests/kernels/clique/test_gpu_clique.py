@@ -123,6 +123,11 @@ def test_the_order_and_the_items_are_those_of_the_cpu(device: Device) -> None:
             assert decisions_of(of_gpu) == decisions_of(of_cpu) != ()
 
 
+def test_edges_are_items_of_the_cpu_alone(device: Device) -> None:
+    with pytest.raises(UnsupportedError, match="root 'edge' counts on CPUs"):
+        CliqueGpu(device, root="edge")
+
+
 def test_every_order_of_threads_comes_to_the_same_end() -> None:
     graph = random_graph(6, 56, 0.75)
     for k, algorithm in ((None, "pivot"), (6, "orient")):
