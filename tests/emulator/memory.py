@@ -18,6 +18,8 @@ from numpy.typing import DTypeLike, NDArray
 __all__ = ["Memory", "Namespace"]
 
 _POISON_LOW, _POISON_HIGH = 0xA0, 0xC0
+_POISON_BYTES = 1 << 16
+"""Drawn for an array; longer arrays repeat them."""
 
 
 @dataclass
@@ -45,7 +47,10 @@ class Memory:
         array: NDArray[Any] = np.empty(shape, dtype)
         if array.nbytes == 0:
             return array
-        poison = self._random.integers(_POISON_LOW, _POISON_HIGH, array.nbytes, dtype=np.uint8)
+        drawn = self._random.integers(
+            _POISON_LOW, _POISON_HIGH, min(array.nbytes, _POISON_BYTES), dtype=np.uint8
+        )
+        poison = np.resize(drawn, array.nbytes)
         array.reshape(-1).view(np.uint8)[:] = poison
         address = array.ctypes.data
         self._buffers[address] = _Buffer(weakref.ref(array), poison, np.zeros(array.nbytes, np.uint8))
@@ -66,12 +71,20 @@ class Memory:
         buffer = self._buffers.get(root.ctypes.data)
         if buffer is None or buffer.array() is not root:
             return None
-        changed = (root.reshape(-1).view(np.uint8) != buffer.poison) & (buffer.written == 0)
-        if root.itemsize <= 2:
-            buffer.written[:] |= changed.any()
-        elif changed.any():
-            items = changed.reshape(-1, root.itemsize).any(axis=1)
-            buffer.written.reshape(-1, root.itemsize)[items] = 1
+        now, size = root.reshape(-1).view(np.uint8), root.itemsize
+        if size <= 2:
+            buffer.written[:] |= ((now != buffer.poison) & (buffer.written == 0)).any()
+        else:
+            # Whole elements first: few of those that were not written before differ.
+            unit = np.dtype(f"u{size}" if size in (4, 8) else "u1")
+            differ = now.view(unit) != buffer.poison.view(unit)
+            differ &= buffer.written.view(unit) != int.from_bytes(b"\1" * unit.itemsize)
+            items = np.unique(np.flatnonzero(differ) * unit.itemsize // size)
+            if items.size:
+                rows = (each.reshape(-1, size) for each in (now, buffer.poison, buffer.written))
+                values, poison, written = (each[items] for each in rows)
+                found = ((values != poison) & (written == 0)).any(axis=1)
+                buffer.written.reshape(-1, size)[items[found]] = 1
         return buffer.written.ctypes.data + (array.ctypes.data - root.ctypes.data)
 
 

@@ -102,7 +102,7 @@ def nested_graph(n: int) -> BipartiteGraph:
 
 def count_nested(n: int, p: int, q: int) -> int:
     """Count the bicliques of :func:`nested_graph` by their first vertex of U."""
-    return sum(comb(n - 1 - i, p - 1) * comb(i + 1, q) for i in range(n))
+    return sum(comb(n - 1 - i, p - 1) * comb(i + 1, q) for i in range(q - 1, n - p + 1))
 
 
 def crown_graph(n: int) -> BipartiteGraph:
