@@ -21,9 +21,10 @@ import papilio
 from papilio.errors import InputError
 from papilio.storage.interop import LabelledGraph, from_networkx, from_numpy, from_pandas
 from papilio.storage.store import write_store
+from tests.conftest import share_of_examples
 from tests.tools.oracle import count_butterflies
 
-laws = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+laws = settings(max_examples=share_of_examples(40), deadline=None, derandomize=True, database=None)
 
 LABELS: dict[str, Callable[[int], Any]] = {
     "int": lambda i: 40 - 7 * i,

@@ -21,6 +21,7 @@ from papilio.tasks.leases import pool as work_pool
 from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.leases.counter import RootCounter
 from papilio.tasks.reports import LeaseResult
+from tests.conftest import share_of_examples
 from tests.tasks.fakes import plan_of
 
 COSTS = np.sort(np.random.default_rng(7).pareto(1.5, 3000) * 1000).astype(np.int64)[::-1] + 1
@@ -186,7 +187,7 @@ def test_one_worker_loses_latency_alone() -> None:
     assert two.makespan_s == pytest.approx(50.002)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=share_of_examples(60), deadline=None, derandomize=True, database=None)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=30), st.integers(1, 12))
 def test_more_workers_never_finish_later_in_the_ideal_model(seconds: list[int], n_workers: int) -> None:
     some = play([float(s) for s in seconds], ideal(n_workers))

@@ -22,6 +22,7 @@ from papilio.tasks.leases.lengths import (
     choose_lengths,
 )
 from papilio.tasks.leases.pool import Piece, WorkPool, split_guided
+from tests.conftest import share_of_examples
 
 costs_lists = st.lists(st.integers(0, 10**12), max_size=200)
 
@@ -55,7 +56,7 @@ def test_table_keeps_items_total_and_cumulative_work(costs: list[int], max_entri
     assert read_record(CostTable, write_record(table), "a table", "") == table
 
 
-@settings(max_examples=300)
+@settings(max_examples=share_of_examples(300))
 @given(
     costs_lists,
     st.integers(1, 40),
@@ -126,7 +127,7 @@ def test_work_between_is_exact_at_breakpoints_and_adds_up_everywhere(
         assert parts == sum(falling[start:stop])
 
 
-@settings(max_examples=200)
+@settings(max_examples=share_of_examples(200))
 @given(costs_lists, st.integers(1, 40), st.integers(1, 9), st.integers(0, 10**12), st.data())
 def test_a_pool_hands_out_every_item_whatever_is_put_back(
     costs: list[int], max_entries: int, n_workers: int, min_work: int, data: st.DataObject

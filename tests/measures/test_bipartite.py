@@ -21,7 +21,7 @@ from papilio.cluster.events import PhaseAdvanced, PhaseStarted
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.store import write_store
-from tests.conftest import read_edges
+from tests.conftest import read_edges, share_of_examples
 from tests.tools.commands import Run
 from tests.tools.listings import write_women
 from tests.tools.oracle import count_butterflies, neighbour_sets
@@ -71,7 +71,7 @@ def share(part: int, whole: int) -> float:
     return part / whole if whole else math.nan
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of_examples(40), deadline=None)
 @given(bipartite_graphs(max_side=8))
 def test_robins_alexander_is_the_share_of_closed_paths(graph: BipartiteGraph) -> None:
     found = papilio.robins_alexander(graph, engine="cpu")
@@ -88,7 +88,7 @@ def test_robins_alexander_is_the_share_of_closed_paths(graph: BipartiteGraph) ->
         assert found.value is None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of_examples(40), deadline=None)
 @given(bipartite_graphs(max_side=8))
 def test_local_clustering_of_vertices(graph: BipartiteGraph) -> None:
     found = papilio.local_clustering(graph, engine="cpu")
@@ -106,7 +106,7 @@ def test_local_clustering_of_vertices(graph: BipartiteGraph) -> None:
             assert np.isnan(square) == (own == 0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of_examples(40), deadline=None)
 @given(bipartite_graphs(max_side=8))
 def test_local_clustering_of_edges(graph: BipartiteGraph) -> None:
     found = papilio.local_clustering(graph, per="edge", engine="cpu")
@@ -123,7 +123,7 @@ def test_local_clustering_of_edges(graph: BipartiteGraph) -> None:
         assert found.values["edge"]["closed"][i] == pytest.approx(share(shut, own), rel=1e-15, nan_ok=True)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=share_of_examples(25), deadline=None)
 @given(bipartite_graphs(max_side=9), st.integers(0, 2**32 - 1))
 def test_relabelling_and_swapping_layers(graph: BipartiteGraph, seed: int) -> None:
     renamed, new_u, new_v = relabelled(graph, seed)
@@ -147,7 +147,7 @@ def test_relabelling_and_swapping_layers(graph: BipartiteGraph, seed: int) -> No
         assert (level.least, level.components) == (turned_level.least, turned_level.components)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of_examples(40), deadline=None)
 @given(bipartite_graphs())
 def test_the_cohesion_profile(graph: BipartiteGraph) -> None:
     found = papilio.cohesion_profile(graph, engine="cpu")

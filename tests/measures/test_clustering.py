@@ -16,6 +16,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels import threads as chunks
 from papilio.measures.clustering import MODES, PairMeans, cluster_pairs
 from papilio.parts import Layer
+from tests.conftest import share_of_examples
 from tests.tools.oracle import neighbour_sets
 from tests.tools.strategies import bipartite_graphs, complete_graph, edge_list, relabelled, skewed_graph
 
@@ -52,7 +53,7 @@ def check(found: PairMeans, expected: dict[str, list[Fraction | None]]) -> None:
                 assert abs(Fraction(value) - exact) <= exact / 2**50
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of_examples(60), deadline=None)
 @given(bipartite_graphs())
 def test_the_means_are_those_of_the_definition(graph: BipartiteGraph) -> None:
     found = cluster_pairs(graph, BOTH, threads=1)
@@ -60,7 +61,7 @@ def test_the_means_are_those_of_the_definition(graph: BipartiteGraph) -> None:
         check(found[layer], means_by_definition(graph, layer))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=share_of_examples(25), deadline=None)
 @given(bipartite_graphs())
 def test_networkx_gives_the_same(graph: BipartiteGraph) -> None:
     other = nx.Graph()
@@ -75,7 +76,7 @@ def test_networkx_gives_the_same(graph: BipartiteGraph) -> None:
                 assert (value if partners else 0.0) == pytest.approx(theirs[(layer, i)], rel=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=share_of_examples(25), deadline=None)
 @given(bipartite_graphs(), st.integers(0, 2**32 - 1))
 def test_relabelling_and_swapping_layers(graph: BipartiteGraph, seed: int) -> None:
     found = cluster_pairs(graph, BOTH, threads=1)

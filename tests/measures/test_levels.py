@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph
 from papilio.measures.levels import CohesionLevel, join_levels
+from tests.conftest import share_of_examples
 from tests.tools.strategies import bipartite_graphs, edge_list
 
 
@@ -33,7 +34,7 @@ def level_by_definition(
     return CohesionLevel(level, n_u, len(inside) - n_u, inside.size(), len(parts), max(parts), least)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=share_of_examples(80), deadline=None)
 @given(bipartite_graphs(), st.integers(1, 5), st.integers(0, 2**32 - 1), st.integers(1, 7))
 def test_levels_are_those_of_the_definition(graph: BipartiteGraph, n: int, seed: int, size: int) -> None:
     random = np.random.default_rng(seed)

@@ -16,6 +16,7 @@ from papilio.kernels import bounds
 from papilio.kernels import threads as chunks
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.motifs import PairSide
+from tests.conftest import share_of_examples
 from tests.kernels.wedge.test_balanced_butterfly import random_signs, signed_graphs, signs_of
 from tests.tools import oracle_signed as oracle
 from tests.tools.strategies import complete_graph, skewed_graph
@@ -53,7 +54,7 @@ def pairs_by_definition(signs: oracle.Signs, group: str) -> list[list[int]]:
     return sorted(found, key=lambda row: (-row[0], row[1], row[2]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of_examples(40), deadline=None)
 @given(signed_graphs(9), st.sampled_from(SIDES), st.sampled_from(GROUPS), st.integers(1, 40))
 def test_pairs_are_those_of_the_definition(graph: BipartiteGraph, side: PairSide, group: str, k: int) -> None:
     pairs, totals = find_pairs(graph, side, chosen_of(group), k, threads=1)
@@ -62,7 +63,7 @@ def test_pairs_are_those_of_the_definition(graph: BipartiteGraph, side: PairSide
     assert list(totals) == [census.get(name, 0) for name in NAMES]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of_examples(40), deadline=None)
 @given(signed_graphs(9), st.sampled_from(SIDES))
 def test_vertices_are_those_of_the_definition(graph: BipartiteGraph, side: PairSide) -> None:
     got = sum_vertices(graph, side, threads=1)
@@ -75,7 +76,7 @@ def test_vertices_are_those_of_the_definition(graph: BipartiteGraph, side: PairS
     np.testing.assert_array_equal(got, wanted)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=share_of_examples(25), deadline=None)
 @given(signed_graphs(12), st.sampled_from(SIDES), st.data())
 def test_flipping_a_vertex_of_the_other_layer_keeps_the_groups(
     graph: BipartiteGraph, side: PairSide, data: st.DataObject

@@ -23,6 +23,7 @@ from papilio.partitioning.growth import (
 )
 from papilio.partitioning.growth_chunks import grow_chunks
 from papilio.partitioning.metis_groups import metis_groups
+from tests.conftest import share_of_examples
 
 Ids = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -151,7 +152,7 @@ def test_costs_are_those_of_the_sets(
 
 
 @pytest.mark.parametrize("name", GROUPINGS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of_examples(60), deadline=None)
 @given(priced_rows(), st.integers(0, 5), st.integers(0, 60))
 def test_every_root_has_one_group_and_no_group_passes_the_limit(
     name: str, priced: tuple[list[list[int]], Ints, Ints], entry_bytes: int, more: int
@@ -168,7 +169,7 @@ def test_every_root_has_one_group_and_no_group_passes_the_limit(
 
 
 @pytest.mark.parametrize("score", ["share", "shared"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share_of_examples(150), deadline=None)
 @given(priced_rows(), st.integers(0, 60))
 def test_growth_is_that_of_the_definition(
     score: str, priced: tuple[list[list[int]], Ints, Ints], more: int

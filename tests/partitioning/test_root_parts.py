@@ -21,6 +21,7 @@ from papilio.partitioning.root_parts import cut_roots
 from papilio.partitioning.store import Partition, open_partition
 from papilio.parts import PartSizes, RootPart
 from papilio.storage.store import write_store
+from tests.conftest import share_of_examples
 from tests.partitioning.root_cuts import HOST_BYTES, PART_BYTES, cut, least_bytes, parts_of
 from tests.tools.oracle_biclique import count_all, count_bicliques
 from tests.tools.strategies import (
@@ -104,7 +105,7 @@ def test_every_biclique_is_in_exactly_one_part(
     st.sampled_from(["auto", "u", "v"]),
     st.sampled_from([0.02, 0.2, 0.5]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of_examples(40), deadline=None)
 def test_every_biclique_of_any_graph_is_in_exactly_one_part(
     graph: BipartiteGraph, size: tuple[int, int], anchor: str, share: float
 ) -> None:

@@ -23,6 +23,7 @@ from papilio.partitioning.store import Partition
 from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES
 from papilio.partitioning.wedge_parts import cut_wedges
 from papilio.storage.store import write_store
+from tests.conftest import share_of_examples
 from tests.partitioning.wedge_reference import BYTES, check_partition, limits, moved_bytes, store_of
 from tests.tools.oracle import count_butterflies
 from tests.tools.strategies import bipartite_graphs, complete_graph, edge_list, graph_of, skewed_graph
@@ -94,7 +95,7 @@ def test_parts_hold_every_pair_once(cut: Cut, name: str) -> None:
 
 
 @settings(
-    max_examples=40,
+    max_examples=share_of_examples(40),
     deadline=None,
     derandomize=True,
     database=None,

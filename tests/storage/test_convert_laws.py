@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage import ordering, textlines
 from papilio.storage.convert import convert
+from tests.conftest import share_of_examples
 from tests.storage.convert_helpers import labelled_edges, write_input
 
 LAW = settings(
-    max_examples=40,
+    max_examples=share_of_examples(40),
     deadline=None,
     derandomize=True,
     database=None,

@@ -32,8 +32,9 @@ from papilio.storage.interop import (
     to_pandas,
     to_scipy,
 )
+from tests.conftest import share_of_examples
 
-laws = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+laws = settings(max_examples=share_of_examples(60), deadline=None, derandomize=True, database=None)
 
 
 @st.composite

@@ -16,11 +16,12 @@ from papilio.storage.statistics import (
     count_wedges,
     edge_three_paths,
 )
+from tests.conftest import share_of_examples
 from tests.tools.oracle import neighbour_sets
 from tests.tools.strategies import bipartite_graphs, edge_list
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of_examples(60), deadline=None)
 @given(bipartite_graphs(max_side=8), st.integers(1, 9))
 def test_they_are_those_that_a_walk_meets(graph: BipartiteGraph, size: int) -> None:
     def edges() -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -33,6 +33,7 @@ from papilio.tasks.leases.pool import Piece, split_guided
 from papilio.tasks.plan import CountPlan, make_plan
 from papilio.tasks.reports import LeaseResult, ShardRef
 from papilio.tasks.session import JobSession
+from tests.conftest import share_of_examples
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
 
 COSTS = np.arange(30, 0, -1, dtype=np.int64)
@@ -58,7 +59,7 @@ def tables_with_gaps(draw: st.DrawFn) -> tuple[CostTable, list[tuple[int, int]]]
     return table, list(zip(ends[::2], ends[1::2], strict=False))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=share_of_examples(150), deadline=None, derandomize=True, database=None)
 @given(tables_with_gaps(), st.integers(1, 4), st.integers(0, 60))
 def test_leases_for_the_rest_tile_the_gaps(
     drawn: tuple[CostTable, list[tuple[int, int]]], n_workers: int, min_work: int

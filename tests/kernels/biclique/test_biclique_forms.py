@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from papilio.kernels.biclique.forms import count_stars, expand_leaves, expand_sizes, turn
 from papilio.kernels.binomials import choose_modulo
+from tests.conftest import share_of_examples
 
 sizes = st.integers(0, 9)
 leaf = st.tuples(sizes, sizes, sizes, sizes)
@@ -19,7 +20,7 @@ ranges = st.tuples(st.integers(1, 6), st.integers(0, 25)).map(lambda pair: range
 counts = st.integers(1, 2**70)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=share_of_examples(150), deadline=None, derandomize=True, database=None)
 @given(st.dictionaries(leaf, counts, max_size=12), ranges, ranges)
 def test_leaves_stand_for_every_choice_of_their_free_vertices(
     leaves: dict[tuple[int, int, int, int], int], lefts: range, rights: range
@@ -57,7 +58,7 @@ def test_leaves_that_are_large_on_either_side_are_exact(lefts: range, rights: ra
         assert turn(got, turned) == wanted
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=share_of_examples(100), deadline=None, derandomize=True, database=None)
 @given(st.dictionaries(st.integers(0, 40), counts, max_size=10), st.integers(1, 5), ranges)
 def test_left_sets_stand_for_every_choice_of_what_they_share(
     histogram: dict[int, int], left: int, rights: range

@@ -20,6 +20,7 @@ from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
 from papilio.kernels.biclique.local import make_around, open_root
 from papilio.kernels.engine import decisions_of
 from papilio.motifs import Biclique, Granularity
+from tests.conftest import share_of_examples
 from tests.tools.oracle_biclique import count_all, count_bicliques
 from tests.tools.strategies import (
     bipartite_graphs,
@@ -47,7 +48,7 @@ def rows_of(index: BicliqueIndex) -> list[set[int]]:
     return [set(index.right_ids[row].tolist()) for row in ends]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=share_of_examples(60), deadline=None, derandomize=True, database=None)
 @given(bipartite_graphs(12), st.sampled_from(MOTIFS), st.sampled_from(["auto", "u", "v"]))
 def test_the_index_follows_its_description(graph: BipartiteGraph, motif: Biclique, anchor: str) -> None:
     index = build_biclique_index(graph, motif, 1, anchor)

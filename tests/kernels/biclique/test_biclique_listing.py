@@ -20,6 +20,7 @@ from papilio.kernels.biclique import list as biclique_listing
 from papilio.kernels.biclique.list import BicliqueLister
 from papilio.kernels.engine import Partial
 from papilio.motifs import Biclique, Butterfly
+from tests.conftest import share_of_examples
 from tests.tools.strategies import bipartite_graphs
 
 Row = tuple[tuple[int, ...], tuple[int, ...]]
@@ -70,7 +71,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_blocks")
 def test_every_biclique_is_listed_once() -> None:
-    @settings(max_examples=120, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=share_of_examples(120), deadline=None, derandomize=True, database=None)
     @given(
         questions(),
         st.sampled_from(["u", "v", "auto"]),

@@ -17,7 +17,7 @@ from papilio.kernels.biclique.gpu_index import build_device_index
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.tuning import PairTuning, TableClass, pair_tuning
 from papilio.motifs import Biclique
-from tests.conftest import EMULATOR_SEED
+from tests.conftest import EMULATOR_SEED, share_of_examples
 from tests.kernels.biclique.cases import ANCHORS, crown_graph, disjoint_union, nested_graph
 from tests.kernels.biclique.indices import assert_equal
 from tests.tools.devices import cuda_device, emulator
@@ -122,7 +122,7 @@ def test_any_schedule_of_threads_gives_the_same(graphs: dict[str, BipartiteGraph
             assert_equal(device, graphs[name], Biclique(2, 2), tuning=SCHEDULES["all"], keep_pairs=keep_pairs)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=share_of_examples(25))
 @given(bipartite_graphs(9), st.sampled_from(MOTIFS), st.sampled_from(ANCHORS), st.booleans())
 def test_drawn_graphs(graph: BipartiteGraph, motif: Biclique, anchor: str, keep_pairs: bool) -> None:
     assert_equal(emulator(EMULATOR_SEED), graph, motif, anchor, keep_pairs=keep_pairs)

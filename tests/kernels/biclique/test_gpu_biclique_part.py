@@ -21,7 +21,7 @@ from papilio.kernels.tree.launch import TreeLauncher
 from papilio.kernels.tuning import PairTuning, TableClass
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import RootPart
-from tests.conftest import EMULATOR_SEED
+from tests.conftest import EMULATOR_SEED, share_of_examples
 from tests.kernels.biclique.indices import assert_equal
 from tests.kernels.biclique.test_gpu_biclique import EAGER
 from tests.tools.devices import cuda_device, emulator
@@ -71,7 +71,7 @@ def test_every_schedule_finds_the_pairs_of_the_roots(device: Device, schedule: s
             compare(device, part, Biclique(2, 2), tuning=SCHEDULES[schedule], keep_pairs=keep_pairs)
 
 
-@settings(deadline=None, max_examples=20, derandomize=True, database=None)
+@settings(deadline=None, max_examples=share_of_examples(20), derandomize=True, database=None)
 @given(bipartite_graphs(9), st.sampled_from(MOTIFS), st.sampled_from(["u", "v"]), st.integers(0, 50))
 def test_drawn_parts(graph: BipartiteGraph, motif: Biclique, layer: str, seed: int) -> None:
     for part in parts_of(graph, layer, 2, seed):

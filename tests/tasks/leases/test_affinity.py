@@ -18,6 +18,7 @@ from papilio.tasks.leases.affinity import PartAffinity
 from papilio.tasks.leases.counter import RootCounter
 from papilio.tasks.plan import CountPlan, PartitionPlan
 from papilio.tasks.reports import LeaseResult
+from tests.conftest import share_of_examples
 from tests.tasks.fakes import plan_of
 
 SECOND = 4 * 5e8
@@ -183,7 +184,7 @@ def test_what_is_left_when_nothing_runs_is_given_to_anybody() -> None:
     assert counter.take(1, "w1") is not None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of_examples(60), deadline=None)
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 5), st.integers(0, 2**32).map(random.Random))
 def test_any_grid_is_counted_once(n_starts: int, n_ends: int, n_workers: int, chance: random.Random) -> None:
     plan = grid_plan(n_starts, n_ends, chance.choice([0.001, 0.3, 50.0]), n_workers)

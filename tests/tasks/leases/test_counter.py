@@ -16,6 +16,7 @@ from papilio.tasks.job import LeaseTask
 from papilio.tasks.leases.counter import MAX_ATTEMPTS, RootCounter
 from papilio.tasks.leases.lengths import FIRST_LIMIT_S, KEPT_LEASE_S, LATE, MAX_LEASE_S, VECTOR_OVERHEAD
 from papilio.tasks.reports import LeaseResult
+from tests.conftest import share_of_examples
 from tests.tasks.fakes import make_job, plan_of
 
 SPEED = 4 * 5e8
@@ -30,7 +31,7 @@ def result_of(task: LeaseTask, stop: int | None = None, seconds: float = 1.0) ->
     return LeaseResult(task.partition, task.start, stop, 0, task.work, "w0", "cpu", {"run": seconds}, 1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share_of_examples(200), deadline=None)
 @given(
     st.lists(st.integers(0, 10**10), min_size=1, max_size=120),
     st.sets(st.integers(0, 119), max_size=3),

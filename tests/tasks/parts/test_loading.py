@@ -18,6 +18,7 @@ from papilio.partitioning.store import PartInfo
 from papilio.parts import EndBlock, PartBytes, PartSizes, StartBlock, WedgePart
 from papilio.tasks.forecast import PartMemory
 from papilio.tasks.parts.loading import PartLoader
+from tests.conftest import share_of_examples
 
 ENTRY = PartBytes(0, 0, 4, 0, 4)
 """Bytes of the blocks below, by the sizes of a part: entries alone."""
@@ -184,7 +185,7 @@ def test_when_memory_runs_out_only_the_part_that_runs_is_kept() -> None:
     assert loader._under_way is None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share_of_examples(150), deadline=None)
 @given(
     st.lists(st.integers(1, 30), min_size=1, max_size=4),
     st.lists(st.integers(1, 30), min_size=1, max_size=4),

@@ -16,9 +16,10 @@ from papilio.storage.array_file import SLICE_ENTRIES, file_vector, release_pages
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.results import read_partial_shard, write_partial_shard
 from papilio.tasks.result import find_top
+from tests.conftest import share_of_examples
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of_examples(60), deadline=None)
 @given(st.integers(1, 40), st.lists(st.tuples(st.integers(0, 39), st.integers(0, 2**64 - 1)), max_size=80))
 def test_counts_are_added_at_ids_that_repeat(size: int, entries: list[tuple[int, int]]) -> None:
     chosen = [(at % size, count) for at, count in entries]
