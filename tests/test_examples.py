@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -30,27 +31,41 @@ def test_every_example_is_run() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(PRINTED)
 
 
-def run_example(name: str, cwd: Path, *args: str) -> str:
-    """Return what an example prints; it must not write anything else."""
+RUN = """
+import contextlib, io, json, os, runpy, sys
+for path, folder, *args in json.loads(sys.argv[1]):
+    os.chdir(folder)
+    sys.argv = [path, *args]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        runpy.run_path(path, run_name="__main__")
+    sys.__stdout__.write(json.dumps(out.getvalue()) + "\\n")
+"""
+"""Run programs one after the other in one process, which imports the libraries once."""
+
+
+def run_examples(*examples: tuple[str, Path, *tuple[str, ...]]) -> list[str]:
+    """Return what examples print, each in its folder and with its arguments; none may write anything else."""
+    asked = [(str(EXAMPLES / f"{name}.py"), str(cwd), *args) for name, cwd, *args in examples]
     run = subprocess.run(
-        [sys.executable, "-W", "error::DeprecationWarning:__main__", str(EXAMPLES / f"{name}.py"), *args],
+        [sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", RUN, json.dumps(asked)],
         capture_output=True,
         text=True,
-        cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=300,
+        timeout=600,
     )
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
-    return run.stdout
+    return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("name", sorted(PRINTED))
-def test_example(name: str, tmp_path: Path) -> None:
-    printed = run_example(name, tmp_path)
-    for part in PRINTED[name]:
-        assert part in printed
-    assert list(tmp_path.iterdir()) == []
+def test_examples(tmp_path: Path) -> None:
+    folders = {name: tmp_path / name for name in sorted(PRINTED)}
+    for folder in folders.values():
+        folder.mkdir()
+    for name, printed in zip(folders, run_examples(*folders.items()), strict=True):
+        for part in PRINTED[name]:
+            assert part in printed, name
+        assert list(folders[name].iterdir()) == []
 
 
 def test_drug_targets_of_a_file(tmp_path: Path) -> None:
@@ -62,7 +77,7 @@ def test_drug_targets_of_a_file(tmp_path: Path) -> None:
         if effect != " "
     ]
     (tmp_path / "own.csv").write_text("drug,target,effect\n" + "".join(lines), encoding="utf-8")
-    printed = run_example("drug_targets", tmp_path, "own.csv")
+    printed = run_examples(("drug_targets", tmp_path, "own.csv"))[0]
     assert "3 drugs, 5 targets, 13 interactions\n16 butterflies, 10 balanced\n" in printed
     assert (
         "D1 and D2: both activate 2 targets, both inhibit 2, differ on 1; coherent 6, incoherent 0, mixed 4"

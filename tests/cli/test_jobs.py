@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
@@ -11,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -20,22 +18,25 @@ import numpy as np
 import pytest
 
 import papilio
-from papilio.cli import main
 from papilio.storage.ledger import read_ledger
 from papilio.storage.results import read_partial_shard, write_partial_shard
+from papilio.tasks.leases import lengths
 from tests.conftest import ROOT
+from tests.tools.commands import call_command
 
 SIDE = 1000
 BUTTERFLIES = comb(SIDE, 2) ** 2
 
-SHORT_LEASES = """
+POLICY = {"MIN_LEASE_S": 0.03, "MAX_LEASE_S": 0.03, "VECTOR_OVERHEAD": 1e9}
+"""Leases of 30 ms: a job of a second has many."""
+
+SHORT_LEASES = f"""
 import papilio.tasks.leases.lengths as policy
-policy.MIN_LEASE_S = policy.MAX_LEASE_S = 0.03
-policy.VECTOR_OVERHEAD = 1e9
+vars(policy).update({POLICY})
 from papilio.cli import main
 main()
 """
-"""The command with leases of 30 ms, so that a job of a second has many."""
+"""The command with such leases, in a process that can be killed."""
 
 
 def command(*args: object) -> subprocess.Popen[str]:
@@ -46,19 +47,13 @@ def command(*args: object) -> subprocess.Popen[str]:
 
 
 def call(*args: object, code: int = 0) -> tuple[str, str]:
-    """Run the command to its end and return what it wrote; what only looks at jobs runs in this process."""
-    if args[0] in ("status", "jobs", "verify"):
-        out, err = io.StringIO(), io.StringIO()
-        before = signal.getsignal(signal.SIGTERM)
-        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as caught:
-            main([str(arg) for arg in args])
-        signal.signal(signal.SIGTERM, before)
-        assert caught.value.code == code, err.getvalue()
-        return out.getvalue(), err.getvalue()
-    process = command(*args)
-    out, error = process.communicate(timeout=600)
-    assert process.returncode == code, error
-    return out, error
+    """Run the command to its end in this process, with short leases too, and return what it wrote."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in POLICY.items():
+            patch.setattr(lengths, name, value)
+        done = call_command(*args)
+    assert done.exit_code == code, done.stderr
+    return done.stdout, done.stderr
 
 
 def call_json(*args: object) -> Any:

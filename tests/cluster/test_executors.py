@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from distributed import Client
 
 import papilio
 from papilio.cluster.events import Event, LeaseFinished, PlanMade
 from papilio.cluster.executor import Executor
-from papilio.cluster.existing import ExistingExecutor
+from papilio.cluster.existing import FORGET_S, ExistingExecutor
 from papilio.cluster.inline import InlineExecutor
 from papilio.errors import InputError
 from papilio.storage.store import GraphStore
@@ -156,6 +158,19 @@ def test_an_existing_cluster_keeps_no_graph_after_the_run(scheduler_file: Path, 
             )
             assert first.seconds["read"] > 0
             assert second.seconds["read"] == 0.0
+
+
+def test_a_stopped_worker_does_not_keep_the_client(scheduler_file: Path, senate: GraphStore) -> None:
+    with ExistingExecutor(scheduler_file) as executor:
+        papilio.count(senate, papilio.Butterfly(), cluster=executor)
+        stopped = psutil.Process(executor.workers[0].pid)
+        stopped.suspend()
+        started = time.monotonic()
+        try:
+            executor.close()
+        finally:
+            stopped.resume()
+        assert time.monotonic() - started < FORGET_S + 60
 
 
 def test_executor_can_be_closed_twice_and_started_again() -> None:

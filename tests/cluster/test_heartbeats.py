@@ -5,18 +5,13 @@ from __future__ import annotations
 import os
 import time
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-import papilio
 from papilio.cluster.executor import Executor
-from papilio.cluster.existing import FORGET_S, ExistingExecutor
 from papilio.cluster.local import LocalExecutor
 from papilio.kernels.device.discovery import missing_for_gpu
-from papilio.storage.store import GraphStore
 from tests.cluster import ticking
 
 HEARTBEAT_S = 1.0
@@ -26,7 +21,7 @@ RUN_S = 2.0
 """Of a kernel. One that held the lock of the interpreter would delay threads and heartbeats by as long as it runs."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def one() -> Any:
     with LocalExecutor(1) as executor:
         yield executor
@@ -54,8 +49,8 @@ def watch(executor: Any, engine: str, side: int, per: str) -> tuple[float, float
     return seconds, gap, slowest, max(b - a for a, b in pairwise(times))
 
 
-def test_a_held_lock_is_noticed(local: Executor) -> None:
-    assert local.client.submit(ticking.hold_interpreter, 0.7).result() > 0.6  # type: ignore[attr-defined]
+def test_a_held_lock_is_noticed(one: Executor) -> None:
+    assert one.client.submit(ticking.hold_interpreter, 0.7).result() > 0.6  # type: ignore[attr-defined]
 
 
 def test_a_long_cpu_kernel_delays_no_thread_and_no_heartbeat(one: Executor) -> None:
@@ -64,19 +59,6 @@ def test_a_long_cpu_kernel_delays_no_thread_and_no_heartbeat(one: Executor) -> N
     assert gap < seconds / 2
     assert answer < seconds / 2
     assert heartbeat < HEARTBEAT_S + seconds / 2
-
-
-def test_a_stopped_worker_does_not_keep_the_client(scheduler_file: Path, senate: GraphStore) -> None:
-    with ExistingExecutor(scheduler_file) as executor:
-        papilio.count(senate, papilio.Butterfly(), cluster=executor)
-        stopped = psutil.Process(executor.workers[0].pid)
-        stopped.suspend()
-        started = time.monotonic()
-        try:
-            executor.close()
-        finally:
-            stopped.resume()
-        assert time.monotonic() - started < FORGET_S + 60
 
 
 @pytest.mark.gpu

@@ -120,7 +120,7 @@ def test_everything_listens_on_loopback_and_shows_no_pages() -> None:
     # Clusters of other tests may live in this process and below it.
     mine = psutil.Process()
     others, before = mine.children(), listening_of([mine])
-    with LocalExecutor(2) as executor:
+    with LocalExecutor(1) as executor:
         children = [child for child in mine.children() if child not in others]
         below = [process for child in children for process in child.children(recursive=True)]
         listening = (listening_of([mine]) - before) | listening_of([*children, *below])

@@ -23,6 +23,7 @@ from papilio.partitioning.store import Partition
 from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES
 from papilio.partitioning.wedge_parts import cut_wedges
 from papilio.storage.store import write_store
+from tests import conftest
 from tests.conftest import share_of_examples
 from tests.partitioning.wedge_reference import BYTES, check_partition, limits, moved_bytes, store_of
 from tests.tools.oracle import count_butterflies
@@ -81,8 +82,10 @@ Cut = Callable[[BipartiteGraph, CutRequest], Partition]
 def test_parts_hold_every_pair_once(cut: Cut, name: str) -> None:
     graph = GRAPHS[name]()
     expected = count_butterflies(edge_list(graph)).total
+    asked = [*product(STRATEGIES, ("total", "edge"), limits(graph, (1.0, 0.4, 0.15)))]
+    asked = asked if conftest.thorough else asked[::2]
     fitted = 0
-    for strategy, per, limit in product(STRATEGIES, ("total", "edge"), limits(graph, (1.0, 0.4, 0.15))):
+    for strategy, per, limit in asked:
         request = ask(limit, strategy, per)
         try:
             partition = cut(graph, request)
@@ -91,7 +94,7 @@ def test_parts_hold_every_pair_once(cut: Cut, name: str) -> None:
         fitted += 1
         assert check_partition(partition, graph, request).butterflies() == expected
         assert partition.manifest.strategy == strategy or strategy == "auto"
-    assert fitted >= 8
+    assert fitted >= len(asked) // 4
 
 
 @settings(

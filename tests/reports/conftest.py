@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,16 +12,17 @@ import pytest
 import papilio
 from papilio.storage.generators.models import Complete
 from papilio.storage.store import GraphStore, write_store
-from tests.conftest import ROOT, read_edges
+from tests import conftest
+from tests.conftest import read_edges
+from tests.tools.commands import Result, call_command
 
 SENATE = 25_666_956
 
 
-def call(*args: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own, and check its exit code."""
-    command = [sys.executable, "-m", "papilio", *map(str, args)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == code, done.stderr
+def call(*args: object, code: int = 0) -> Result:
+    """Run the command line in this process, and check its exit code."""
+    done = call_command(*args)
+    assert done.exit_code == code, done.stderr
     return done
 
 
@@ -47,11 +46,16 @@ def votes(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> Graph
     return write_store(tmp_path_factory.mktemp("reports") / "votes", graph, provenance={})
 
 
+def repetitions() -> int:
+    """Return how often the experiment measures each point."""
+    return 2 if conftest.thorough else 1
+
+
 @pytest.fixture(scope="session")
 def measured(votes: GraphStore) -> Path:
-    """A finished experiment: one and two local workers, two repetitions; through the command line."""
+    """A finished experiment: one and two local workers, :func:`repetitions` of each; through the command line."""
     path = Path(votes.path).parent / "measured"
-    call("scale", "count", "butterfly", votes.path, "--cluster", "local", "--workers", "2,1", "--repeat", 2,
+    call("scale", "count", "butterfly", votes.path, "--cluster", "local", "--workers", "2,1", "--repeat", repetitions(),
          "--no-warm-up", "--output", path)  # fmt: skip
     return path
 

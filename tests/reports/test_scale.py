@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.store import GraphStore
 from papilio.storage.tables import read_rows
 from tests.conftest import ROOT
-from tests.reports.conftest import SENATE, call, call_json
+from tests.reports.conftest import SENATE, call, call_json, repetitions
 
 
 def fails(*args: object) -> str:
@@ -65,8 +65,8 @@ def test_strong_scaling_on_local_workers(measured: Path) -> None:
     results = json.loads((measured / "report" / "results.json").read_text())
     assert results["state"] == "finished"
     assert [(run["workers"], run["repeat"], run["count"]) for run in results["runs"]] == [
-        (1, 1, str(SENATE)), (1, 2, str(SENATE)), (2, 1, str(SENATE)), (2, 2, str(SENATE)),
-    ]  # fmt: skip
+        (workers, repeat, str(SENATE)) for workers, repeat in product((1, 2), range(1, repetitions() + 1))
+    ]
     rows = read_rows(measured / "report" / "runs.parquet")
     assert rows == results["runs"]
     for row in rows:
@@ -88,7 +88,7 @@ def test_strong_scaling_on_local_workers(measured: Path) -> None:
 
 def test_the_timeline_holds_every_work_item_once(measured: Path) -> None:
     spans = read_rows(measured / "report" / "leases.parquet")
-    for workers, repeat in ((1, 1), (1, 2), (2, 1), (2, 2)):
+    for workers, repeat in product((1, 2), range(1, repetitions() + 1)):
         own = sorted(
             (e["start"], e["stop"]) for e in spans if (e["workers"], e["repeat"]) == (workers, repeat)
         )
@@ -99,7 +99,7 @@ def test_the_timeline_holds_every_work_item_once(measured: Path) -> None:
 
 
 def test_every_run_is_a_job_that_can_be_verified(measured: Path) -> None:
-    checked, _ = papilio.verify_job(measured / "jobs" / "w2-r2")
+    checked, _ = papilio.verify_job(measured / "jobs" / f"w2-r{repetitions()}")
     assert checked.count == SENATE
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import signal
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
 import pytest
 
 from papilio.cli import main
 
-__all__ = ["Result", "Run", "run_command"]
+__all__ = ["Result", "Run", "call_command", "run_command"]
 
 
 class Result(NamedTuple):
@@ -26,10 +28,23 @@ Run = Callable[..., Result]
 
 def run_command(capsys: pytest.CaptureFixture[str], *args: object) -> Result:
     """Call the command, which must exit by itself, and leave the handling of signals as it was."""
+    code = _exit_code(args)
+    written = capsys.readouterr()
+    return Result(code, written.out, written.err)
+
+
+def call_command(*args: object) -> Result:
+    """Call the command as :func:`run_command` does, where there is no ``capsys``."""
+    out, error = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(error):
+        code = _exit_code(args)
+    return Result(code, out.getvalue(), error.getvalue())
+
+
+def _exit_code(args: tuple[object, ...]) -> int:
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as caught:
         main([str(arg) for arg in args])
     signal.signal(signal.SIGTERM, before)
-    written = capsys.readouterr()
     assert isinstance(caught.value.code, int)
-    return Result(caught.value.code, written.out, written.err)
+    return caught.value.code
