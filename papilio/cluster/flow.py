@@ -222,20 +222,24 @@ class TaskFlow(Generic[AnyTask, Result]):
         place = self._places[address]
         task = place.held[future.key].task
         result, error = None, None
+        try:
+            if future.status != "error":
+                result = future.result(timeout=COLLECT_S)
+        except FutureCancelledError as dropped:
+            raise ClusterError(
+                f"the scheduler dropped {task} of worker {address} ({future.status}); "
+                "was it stopped, restarted, or the task cancelled? count again"
+            ) from dropped
+        except (TimeoutError, OSError):
+            if address in self._pool.live_workers():
+                self._finished.put(future)
+                return None
+        except Exception:
+            # It ended well, and in error once its result was gone.
+            if future.status != "error":
+                raise
         if future.status == "error":
             error = self._error_of(future, task, address)
-        else:
-            try:
-                result = future.result(timeout=COLLECT_S)
-            except FutureCancelledError as dropped:
-                raise ClusterError(
-                    f"the scheduler dropped {task} of worker {address} ({future.status}); "
-                    "was it stopped, restarted, or the task cancelled? count again"
-                ) from dropped
-            except (TimeoutError, OSError):
-                if address in self._pool.live_workers():
-                    self._finished.put(future)
-                    return None
         place.held.pop(future.key)
         del self._worker_of[future.key]
         place.began_at = self._progress_at = monotonic()

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from time import monotonic, sleep
 from typing import Any, Self
 
 from papilio.cluster.executor import Result, TaskFunction, check_versions
@@ -20,6 +21,9 @@ from papilio.tasks.worker import WorkerInfo, read_worker
 JOIN_S = 60.0
 """How long to wait for another of the workers asked for; starting many processes on a slow disk takes some 20 s, on
 a file system that many nodes share minutes for all of them."""
+
+_POLL_S = 0.05
+"""Between two looks at who has joined."""
 
 ANSWER_S = 5.0
 """How long a worker has to answer what takes it milliseconds."""
@@ -69,7 +73,7 @@ class DaskPool(ABC):
         """Describe the workers anew if others are there; a ClusterError when none is, or one cannot run Papilio."""
         self._wait_for_workers(1)
         if set(self.live_workers()) != {worker.name for worker in self.workers}:
-            self.workers = self._describe_all()
+            self.workers = self._describe_all(1)
 
     def __enter__(self) -> Self:
         with start_errors_named(self.name, self.remedy), ExitStack() as stack:
@@ -77,7 +81,7 @@ class DaskPool(ABC):
                 stack.enter_context(quiet_dask())
             self._client = self._connect(stack)
             self._wait_for_workers(self._n_workers)
-            self.workers = self._describe_all()
+            self.workers = self._describe_all(self._n_workers)
             self._stack = stack.pop_all()
         return self
 
@@ -90,18 +94,21 @@ class DaskPool(ABC):
         self._stack.close()
 
     def _wait_for_workers(self, n_workers: int) -> None:
-        joined = 0
-        while True:
-            try:
-                self._client.wait_for_workers(n_workers, timeout=JOIN_S)
-                return
-            except TimeoutError as error:
-                before, joined = joined, len(self.live_workers())
-                if joined <= before:
-                    raise ClusterError(
-                        f"{joined} of {n_workers} workers joined the {self.name} cluster, none of them in the last "
-                        f"{JOIN_S:.0f} s; start workers, or ask for fewer"
-                    ) from error
+        """Wait until so many workers run; a ClusterError when no other one joins for long.
+
+        Dask's own way to wait makes a cluster in this process forget a lost worker before it is told of it; it then
+        fails when it is told, and when it is closed.
+        """
+        joined, deadline = 0, monotonic() + JOIN_S
+        while list((live := self.live_workers()).values()).count("running") < n_workers:
+            if len(live) > joined:
+                joined, deadline = len(live), monotonic() + JOIN_S
+            elif monotonic() > deadline:
+                raise ClusterError(
+                    f"{joined} of {n_workers} workers joined the {self.name} cluster, none of them in the last "
+                    f"{JOIN_S:.0f} s; start workers, or ask for fewer"
+                )
+            sleep(_POLL_S)
 
     def task_priority(self) -> int:
         """Return the priority in Dask of a lease that is handed out now; larger goes first."""
@@ -153,8 +160,16 @@ class DaskPool(ABC):
         )
         return tuple(read_worker(answer) for answer in answers if answer is not None)
 
-    def _describe_all(self) -> tuple[WorkerInfo, ...]:
-        answers = self._client.run(describe_dask_worker, on_error="return")
+    def _describe_all(self, n_workers: int) -> tuple[WorkerInfo, ...]:
+        """Describe all workers; in place of those that went away meanwhile, others are waited for up to so many."""
+        deadline = monotonic() + JOIN_S
+        while True:
+            answers = self._client.run(describe_dask_worker, on_error="return")
+            gone = not answers or any(isinstance(answer, OSError) for answer in answers.values())
+            if not gone or monotonic() > deadline:
+                break
+            sleep(_POLL_S)
+            self._wait_for_workers(n_workers)
         for address, answer in answers.items():
             if isinstance(answer, BaseException):
                 raise ClusterError(
@@ -167,14 +182,17 @@ class DaskPool(ABC):
         return found
 
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
-        """Refuse, with a ClusterError, a worker that does not find the store with the hash that this process found."""
+        """Refuse, with a ClusterError, a worker that does not find the store with the hash that this process found.
+
+        One that is there no more is passed over: whoever gives it work notices.
+        """
         addresses = [worker.name for worker in workers]
         answers = self.client.run(
             find_store_problem, job.source, job.graph_hash, workers=addresses, on_error="return"
         )
         hosts = {worker.name: worker.host for worker in workers}
         for address, problem in answers.items():
-            if problem is not None:
+            if problem is not None and not isinstance(problem, OSError):
                 raise ClusterError(
                     f"worker {address} on {hosts[address]} cannot use the store: {problem} "
                     "(it must lie where every worker can read it)"

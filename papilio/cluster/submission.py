@@ -160,7 +160,8 @@ def _require_folder(client: Client, folder: Path) -> None:
     finally:
         path.unlink(missing_ok=True)
     for address, problem in answers.items():
-        if problem is not None:
+        # A worker that is there no more does not answer.
+        if problem is not None and not isinstance(problem, OSError):
             raise ClusterError(
                 f"worker {address} cannot use the job: {problem}; the job directory and the output must lie "
                 "where this machine and every worker can write to them under the same path"

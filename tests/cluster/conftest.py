@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from papilio.cluster.executor import Executor
+from papilio.cluster.existing import ExistingExecutor
 from papilio.cluster.local import LocalExecutor
 from papilio.cluster.own_cluster import WORKER_CONFIG
 from papilio.storage.store import GraphStore, write_store
@@ -101,4 +102,6 @@ def end_processes(processes: Iterable[subprocess.Popen[bytes]]) -> None:
 def scheduler_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The scheduler file of a cluster of two workers that stays for the tests of a module."""
     with dask_processes(tmp_path_factory.mktemp("existing"), 2) as (path, _):
+        with ExistingExecutor(path, 2):  # both have joined
+            pass
         yield path

@@ -13,7 +13,8 @@ from threading import Timer
 from typing import Any
 
 import pytest
-from distributed import Future
+from distributed import Future, LocalCluster
+from distributed.comm import CommClosedError
 
 import papilio
 from papilio.cluster import driver, existing, flow
@@ -158,6 +159,56 @@ def test_an_answer_that_is_lost_with_its_worker_is_asked_for_again(monkeypatch: 
     monkeypatch.setattr(flow, "COLLECT_S", 0.5)
     with LocalExecutor(2) as executor:
         assert sorted(run(executor, functions.die_after_answer, 6, "answered")) == list(range(6))
+
+
+class Threads(LocalExecutor):
+    """A cluster whose workers are threads of this process."""
+
+    def _make_cluster(self, **common: Any) -> Any:
+        return LocalCluster(n_workers=self._n_workers, threads_per_worker=1, processes=False, **common)
+
+
+def test_news_of_a_lost_worker_that_comes_late_is_no_error(
+    senate: GraphStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scheduler answers already without the worker when the cluster is told that it is lost."""
+    with Threads(2, insecure=True) as executor:
+        cluster = executor.client.cluster
+        news, late = cluster.scheduler.plugins["worker-status"].bcomm, list[Any]()
+        with monkeypatch.context() as patch:
+            patch.setattr(news, "send", late.append)
+            lost = executor.workers[0].name
+            cluster.sync(cluster.scheduler.remove_worker, address=lost, stimulus_id="test")
+            executor.refresh()
+            assert [worker.name for worker in executor.workers] == [executor.workers[0].name] != [lost]
+        assert ["remove", lost] in late
+
+        async def tell() -> None:
+            for each in late:
+                cluster._update_worker_status(*each)
+
+        cluster.sync(tell)
+        assert papilio.count(senate, papilio.Butterfly(), cluster=executor, engine="cpu").count == 25_666_956
+
+
+def test_a_worker_that_goes_while_it_is_asked_is_passed_over(
+    senate: GraphStore, local: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, whole = local.workers[0].name, local.client.run  # type: ignore[attr-defined]
+    asked: list[str] = []
+
+    def lose_one(function: Any, *args: Any, **options: Any) -> Any:
+        answers = whole(function, *args, **options)
+        if function.__name__ not in asked:
+            asked.append(function.__name__)
+            answers[gone] = CommClosedError("in <TLS>: Stream is closed")
+        return answers
+
+    monkeypatch.setattr(local.client, "run", lose_one)  # type: ignore[attr-defined]
+    local.workers = local.workers[1:]  # others than the scheduler knows
+    assert papilio.count(senate, papilio.Butterfly(), cluster=local, engine="cpu").count == 25_666_956
+    assert asked == ["describe_dask_worker", "find_store_problem"]
+    assert gone in [worker.name for worker in local.workers]
 
 
 def test_no_worker_left_ends_the_run(scheduler_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

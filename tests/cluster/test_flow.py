@@ -205,6 +205,15 @@ class Gone(Done):
         self.cancelled = True
 
 
+class Turned(Done):
+    """A future that ended well, and that the scheduler finds to be in error when its result is asked for."""
+
+    def result(self, timeout: float) -> str:
+        self.status = "error"
+        assert self.error is not None
+        raise self.error
+
+
 def flow_of(pool: Workers, source: Book, in_flight: int = 2) -> Any:
     workers = [make_worker(name) for name in pool.names]
     tasks: Any = TaskFlow
@@ -302,6 +311,25 @@ def test_a_result_that_went_away_with_its_worker_is_counted_again_and_not_blamed
     assert sorted(answers) == sorted(source.answered) == [str(number) for number in range(6)]
     assert not source.suspected
     assert lost[0].cancelled
+
+
+@pytest.mark.parametrize(
+    "raised", [KeyError("tls://127.0.0.1:9"), ExecutionError("a kernel failed")], ids=repr
+)
+def test_an_error_that_comes_in_place_of_a_result_is_the_task_s(raised: Exception) -> None:
+    pool, source = Workers(["w0"]), Book(3)
+    failed: list[tuple[str, Exception]] = []
+    source.fail = lambda task, error: failed.append((task.key, error))  # type: ignore[method-assign]
+    submit = pool.submit
+
+    def turn_one(*args: Any, key: str, workers: list[str], **options: Any) -> Done:
+        return Turned(key, raised) if key == "1" else submit(*args, key=key, workers=workers, **options)
+
+    pool.submit = turn_one  # type: ignore[method-assign]
+    assert list(flow_of(pool, source)) == source.answered == ["0", "2"]
+    ((key, error),) = failed
+    assert key == "1"
+    assert error is raised or str(error).startswith("worker w0, Task(key='1', attempt=0) failed: KeyError: ")
 
 
 class UntilCut(Done):
