@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from papilio.api.inputs import GraphInput
 from papilio.arguments import Threads, checked
-from papilio.errors import CapacityError, EngineUnavailableError, InputError, UnsupportedError
+from papilio.errors import CapacityError, EngineUnavailableError, InputError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.discovery import missing_for_gpu
@@ -26,6 +26,7 @@ from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
 from papilio.storage.labelled import Vectors
 from papilio.storage.results import check_decomposition_path, write_decomposition
 from papilio.storage.store import GraphStore
+from papilio.tasks.graphs import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
 
 PeelProgress = Callable[[str, int, int], None]
@@ -154,7 +155,7 @@ def decompose(
     _check_question(kind, layer, engine)
     report = progress or ignore_report
     source = GraphInput(graph)
-    _require_bipartite(source, kind)
+    require_graph_kind(f"{kind} numbers are", "bipartite", source.kind, source.name)
     target = None if output is None else check_decomposition_path(output, overwrite)
     chosen = _choose_engine(engine)
     report("read", 0, 1)
@@ -179,14 +180,6 @@ def decompose(
         seconds={**seconds, "total": perf_counter() - began},
         output=None if target is None else str(target),
     )  # fmt: skip
-
-
-def _require_bipartite(source: GraphInput, kind: str) -> None:
-    if source.kind != "bipartite":
-        raise UnsupportedError(
-            f"{kind} numbers are defined on bipartite graphs; {source.name} is {source.kind}: "
-            "convert the input as bipartite"
-        )
 
 
 def _check_question(kind: str, layer: str | None, engine: str) -> None:

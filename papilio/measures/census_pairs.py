@@ -32,6 +32,7 @@ from papilio.storage.labelled import Vectors
 from papilio.storage.origins import plain_labels
 from papilio.storage.results import write_pairs
 from papilio.tasks.fold import exact_sum
+from papilio.tasks.graphs import require_kind
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import json_labels
 
@@ -256,6 +257,7 @@ class _Walk:
         self.output = None if self.target is None else str(self.target)
         self.threads = choose_threads(threads)
         self.source = GraphInput(graph)
+        require_kind(motif, self.source.kind, self.source.name)
         self.source.require_storable(self.target)
         self._listener = options.get("progress") or ignore_events
         job = self.source.job(Question(motif, "total"), "memory:")

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from papilio.api.inputs import GraphInput, Question
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
-from papilio.errors import CapacityError, UnsupportedError
+from papilio.errors import CapacityError
 from papilio.graph import GraphKind
 from papilio.measures.values import write_values
 from papilio.motifs import Butterfly, MaximalClique
 from papilio.storage.array_file import SLICE_ENTRIES
 from papilio.storage.results import Columns
+from papilio.tasks.graphs import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
 
 
@@ -30,12 +31,8 @@ class Edges:
     ) -> None:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
-        self.source = GraphInput(graph)
-        if self.source.kind != kind:
-            raise UnsupportedError(
-                f"{measure} is defined on {kind} graphs; {self.source.name} is {self.source.kind}: "
-                f"convert the input as {kind}"
-            )
+        self.source = GraphInput(graph, kind)
+        require_graph_kind(f"{measure} is", kind, self.source.kind, self.source.name)
         described = self.describe()
         self.n_u, self.n_v, self.n_edges = (int(described[name]) for name in ("n_u", "n_v", "n_edges"))
         self._listener = progress or ignore_events

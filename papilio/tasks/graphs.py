@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 from papilio.errors import StoreError, UnsupportedError
-from papilio.families import family_of
+from papilio.families import FAMILIES, family_of
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.motifs import EngineOptions, Granularity, Motif
 from papilio.partitioning.store import Partition, open_partition
@@ -74,12 +74,17 @@ def _sizes_of(graph: GraphStore | BipartiteGraph | UnipartiteGraph) -> tuple[Gra
 
 
 def require_kind(motif: Motif, kind: str, source: str) -> None:
-    """Refuse a motif on a kind of graph that it is not defined on. UnsupportedError naming both kinds."""
-    needed = family_of(motif).graph_kind
+    """Refuse a motif on a kind of graph that it is not defined on; as :func:`require_graph_kind`."""
+    require_graph_kind(f"motif {motif.name!r} is", family_of(motif).graph_kind, kind, source)
+
+
+def require_graph_kind(what: str, needed: GraphKind, kind: str, source: str) -> None:
+    """Refuse a graph of another kind. UnsupportedError, with what is counted there, and how to convert the input."""
     if kind != needed:
+        there = ", ".join(name for name, row in FAMILIES.items() if row.graph_kind == kind)
         raise UnsupportedError(
-            f"motif {motif.name!r} is defined on {needed} graphs; {source} is {kind}: "
-            f"convert the input as {needed}"
+            f"{what} defined on {needed} graphs; {source} is {kind}, where these motifs are counted: {there}; else "
+            f"convert the input as {needed} (--{needed})"
         )
 
 

@@ -63,6 +63,26 @@ def test_maximal_cliques_by_size_with_their_checksum(store: Path, run: Run) -> N
     assert out.split() == ["k", "count", "3", "2"]
 
 
+def test_a_vertex_without_edges_is_a_clique_of_one(tmp_path: Path, run: Run) -> None:
+    """It is one of one vertex, maximal, and the largest of that vertex, whoever asks."""
+    lone = UnipartiteGraph.from_edges([1], [2], 5)
+    path = tmp_path / "graph"
+    write_store(path, lone, provenance={})
+    for graph in (lone, path):
+        assert papilio.count(graph, papilio.Clique()).table == {(1,): 5, (2,): 1}
+        assert papilio.count(graph, papilio.Clique(1), per="vertex").vectors["n"].tolist() == [1] * 5
+        assert papilio.count(graph, papilio.Clique(2), per="vertex").vectors["n"].tolist() == [0, 1, 1, 0, 0]
+        assert papilio.count(graph, papilio.MaximalClique()).table == {(1,): 3, (2,): 1}
+        assert papilio.count(graph, papilio.MaximalClique(2)).table == {(2,): 1}
+        assert papilio.maximum_clique(graph, per="vertex").sizes["n"].tolist() == [1, 2, 2, 1, 1]
+    edgeless = UnipartiteGraph.from_edges([], [], 3)
+    assert papilio.count(edgeless, papilio.Clique(), options={"root": "edge"}).table == {(1,): 3}
+    assert papilio.count(edgeless, papilio.MaximalClique()).table == {(1,): 3}
+    listed = papilio.enumerate_motifs(lone, papilio.MaximalClique(), output=tmp_path / "rows", limit=None)
+    assert (listed.rows, listed.checked) == (4, True)
+    assert run("count", "maximal-clique", path, *INLINE)[1].split() == ["k", "count", "1", "3", "2", "1"]
+
+
 def test_vertices_and_edges(graph: UnipartiteGraph, store: Path, tmp_path: Path, run: Run) -> None:
     result = papilio.count(graph, papilio.Clique(3), per="vertex")
     assert result.vectors["n"].tolist() == [0, 1, 2, 2, 1, 0, 0]
