@@ -314,9 +314,9 @@ class MaximalBiclique(Motif):
     min_v : int
         Least number of vertices of V.
     max_u : int or None
-        Largest number of vertices of U. A larger biclique is not counted, and no part of it is.
+        Largest number of vertices of U. What is larger is not counted.
     max_v : int or None
-        Largest number of vertices of V, likewise.
+        Largest number of vertices of V.
 
     Other Parameters
     ----------------

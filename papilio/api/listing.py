@@ -18,7 +18,7 @@ from papilio.api.placing import Where, place_job
 from papilio.api.run import JobRun
 from papilio.arguments import Count, Workers, checked
 from papilio.cluster.driver import JobOutcome, count_job, plan_job, run_directory
-from papilio.cluster.events import Listener, PhaseStarted, ignore_events
+from papilio.cluster.events import Listener, PhaseStarted, RowsKnown, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.families import EngineChoice, family_of
@@ -27,7 +27,7 @@ from papilio.questions import Listing, choose_options, read_motif
 from papilio.storage.listings import ListingShard, read_listing, write_listing
 from papilio.storage.location import local_path
 from papilio.storage.names import find_held, hash_labels, read_names
-from papilio.tasks.directory import JobDirectory
+from papilio.tasks.directory import JobDirectory, find_answer
 from papilio.tasks.graphs import job_of_store, require_kind
 from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.plan import CountPlan
@@ -213,6 +213,27 @@ class _ListingRun(JobRun[ListingResult]):
         is_free = not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir()))
         if not is_free and not may_replace:
             raise StoreError(f"{target} exists already; choose another directory, or remove it")
+        self._foresee()
+
+    def _foresee(self) -> None:
+        """Tell how many rows there will be, where a job directory beside the target holds their number."""
+        job, store = self._asked, self.source.store
+        known = find_answer(self._directory.parent, replace(job, listing=None).question)
+        if known is None or store is None or self._listing.with_u or self._listing.with_v:
+            return
+        root, counted = known
+        n_bytes = 0
+        for place, (layer, size) in enumerate(job.family.columns(job.motif).items()):
+            column = store.label_column("v" if layer == "v" else "u")
+            vertices = (
+                sum(cell[place] * n for cell, n in counted.table.items())
+                if size is None
+                else size * counted.count
+            )
+            n_bytes += 4 * vertices if column is None else vertices * column.nbytes // max(len(column), 1)
+        rows = min(counted.count, self._listing.limit or counted.count)
+        if rows:
+            self.listener(RowsKnown(rows, n_bytes * rows // counted.count, str(root)))
 
     def check(self, executor: Executor, outcome: JobOutcome) -> dict[str, float]:
         """Count what was listed, where all were asked for."""

@@ -44,7 +44,16 @@ class LeaseFinished:
     work: int
 
 
-Event = PhaseStarted | PhaseAdvanced | PlanMade | LeaseFinished
+@dataclass(frozen=True)
+class RowsKnown:
+    """How many rows a listing will have is known before it starts, from the count that a job directory holds."""
+
+    rows: int
+    n_bytes: int  # of their labels and ids, before compression
+    job: str
+
+
+Event = PhaseStarted | PhaseAdvanced | PlanMade | LeaseFinished | RowsKnown
 Listener = Callable[[Event], None]
 """Called in the thread that runs the job, between tasks (:class:`PhaseAdvanced` in any thread); an
 exception of its own ends the run."""

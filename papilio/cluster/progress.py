@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Self
 
-from papilio.cluster.events import Event, LeaseFinished, PhaseAdvanced, PhaseStarted, PlanMade
+from papilio.cluster.events import Event, LeaseFinished, PhaseAdvanced, PhaseStarted, PlanMade, RowsKnown
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -84,6 +84,9 @@ class ProgressBar:
                 self.restart(plan.work_finished, plan.total_work)
             case LeaseFinished(_, work):
                 self._update(advance=work)
+            case RowsKnown(rows, n_bytes, job):
+                size = f"{n_bytes:,} bytes of labels before compression"
+                print(f"{rows:,} rows to write, {size}, as {job} counted", file=sys.stderr)
 
     def _update(self, **changes: Any) -> None:
         if self._bar is not None and self._task is not None:

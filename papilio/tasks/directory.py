@@ -19,6 +19,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -298,6 +299,16 @@ def advise_resume(path: str | os.PathLike[str]) -> None:
         is_job = (root / "job.json").is_file()
     if is_job:
         set_advice(f"what is counted is kept, {resume_command(root)} goes on")
+
+
+def find_answer(folder: Path, question: dict[str, Any]) -> tuple[Path, CountResult] | None:
+    """Return a job directory in a folder that holds the answer to a question, and that; passes over what is damaged."""
+    for result in sorted(folder.glob("*/result.json")):
+        with suppress(PapilioError):
+            directory = JobDirectory(result.parent)
+            if directory.job.question == question:
+                return directory.root, directory.result(with_vectors=False)
+    return None
 
 
 @checked

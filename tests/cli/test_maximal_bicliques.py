@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import papilio
-from papilio.cluster.events import LeaseFinished
+from papilio.cluster.events import LeaseFinished, RowsKnown
 from papilio.errors import CapacityError, InputError, PapilioError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.checksum import hash_rows, sum_hashes
@@ -138,6 +138,33 @@ def test_all_are_listed_with_their_labels(
     held = [row for row in expected if "u01" in row[0] and "v02" in row[1]]
     assert held
     assert rows_of(tmp_path / "held") == held
+
+
+def test_a_count_tells_before_a_listing_how_many_rows_there_will_be(
+    many: tuple[BipartiteGraph, Path], tmp_path: Path, run: Run
+) -> None:
+    graph, store = many
+    seen: list[object] = []
+    asked = ("maximal-biclique", store, "--min-u", 2)
+    assert run("count", *asked, "--job", tmp_path / "counted", *INLINE)[0] == 0
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "result.json").write_text("no job")
+    rows = expected_rows(graph, papilio.MaximalBiclique(2))
+    letters = sum(len(u) + len(v) for u, v in rows)
+    code, _, err = run("enumerate", *asked, "--no-limit", "--output", tmp_path / "rows", *INLINE)
+    assert code == 0, err
+    assert f"{len(rows):,} rows to write, " in err
+    assert f"as {tmp_path / 'counted'} counted" in err
+    papilio.enumerate_motifs(
+        store, papilio.MaximalBiclique(2), output=tmp_path / "few", limit=5, progress=seen.append
+    )
+    (known,) = [each for each in seen if isinstance(each, RowsKnown)]
+    assert known.rows == 5
+    assert 3 * letters <= known.n_bytes * len(rows) // 5 <= 16 * letters
+    code, _, err = run(
+        "enumerate", "maximal-biclique", store, "--limit", 5, "--output", tmp_path / "all", *INLINE
+    )
+    assert (code, "rows to write" in err) == (0, False)
 
 
 def test_the_largest_with_their_labels(many: tuple[BipartiteGraph, Path], run: Run) -> None:
