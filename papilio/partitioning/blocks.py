@@ -152,36 +152,33 @@ def _write_file(directory: Path, name: str, columns: Mapping[str, NDArray[Any]])
     return BlockFile(path.name, n_rows, path.stat().st_size, checksum)
 
 
-def read_block(filesystem: arrow_fs.FileSystem, root: str, info: BlockInfo) -> Block:
-    """Read a block of the partition at ``root``.
+class BlockReader:
+    """Reads the files of a block of the partition at ``root`` and checks them against the manifest."""
 
-    StoreError when a file is missing, not readable, or not what the manifest says.
-    """
-    reader = _BlockReader(filesystem, root, info)
-    fields: dict[str, NDArray[Any]] = {} if info.kind == "roots" else {"edges": np.empty(0, np.int64)}
-    n_rows, ends = 0, {}
-    for file, columns in _LAYOUT[info.kind].items():
-        names = [column for column in columns if info.edges or column != "edge"]
-        found = reader.read(file, {column: _dtype(column) for column in names})
-        fields |= {columns[column]: values for column, values in found.items()}
-        n_rows = int(found[names[0]].size)
-        if "stop" in found:
-            ends[file] = int(found["stop"][-1])
-    for file, end in ends.items():
-        if end != n_rows:  # that of the entries, which come last
-            raise reader.problem(f"{file}.parquet", f"rows end at entry {end} of {n_rows}")
-    if info.kind == "starts":
-        return StartBlock(info.layer, **fields)
-    if info.kind == "ends":
-        return EndBlock(info.layer, **fields)
-    u, v = fields.pop("graph.u"), fields.pop("graph.v")
-    graph = BipartiteGraph(int(fields["ids_u"].size), int(fields["ids_v"].size), u, v)
-    return RootPart(info.layer, graph, **fields)
-
-
-class _BlockReader:
     def __init__(self, filesystem: arrow_fs.FileSystem, root: str, info: BlockInfo) -> None:
         self._filesystem, self._root, self._info = filesystem, f"{root}/blocks/{info.name}", info
+
+    def read_block(self) -> Block:
+        """Read all of it; errors as :meth:`read`."""
+        info = self._info
+        fields: dict[str, NDArray[Any]] = {} if info.kind == "roots" else {"edges": np.empty(0, np.int64)}
+        n_rows, ends = 0, {}
+        for file, columns in _LAYOUT[info.kind].items():
+            found = self.read(file)
+            fields |= {columns[column]: values for column, values in found.items()}
+            n_rows = int(next(iter(found.values())).size)
+            if "stop" in found:
+                ends[file] = int(found["stop"][-1])
+        for file, end in ends.items():
+            if end != n_rows:  # that of the entries, which come last
+                raise self.problem(f"{file}.parquet", f"rows end at entry {end} of {n_rows}")
+        if info.kind == "starts":
+            return StartBlock(info.layer, **fields)
+        if info.kind == "ends":
+            return EndBlock(info.layer, **fields)
+        u, v = fields.pop("graph.u"), fields.pop("graph.v")
+        graph = BipartiteGraph(int(fields["ids_u"].size), int(fields["ids_v"].size), u, v)
+        return RootPart(info.layer, graph, **fields)
 
     def problem(self, name: str, what: object) -> StoreError:
         return StoreError(f"{self._root}/{name}: {what}; the partition is corrupt, make it again")
@@ -190,19 +187,26 @@ class _BlockReader:
         source = self._filesystem.open_input_file(f"{self._root}/{name}")
         return pq.ParquetFile(source, metadata=metadata, pre_buffer=False)
 
-    def read(self, name: str, types: Mapping[str, type[np.signedinteger[Any]]]) -> dict[str, NDArray[Any]]:
-        """Return the columns of a file; a column ``stop`` of n rows comes with a zero before it, as an ``indptr``.
+    def read(self, name: str, only: str | None = None) -> dict[str, NDArray[Any]]:
+        """Return the columns of a file, or one of them; the others are read along for the checksum of the file.
 
-        StoreError when the file is missing, not readable, or not what the manifest says.
+        A column ``stop`` of n rows comes with a zero before it, as an ``indptr``. StoreError when the file is missing,
+        not readable, or not what the manifest says.
         """
         try:
             entry = next(file for file in self._info.files if file.name == f"{name}.parquet")
         except StopIteration as error:
             raise self.problem(f"{name}.parquet", "the manifest does not list this file") from error
-        arrays = {key: np.empty(entry.n_rows + (key == "stop"), dtype=dtype) for key, dtype in types.items()}
-        outputs = [array[1:] if key == "stop" else array for key, array in arrays.items()]
+        columns = _LAYOUT[self._info.kind][name]
+        types = {key: _dtype(key) for key in columns if self._info.edges or key != "edge"}
+        arrays = {
+            key: np.empty(entry.n_rows + (key == "stop"), dtype)
+            for key, dtype in types.items()
+            if only in (None, key)
+        }
         if "stop" in arrays:
             arrays["stop"][0] = 0
+        outputs = [arrays[key][int(key == "stop") :] if key in arrays else None for key in types]
         try:
             with self._open(entry.name) as file:
                 metadata, schema = file.metadata, file.schema_arrow
@@ -217,7 +221,7 @@ class _BlockReader:
             raise self.problem(entry.name, f"has checksum {found_sum}; expected {entry.checksum}")
         return arrays
 
-    def _read_groups(self, name: str, metadata: pq.FileMetaData, outputs: list[NDArray[Any]]) -> int:
+    def _read_groups(self, name: str, metadata: pq.FileMetaData, outputs: list[NDArray[Any] | None]) -> int:
         n_groups = metadata.num_row_groups
         starts = np.cumsum([0, *(metadata.row_group(index).num_rows for index in range(n_groups))])
         n_threads = max(1, min(_READ_THREADS, pa.cpu_count(), n_groups // _FEW_GROUPS))
@@ -228,9 +232,10 @@ class _BlockReader:
                 for index in range(thread, n_groups, n_threads):
                     table = file.read_row_group(index, use_threads=False)
                     for column, output in zip(table.columns, outputs, strict=True):
-                        part = output[starts[index] : starts[index + 1]]
-                        part[:] = numbers_of(column)
-                        checksum += sum_words(part)
+                        values = numbers_of(column)
+                        checksum += sum_words(values)
+                        if output is not None:
+                            output[starts[index] : starts[index + 1]] = values
             return checksum
 
         if n_threads == 1:

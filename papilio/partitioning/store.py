@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
 from papilio.arguments import checked
@@ -64,18 +65,21 @@ class Partition:
     def _infos(self) -> dict[str, blocks.BlockInfo]:
         return {info.name: info for info in self.manifest.blocks}
 
-    def find_file(self, block: str, file: str) -> blocks.BlockFile:
-        """Return what the manifest says of a file of a block."""
-        return next(each for each in self._infos[block].files if each.name == file)
-
     def read_block(self, name: str) -> Any:
         """Read a block: a StartBlock, an EndBlock or a RootPart, by its kind.
 
         StoreError when there is none of this name, or its files are missing, not readable or changed.
         """
+        return self._reader(name).read_block()
+
+    def read_column(self, block: str, file: str, column: str) -> NDArray[Any]:
+        """Read one column of a file of a block; errors as :meth:`read_block`."""
+        return self._reader(block).read(file, only=column)[column]
+
+    def _reader(self, name: str) -> blocks.BlockReader:
         if name not in self._infos:
             raise StoreError(f"{self.path} has no block named {name}")
-        return blocks.read_block(*filesystem_of(self.path), self._infos[name])
+        return blocks.BlockReader(*filesystem_of(self.path), self._infos[name])
 
     def read_part(self, index: int) -> Part:
         """Read the part of this number; errors as :meth:`read_block`."""
