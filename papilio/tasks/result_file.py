@@ -132,13 +132,8 @@ class JobAnswer:
         data = self.result
         job = data.job or _JobRow()
         (unit,) = data.units
-        same = (
-            "per", "count", "engine", "cluster", "items", "leases", "plan_key", "seconds", "peak_memory_bytes",
-            "decisions", "output", "strategy", "replication", "moved", "peak_device_bytes", "used_device_bytes",
-            "checksum", "best",
-        )  # fmt: skip
-        found: dict[str, Any] = {each: getattr(data, each) for each in same}
-        found |= {
+        kind = CountResult if data.listing is None else ListingResult
+        found: dict[str, Any] = {
             "motif": read_record(Motif, {**data.parameters, "name": data.motif}, name, ADVICE),
             "workers": tuple(_plain(WorkerInfo, each) for each in data.worker_details),
             "leases_by_worker": {each.name: each.leases for each in data.worker_details},
@@ -152,15 +147,8 @@ class JobAnswer:
             "leases_before": job.leases_before,
             "reused": job.reused,
         }
-        if data.listing is None:
-            return CountResult(**found)
-        return ListingResult(
-            **found,
-            listing=data.listing,
-            limit_reached=data.limit_reached,
-            files=data.files,
-            checked=data.checked,
-        )
+        same = {each.name for each in fields(kind)} & {each.name for each in fields(data)} - found.keys()
+        return kind(**found, **{each: getattr(data, each) for each in same})
 
 
 def _plain(kind: Any, row: Any) -> Any:
