@@ -69,6 +69,7 @@ def dask_processes(
     environment = os.environ | {
         "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
         "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+        "PAPILIO_TEST_GATE": str(folder / "gate"),
     }
     with (folder / "log").open("wb") as log:
         processes = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from dataclasses import replace
 from math import comb
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
@@ -37,7 +39,7 @@ from tests.conftest import ROOT
 SIDE = 1300
 BUTTERFLIES = comb(SIDE, 2) ** 2
 
-TIMEOUT_S = 120
+TIMEOUT_S = 300
 
 OPTIONS = ("--nthreads", "1", "--preload", "tests.cluster.short_leases")
 
@@ -88,17 +90,35 @@ def lease_records(job: Path) -> list[dict[str, Any]]:
 
 
 def wait_until(reached: Any, what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + TIMEOUT_S
     while not reached():
         assert time.monotonic() < deadline, what
         time.sleep(0.01)
 
 
-def wait_for_leases(job: Path, number: int) -> list[dict[str, Any]]:
-    """Return the leases once there are so many, and others left."""
-    wait_until(lambda: len(lease_records(job)) >= number, f"{number} leases")
+def wait_for_leases(job: Path, number: int, gate: Path | None = None) -> list[dict[str, Any]]:
+    """Return the leases once there are so many, and others left; no more than these pass the gate, or one more."""
+
+    def reached() -> bool:
+        found = len(lease_records(job))
+        if gate is not None and found < number and not any(gate.iterdir()):
+            (gate / uuid4().hex).touch()
+        return found >= number
+
+    wait_until(reached, f"{number} leases")
     assert not (job / "result.json").exists()
     return lease_records(job)
+
+
+@contextmanager
+def gate_of(scheduler: Path) -> Iterator[Path]:
+    """Stop the leases on the workers of a scheduler until the block ends, however slow this process is."""
+    gate = scheduler.parent / "gate"
+    gate.mkdir()
+    try:
+        yield gate
+    finally:
+        shutil.rmtree(gate, ignore_errors=True)
 
 
 @contextmanager
@@ -108,9 +128,10 @@ def another_worker(folder: Path, scheduler: Path) -> Iterator[None]:
         sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(scheduler), "--no-nanny",
         "--no-dashboard", "--local-directory", str(folder), *OPTIONS,
     ]  # fmt: skip
+    environment = os.environ | {"PAPILIO_TEST_GATE": str(scheduler.parent / "gate")}
     with (
         (folder / "log2").open("wb") as log,
-        subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log) as process,
+        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log) as process,
     ):
         try:
             yield
@@ -163,15 +184,15 @@ def test_another_coordinator_goes_on_from_the_ledger(
     store: Path, scheduler: Path, tmp_path: Path, victims: str
 ) -> None:
     job = tmp_path / "job"
-    submit(store, scheduler, job)
-    wait_for_leases(job, 5)
-    first = status(job).coordinator
-    with ExistingExecutor(scheduler, 2) as executor:
-        pids = [worker.pid for worker in executor.workers]
-    assert first.pid in pids
-    kept = wait_for_leases(job, 6)
-    for pid in [first.pid] if victims == "coordinator" else pids:
-        os.kill(pid, signal.SIGKILL)
+    with gate_of(scheduler) as gate:
+        submit(store, scheduler, job)
+        kept = wait_for_leases(job, 6, gate)
+        first = status(job).coordinator
+        with ExistingExecutor(scheduler, 2) as executor:
+            pids = [worker.pid for worker in executor.workers]
+        assert first.pid in pids
+        for pid in [first.pid] if victims == "coordinator" else pids:
+            os.kill(pid, signal.SIGKILL)
     out, _ = call("wait", job)
     assert out.startswith(f"{BUTTERFLIES}\n")
     leases, found = lease_records(job), status(job)
@@ -191,10 +212,11 @@ def test_another_coordinator_goes_on_from_the_ledger(
 @pytest.mark.slow
 def test_a_cancelled_job_keeps_its_leases_and_goes_on(store: Path, scheduler: Path, tmp_path: Path) -> None:
     job = tmp_path / "job"
-    submit(store, scheduler, job)
-    wait_for_leases(job, 3)
-    began = time.monotonic()
-    assert "asked to stop" in call("cancel", job)[1]
+    with gate_of(scheduler) as gate:
+        submit(store, scheduler, job)
+        wait_for_leases(job, 3, gate)
+        began = time.monotonic()
+        assert "asked to stop" in call("cancel", job)[1]
     assert f"the job of {job} was cancelled" in call("wait", job, code=7)[1]
     assert time.monotonic() - began < 60
     assert "was asked to stop before" in call("cancel", job)[1]
@@ -214,14 +236,15 @@ def test_a_second_submission_is_refused_while_the_first_runs(
 ) -> None:
     monkeypatch.setattr("papilio.storage.ledger.LOCK_WAIT_S", 0.05)
     job = tmp_path / "job"
-    submit(store, scheduler, job)
-    with pytest.raises(papilio.PapilioError, match=r"is submitted to .* already|is being written by process"):
+    with gate_of(scheduler) as gate:
         submit(store, scheduler, job)
-    wait_for_leases(job, 1)
-    with pytest.raises(JobUnfinishedError, match="is running after 0 s"):
-        papilio.wait_job(job, timeout_s=0)
-    with pytest.raises(JobBusyError, match="is being written by process"):
-        submit(store, scheduler, job)
+        with pytest.raises(papilio.PapilioError, match=r"is submitted to .* already|is being written by"):
+            submit(store, scheduler, job)
+        wait_for_leases(job, 1, gate)
+        with pytest.raises(JobUnfinishedError, match="is running after 0 s"):
+            papilio.wait_job(job, timeout_s=0)
+        with pytest.raises(JobBusyError, match="is being written by process"):
+            submit(store, scheduler, job)
     assert papilio.wait_job(job, timeout_s=TIMEOUT_S).count == BUTTERFLIES
     assert len(status(job).sessions) == 1
 
@@ -269,23 +292,22 @@ def test_a_submission_that_the_scheduler_lost_can_be_repeated(scheduler: Path, t
 
 
 @pytest.mark.slow
-def test_two_coordinators_of_one_job_count_nothing_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_coordinators_of_one_job_count_nothing_twice(tmp_path: Path) -> None:
     """The first is cut off but alive: the scheduler gives the job to another worker, which finds it locked."""
-    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL", "3s")
     store, job = tmp_path / "graph", tmp_path / "job"
     papilio.generate(Complete(SIDE, SIDE), store)
     with (
         dask_processes(tmp_path, 1, *OPTIONS, "--no-nanny") as (scheduler, _),
         another_worker(tmp_path, scheduler),
+        ExistingExecutor(scheduler, 2) as executor,
     ):
-        with ExistingExecutor(scheduler, 2):
+        with gate_of(scheduler) as gate:
             submit(store, scheduler, job)
-        wait_for_leases(job, 3)
-        first = status(job).coordinator
-        os.kill(first.pid, signal.SIGSTOP)
+            wait_for_leases(job, 3, gate)
+            first = status(job).coordinator
+            os.kill(first.pid, signal.SIGSTOP)
         try:
+            executor.client.run_on_scheduler(submit_functions.give_up, first.worker)
             wait_until(lambda: status(job).coordinator.attempt == 2, "another coordinator")
             wait_until(lambda: f"waits: process {first.pid} on" in log_of(job), "it finds the lock taken")
             kept = lease_records(job)
