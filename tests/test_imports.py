@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,17 +57,20 @@ HOMES = {
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
-def imports_of(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield every imported module of a file, wherever the import stands, with its line."""
+@cache
+def imports_of(path: Path) -> tuple[tuple[str, int], ...]:
+    """Return every imported module of a file, wherever the import stands, with its line."""
+    found: list[tuple[str, int]] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from ((name.name, node.lineno) for name in node.names)
+            found += [(name.name, node.lineno) for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} imports relatively"
             assert node.module is not None
-            yield node.module, node.lineno
+            found.append((node.module, node.lineno))
             if node.module == "papilio":
-                yield from ((f"papilio.{name.name}", node.lineno) for name in node.names)
+                found += [(f"papilio.{name.name}", node.lineno) for name in node.names]
+    return tuple(found)
 
 
 def layer_of(part: str) -> int | None:
