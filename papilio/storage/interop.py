@@ -85,18 +85,9 @@ def from_numpy(
         raise InputError(f"edges are no array ({error}); give one of shape (k, 2) or (k, 3)") from error
     if array.ndim != 2 or array.shape[1] not in (2, 3):
         raise InputError(f"an edge array has shape (k, 2) or (k, 3); this one has shape {array.shape}")
-    numbers = array.dtype.kind in "iuf"
-    sign = array[:, 2] if array.shape[1] == 3 else None
+    relabel = array.dtype.kind not in "iuf" if relabel is None else relabel
     return assemble_columns(
-        array[:, 0],
-        array[:, 1],
-        sign,
-        kind=kind,
-        relabel=not numbers if relabel is None else relabel,
-        n_u=n_u,
-        n_v=n_v,
-        positive_from=positive_from,
-        origin=ArrayRows(),
+        list(array.T), ArrayRows(), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from
     )
 
 
@@ -133,10 +124,10 @@ def from_pandas(
             row = int(np.argmax(frame[name].isna().to_numpy()))
             raise InputError(f"column {name!r} has a missing value in row {row}; drop or fill it")
     columns = [frame[name].to_numpy() for name in names]
+    origin = FrameRows(frame.index)
     return assemble_columns(
-        *_with_sign(columns), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from,
-        origin=FrameRows(frame.index),
-    )  # fmt: skip
+        columns, origin, kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from
+    )
 
 
 @checked
@@ -171,9 +162,8 @@ def from_arrow(
             raise InputError(f"column {name!r} has a missing value in row {row}; drop or fill it")
         columns.append(column.to_numpy(zero_copy_only=False))
     return assemble_columns(
-        *_with_sign(columns), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from,
-        origin=ArrowRows(),
-    )  # fmt: skip
+        columns, ArrowRows(), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from
+    )
 
 
 @checked
@@ -205,10 +195,7 @@ def from_pairs(
                 f"entry {i} is {row!r}; an edge is a pair (u, v), or a triple (u, v, sign), the same for all edges"
             )
     columns = [label_array([row[i] for row in rows]) for i in range(width)]
-    return assemble_columns(
-        *_with_sign(columns), kind=kind, relabel=True, n_u=None, n_v=None, positive_from=positive_from,
-        origin=PairRows(),
-    )  # fmt: skip
+    return assemble_columns(columns, PairRows(), kind=kind, relabel=True, positive_from=positive_from)
 
 
 @checked
@@ -360,10 +347,6 @@ def _pick_columns(
             missing = "which columns are the ends" if name is None else f"no column {name!r}"
             raise InputError(f"{missing}: there are {', '.join(map(repr, present))}; name two as u and v")
     return names
-
-
-def _with_sign(columns: list[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
-    return columns[0], columns[1], columns[2] if len(columns) == 3 else None
 
 
 def _check_symmetric_signs(u: NDArray[np.int64], v: NDArray[np.int64], sign: NDArray[np.int8]) -> None:

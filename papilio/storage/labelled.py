@@ -189,22 +189,21 @@ def assemble(
 
 
 def assemble_columns(
-    u: NDArray[Any],
-    v: NDArray[Any],
-    values: NDArray[Any] | None,
+    columns: Sequence[NDArray[Any]],
+    origin: Origin,
     *,
     kind: GraphKind,
     relabel: bool,
-    n_u: int | None,
-    n_v: int | None,
+    n_u: int | None = None,
+    n_v: int | None = None,
     positive_from: float | None,
-    origin: Origin,
 ) -> LabelledGraph:
-    """Assemble a graph from columns of labels or ids, shape (k,) each, and of sign values, of one object.
+    """Assemble a graph from two columns of labels or ids of an object, shape (k,) each, and perhaps one of sign values.
 
     InputError for options that contradict each other; GraphError or CapacityError for ids out of range, or labels or
     signs that cannot be read.
     """
+    u, v, values = columns[0], columns[1], columns[2] if len(columns) == 3 else None
     if relabel and (n_u is not None or n_v is not None):
         raise InputError("n_u and n_v are for ids; with relabel=True the labels give the sizes")
     if positive_from is not None and values is None:
