@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import networkx
 import pytest
+
+from tests.tools.commands import Run
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
@@ -96,3 +102,46 @@ def test_python_in_guides(guide: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert blocks
     monkeypatch.chdir(tmp_path)
     exec(compile("\n".join(blocks), f"{guide}.md", "exec"), {})
+
+
+def commands_of(section: str) -> list[list[str]]:
+    """The papilio commands of a section of the README, in order, without their comments."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    part = text[text.index(f"## {section}\n") :]
+    block = re.findall(r"```\n(.*?)```", part, re.DOTALL)[0]
+    return [
+        shlex.split(line, comments=True)[1:] for line in block.splitlines() if line.startswith("papilio ")
+    ]
+
+
+@pytest.mark.slow
+def test_commands_of_the_readme(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    women = networkx.davis_southern_women_graph()
+    lines = [f"{a},{b},{5 - i % 5}\n" for i, (a, b) in enumerate(women.edges())]
+    Path("ratings.csv").write_text("user,item,stars\n" + "".join(lines), "utf-8")
+    Path("friends.txt").write_text(
+        "".join(f"{a} {b}\n" for a, b in networkx.karate_club_graph().edges()), "utf-8"
+    )
+    assert run("convert", "friends.txt", "friends", "--unipartite").exit_code == 0
+    commands = commands_of("Your own graph")
+    assert len(commands) > 12
+    for command in commands:
+        result = run(*command)
+        assert result.exit_code == 0, (command, result.stderr)
+        if command[:2] == ["count", "butterfly"]:
+            assert "341" in result.stdout, command
+
+
+def test_python_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    women = networkx.davis_southern_women_graph()
+    Path("ratings.csv").write_text("user,item\n" + "".join(f"{a},{b}\n" for a, b in women.edges()), "utf-8")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, object] = {}
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile("\n".join(blocks), "README.md", "exec"), names)
+    assert "36 " in out.getvalue()
+    assert "341 cpu" in out.getvalue() or "341 gpu" in out.getvalue()
+    assert names["frame"]["support"].sum() == 4 * 341  # type: ignore[index]
