@@ -14,6 +14,12 @@ from papilio.storage.store import GraphStore, open_store
 _MODELS: dict[str, type[Model]] = {model.name: model for model in (Rmat, PowerLaw, Planted, Complete)}
 
 
+_GROWN: dict[type[Model], tuple[str, ...]] = {
+    PowerLaw: ("n_u", "n_v"), Planted: ("n_u", "n_v", "count", "noise"), Complete: ("n_u",)
+}  # fmt: skip
+"""What is multiplied where a graph grows."""
+
+
 def parse_model(text: str) -> Model:
     """Return the model of a specification such as ``power-law:n_u=100000,n_v=20000,exponent_v=2.2``.
 
@@ -70,18 +76,8 @@ def grow_model(model: Model, factor: int) -> Model:
                 "choose numbers of workers that are powers of two times the smallest"
             )
         return replace(model, scale_u=model.scale_u + factor.bit_length() - 1, edges=model.edges * factor)
-    if isinstance(model, Complete):
-        return replace(model, n_u=model.n_u * factor)
-    if isinstance(model, PowerLaw):
-        return replace(model, n_u=model.n_u * factor, n_v=None if model.n_v is None else model.n_v * factor)
-    assert isinstance(model, Planted)
-    return replace(
-        model,
-        n_u=model.n_u * factor,
-        n_v=None if model.n_v is None else model.n_v * factor,
-        count=model.count * factor,
-        noise=model.noise * factor,
-    )
+    sizes = {name: getattr(model, name) for name in _GROWN[type(model)]}
+    return replace(model, **{name: size * factor for name, size in sizes.items() if size is not None})
 
 
 def open_or_generate(path: Path, model: Model, seed: int) -> GraphStore:

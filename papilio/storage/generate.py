@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import psutil
@@ -32,6 +33,18 @@ __all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat", "generate", "gene
 
 DrawProgress = Callable[[int, int], None]
 """Called with (units done, units in all); a unit is one draw of one pass."""
+
+_SOURCES: dict[type[Model], Callable[[Any, int], EdgeSource]] = {
+    Rmat: RmatSource,
+    PowerLaw: PowerLawSource,
+    Planted: PlantedSource,
+    Complete: lambda model, seed: CompleteSource(model),
+}
+
+_STATE_BYTES: dict[type[Model], Callable[[Any], int]] = {
+    PowerLaw: PowerLawSource.state_bytes_of, Planted: PlantedSource.state_bytes_of
+}  # fmt: skip
+"""Host bytes that a source takes for its vertices, where it takes any."""
 
 _WRITER_BYTES = 96 << 20
 """Host bytes of the store writer: a row group being filled and its encoding."""
@@ -147,8 +160,12 @@ def _prepare(
 ) -> tuple[EdgeSource, int]:
     """Make the source, with as many threads as the memory allows, and make its first pass if it needs one."""
     budget = psutil.virtual_memory().total // 4 if memory_bytes is None else memory_bytes
-    _check_memory(model, "the vertices alone", _state_bytes(model), budget)
-    source = _open_source(model, seed)
+    if type(model) not in _SOURCES:
+        raise InputError(
+            f"no generator for {type(model).__name__}; expected Rmat, PowerLaw, Planted or Complete"
+        )
+    _check_memory(model, "the vertices alone", _STATE_BYTES.get(type(model), lambda _: 0)(model), budget)
+    source = _SOURCES[type(model)](model, seed)
     compact = isinstance(model, Rmat) and model.compact
     held = source.state_bytes + (CompactSource.extra_bytes(source) if compact else 0) + _WRITER_BYTES
     one_worker = 3 * source.block_bytes
@@ -160,26 +177,6 @@ def _prepare(
             source, unipartite=model.kind == "unipartite", workers=threads, on_block=advance
         )
     return source, threads
-
-
-def _open_source(model: Model, seed: int) -> EdgeSource:
-    if isinstance(model, Rmat):
-        return RmatSource(model, seed)
-    if isinstance(model, PowerLaw):
-        return PowerLawSource(model, seed)
-    if isinstance(model, Planted):
-        return PlantedSource(model, seed)
-    if isinstance(model, Complete):
-        return CompleteSource(model)
-    raise InputError(f"no generator for {type(model).__name__}; expected Rmat, PowerLaw, Planted or Complete")
-
-
-def _state_bytes(model: Model) -> int:
-    if isinstance(model, PowerLaw):
-        return PowerLawSource.state_bytes_of(model)
-    if isinstance(model, Planted):
-        return PlantedSource.state_bytes_of(model)
-    return 0
 
 
 def _check_memory(model: Model, what: str, needed: int, budget: int) -> None:
