@@ -61,6 +61,10 @@ class Stack(NamedTuple):
     ids: Ids32
 
 
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+"""Multiplier of a hash whose high bits are used: 2^64 divided by the golden ratio."""
+
+
 @compiled
 def make_room(stack: Stack, need: int) -> Stack:
     """Return a stack for ``need`` words: the same, or a larger one with what was in it."""
@@ -98,9 +102,58 @@ def _inside(words: Words, a: int, b: int, width: int) -> bool:
 
 
 @compiled
+def largest_excluded(words: Words, n: int) -> int:
+    """Keep, of n rows of one word, each once and none that lies inside another one; return how many are left.
+
+    Below the children of yelp2018 that saves three of four set operations; below other nodes it takes as long as it
+    saves. Behind the rows there is room for a hash table: four times as many words.
+    """
+    size = 1
+    while size < 2 * n:
+        size *= 2
+    rows, table = words[:n], words[n : n + size]
+    table[:] = 0
+    shift = np.uint64(64 - popcount(np.uint64(size - 1)))
+    distinct = 0
+    for row in range(n):
+        word = rows[row]
+        slot = np.int64(word * _SPREAD >> shift) if size > 1 else 0
+        while table[slot] != 0 and table[slot] != word:
+            slot = (slot + 1) & (size - 1)
+        if table[slot] == 0:
+            table[slot] = word
+            rows[distinct] = word
+            distinct += 1
+    every, kept = rows[:distinct], 0
+    for row in range(distinct):
+        word, covers = every[row], 0
+        for other in range(distinct):
+            covers += (word & ~every[other]) == 0
+        rows[kept] = word
+        kept += covers == 1
+    return kept
+
+
+@compiled
+def _drop_narrow(words: Words, ids: Ids32, n: int, end: int) -> int:
+    """Do as :func:`drop_covered` where rows have one word; the loop over excluded rows is one of vectors."""
+    excluded = words[n:end]
+    kept = 0
+    for row in range(n):
+        word, covers = words[row], 0
+        for other in range(excluded.size):
+            covers += (word & ~excluded[other]) == 0
+        words[kept], ids[kept] = word, ids[row]
+        kept += covers == 0
+    return kept
+
+
+@compiled
 def drop_covered(stack: Stack, begin: int, n: int, end: int, width: int) -> int:
     """Drop, of the first n rows, those inside one of the rows from n to ``end``; return how many are left."""
     words, ids = stack
+    if width == 1:
+        return _drop_narrow(words[begin : begin + end], ids[begin : begin + end], n, end)
     kept = 0
     for row in range(n):
         at = begin + row * width

@@ -35,6 +35,7 @@ from papilio.kernels.maximal.loops import (
     Search,
     Stack,
     drop_covered,
+    largest_excluded,
     make_room,
     search_frames,
 )
@@ -213,10 +214,12 @@ def _open_child(
         _forget(around, rows)
         return stack, room
     width = words_of(size)
-    stack = make_room(stack, rows * width)
+    stack = make_room(stack, rows * (width + 4))
     set_bits(around, kid, rows, width, stack.words)
     for i in range(n):
         stack.ids[i] = graph.hop[base + around.met[i]]
+    if width == 1:
+        rows = n + largest_excluded(stack.words[n:], rows - n)
     left = drop_covered(stack, 0, n, rows, width)
     if can_extend(found, limits, taken, left, size):
         frame = search.frames[0]
