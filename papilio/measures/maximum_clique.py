@@ -33,7 +33,7 @@ from papilio.motifs import Clique
 from papilio.storage.labelled import Vectors
 from papilio.storage.origins import plain_labels
 
-_BYTES_PER_EDGE, _BYTES_PER_VERTEX = 80, 72
+_BYTES_PER_EDGE, _BYTES_PER_VERTEX = 48, 72
 """What ordering and orienting a graph takes; see papilio.kernels.clique.memory."""
 
 

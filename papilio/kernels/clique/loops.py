@@ -315,6 +315,24 @@ def count_pivots(
 
 
 @compiled
+def _count_triangles(later: Later, search: Search, root: int) -> None:
+    """Count the edges among the later neighbours of a root, without a matrix."""
+    begin, end = later.indptr[root], later.indptr[root + 1]
+    for at in range(begin, end):
+        search.place[later.ids[at]] = 0
+    count, work = 0, 0
+    for at in range(begin, end - 1):
+        name = later.ids[at]
+        for other in range(later.indptr[name], later.indptr[name + 1]):
+            count += search.place[later.ids[other]] == 0
+        work += later.indptr[name + 1] - later.indptr[name]
+    for at in range(begin, end):
+        search.place[later.ids[at]] = -1
+    _add_wide(search.total, np.uint64(count))
+    search.total[2] += np.uint64(work)
+
+
+@compiled
 def count_oriented(
     later: Later, search: Search, roots: Ints, children: Ints, begin: int, end: int, k: int
 ) -> None:
@@ -333,6 +351,9 @@ def count_oriented(
             _fill_matrix(later, search, d, True, False)
         else:
             if later.indptr[root + 1] - later.indptr[root] + 1 < k:
+                continue
+            if k == 3:
+                _count_triangles(later, search, root)
                 continue
             d = open_root(later, search, root, True, False)
         w = words_of(d)

@@ -15,13 +15,13 @@ _DEVICE_SEARCH_BYTES = 256 << 20
 def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[int, int]:
     """Return the peak of host and of device memory, in bytes, with the whole graph in memory.
 
-    edges      both ranks of each, sorted, with the place that each came from; neighbours both ways for the peeling
+    edges      by later end and by earlier one, with the place that each came from; neighbours both ways for the peeling
     vertices   offsets, ranks and lists of the peeling
     search     what is around one root, and a vector, for each thread
     listing    the graph of what goes with required vertices; rows on their way to a file for each thread, names
     """
     graph = job.n_edges * 2 * ID
-    edges = job.n_edges * (6 * OFFSET + 2 * (OFFSET + 2 * ID))
+    edges = job.n_edges * 5 * OFFSET
     vertices = job.n_vertices * (8 * OFFSET)
     vectors = job.vector_entries * COUNT
     if engine == "gpu":

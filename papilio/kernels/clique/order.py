@@ -2,7 +2,7 @@
 
 The degeneracy order peels in synchronous rounds at rising degree, and ranks by (round, id): it does not depend on
 threads, and no vertex has more later neighbours than the degeneracy (Matula & Beck 1983). The degree order ranks by
-(degree, id). Both are computed in O(n + n_edges) but for one sort.
+(degree, id). All but the sorts of rounds and of degrees takes O(n + n_edges).
 """
 
 from __future__ import annotations
@@ -50,47 +50,40 @@ def _adjacency(n: int, u: Ids32, v: Ids32) -> tuple[Ints, Ids32]:
 
 @compiled
 def _peel(indptr: Ints, ids: Ids32) -> Ids32:
-    """Return the vertices in the order of their rounds, those of a round by id."""
+    """Return the vertices in the order of their rounds, those of a round by id.
+
+    The vertices are kept by what they have left, in bins; those of a round are the ones of the least bin, and whoever
+    falls to it in the course of a round stands behind them, for the next (after Batagelj and Zaversnik 2003).
+    """
     n = indptr.size - 1
     left = np.diff(indptr)
-    gone = np.zeros(n, np.bool_)
-    order = np.empty(n, np.int32)
-    # Lists of vertices by what they had left: of the entries of a vertex the last one counts.
-    head = np.full(np.max(left) + 2 if n else 1, -1, np.int64)
-    following = np.empty(n + ids.size, np.int64)
-    owner = np.empty(n + ids.size, np.int32)
-    n_entries = 0
+    begin = np.zeros(np.max(left) + 2 if n else 2, np.int64)
     for vertex in range(n):
-        owner[n_entries] = vertex
-        following[n_entries] = head[left[vertex]]
-        head[left[vertex]] = n_entries
-        n_entries += 1
-    done, degree = 0, 0
+        begin[left[vertex] + 1] += 1
+    for bin_ in range(begin.size - 1):
+        begin[bin_ + 1] += begin[bin_]
+    order, place, to = np.empty(n, np.int32), np.empty(n, np.int32), begin.copy()
+    for vertex in range(n):
+        place[vertex] = to[left[vertex]]
+        order[place[vertex]] = vertex
+        to[left[vertex]] += 1
+    done = 0
     while done < n:
-        begin = done
-        for lower in range(degree + 1):
-            entry = head[lower]
-            head[lower] = -1
-            while entry >= 0:
-                vertex = owner[entry]
-                if not gone[vertex] and left[vertex] <= degree:
-                    gone[vertex] = True
-                    order[done] = vertex
-                    done += 1
-                entry = following[entry]
-        if done == begin:
-            degree += 1
-            continue
-        order[begin:done].sort()
-        for place in range(begin, done):
-            for at in range(indptr[order[place]], indptr[order[place] + 1]):
-                other = ids[at]
-                if not gone[other]:
-                    left[other] -= 1
-                    owner[n_entries] = other
-                    following[n_entries] = head[left[other]]
-                    head[left[other]] = n_entries
-                    n_entries += 1
+        degree = left[order[done]]
+        while done < begin[degree + 1]:
+            end = begin[degree + 1]
+            order[done:end].sort()
+            for at in range(done, end):
+                for entry in range(indptr[order[at]], indptr[order[at] + 1]):
+                    other = ids[entry]
+                    if left[other] > degree:
+                        first = begin[left[other]]
+                        moved = order[first]
+                        order[first], order[place[other]] = other, moved
+                        place[moved], place[other] = place[other], first
+                        begin[left[other]] += 1
+                        left[other] -= 1
+            done = end
     return order
 
 
@@ -104,13 +97,34 @@ def order_by_degree(graph: UnipartiteGraph) -> NDArray[np.int32]:
     return np.lexsort((np.arange(graph.n), graph.degree)).astype(np.int32)
 
 
+@compiled
+def _orient(u: Ids32, v: Ids32, rank: Ids32) -> tuple[Ints, Ids32, Ints]:
+    """Return offsets, ids and edges of :class:`Later`: the edges by later end, then by earlier one."""
+    n, m = rank.size, u.size
+    indptr, by_second = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+    for edge in range(m):
+        a, b = rank[u[edge]], rank[v[edge]]
+        indptr[min(a, b) + 1] += 1
+        by_second[max(a, b) + 1] += 1
+    for r in range(n):
+        indptr[r + 1] += indptr[r]
+        by_second[r + 1] += by_second[r]
+    sorted_ = np.empty(m, np.int64)
+    for edge in range(m):
+        second = max(rank[u[edge]], rank[v[edge]])
+        sorted_[by_second[second]] = edge
+        by_second[second] += 1
+    ids, edges, to = np.empty(m, np.int32), np.empty(m, np.int64), indptr[:-1].copy()
+    for placed in sorted_:
+        a, b = rank[u[placed]], rank[v[placed]]
+        first = min(a, b)
+        ids[to[first]], edges[to[first]] = max(a, b), placed
+        to[first] += 1
+    return indptr, ids, edges
+
+
 def orient(graph: UnipartiteGraph, vertices: NDArray[np.int32]) -> Later:
-    """Return the later neighbours of each vertex in an order; one sort of the edges."""
-    rank = np.empty(graph.n, np.int64)
-    rank[vertices] = np.arange(graph.n)
-    a, b = rank[graph.u], rank[graph.v]
-    first, second = np.minimum(a, b), np.maximum(a, b)
-    edges = np.lexsort((second, first))
-    indptr = np.zeros(graph.n + 1, np.int64)
-    np.cumsum(np.bincount(first, minlength=graph.n), out=indptr[1:])
-    return Later(indptr, second[edges].astype(np.int32), edges.astype(np.int64), vertices)
+    """Return the later neighbours of each vertex in an order; O(n + n_edges)."""
+    rank = np.empty(graph.n, np.int32)
+    rank[vertices] = np.arange(graph.n, dtype=np.int32)
+    return Later(*_orient(graph.u, graph.v, rank), vertices)

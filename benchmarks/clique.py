@@ -1,0 +1,153 @@
+"""k-cliques on CPUs: one thread beside kClist and Pivoter, serial; maximal cliques for themselves.
+
+Everything from the graph in memory to the answer is timed, the order of the vertices included.
+
+python -m benchmarks.clique --data ../shared/data --output benchmarks/results/clique-cpu.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.clique_peers import count_by_kclist, count_by_pivoter
+from benchmarks.harness import describe_machine
+from papilio.families import load_engine
+from papilio.graph import UnipartiteGraph
+from papilio.kernels.engine import Partial
+from papilio.motifs import Clique, MaximalClique
+
+__all__ = ["CASES", "Row", "measure", "table_lines"]
+
+Motif = Clique | MaximalClique
+
+CASES: tuple[tuple[str, Motif], ...] = (
+    *((name, Clique(k)) for name in ("email-Eu-core", "wiki-Vote", "ca-AstroPh", "soc-Epinions1") for k in (3, 4, 5)),
+    ("ca-HepPh", Clique(3)),
+    ("ca-HepPh", Clique(4)),
+    ("facebook_combined", Clique(4)),
+    ("wiki-Vote", Clique(7)),
+    *((name, Clique()) for name in ("email-Eu-core", "wiki-Vote", "ca-HepPh", "ca-AstroPh", "soc-Epinions1")),
+    *((name, MaximalClique()) for name in ("email-Eu-core", "wiki-Vote", "ca-AstroPh", "soc-Epinions1")),
+)  # fmt: skip
+"""Graphs and questions; no case takes kClist or Pivoter more than some seconds."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case; processor seconds of one thread, the least of the repeats, as other programs run beside."""
+
+    graph: str
+    motif: Motif
+    count: int
+    ours_s: float
+    peer: str  # kClist or Pivoter; nothing for maximal cliques
+    peer_s: float | None
+    correct: bool  # both count the same; Pivoter's floats up to their rounding
+
+    @property
+    def share(self) -> float | None:
+        """Our time by that of the peer."""
+        return None if self.peer_s is None else self.ours_s / self.peer_s
+
+
+def _least(function: Callable[[], Any], repeats: int) -> tuple[Any, float]:
+    """Return the answer, and the least processor time of this thread; the first call compiles and is left out."""
+    answer, best = function(), float("inf")
+    for _ in range(repeats):
+        began = thread_time()
+        answer = function()
+        best = min(best, thread_time() - began)
+    return answer, best
+
+
+def measure(name: str, graph: UnipartiteGraph, motif: Motif, repeats: int) -> Row:
+    """Measure one case."""
+    engine = load_engine(motif, "cpu", 1)
+
+    def count() -> Partial:
+        prepared = engine.prepare(graph, motif, "total")
+        return engine.run(prepared, 0, prepared.n_items)
+
+    found, ours_s = _least(count, repeats)
+    if isinstance(motif, MaximalClique):
+        return Row(name, motif, found.total, ours_s, "", None, True)
+    if motif.k is not None:
+        k = motif.k
+        number, peer_s = _least(lambda: count_by_kclist(graph, k), repeats)
+        return Row(name, motif, found.total, ours_s, "kClist", peer_s, number == found.total)
+    counts, peer_s = _least(lambda: count_by_pivoter(graph), repeats)
+    sizes = {(size,) for size in np.flatnonzero(counts).tolist()}
+    same = all(np.isclose(counts[size], float(number), rtol=1e-9) for (size,), number in found.cells.items())
+    return Row(name, motif, found.total, ours_s, "Pivoter", peer_s, same and sizes == found.cells.keys())
+
+
+def table_lines(rows: list[Row], facts: dict[str, str]) -> list[str]:
+    """Return the page of results."""
+    lines = [
+        "# Cliques on CPUs",
+        "",
+        "`python -m benchmarks.clique --data DATA`, one thread. Seconds of processor time of everything from the graph "
+        "in memory to the answer, the order of the vertices included; the least of the repeats, because other programs "
+        "ran beside it. kClist (Danisch, Balalau and Sozio, WWW 2018) and Pivoter (Jain and Seshadhri, WSDM 2020) are "
+        "serial, after their papers, compiled by the same compiler (`benchmarks/clique_peers.py`); these are not their "
+        "authors' programs.",
+        "",
+        *(f"- {name}: {value}" for name, value in facts.items()),
+        "",
+        "| graph | question | cliques | CPU time, s | other, s | times its time | correct |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        beside = "" if row.peer_s is None else f"{row.peer} {row.peer_s:.4f}"
+        share = "" if row.share is None else f"{row.share:.2f}"
+        asked = "maximal" if isinstance(row.motif, MaximalClique) else f"k = {row.motif.k or 'all'}"
+        number = f"{row.count:,}" if row.count < 10**18 else f"{row.count:.3e}"
+        correct = ("yes" if row.correct else "NO") if row.peer else ""
+        lines.append(
+            f"| {row.graph} | {asked} | {number} | {row.ours_s:.4f} | {beside} | {share} | {correct} |"
+        )
+    return lines
+
+
+def read(data: Path, name: str) -> UnipartiteGraph:
+    """Read a graph of the data sets."""
+    with gzip.open(data / "unipartite" / f"{name}.txt.gz", "rt") as file:
+        pairs = np.loadtxt(file, dtype=np.int64)
+    return UnipartiteGraph.from_edges(pairs[:, 0], pairs[:, 1])
+
+
+def main() -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--graphs", default="", help="only these, with commas")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--output", type=Path)
+    given = parser.parse_args()
+    names = given.graphs.split(",") if given.graphs else [name for name, _ in CASES]
+    graphs = {name: read(given.data, name) for name in dict.fromkeys(names)}
+    rows = []
+    for name, motif in CASES:
+        if name in graphs:
+            rows.append(measure(name, graphs[name], motif, given.repeats))
+            print(rows[-1], flush=True)
+    lines = table_lines(rows, describe_machine("cpu"))
+    print("\n".join(lines))
+    if given.output is not None:
+        given.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return 0 if all(row.correct for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
