@@ -125,6 +125,9 @@ struct CliqueSearch {
 
     __device__ __forceinline__ void close() const {}
 
+    /// What the lanes still have, before the warp waits for others.
+    __device__ __forceinline__ void finish_kept() { lanes.run(0); }
+
     __device__ __forceinline__ unsigned long long flush() {
         lanes.run(0);
         if (kOrients) {
@@ -384,11 +387,8 @@ struct CliqueSearch {
     }
 };
 
-/// What the lanes still have, before the warp waits for others.
 template <>
-__device__ __forceinline__ void finish_kept<CliqueSearch>(CliqueSearch& search) {
-    search.lanes.run(0);
-}
+constexpr bool kKeepsWork<CliqueSearch> = true;
 
 /// Blocks of at most 8 warps.
 extern "C" __global__ void __launch_bounds__(256, MIN_BLOCKS)

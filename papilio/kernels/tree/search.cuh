@@ -10,7 +10,7 @@
 //   void read(const unsigned* slot)     prepares a sub-tree that another warp left; only with kShares
 //   void search()                       searches what open_child or read has prepared, and offers sub-trees of it
 //   void close()                        a unit is done
-//   finish_kept(motif)                  finishes what it kept of units that are done, where it has one of its own
+//   void finish_kept()                  finishes what it kept of units that are done; only with kKeepsWork
 //   unsigned long long flush()          brings all counts to device memory; returns the words of 32 bits intersected
 // The warp calls them together. What a unit takes of the arena is released behind it, and what a child takes before the
 // next one.
@@ -83,9 +83,9 @@ __device__ __forceinline__ bool offer_children(const TreeQueue& queue, const Chi
     });
 }
 
-/// Finish what a motif keeps of units that are done, before its warp waits for others; most keep nothing.
+/// Whether a motif keeps work of units that are done, to go on with it beside the next; it then has finish_kept().
 template <class Motif>
-__device__ __forceinline__ void finish_kept(Motif&) {}
+constexpr bool kKeepsWork = false;
 
 /// The children in a slot of the queue.
 __device__ __forceinline__ Children read_children(const unsigned* slot) {
@@ -134,11 +134,11 @@ __device__ __forceinline__ void run_search(Arena& arena, TreeQueue& queue, const
                     else
                         motif.read(slot);
                 };
-                works = queue.n_slots != 0 && queue.take(read);
-                if (!works) {
-                    finish_kept(motif);
-                    works = queue.wait(read);
+                if constexpr (kKeepsWork<Motif>) {
+                    works = queue.n_slots != 0 && queue.take(read);
+                    if (!works) motif.finish_kept();
                 }
+                if (!works) works = queue.wait(read);
             }
             if (!works) break;
             if (has_children) {
