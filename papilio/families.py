@@ -374,7 +374,10 @@ _ROWS = (
     ),
     Family(
         MaximalClique,
-        engines={"cpu": "papilio.kernels.clique.maximal_cpu:MaximalCliqueCpu"},
+        engines={
+            "cpu": "papilio.kernels.clique.maximal_cpu:MaximalCliqueCpu",
+            "gpu": "papilio.kernels.clique.maximal_gpu:MaximalCliqueGpu",
+        },
         memory="papilio.kernels.clique.memory",
         members=lambda motif, cell: {},
         # Words of the roots' rows, as for cliques; soc-Epinions1 1e8, ca-AstroPh 2e8 per second and thread.

@@ -139,7 +139,7 @@ def clique_tuning(max_shared_bytes: int) -> TreeTuning:
         near_words=960,
         slots=256,
         slot_words=1 << 13,
-        check_steps=64,
+        check_steps=256,
         share_cost=1 << 6,
     )
     return (
@@ -147,6 +147,23 @@ def clique_tuning(max_shared_bytes: int) -> TreeTuning:
         if max_shared_bytes >= 160 << 10
         else replace(row, blocks_per_sm=(1, 1, 1), near_words=512, threads=128)
     )
+
+
+def maximal_clique_tuning(max_shared_bytes: int) -> TreeTuning:
+    """Return the row of maximal cliques for a device by the shared memory that one block can have, in bytes.
+
+    Its lanes take 26 KiB of shared memory for each warp.
+    """
+    row = TreeTuning(
+        threads=128,
+        blocks_per_sm=(2, 2, 2),
+        near_words=192,
+        slots=256,
+        slot_words=1 << 13,
+        check_steps=256,
+        share_cost=1 << 6,
+    )
+    return row if max_shared_bytes >= 160 << 10 else replace(row, blocks_per_sm=(1, 1, 1), threads=32)
 
 
 @dataclass(frozen=True)

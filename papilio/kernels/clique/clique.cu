@@ -396,10 +396,10 @@ clique_search(const long long* __restrict__ indptr, const int* __restrict__ ids,
               const int most, const unsigned short* __restrict__ closed, unsigned long long* sums, const int stride,
               const unsigned long long* __restrict__ choose, unsigned long long* vector) {
     constexpr int kWords = CliqueSearch::kCounterWords;
-    __shared__ unsigned few[kOrients ? 1 : CliqueLeaves::kHeld * CliqueLeaves::kFree];
+    __shared__ unsigned few[kOrients ? 1 : PivotLeaves::kHeld * PivotLeaves::kFree];
     Arena arena SEARCH_ARENA(kWords);
     TreeQueue queue SEARCH_QUEUE;
-    const CliqueLeaves leaves{few, sums, stride};
+    const PivotLeaves leaves{few, sums, stride};
     if (!kOrients) leaves.clear();
     unsigned* const own = warp_memory(kWords + near_words);
     CliqueLanes lanes{CliqueLimits{least, most}, leaves, closed, own + lane_id(), own + kWarpSize * kWarpSize + lane_id(),

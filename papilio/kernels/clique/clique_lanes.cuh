@@ -15,7 +15,7 @@
 // Source: Jain and Seshadhri, WSDM 2020 (Pivoter); Almasri et al., ICS 2022.
 #pragma once
 
-#include "warp.cuh"
+#include "clique_leaves.cuh"
 
 #ifndef ORIENT
 #define ORIENT 0
@@ -38,44 +38,11 @@ struct CliqueLimits {
     int most;
 };
 
-/// Leaves by held and free vertices: those of few in 32 bits of shared memory of the block, which others join in device
-/// memory in 64 bits. A sum could not pass 2^64 in a month: what is added at once is no more than a few hundred times the
-/// steps that found it, of which a GPU does some 1e12 a second.
-struct CliqueLeaves {
-    static constexpr int kHeld = 32, kFree = 64;
-
-    unsigned* few;              // kHeld * kFree words
-    unsigned long long* sums;   // held * stride + free
-    int stride;
-
-    /// Any lane alone.
-    __device__ __forceinline__ void add(int held, int free, unsigned count) const {
-        unsigned long long* const sum = &sums[(long long)held * stride + free];
-        if (held < kHeld && free < kFree) {
-            const unsigned before = atomicAdd(&few[held * kFree + free], count);
-            if (before + count < before) atomicAdd(sum, 1ull << 32);
-        } else {
-            atomicAdd(sum, (unsigned long long)count);
-        }
-    }
-
-    /// Nothing is counted yet; the block.
-    __device__ __forceinline__ void clear() const {
-        for (int i = threadIdx.x; i < kHeld * kFree; i += blockDim.x) few[i] = 0;
-        __syncthreads();
-    }
-
-    /// Bring all to device memory; the block.
-    __device__ __forceinline__ void flush() const {
-        __syncthreads();
-        for (int i = threadIdx.x; i < kHeld * kFree; i += blockDim.x)
-            if (few[i] != 0) atomicAdd(&sums[(long long)(i / kFree) * stride + i % kFree], (unsigned long long)few[i]);
-    }
-};
+using PivotLeaves = CliqueLeaves<32>;
 
 struct CliqueLanes {
     CliqueLimits limits;
-    CliqueLeaves leaves;
+    PivotLeaves leaves;
     const unsigned short* closed;  // cliques of 3, 4, 5 and 6 vertices of each graph of six: 5, 4, 3 and 1 bits
     unsigned* rows;                // row r of the calling lane is at 32 r
     unsigned* frames;              // word k of frame i of the calling lane is at 32 (kLaneFrameWords i + k)

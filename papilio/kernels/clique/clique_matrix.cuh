@@ -7,7 +7,8 @@
 
 /// Set what each of the n ascending members is next to among them, from the later neighbours of all.
 __device__ __forceinline__ void fill_square(const RowList& matrix, const int* members, const Adjacency& later) {
-    for (int k = lane_id(); k < matrix.n_words * matrix.n; k += kWarpSize) matrix.words[k] = 0;
+    for (int k = 0; k < matrix.n_words; ++k)
+        for (int i = lane_id(); i < matrix.n; i += kWarpSize) matrix.at(k, i) = 0;
     __syncwarp();
     for (int i = 0; i < matrix.n; ++i) {
         const long long end = later.indptr[members[i] + 1];

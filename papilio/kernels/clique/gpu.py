@@ -37,7 +37,7 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.tree.launch import TreeLauncher
-from papilio.kernels.tree.layout import TreeClass, explain_layout, make_classes
+from papilio.kernels.tree.layout import TreeClass, add_aligned, explain_layout, make_classes
 from papilio.kernels.tuning import TreeTuning, clique_tuning
 from papilio.kernels.wedge.gpu_graph import order_rising
 from papilio.motifs import Clique, Granularity, Motif
@@ -48,6 +48,10 @@ _MOST_LATER = (1 << 16) - 2
 
 _PER: Mapping[Granularity, int] = {"total": 0, "vertex": 1, "edge": 2}
 """As clique.cu is compiled."""
+
+_MOST_ORIENTED = 4
+"""As MOST_ORIENTED of question.py; one H200, kernels, ms: facebook_combined k=4 1.2 and 12 by pivots, k=5 27 and 10;
+soc-Epinions1 k=4 0.4 and 0.8; ca-HepPh k=4 6.8 and 1.2."""
 
 _LANES = 32
 """Candidates up to which a lane searches; larger nodes need memory of their own."""
@@ -146,7 +150,7 @@ class CliqueGpu:
         require_request("gpu clique", Clique, graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph)
         assert isinstance(motif, Clique)
-        algorithm, reason = choose_algorithm(motif, per, self.algorithm)
+        algorithm, reason = choose_algorithm(motif, per, self.algorithm, _MOST_ORIENTED)
         items, why = choose_items(motif, per, self.root)
         by_degree = self.order == "degree"
         with self.device.guard():
@@ -300,15 +304,9 @@ def _estimate_need(
         levels = np.minimum(sizes - lanes + 1, k)
     always = [sizes * words, sizes, *([sizes, sizes + 1, sizes] if per != "total" else [])]
     nodes = [words, levels * (2 * words + _NODE_HEAD)]
-    of_nodes = np.where(sizes > lanes, _add_aligned(nodes), 0)
-    need: NDArray[np.int64] = _add_aligned(always) + of_nodes
+    of_nodes = np.where(sizes > lanes, add_aligned(nodes), 0)
+    need: NDArray[np.int64] = add_aligned(always) + of_nodes
     return need
-
-
-def _add_aligned(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the sum of what the arena takes for each part: words by four."""
-    total: NDArray[np.int64] = np.sum([(part + 3) // 4 * 4 for part in parts], axis=0)
-    return total
 
 
 def _make_vector(device: Device, prepared: PreparedCliqueGpu) -> Any:

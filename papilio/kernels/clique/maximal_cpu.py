@@ -18,6 +18,7 @@ from papilio.kernels.clique.maximal_loops import (
     search_maximal,
 )
 from papilio.kernels.clique.order import Later, order_by_degeneracy, orient
+from papilio.kernels.clique.question import predict_maximal_work
 from papilio.kernels.clique.roots import RootsCpu, heaviest_first
 from papilio.kernels.clique.rows import Rows, begin_chunk, make_rows
 from papilio.kernels.engine import (
@@ -82,7 +83,7 @@ class MaximalCliqueCpu(RootsCpu):
         earlier = list_earlier(later)
         out, back = np.diff(later.indptr), np.diff(earlier.indptr)
         roots = np.flatnonzero(out + 1 >= motif.min_size)
-        roots, costs = heaviest_first(roots, (1 + (out + back) * out * ((out + 63) >> 6))[roots])
+        roots, costs = heaviest_first(roots, predict_maximal_work(out, back)[roots])
         ordered = f"by degeneracy: at most {int(out.max(initial=0))} later neighbours"
         return PreparedMaximalCliqueCpu(
             later, earlier, mix(vertices.astype(np.uint64)), roots, costs, motif.min_size,

@@ -16,8 +16,10 @@ MOST_ORIENTED = 5
 facebook_combined k=4 0.02 and 0.22, k=5 0.12 and 0.93; wiki-Vote k=5 0.03 and 0.05, k=6 0.06 and 0.05."""
 
 
-def choose_algorithm(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]:
-    """Return the algorithm, and why.
+def choose_algorithm(
+    motif: Clique, per: Granularity, asked: str, most_oriented: int = MOST_ORIENTED
+) -> tuple[str, str]:
+    """Return the algorithm, and why; by itself ``orient`` is taken up to a k of ``most_oriented``.
 
     Raises
     ------
@@ -31,11 +33,11 @@ def choose_algorithm(motif: Clique, per: Granularity, asked: str) -> tuple[str, 
         )
     if asked != "auto":
         return asked, "asked for"
-    if able and motif.k is not None and motif.k <= MOST_ORIENTED:
-        return "orient", f"k is at most {MOST_ORIENTED}"
+    if able and motif.k is not None and motif.k <= most_oriented:
+        return "orient", f"k is at most {most_oriented}"
     if not able:
         return "pivot", "a leaf tells every size, vertex and edge" if motif.k != 2 else "k is below 3"
-    return "pivot", f"k is above {MOST_ORIENTED}"
+    return "pivot", f"k is above {most_oriented}"
 
 
 def choose_items(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]:
@@ -56,6 +58,11 @@ def choose_items(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]
 def predict_work(out: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the words of the matrix of a root with that many later neighbours, and one for each of these."""
     return 1 + out + out * (out + 1) // 2 * ((out + 63) >> 6)
+
+
+def predict_maximal_work(out: NDArray[np.int64], back: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the words that rows of a root's candidates and excluded vertices have with its candidates, and one."""
+    return 1 + (out + back) * out * ((out + 63) >> 6)
 
 
 def expand_leaves(

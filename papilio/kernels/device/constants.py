@@ -45,6 +45,9 @@ LANE_WORDS = 32 * (32 + 39)
 """Words of shared memory of a warp whose lanes search cliques each: a row of each of 32 vertices, and frames
 (clique_lanes.cuh)."""
 
+MAXIMAL_LANE_WORDS = 32 * (4 * 32 + 5 * 16)
+"""The same for maximal cliques: rows of both kinds, hashes in two words, and frames (clique_maximal_lanes.cuh)."""
+
 QUEUE_PENDING, QUEUE_STATE_WORDS, QUEUE_END_WORDS = 32, 96, 64
 """Place of the number of unfinished items in the state of a launch, words of it, and of the ends of a queue."""
 

@@ -59,6 +59,12 @@ def make_classes(need_words: NDArray[np.int64], tuning: TreeTuning) -> tuple[Tre
     return tuple(made)
 
 
+def add_aligned(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the sum of what the arena takes for each part: words by four."""
+    total: NDArray[np.int64] = np.sum([(part + 3) // 4 * 4 for part in parts], axis=0)
+    return total
+
+
 @dataclass(frozen=True)
 class TreeLayout:
     """What the launches of one run have."""

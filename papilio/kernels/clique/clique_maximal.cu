@@ -1,0 +1,456 @@
+// Maximal cliques of a unipartite graph on the bitmap-tree engine: how many of each size, and the sum of their hashes.
+//
+// Requires: the later and the earlier neighbours of every vertex in an order, by rank, ascending; hashes by rank.
+// Counted once: a clique is found at its first vertex, the root of a work item, whose later neighbours are the candidates.
+// Its earlier ones are excluded: a clique that one of them extends is found elsewhere, or is not maximal. What the branches
+// of a node are, and where it ends, clique_maximal_lanes.cuh says.
+// A warp owns an item. The matrix has a row over the candidates for each of them and for each excluded vertex. Nodes of at
+// most 32 candidates are numbered anew and given to a lane of the warp, with the rows of whoever is excluded: of those only
+// the ones that lie in no other count, and where more than 32 are left the warp goes through the node itself, as through
+// all larger ones. While fewer than kIdleLanes of its lanes are idle they search. Sub-trees go to warps that wait, as a
+// matrix of their own, through the queue of tree_queue.cuh; the round of a warp is that of search.cuh.
+// Memory of a warp: kCounterWords of shared memory for its lanes; for the matrix and the nodes the arena.
+// sums: cliques by size. checksum: of all.
+// Sources: Tomita et al., Theor. Comput. Sci. 2006; Eppstein, Löffler and Strash, ISAAC 2010.
+#include "clique_matrix.cuh"
+#include "clique_maximal_lanes.cuh"
+#include "search.cuh"
+
+/// Blocks that a multiprocessor must have registers for.
+#ifndef MIN_BLOCKS
+#define MIN_BLOCKS 1
+#endif
+
+/// What a slot of the queue begins with, and the words before its rows.
+constexpr unsigned kMaximalSlot = 1;
+constexpr int kMaximalHead = 8;
+/// Candidates from which a node is worth leaving to others.
+constexpr int kSharedCandidates = 8;
+/// Idle lanes for which a warp looks for sub-trees.
+constexpr int kIdleLanes = 8;
+/// Words of a node before its sets: held, low and high half of their hash, unused. The sets: candidates, excluded ones that
+/// were candidates, candidates that are branched on; rows of vertices excluded from the beginning.
+constexpr int kNodeHead = 4;
+
+/// The search of one warp.
+struct MaximalSearch {
+    static constexpr int kCounterWords = kMaximalWords;
+    static constexpr bool kShares = true;
+
+    Arena& arena;
+    TreeQueue& queue;
+    Adjacency later;
+    Adjacency earlier;
+    const unsigned long long* hashes;
+    unsigned long long* checksum;
+    MaximalLanes& lanes;
+    RowList matrix;  // n candidates, then n_outer excluded vertices, over the candidates
+    int n;
+    int n_outer;
+    int outer_words;
+    int* names;        // ranks of the candidates
+    int* members;      // room for n
+    int* chosen;       // room for n + n_outer
+    unsigned* branch;  // a node
+    unsigned* nodes;
+    unsigned long long words;
+
+    __device__ __forceinline__ int open(const Children& unit) {
+        const int n_later = (int)(unit.last - unit.first);
+        const long long first = earlier.indptr[unit.root];
+        const int n_earlier = (int)(earlier.indptr[unit.root + 1] - first);
+        if (n_later == 0) {
+            if (n_earlier == 0 && lane_id() == 0) lanes.add(1, hashes[unit.root]);
+            return 0;
+        }
+        take_memory(n_later, n_earlier);
+        for (int i = lane_id(); i < n; i += kWarpSize) names[i] = later.ids[unit.first + i];
+        __syncwarp();
+        fill_square(square(), names, later);
+        fill_outer(earlier.ids + first);
+        return start(HeldOutside{1, hashes[unit.root]});
+    }
+
+    __device__ __forceinline__ bool open_child(int) const { return true; }
+
+    /// The sub-tree in a slot of the queue.
+    __device__ __forceinline__ void read(const unsigned* slot) {
+        take_memory((int)slot[1], (int)slot[2]);
+        for (int i = lane_id(); i < n; i += kWarpSize) names[i] = (int)slot[kMaximalHead + i];
+        const unsigned* const rows = slot + kMaximalHead + n;
+        for (int k = lane_id(); k < matrix.n_words * matrix.n; k += kWarpSize) matrix.words[k] = rows[k];
+        start(HeldOutside{(int)slot[3], (unsigned long long)slot[5] << 32 | slot[4]});
+    }
+
+    /// Go through the nodes of the matrix; the lanes search what is below them.
+    __device__ __forceinline__ void search() {
+        int level = 0;
+        bool is_new = true;
+        while (level >= 0) {
+            unsigned* const node = node_at(level);
+            if (is_new && (settle(node) || !enter(node))) {
+                is_new = false;
+                --level;
+                continue;
+            }
+            share(level);
+            is_new = take_branch(node, node_at(level + 1));
+            level += is_new ? 1 : -1;
+        }
+    }
+
+    __device__ __forceinline__ void close() const {}
+
+    /// What the lanes still have, before the warp waits for others.
+    __device__ __forceinline__ void finish_kept() { lanes.run(0); }
+
+    __device__ __forceinline__ unsigned long long flush() {
+        lanes.run(0);
+        const unsigned long long all = warp_sum(lanes.checksum);
+        if (lane_id() == 0) atomicAdd(checksum, all);
+        return words + warp_sum(lanes.steps);
+    }
+
+  private:
+    __device__ __forceinline__ int node_words() const { return kNodeHead + 3 * matrix.n_words + outer_words; }
+    __device__ __forceinline__ unsigned* node_at(int level) const { return nodes + (long long)level * node_words(); }
+    __device__ __forceinline__ unsigned* candidates_of(unsigned* node) const { return node + kNodeHead; }
+    __device__ __forceinline__ unsigned* excluded_of(unsigned* node) const { return node + kNodeHead + matrix.n_words; }
+    __device__ __forceinline__ unsigned* rest_of(unsigned* node) const { return node + kNodeHead + 2 * matrix.n_words; }
+    __device__ __forceinline__ unsigned* outer_of(unsigned* node) const { return node + kNodeHead + 3 * matrix.n_words; }
+
+    /// The rows of the candidates.
+    __device__ __forceinline__ RowList square() const { return RowList{matrix.words, n, matrix.stride, matrix.n_words}; }
+
+    __device__ __forceinline__ static HeldOutside held_of(const unsigned* node) {
+        return HeldOutside{(int)node[0], (unsigned long long)node[2] << 32 | node[1]};
+    }
+
+    /// One lane.
+    __device__ __forceinline__ static void set_held(unsigned* node, HeldOutside held) {
+        node[0] = (unsigned)held.n;
+        node[1] = (unsigned)held.hash;
+        node[2] = (unsigned)(held.hash >> 32);
+    }
+
+    /// What the host counts as the need of an item.
+    __device__ __forceinline__ void take_memory(int n_candidates, int n_excluded) {
+        n = n_candidates;
+        n_outer = n_excluded;
+        outer_words = words_for(n_outer);
+        const int n_words = words_for(n), n_rows = n + n_outer;
+        matrix = RowList{arena.take((long long)n_rows * n_words), n_rows, n_rows, n_words};
+        names = reinterpret_cast<int*>(arena.take(n));
+        members = reinterpret_cast<int*>(arena.take(n));
+        chosen = reinterpret_cast<int*>(arena.take(n_rows));
+        branch = arena.take(node_words());
+        nodes = arena.take((long long)(n / 2 + 2) * node_words());
+    }
+
+    /// The rows of vertices that come before the root; that of the i-th one is behind those of the candidates.
+    __device__ __forceinline__ void fill_outer(const int* ids) {
+        for (int k = 0; k < matrix.n_words; ++k)
+            for (int i = lane_id(); i < n_outer; i += kWarpSize) matrix.at(k, n + i) = 0;
+        __syncwarp();
+        for (int i = 0; i < n_outer; ++i) {
+            const long long end = later.indptr[ids[i] + 1];
+            for (long long at = later.indptr[ids[i]] + lane_id(); at < end; at += kWarpSize) {
+                const int j = find_id(names, n, later.ids[at]);
+                if (j >= 0) atomicOr(&matrix.at(j / 32, n + i), 1u << (j & 31));
+            }
+        }
+        __syncwarp();
+    }
+
+    /// The node of all candidates.
+    __device__ __forceinline__ int start(HeldOutside held) {
+        unsigned* const node = node_at(0);
+        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
+            candidates_of(node)[k] = bits_below(n - 32 * k);
+            excluded_of(node)[k] = 0;
+        }
+        for (int k = lane_id(); k < outer_words; k += kWarpSize) outer_of(node)[k] = bits_below(n_outer - 32 * k);
+        if (lane_id() == 0) set_held(node, held);
+        __syncwarp();
+        return 1;
+    }
+
+    __device__ __forceinline__ void spend(long long n_rows) {
+        words += lane_id() == 0 ? (unsigned long long)(n_rows * matrix.n_words) : 0ull;
+        queue.spend((int)(n_rows * matrix.n_words / kWarpSize) + 1);
+    }
+
+    /// Call `visit(row, shared)` for the rows of a set of n_words words, `first` being that of bit 0: each lane for its
+    /// own, -1 where it has none. `shared` is the number of candidates that it is next to.
+    template <class Visit>
+    __device__ __forceinline__ void visit_rows(const unsigned* set, int n_words, int first, const unsigned* candidates,
+                                               const Visit& visit) const {
+        for (int k = 0; k < n_words; ++k) {
+            const unsigned word = set[k];
+            if (word == 0) continue;
+            const bool is_there = word >> lane_id() & 1u;
+            const int row = first + 32 * k + lane_id();
+            int shared = -1;
+            if (is_there) {
+                shared = 0;
+                for (int y = 0; y < matrix.n_words; ++y) shared += __popc(matrix.at(y, row) & candidates[y]);
+            }
+            visit(k, row, shared);
+        }
+    }
+
+    /// A node of at most 32 candidates: whether it is done with, or given to a lane. If not, too many are excluded.
+    __device__ __forceinline__ bool settle(unsigned* node) {
+        const int size = set_size(candidates_of(node), matrix.n_words), lane = lane_id();
+        if (size > kWarpSize) return false;
+        const HeldOutside held = held_of(node);
+        if (held.n + size < lanes.least) return true;
+        if (size == 0) {
+            const int excluded = set_size(excluded_of(node), matrix.n_words) + set_size(outer_of(node), outer_words);
+            if (excluded == 0 && lane == 0) lanes.add(held.n, held.hash);
+            __syncwarp();
+            return true;
+        }
+        list_members(candidates_of(node), matrix.n_words, members);
+        unsigned kept = 0;  // of the maximal rows of the excluded, that of this lane
+        const unsigned all = bits_below(size);
+        int state = keep_maximal(excluded_of(node), matrix.n_words, 0, size, all, kept);
+        if (state == 0) state = keep_maximal(outer_of(node), outer_words, n, size, all, kept);
+        if (state != 0) return state > 0;
+        const unsigned row = gather_square(square(), members, size);
+        const unsigned long long hash = lane < size ? hashes[names[members[lane]]] : 0ull;
+        if (lanes.idle() == 0) queue.spend(4 * lanes.run(kWarpSize - kIdleLanes));
+        lanes.give(row, kept, hash, size, held);
+        return true;
+    }
+
+    /// Add the rows of a set, over the members alone, to those that the lanes keep, and only such as lie in no other.
+    /// 1: one is next to all; -1: there are more than 32.
+    __device__ __forceinline__ int keep_maximal(const unsigned* set, int n_words, int first, int size, unsigned all,
+                                                unsigned& kept) const {
+        for (int k = 0; k < n_words; ++k) {
+            const unsigned word = set[k];
+            if (word == 0) continue;
+            unsigned row = 0;
+            if (word >> lane_id() & 1u)
+                for (int j = 0; j < size; ++j)
+                    row |= (matrix.at(members[j] / 32, first + 32 * k + lane_id()) >> (members[j] & 31) & 1u) << j;
+            if (__ballot_sync(kFullMask, row == all) != 0) return 1;
+            for (unsigned waiting = __ballot_sync(kFullMask, row != 0); waiting != 0; waiting &= waiting - 1) {
+                const unsigned next = __shfl_sync(kFullMask, row, __ffs((int)waiting) - 1);
+                if (__ballot_sync(kFullMask, (next & ~kept) == 0) != 0) continue;
+                const unsigned within = __ballot_sync(kFullMask, (kept & ~next) == 0);
+                if (within == 0) return -1;
+                if (within >> lane_id() & 1u) kept = lane_id() == __ffs((int)within) - 1 ? next : 0u;
+            }
+        }
+        return 0;
+    }
+
+    /// Choose the branches of a node; false: it has none, and is done with.
+    __device__ __forceinline__ bool enter(unsigned* node) {
+        unsigned *const candidates = candidates_of(node), *const rest = rest_of(node);
+        const int before = set_size(candidates, matrix.n_words), lane = lane_id();
+        if ((int)node[0] + before < lanes.least) return false;
+        int best = -1, best_row = 0;
+        for (int k = lane; k < matrix.n_words; k += kWarpSize) rest[k] = 0;
+        __syncwarp();
+        visit_rows(candidates, matrix.n_words, 0, candidates, [&](int k, int row, int shared) {
+            const unsigned common = __ballot_sync(kFullMask, shared == before - 1);
+            if (lane == 0) rest[k] = common;
+            if (shared < before - 1 && shared > best) {
+                best = shared;
+                best_row = row;
+            }
+        });
+        __syncwarp();
+        const int n_common = set_size(rest, matrix.n_words), size = before - n_common;
+        if (n_common != 0) {
+            best = best < 0 ? best : best - n_common;
+            hold_common(node, n_common);
+        }
+        spend(before);
+        if (size == 0) {
+            const int n_excluded = set_size(excluded_of(node), matrix.n_words) + set_size(outer_of(node), outer_words);
+            if (n_excluded == 0 && lane == 0) lanes.add((int)node[0], held_of(node).hash);
+            __syncwarp();
+            return false;
+        }
+        bool is_extended = false;
+        const auto look = [&](int row, int shared) {
+            is_extended |= shared == size;
+            if (shared > best) {
+                best = shared;
+                best_row = row;
+            }
+        };
+        visit_rows(excluded_of(node), matrix.n_words, 0, candidates, [&](int, int row, int shared) { look(row, shared); });
+        unsigned* const outer = outer_of(node);
+        visit_rows(outer, outer_words, n, candidates, [&](int k, int row, int shared) {
+            look(row, shared);
+            const unsigned near = __ballot_sync(kFullMask, shared > 0);
+            __syncwarp();
+            if (lane == 0) outer[k] = near;
+        });
+        __syncwarp();
+        if (__ballot_sync(kFullMask, is_extended) != 0) return false;
+        const unsigned most = ~warp_least(~(unsigned)(best + 1));
+        const int who = __ffs((int)__ballot_sync(kFullMask, (unsigned)(best + 1) == most)) - 1;
+        const int pivot = __shfl_sync(kFullMask, best_row, who);
+        for (int k = lane; k < matrix.n_words; k += kWarpSize) rest[k] = candidates[k] & ~matrix.at(k, pivot);
+        __syncwarp();
+        return true;
+    }
+
+    /// Hold the candidates in `rest`, which are next to all others: who is excluded must be next to them.
+    __device__ __forceinline__ void hold_common(unsigned* node, int n_common) {
+        const int lane = lane_id();
+        unsigned *const candidates = candidates_of(node), *const excluded = excluded_of(node), *const rest = rest_of(node);
+        list_members(rest, matrix.n_words, members);
+        unsigned long long hash = 0;
+        for (int i = lane; i < n_common; i += kWarpSize) hash += hashes[names[members[i]]];
+        hash = warp_sum(hash);
+        for (int k = lane; k < matrix.n_words; k += kWarpSize) {
+            unsigned near = excluded[k];
+            for (int i = 0; i < n_common; ++i) near &= matrix.at(k, members[i]);
+            excluded[k] = near;
+            candidates[k] &= ~rest[k];
+        }
+        unsigned* const outer = outer_of(node);
+        for (int k = 0; k < outer_words; ++k) {
+            const unsigned word = outer[k];
+            if (word == 0) continue;
+            bool is_near = word >> lane & 1u;
+            for (int y = 0; y < matrix.n_words; ++y)
+                if (is_near) is_near = (rest[y] & ~matrix.at(y, n + 32 * k + lane)) == 0;
+            const unsigned near = __ballot_sync(kFullMask, is_near);
+            __syncwarp();
+            if (lane == 0) outer[k] = near;
+        }
+        const HeldOutside held = held_of(node);
+        __syncwarp();
+        if (lane == 0) set_held(node, HeldOutside{held.n + n_common, held.hash + hash});
+        __syncwarp();
+    }
+
+    /// Write the node of a branch.
+    __device__ __forceinline__ void write_branch(unsigned* node, int next, unsigned* to) const {
+        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
+            candidates_of(to)[k] = candidates_of(node)[k] & matrix.at(k, next);
+            excluded_of(to)[k] = excluded_of(node)[k] & matrix.at(k, next);
+        }
+        for (int k = 0; k < outer_words; ++k) {
+            const unsigned word = outer_of(node)[k];
+            const bool is_near =
+                (word >> lane_id() & 1u) && (matrix.at(next / 32, n + 32 * k + lane_id()) >> (next & 31) & 1u);
+            const unsigned near = word == 0 ? 0u : __ballot_sync(kFullMask, is_near);
+            if (lane_id() == 0) outer_of(to)[k] = near;
+        }
+        const HeldOutside held = held_of(node);
+        if (lane_id() == 0) set_held(to, HeldOutside{held.n + 1, held.hash + hashes[names[next]]});
+        __syncwarp();
+    }
+
+    /// Exclude the candidate whose branch was taken from the branches after it.
+    __device__ __forceinline__ void drop_branch(unsigned* node, int next) const {
+        __syncwarp();
+        if (lane_id() == 0) {
+            const unsigned bit = 1u << (next & 31);
+            candidates_of(node)[next / 32] &= ~bit;
+            excluded_of(node)[next / 32] |= bit;
+            rest_of(node)[next / 32] &= ~bit;
+        }
+        __syncwarp();
+    }
+
+    /// Take the next branch of a node away and write it to the one below; false: there is none.
+    __device__ __forceinline__ bool take_branch(unsigned* node, unsigned* below) {
+        const int next = first_member(rest_of(node), matrix.n_words);
+        if (next < 0) return false;
+        __syncwarp();
+        write_branch(node, next, below);
+        drop_branch(node, next);
+        spend(outer_words + 1);
+        return true;
+    }
+
+    /// Leave the next branch of the highest node that has one to others, if they wait.
+    __device__ __forceinline__ void share(int level) {
+        if (!queue.is_wanted()) return;
+        for (int i = 0; i <= level; ++i) {
+            unsigned* const node = node_at(i);
+            const int next = first_member(rest_of(node), matrix.n_words);
+            if (next < 0) continue;
+            __syncwarp();
+            write_branch(node, next, branch);
+            const int size = set_size(candidates_of(branch), matrix.n_words);
+            if (size < kSharedCandidates) return;
+            int n_chosen = choose_near(excluded_of(branch), matrix.n_words, 0, 0);
+            n_chosen = choose_near(outer_of(branch), outer_words, n, n_chosen);
+            if (offer(size, n_chosen)) drop_branch(node, next);
+            return;
+        }
+    }
+
+    /// List the rows of a set that have one of the candidates of `branch`, behind those listed; how many then are.
+    __device__ __forceinline__ int choose_near(const unsigned* set, int n_words, int first, int n_chosen) const {
+        visit_rows(set, n_words, first, candidates_of(branch), [&](int, int row, int shared) {
+            const unsigned near = __ballot_sync(kFullMask, shared > 0);
+            if (shared > 0) chosen[n_chosen + __popc(near & lanes_before(lane_id()))] = row;
+            n_chosen += __popc(near);
+        });
+        __syncwarp();
+        return n_chosen;
+    }
+
+    /// Leave `branch`, and the rows chosen, to others; false: there is no room.
+    __device__ __forceinline__ bool offer(int size, int n_chosen) const {
+        const int n_rows = size + n_chosen, n_words = words_for(size);
+        if ((long long)n_rows * n_words + size + kMaximalHead > queue.slot_words) return false;
+        list_members(candidates_of(branch), matrix.n_words, members);
+        return queue.offer([&](unsigned* slot) {
+            if (lane_id() == 0) {
+                slot[0] = kMaximalSlot;
+                slot[1] = (unsigned)size;
+                slot[2] = (unsigned)n_chosen;
+                slot[3] = branch[0];
+                slot[4] = branch[1];
+                slot[5] = branch[2];
+            }
+            for (int i = lane_id(); i < size; i += kWarpSize) slot[kMaximalHead + i] = (unsigned)names[members[i]];
+            unsigned* const rows = slot + kMaximalHead + size;
+            for (int k = 0; k < n_words; ++k)
+                for (int r = 0; r < n_rows; ++r) {
+                    const int row = r < size ? members[r] : chosen[r - size];
+                    const unsigned bits = gather_bits(matrix, row, members, size, k);
+                    if (lane_id() == 0) rows[k * n_rows + r] = bits;
+                }
+        });
+    }
+};
+
+template <>
+constexpr bool kKeepsWork<MaximalSearch> = true;
+
+/// Blocks of at most 4 warps.
+extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
+clique_maximal(const long long* __restrict__ indptr, const int* __restrict__ ids,
+               const long long* __restrict__ earlier_indptr, const int* __restrict__ earlier_ids,
+               const unsigned long long* __restrict__ hashes, SEARCH_PARAMETERS, const int least, unsigned long long* sums,
+               unsigned long long* checksum) {
+    constexpr int kWords = MaximalSearch::kCounterWords;
+    __shared__ unsigned few[SizeCounts::kHeld * SizeCounts::kFree];
+    Arena arena SEARCH_ARENA(kWords);
+    TreeQueue queue SEARCH_QUEUE;
+    const SizeCounts counts{few, sums, SizeCounts::kFree};
+    counts.clear();
+    unsigned* const own = warp_memory(kWords + near_words) + lane_id();
+    MaximalLanes lanes{least, counts, own,           own + 4 * kWarpSize * kWarpSize,
+                       0,     0,      HeldOutside{}, 0,
+                       0,     0,      0,             0,
+                       0,     false};
+    MaximalSearch search{arena,   queue, Adjacency{indptr, ids}, Adjacency{earlier_indptr, earlier_ids}, hashes, checksum,
+                         lanes,   RowList{nullptr, 0, 0, 0}, 0, 0, 0, nullptr, nullptr, nullptr, nullptr, nullptr, 0};
+    run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);
+    counts.flush();
+}

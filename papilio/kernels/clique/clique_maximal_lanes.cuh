@@ -1,0 +1,207 @@
+// Maximal cliques in graphs of at most 32 vertices, each searched by a lane of its own: 32 sub-trees of a warp at once.
+//
+// A node is a set of candidates, the vertices held, and who is excluded: vertices of the graph that were branched on before,
+// and rows of up to 32 vertices outside of it (`outer`), of those that are next to all that is held. Candidates next to all
+// others are held at once. A node ends where an excluded vertex is next to all candidates; where none are left, what is
+// held is a maximal clique. Else the pivot is who is next to most candidates, excluded or not, and one branch holds each
+// candidate that it is not next to.
+// An outer row that is next to no candidate is left out. Whether one is next to what a branch holds is looked at below.
+// Shared memory: kMaximalWords words per warp; each lane has its own bank. A frame is kept where two branches or more are
+// left; a branch then has at least two candidates fewer than its node, so that kMaximalFrames frames are enough.
+// Source: Tomita, Tanaka and Takahashi, Theor. Comput. Sci. 363(1), 2006.
+#pragma once
+
+#include "clique_leaves.cuh"
+
+constexpr int kMaximalFrameWords = 5;
+constexpr int kMaximalFrames = 16;
+constexpr int kMaximalWords = MAXIMAL_LANE_WORDS;
+static_assert(kWarpSize * (4 * kWarpSize + kMaximalFrameWords * kMaximalFrames) <= kMaximalWords,
+              "rows, outer rows, hashes and frames of all lanes");
+
+/// As `mix` of kernels/checksum.py.
+__device__ __forceinline__ unsigned long long mix_hash(unsigned long long value) {
+    value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ull;
+    value = (value ^ value >> 27) * 0x94d049bb133111ebull;
+    return value ^ value >> 31;
+}
+
+/// What is held outside of the graph of a lane: how many vertices, and the sum of their hashes.
+struct HeldOutside {
+    int n;
+    unsigned long long hash;
+};
+
+/// By size / 64 and size % 64.
+using SizeCounts = CliqueLeaves<4>;
+
+struct MaximalLanes {
+    int least;            // vertices of a clique that counts
+    SizeCounts counts;
+    unsigned* rows;       // row r of the calling lane is at 32 r; then its outer rows, low and high halves of hashes
+    unsigned* frames;
+    unsigned long long checksum;  // of the cliques that this lane found
+    unsigned long long steps;     // rows that this lane intersected
+    HeldOutside outside;
+    unsigned set;       // the node at hand: candidates,
+    unsigned excluded;  // vertices of the graph,
+    unsigned outer;     // outer rows,
+    unsigned held;      // vertices of the graph,
+    unsigned added;     // those of them that outer rows were not looked at for
+    int depth;          // frames of this lane
+    bool busy;          // whether there is a node at hand
+
+    /// Lanes without work; the warp.
+    __device__ __forceinline__ unsigned idle() const { return __ballot_sync(kFullMask, !busy); }
+
+    /// Give a graph of n (1 to 32) vertices to an idle lane; lane i has row i, outer row i (0: none) and the hash of
+    /// vertex i. The warp.
+    __device__ __forceinline__ void give(unsigned row, unsigned outer_row, unsigned long long hash, int n,
+                                         HeldOutside held_outside) {
+        const int lane = lane_id(), to = __ffs((int)idle()) - 1;
+        const unsigned outers = __ballot_sync(kFullMask, outer_row != 0);
+        __syncwarp();
+        unsigned* const own = rows + kWarpSize * lane + to - lane;
+        if (lane < n) {
+            own[0] = row;
+            own[2 * kWarpSize * kWarpSize] = (unsigned)hash;
+            own[3 * kWarpSize * kWarpSize] = (unsigned)(hash >> 32);
+        }
+        own[kWarpSize * kWarpSize] = outer_row;
+        if (lane == to) {
+            outside = held_outside;
+            set = n >= 32 ? kFullMask : (1u << n) - 1u;
+            outer = outers;
+            excluded = held = added = 0;
+            depth = 0;
+            busy = true;
+        }
+        __syncwarp();
+    }
+
+    /// Search until at most `most` lanes are busy; the warp. Returns the turns.
+    __device__ __forceinline__ int run(int most) {
+        int turns = 0;
+        while (__popc(__ballot_sync(kFullMask, busy)) > most) {
+            if (busy) take_node();
+            ++turns;
+        }
+        return turns;
+    }
+
+    /// One maximal clique; any lane alone.
+    __device__ __forceinline__ void add(int size, unsigned long long hash) {
+        if (size < least) return;
+        checksum += mix_hash(hash);
+        counts.add(size / SizeCounts::kFree, size % SizeCounts::kFree, 1);
+    }
+
+  private:
+    __device__ __forceinline__ unsigned row_of(int vertex) const { return rows[kWarpSize * vertex]; }
+    __device__ __forceinline__ unsigned outer_of(int row) const { return rows[kWarpSize * (kWarpSize + row)]; }
+    __device__ __forceinline__ unsigned long long hash_of(int vertex) const {
+        return (unsigned long long)rows[kWarpSize * (3 * kWarpSize + vertex)] << 32 | rows[kWarpSize * (2 * kWarpSize + vertex)];
+    }
+    __device__ __forceinline__ unsigned& frame(int i, int word) const {
+        return frames[kWarpSize * (kMaximalFrameWords * i + word)];
+    }
+    __device__ __forceinline__ static int take_last(unsigned& bits) {
+        const int last = 31 - __clz((int)bits);
+        bits ^= 1u << last;
+        return last;
+    }
+
+    __device__ __forceinline__ void add_held() {
+        unsigned long long hash = outside.hash;
+        for (unsigned rest = held; rest != 0;) hash += hash_of(take_last(rest));
+        add(outside.n + __popc(held), hash);
+    }
+
+    /// Hold the candidates that are next to all others; the row of the one next to most of the others, and to how many.
+    __device__ __forceinline__ int hold_common(unsigned& best_row) {
+        const int n = __popc(set);
+        unsigned common = 0;
+        int best = -1;
+        for (unsigned rest = set; rest != 0;) {
+            const int candidate = take_last(rest);
+            const unsigned row = row_of(candidate);
+            const int shared = __popc(row & set);
+            if (shared == n - 1)
+                common |= 1u << candidate;
+            else if (shared > best) {
+                best = shared;
+                best_row = row;
+            }
+        }
+        set ^= common;
+        held |= common;
+        added |= common;
+        const int n_common = __popc(common);
+        while (common != 0) excluded &= row_of(take_last(common));
+        return best - n_common;
+    }
+
+    /// Go through the node at hand; the candidates that are branched on, none where it ends.
+    __device__ __forceinline__ unsigned enter() {
+        if (outside.n + __popc(held) + __popc(set) < least) return 0;
+        unsigned best_row = 0;
+        steps += (unsigned)(__popc(set) + __popc(excluded) + __popc(outer));
+        int best = hold_common(best_row);
+        const int n = __popc(set);
+        for (unsigned rest = outer; rest != 0;) {
+            const int at = take_last(rest);
+            const unsigned row = outer_of(at);
+            const int shared = __popc(row & set);
+            if ((row & added) != added || (shared == 0 && n != 0)) {
+                outer ^= 1u << at;
+                continue;
+            }
+            if (shared == n) return 0;
+            if (shared > best) {
+                best = shared;
+                best_row = row;
+            }
+        }
+        for (unsigned rest = excluded; rest != 0;) {
+            const unsigned row = row_of(take_last(rest));
+            const int shared = __popc(row & set);
+            if (shared == n) return 0;
+            if (shared > best) {
+                best = shared;
+                best_row = row;
+            }
+        }
+        if (n != 0) return set & ~best_row;
+        add_held();
+        return 0;
+    }
+
+    /// One node, and the way to the next.
+    __device__ __forceinline__ void take_node() {
+        unsigned rest = enter();
+        if (rest == 0) {
+            busy = depth != 0;
+            if (!busy) return;
+            --depth;
+            set = frame(depth, 0);
+            excluded = frame(depth, 1);
+            outer = frame(depth, 2);
+            held = frame(depth, 3);
+            rest = frame(depth, 4);
+        }
+        const int next = take_last(rest);
+        const unsigned bit = 1u << next, row = row_of(next);
+        if (rest != 0) {
+            frame(depth, 0) = set ^ bit;
+            frame(depth, 1) = excluded | bit;
+            frame(depth, 2) = outer;
+            frame(depth, 3) = held;
+            frame(depth, 4) = rest;
+            ++depth;
+        }
+        set &= row;
+        excluded &= row;
+        held |= bit;
+        added = bit;
+    }
+};
