@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.graphs import rmat_baseline
 from benchmarks.harness import TimedKernels, describe_machine
 from benchmarks.limits import popcount_limit_gpu
 from papilio.families import load_engine
@@ -59,6 +60,8 @@ CASES = (
     CliqueCase("soc-Epinions1", Clique(), {6: 45_703_641, 23: 18}, target_s=0.1),
     CliqueCase(FACEBOOK, Clique(8)),
     CliqueCase(FACEBOOK, Clique(), {5: 517_965_151, 6: 7_830_937_838}, target_s=0.8),
+    CliqueCase("ru1", Clique(4), target_s=0.02),
+    CliqueCase("ru1", Clique(5), target_s=0.2),
     CliqueCase("soc-Epinions1", MaximalClique(), total=1_775_065, target_s=0.005),
     CliqueCase("ca-HepPh", MaximalClique(), total=14_937, target_s=0.002),
     CliqueCase("ca-AstroPh", MaximalClique(), total=36_427, target_s=0.002),
@@ -94,7 +97,10 @@ class Row:
 
 
 def read_graph(data: Path, name: str) -> UnipartiteGraph:
-    """Read ``unipartite/<name>.txt.gz`` of the data folder."""
+    """Read ``unipartite/<name>.txt.gz`` of the data folder, or generate ``ru1``, an R-MAT graph."""
+    if name == "ru1":
+        n, _, u, v = rmat_baseline("unipartite", 19, 19, 10_000_000, 1)
+        return UnipartiteGraph.from_edges(u, v, n)
     with gzip.open(data / "unipartite" / f"{name}.txt.gz", "rt") as file:
         pairs = np.fromstring(file.read(), dtype=np.int64, sep=" ").reshape(-1, 2)
     return UnipartiteGraph.from_edges(pairs[:, 0], pairs[:, 1])
@@ -164,7 +170,7 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     began = perf_counter()
     wanted = options.cases.split(";") if options.cases else [case.name for case in CASES]
     for case in (case for case in CASES if case.name in wanted):
-        if not (options.data / "unipartite" / f"{case.graph}.txt.gz").exists():
+        if case.graph != "ru1" and not (options.data / "unipartite" / f"{case.graph}.txt.gz").exists():
             print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
             continue
         graph = read_graph(options.data, case.graph)

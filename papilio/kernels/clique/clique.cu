@@ -3,7 +3,8 @@
 // Requires: the later neighbours of every vertex in an order, by rank, ascending.
 // Counted once: a clique is found at its first vertex, the root of a work item; below it, branches hold disjoint sets of
 // cliques (clique_lanes.cuh says what the branches of a node are, here and there).
-// A warp owns an item: the root, whose later neighbours are a square matrix of bits. Sub-trees of at most 32 candidates
+// A warp owns an item: the root, whose later neighbours are a square matrix of bits; with EDGES 1 the root and the next
+// vertex, and the later neighbours of both. Sub-trees of at most 32 candidates
 // are numbered anew and given to a lane of the warp each; the warp itself goes through the nodes above, while fewer than
 // kIdleLanes of its lanes are idle they search. Sub-trees of larger nodes go to warps that wait, as a matrix of their own,
 // through the queue of tree_queue.cuh; the round of a warp is that of search.cuh.
@@ -22,6 +23,12 @@
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1
 #endif
+
+/// 0: an item is a root; 1: a root and one of its later neighbours, of which `first` is the place, or -1 for the root alone.
+#ifndef EDGES
+#define EDGES 0
+#endif
+constexpr bool kEdges = EDGES != 0;
 
 /// What a slot of the queue begins with, and the words before its rows.
 constexpr unsigned kCliqueSlot = 1;
@@ -55,23 +62,24 @@ struct CliqueSearch {
     unsigned long long words;
 
     __device__ __forceinline__ int open(const Children& unit) {
-        const int n = (int)(unit.last - unit.first);
-        take_memory(n, 1, 0);
-        if (kPer != 0 && lane_id() == 0) paths.held[0] = unit.root;
-        __syncwarp();
-        if (n == 0 || lanes.limits.most == 1) {
+        if (kEdges && unit.first < 0) {  // the root alone
             add_leaf(1, 0);
             return 0;
         }
-        const int* const ids = later.ids + unit.first;
-        for (int i = lane_id(); i < n; i += kWarpSize) {
-            members[i] = ids[i];
-            if (kPer != 0) names[i] = ids[i];
-        }
+        const int held = kEdges ? 2 : 1, n = name_members(unit);
+        if (kPer != 0 && lane_id() == 0) paths.held[0] = unit.root;
         __syncwarp();
+        if (kOrients && lanes.limits.most == held + 1) {
+            if (lane_id() == 0) lanes.cliques += (unsigned)n;
+            return 0;
+        }
+        if (n == 0 || lanes.limits.most == held) {
+            add_leaf(held, 0);
+            return 0;
+        }
         fill_square(matrix, members, later);
-        if (n > kLaneSize) return start(1, 0);
-        give_lane(lane_id() < n ? matrix.at(0, lane_id()) : 0u, n, 1, 0);
+        if (n > kLaneSize) return start(held, 0);
+        give_lane(lane_id() < n ? matrix.at(0, lane_id()) : 0u, n, held, 0);
         return 0;
     }
 
@@ -149,6 +157,35 @@ struct CliqueSearch {
         if (kOrients || held + free < lanes.limits.least) return;
         if (lane_id() == 0) lanes.leaves.add(held, free, 1);
         if (kPer != 0) paths.add(later, held, free, lanes.limits.most);
+    }
+
+    /// The candidates of an item, their number and the room for what is below.
+    __device__ __forceinline__ int name_members(const Children& unit) {
+        if (!kEdges) {
+            const int n = (int)(unit.last - unit.first);
+            take_memory(n, 1, 0);
+            for (int i = lane_id(); i < n; i += kWarpSize) {
+                members[i] = later.ids[unit.first + i];
+                if (kPer != 0) names[i] = members[i];
+            }
+            return n;
+        }
+        // Behind the child in the list of the root, and in that of the child.
+        const int child = later.ids[unit.first];
+        const int* const of_root = later.ids + unit.first + 1;
+        const int* const of_child = later.ids + later.indptr[child];
+        const int n_root = (int)(later.indptr[unit.root + 1] - unit.first - 1), n_child = (int)later.size(child);
+        take_memory(min(n_root, n_child), 2, 0);
+        int n = 0;
+        for (int first = 0; first < n_child; first += kWarpSize) {
+            const int i = first + lane_id();
+            const bool is_shared = i < n_child && find_id(of_root, n_root, of_child[i]) >= 0;
+            const unsigned shared = __ballot_sync(kFullMask, is_shared);
+            if (is_shared) members[n + __popc(shared & lanes_before(lane_id()))] = of_child[i];
+            n += __popc(shared);
+        }
+        matrix = RowList{matrix.words, n, n, words_for(n)};
+        return n;
     }
 
     /// Copy n words of a slot; where the next ones begin.

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError, UnsupportedError
+from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.closed import list_closed
+from papilio.kernels.clique.gpu_items import DeviceItems, choose_edges, choose_vertices
 from papilio.kernels.clique.gpu_order import DeviceLater, orient_on_device
 from papilio.kernels.clique.question import (
     choose_algorithm,
     choose_items,
     expand_leaves,
     list_choices,
-    predict_work,
     size_range,
 )
 from papilio.kernels.device.constants import LANE_WORDS
@@ -39,7 +39,6 @@ from papilio.kernels.engine import (
 from papilio.kernels.tree.launch import TreeLauncher
 from papilio.kernels.tree.layout import TreeClass, add_aligned, explain_layout, make_classes
 from papilio.kernels.tuning import TreeTuning, clique_tuning
-from papilio.kernels.wedge.gpu_graph import order_rising
 from papilio.motifs import Clique, Granularity, Motif
 from papilio.parts import Part
 
@@ -65,28 +64,24 @@ class PreparedCliqueGpu:
     """A graph ready for :meth:`CliqueGpu.run`."""
 
     later: DeviceLater
-    # By item: root (int32), its first later neighbour and the end of them (int64); device.
-    roots: Any
-    first: Any
-    last: Any
-    # By item, falling; host.
-    costs: NDArray[np.int64]
+    items: DeviceItems
     motif: Clique
     per: Granularity
     algorithm: str  # orient or pivot
+    of_edges: bool  # whether an item is an edge
     most_later: int  # most later neighbours of a vertex
     classes: tuple[TreeClass, ...]
     decisions: tuple[tuple[str, str], ...]
 
     @property
     def n_items(self) -> int:
-        """Number of work items: the vertices that have enough later neighbours."""
-        return int(self.costs.size)
+        """Number of work items: the vertices, or edges, that have enough later neighbours."""
+        return int(self.items.costs.size)
 
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
-        return self.later.nbytes + sum(int(array.nbytes) for array in (self.roots, self.first, self.last))
+        return self.later.nbytes + self.items.nbytes
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -102,14 +97,10 @@ class CliqueGpu:
     device : Device
         Where to run.
     algorithm, order, root : str
-        As those of :class:`~papilio.kernels.clique.cpu.CliqueCpu`; edges are items on the CPU alone.
+        As those of :class:`~papilio.kernels.clique.cpu.CliqueCpu`.
     tuning : TreeTuning, optional
         Launch constants; by default those of the device.
 
-    Raises
-    ------
-    UnsupportedError
-        For edges as items.
     """
 
     name: EngineName = "gpu"
@@ -122,10 +113,6 @@ class CliqueGpu:
         root: str = "auto",
         tuning: TreeTuning | None = None,
     ) -> None:
-        if root == "edge":
-            raise UnsupportedError(
-                "root 'edge' counts on CPUs; give engine 'cpu' (--engine cpu), or root 'vertex'"
-            )
         self.device, self.algorithm, self.order, self.root = device, algorithm, order, root
         self.tuning = tuning if tuning is not None else clique_tuning(device.max_shared_bytes)
         self.block_words = np.zeros(0, dtype=np.uint64)
@@ -155,34 +142,25 @@ class CliqueGpu:
         by_degree = self.order == "degree"
         with self.device.guard():
             later = orient_on_device(self.device, graph, by_degree, per == "edge")
-            roots, out, most_later = _choose_roots(self.device, later, motif.k or 1)
-            sizes = self.device.to_host(out).astype(np.int64)
-            classes = make_classes(_estimate_need(sizes, algorithm, motif.k, per), self.tuning)
+            most_later = int(later.out.max()) if later.out.size else 0
+            check_fits("the most later neighbours of a vertex", most_later, _MOST_LATER, "vertices")
+            choose = choose_edges if items == "edge" else choose_vertices
+            chosen = choose(self.device, later, *size_range(motif, most_later))
+            classes = make_classes(_estimate_need(chosen.sizes, algorithm, motif.k, per), self.tuning)
             ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {most_later} later neighbours"
             decisions = (
                 ("order", ordered), ("algorithm", f"{algorithm}: {reason}"), ("root", f"{items}: {why}"),
                 *explain_layout(self.device, self.tuning, classes, *self._shape(algorithm, per)),
             )  # fmt: skip
-            first = later.indptr[roots]
             prepared = PreparedCliqueGpu(
-                later,
-                roots,
-                first,
-                first + out,
-                predict_work(sizes),
-                motif,
-                per,
-                algorithm,
-                most_later,
-                classes,
-                decisions,
+                later, chosen, motif, per, algorithm, items == "edge", most_later, classes, decisions
             )
             self._check_leaves(prepared)
         return prepared
 
     def work(self, prepared: PreparedCliqueGpu) -> NDArray[np.int64]:
         """Predicted set operations of each item, int64 of shape (n_items,), host; heaviest first."""
-        return prepared.costs
+        return prepared.items.costs
 
     def slice_work(self, prepared: PreparedCliqueGpu) -> int:
         """A slice costs its launches alone, which run while the slice before still does."""
@@ -247,6 +225,7 @@ class CliqueGpu:
             "MIN_BLOCKS": blocks_per_sm,
             "ORIENT": int(prepared.algorithm == "orient"),
             "PER": _PER[prepared.per],
+            "EDGES": int(prepared.of_edges),
         }
         launcher = TreeLauncher(
             self.device,
@@ -254,12 +233,12 @@ class CliqueGpu:
             self.device.load("clique", defines).get_function("clique_search"),
             prepared.classes,
             bounds,
-            prepared.costs,
+            prepared.items.costs,
             fixed_words,
             blocks_per_sm,
         )
-        later = prepared.later
-        searched = (later.indptr, later.ids, prepared.roots, prepared.first, prepared.last)
+        later, items = prepared.later, prepared.items
+        searched = (later.indptr, later.ids, items.roots, items.first, items.last)
         n_slices = launcher.run(cut, searched, own)
         self.block_words = self.device.to_host(launcher.block_words)
         return bounds[n_slices]
@@ -277,20 +256,6 @@ class CliqueGpu:
                 f"cliques among {prepared.most_later} later neighbours need {need} bytes of device memory for the "
                 f"counts of leaves; {room} bytes are free: ask for one small k, or use --engine cpu"
             )
-
-
-def _choose_roots(device: Device, later: DeviceLater, least: int) -> tuple[Any, Any, int]:
-    """Return the roots by item, how many later neighbours each has, and the most that any vertex has.
-
-    Vertices of equally many come by rank; the cost of a root rises with its number.
-    """
-    xp = device.xp
-    most = int(later.out.max()) if later.out.size else 0
-    check_fits("the most later neighbours of a vertex", most, _MOST_LATER, "vertices")
-    order = order_rising(xp, (most - later.out).astype(np.uint64))
-    out = later.out[order]
-    n_items = int(xp.count_nonzero(out >= least - 1))
-    return order[:n_items].astype(np.int32), out[:n_items], most
 
 
 def _estimate_need(

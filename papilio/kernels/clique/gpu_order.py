@@ -33,6 +33,10 @@ class DeviceLater:
     out: Any
     edges: Any
 
+    def list_roots(self, xp: Any) -> Any:
+        """Return the vertex whose later neighbour each entry is, int64 on the device."""
+        return xp.searchsorted(self.indptr, xp.arange(self.ids.size), side="right") - 1
+
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
@@ -74,9 +78,8 @@ def orient_on_device(
 
 def list_earlier_on_device(device: Device, later: DeviceLater) -> tuple[Any, Any]:
     """Return the earlier neighbours of every vertex, by rank: offsets int64 (n + 1,), ids int32; one sort."""
-    xp, n, n_edges = device.xp, int(later.out.size), int(later.ids.size)
-    first = (xp.searchsorted(later.indptr, xp.arange(n_edges), side="right") - 1).astype(np.uint64)
-    keys = later.ids.astype(np.uint64) << _HIGH | first
+    xp, n = device.xp, int(later.out.size)
+    keys = later.ids.astype(np.uint64) << _HIGH | later.list_roots(xp).astype(np.uint64)
     keys.sort()
     indptr = xp.searchsorted(keys, xp.arange(n + 1, dtype=np.uint64) << _HIGH).astype(np.int64)
     return indptr, (keys & _LOW_MASK).astype(np.int32)

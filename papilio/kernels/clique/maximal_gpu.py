@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.checksum import mix
+from papilio.kernels.clique.gpu_items import DeviceItems, choose_maximal
 from papilio.kernels.clique.gpu_order import DeviceLater, list_earlier_on_device, orient_on_device
-from papilio.kernels.clique.question import predict_maximal_work
 from papilio.kernels.device.constants import MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import (
@@ -30,15 +30,11 @@ from papilio.kernels.engine import (
 from papilio.kernels.tree.launch import TreeLauncher
 from papilio.kernels.tree.layout import TreeClass, add_aligned, explain_layout, make_classes
 from papilio.kernels.tuning import TreeTuning, maximal_clique_tuning
-from papilio.kernels.wedge.gpu_graph import order_rising
 from papilio.motifs import Granularity, MaximalClique, Motif
 from papilio.parts import Part
 
 _NODE_HEAD = 4
 """Words of a node beside its sets (clique_maximal.cu)."""
-
-_LOW_MASK = np.uint64(0xFFFFFFFF)
-_HIGH = np.uint64(32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +45,7 @@ class PreparedMaximalCliqueGpu:
     # The earlier neighbours of every vertex, by rank: int64 (n + 1,), int32 (n_edges,).
     earlier: tuple[Any, Any]
     hashes: Any  # of the vertices, by rank: uint64
-    # By item: root (int32), its first later neighbour and the end of them (int64).
-    roots: tuple[Any, Any, Any]
-    costs: NDArray[np.int64]  # by item, falling
+    items: DeviceItems
     least: int
     most_later: int
     classes: tuple[TreeClass, ...]
@@ -60,12 +54,13 @@ class PreparedMaximalCliqueGpu:
     @property
     def n_items(self) -> int:
         """Number of work items: the vertices that have enough later neighbours."""
-        return int(self.costs.size)
+        return int(self.items.costs.size)
 
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
-        return self.later.nbytes + sum(int(a.nbytes) for a in (*self.earlier, self.hashes, *self.roots))
+        own = (*self.earlier, self.hashes)
+        return self.later.nbytes + self.items.nbytes + sum(int(array.nbytes) for array in own)
 
 
 class MaximalCliqueGpu:
@@ -101,22 +96,14 @@ class MaximalCliqueGpu:
         require_request("gpu maximal-clique", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph)
         assert isinstance(motif, MaximalClique)
-        xp = self.device.xp
         with self.device.guard():
             later = orient_on_device(self.device, graph, by_degree=False)
             earlier = list_earlier_on_device(self.device, later)
             back = earlier[0][1:] - earlier[0][:-1]
-            kept = xp.flatnonzero(later.out >= motif.min_size - 1)
-            costs = predict_maximal_work(later.out[kept].astype(np.int64), back[kept])
-            order = _heaviest_first(xp, costs)
-            roots = kept[order].astype(np.int32)
-            out = later.out[roots]
+            items = choose_maximal(self.device, later, back, motif.min_size)
             most_later = int(later.out.max()) if later.out.size else 0
-            need = _estimate_need(
-                *(self.device.to_host(each).astype(np.int64) for each in (out, back[roots]))
-            )
+            need = _estimate_need(items.sizes, self.device.to_host(back[items.roots]))
             classes = make_classes(need, self.tuning)
-            first = later.indptr[roots]
             decisions = (
                 ("order", f"by degeneracy: at most {most_later} later neighbours"),
                 *explain_layout(
@@ -124,13 +111,13 @@ class MaximalCliqueGpu:
                 ),
             )
             return PreparedMaximalCliqueGpu(
-                later, earlier, mix(later.vertices.astype(np.uint64)), (roots, first, first + out),
-                self.device.to_host(costs[order]), motif.min_size, most_later, classes, decisions,
+                later, earlier, mix(later.vertices.astype(np.uint64)), items, motif.min_size, most_later, classes,
+                decisions,
             )  # fmt: skip
 
     def work(self, prepared: PreparedMaximalCliqueGpu) -> NDArray[np.int64]:
         """Predicted set operations of each item, int64 of shape (n_items,), host; heaviest first."""
-        return prepared.costs
+        return prepared.items.costs
 
     def slice_work(self, prepared: PreparedMaximalCliqueGpu) -> int:
         """A slice costs its launches alone, which run while the slice before still does."""
@@ -174,25 +161,20 @@ class MaximalCliqueGpu:
                 ),
                 prepared.classes,
                 bounds,
-                prepared.costs,
+                prepared.items.costs,
                 MAXIMAL_LANE_WORDS,
                 blocks_per_sm,
             )
-            later = prepared.later
-            searched = (later.indptr, later.ids, *prepared.earlier, prepared.hashes, *prepared.roots)
+            later, items = prepared.later, prepared.items
+            searched = (
+                later.indptr, later.ids, *prepared.earlier, prepared.hashes, items.roots, items.first, items.last
+            )  # fmt: skip
             end = bounds[launcher.run(cut, searched, (np.int32(prepared.least), sums, checksum))]
             self.block_words = self.device.to_host(launcher.block_words)
             host, check = self.device.to_host(sums), int(self.device.to_host(checksum)[0])
         cells = {(size,): int(host[size]) for size in np.flatnonzero(host).tolist()}
         work = (int(self.block_words.sum()) + 1) // 2
         return Partial(end - start, sum(cells.values()), work, {}, cells, checksum=check)
-
-
-def _heaviest_first(xp: Any, costs: Any) -> Any:
-    """Return the places of ``costs``, int64, by falling cost, equal ones by place; device."""
-    rising = ((costs.max() if costs.size else 0) - costs).astype(np.uint64)
-    order = order_rising(xp, rising & _LOW_MASK)
-    return order[order_rising(xp, (rising >> _HIGH)[order])]
 
 
 def _estimate_need(later: NDArray[np.int64], earlier: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -95,7 +95,7 @@ def test_items_are_those_of_the_cpu(device: Device) -> None:
             cpu, gpu, motif = MaximalCliqueCpu(1), MaximalCliqueGpu(device), MaximalClique(least)
             of_cpu, of_gpu = cpu.prepare(graph, motif, "total"), gpu.prepare(graph, motif, "total")
             assert gpu.work(of_gpu).tolist() == cpu.work(of_cpu).tolist()
-            assert device.to_host(of_gpu.roots[0]).tolist() == of_cpu.roots.tolist()
+            assert device.to_host(of_gpu.items.roots).tolist() == of_cpu.roots.tolist()
             assert decisions_of(of_gpu) == decisions_of(of_cpu) != ()
 
 

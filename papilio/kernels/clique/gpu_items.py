@@ -1,0 +1,91 @@
+"""The work items of the GPU engines of cliques, made on the device: those of the CPU engines, in the same order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.clique.gpu_order import DeviceLater
+from papilio.kernels.clique.question import predict_maximal_work, predict_work
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.wedge.gpu_graph import order_rising
+
+_LOW_MASK, _HIGH = np.uint64(0xFFFFFFFF), np.uint64(32)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceItems:
+    """By item, heaviest first: the root (int32), and where its part of the later neighbours begins and ends (int64).
+
+    ``sizes`` (int64) are the candidates, at most, and ``costs`` the predicted set operations, both on the host. Where
+    edges are items, the first entry is that of the edge, or -1 for a root alone.
+    """
+
+    roots: Any
+    first: Any
+    last: Any
+    sizes: NDArray[np.int64]
+    costs: NDArray[np.int64]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return sum(int(array.nbytes) for array in (self.roots, self.first, self.last))
+
+
+def choose_vertices(device: Device, later: DeviceLater, least: int, most: int) -> DeviceItems:
+    """Return the vertices that have enough later neighbours for cliques of ``least``."""
+    kept = device.xp.flatnonzero(later.out >= least - 1)
+    sizes = later.out[kept].astype(np.int64)
+    return _make_items(device, later, kept, predict_work(sizes))
+
+
+def choose_edges(device: Device, later: DeviceLater, least: int, most: int) -> DeviceItems:
+    """Return the edges that can be the first two vertices of a clique, and vertices alone where these are counted."""
+    xp, n, n_edges = device.xp, int(later.out.size), int(later.ids.size)
+    entries, none = xp.arange(n_edges, dtype=np.int64), xp.full(n, -1, dtype=np.int64)
+    roots = later.list_roots(xp)
+    behind = later.indptr[roots + 1] - entries - 1
+    sizes = xp.minimum(behind, later.out[later.ids].astype(np.int64))
+    kept = xp.flatnonzero((sizes + 2 >= least) & (most >= 2))
+    roots, entries, sizes = roots[kept], entries[kept], sizes[kept]
+    costs = predict_work(sizes) + later.out[roots] + later.out[later.ids[entries]]
+    if least == 1:
+        roots, entries = xp.concatenate((roots, xp.arange(n))), xp.concatenate((entries, none))
+        sizes, costs = (
+            xp.concatenate((sizes, xp.zeros_like(none))),
+            xp.concatenate((costs, xp.ones_like(none))),
+        )
+    order = _heaviest_first(xp, costs)
+    first = entries[order]
+    return DeviceItems(
+        roots[order].astype(np.int32),
+        first,
+        first,
+        device.to_host(sizes[order]),
+        device.to_host(costs[order]),
+    )
+
+
+def choose_maximal(device: Device, later: DeviceLater, back: Any, least: int) -> DeviceItems:
+    """Return the vertices that can be the first of a maximal clique; ``back`` counts their earlier neighbours."""
+    kept = device.xp.flatnonzero(later.out >= least - 1)
+    costs = predict_maximal_work(later.out[kept].astype(np.int64), back[kept])
+    return _make_items(device, later, kept, costs)
+
+
+def _make_items(device: Device, later: DeviceLater, roots: Any, costs: Any) -> DeviceItems:
+    order = _heaviest_first(device.xp, costs)
+    roots = roots[order].astype(np.int32)
+    first, sizes = later.indptr[roots], later.out[roots].astype(np.int64)
+    return DeviceItems(roots, first, first + sizes, device.to_host(sizes), device.to_host(costs[order]))
+
+
+def _heaviest_first(xp: Any, costs: Any) -> Any:
+    """Return the places of ``costs``, int64, by falling cost, equal ones by place; device."""
+    rising = ((costs.max() if costs.size else 0) - costs).astype(np.uint64)
+    order = order_rising(xp, rising & _LOW_MASK)
+    return order[order_rising(xp, (rising >> _HIGH)[order])]
