@@ -152,14 +152,8 @@ struct MaximalSearch {
         for (int k = 0; k < matrix.n_words; ++k)
             for (int i = lane_id(); i < n_outer; i += kWarpSize) matrix.at(k, n + i) = 0;
         __syncwarp();
-        for (int i = 0; i < n_outer; ++i) {
-            const long long end = later.indptr[ids[i] + 1];
-            for (long long at = later.indptr[ids[i]] + lane_id(); at < end; at += kWarpSize) {
-                const int j = find_id(names, n, later.ids[at]);
-                if (j >= 0) atomicOr(&matrix.at(j / 32, n + i), 1u << (j & 31));
-            }
-        }
-        __syncwarp();
+        find_members(later, ids, n_outer, names, n,
+                     [&](int i, int j) { atomicOr(&matrix.at(j / 32, n + i), 1u << (j & 31)); });
     }
 
     /// The node of all candidates.
@@ -214,8 +208,8 @@ struct MaximalSearch {
         list_members(candidates_of(node), matrix.n_words, members);
         unsigned kept = 0;  // of the maximal rows of the excluded, that of this lane
         const unsigned all = bits_below(size);
-        int state = keep_maximal(excluded_of(node), matrix.n_words, 0, size, all, kept);
-        if (state == 0) state = keep_maximal(outer_of(node), outer_words, n, size, all, kept);
+        int state = keep_maximal(candidates_of(node), excluded_of(node), matrix.n_words, 0, all, kept);
+        if (state == 0) state = keep_maximal(candidates_of(node), outer_of(node), outer_words, n, all, kept);
         if (state != 0) return state > 0;
         const unsigned row = gather_square(square(), members, size);
         const unsigned long long hash = lane < size ? hashes[names[members[lane]]] : 0ull;
@@ -224,17 +218,20 @@ struct MaximalSearch {
         return true;
     }
 
-    /// Add the rows of a set, over the members alone, to those that the lanes keep, and only such as lie in no other.
+    /// Add the rows of a set, over the candidates alone, to those that the lanes keep, and only such as lie in no other.
     /// 1: one is next to all; -1: there are more than 32.
-    __device__ __forceinline__ int keep_maximal(const unsigned* set, int n_words, int first, int size, unsigned all,
-                                                unsigned& kept) const {
+    __device__ __forceinline__ int keep_maximal(const unsigned* candidates, const unsigned* set, int n_words, int first,
+                                                unsigned all, unsigned& kept) const {
         for (int k = 0; k < n_words; ++k) {
             const unsigned word = set[k];
             if (word == 0) continue;
+            const bool is_there = word >> lane_id() & 1u;
             unsigned row = 0;
-            if (word >> lane_id() & 1u)
-                for (int j = 0; j < size; ++j)
-                    row |= (matrix.at(members[j] / 32, first + 32 * k + lane_id()) >> (members[j] & 31) & 1u) << j;
+            for (int y = 0, j = 0; y < matrix.n_words; ++y) {
+                const unsigned bits = is_there ? matrix.at(y, first + 32 * k + lane_id()) : 0u;
+                for (unsigned rest = candidates[y]; rest != 0; rest &= rest - 1, ++j)
+                    row |= (bits >> (__ffs((int)rest) - 1) & 1u) << j;
+            }
             if (__ballot_sync(kFullMask, row == all) != 0) return 1;
             for (unsigned waiting = __ballot_sync(kFullMask, row != 0); waiting != 0; waiting &= waiting - 1) {
                 const unsigned next = __shfl_sync(kFullMask, row, __ffs((int)waiting) - 1);

@@ -172,7 +172,9 @@ class MaximalCliqueGpu:
             end = bounds[launcher.run(cut, searched, (np.int32(prepared.least), sums, checksum))]
             self.block_words = self.device.to_host(launcher.block_words)
             host, check = self.device.to_host(sums), int(self.device.to_host(checksum)[0])
-        cells = {(size,): int(host[size]) for size in np.flatnonzero(host).tolist()}
+        cells: dict[tuple[int, ...], int] = {
+            (size,): int(host[size]) for size in np.flatnonzero(host).tolist()
+        }
         work = (int(self.block_words.sum()) + 1) // 2
         return Partial(end - start, sum(cells.values()), work, {}, cells, checksum=check)
 

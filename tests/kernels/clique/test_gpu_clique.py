@@ -236,6 +236,14 @@ def test_the_table_of_small_graphs_follows_the_definition() -> None:
         assert got == tuple(wanted.get((k,), 0) for k in (3, 4, 5, 6))
 
 
+def test_counts_are_right_where_memory_is_short() -> None:
+    for free_bytes in (1 << 17, 1 << 20):
+        engine = CliqueGpu(emulator(2, free_bytes=free_bytes))
+        prepared = engine.prepare(GRAPHS["small"](), Clique(), "total")
+        assert len(decisions_of(prepared)) > 3
+        assert engine.run(prepared, 0, prepared.n_items).cells == on_cpu("small", None).cells
+
+
 def test_what_it_cannot_count_is_refused_with_a_way_out() -> None:
     engine = CliqueGpu(emulator(0))
     with pytest.raises(UnsupportedError, match="unipartite"):

@@ -134,6 +134,15 @@ def test_any_split_and_any_cut_folds_to_the_whole(device: Device) -> None:
     assert engine.run(prepared, 2, 2) == Partial(0, 0, 0)
 
 
+def test_counts_are_right_where_memory_is_short() -> None:
+    for free_bytes in (1 << 17, 1 << 20):
+        engine = MaximalCliqueGpu(emulator(2, free_bytes=free_bytes))
+        prepared = engine.prepare(GRAPHS["small"](), MaximalClique(), "total")
+        assert len(decisions_of(prepared)) > 1
+        partial = engine.run(prepared, 0, prepared.n_items)
+        assert replace(partial, work=0) == on_cpu("small", 1)
+
+
 def test_what_it_cannot_count_is_refused_with_a_way_out() -> None:
     engine = MaximalCliqueGpu(emulator(0))
     with pytest.raises(UnsupportedError, match="unipartite"):
