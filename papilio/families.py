@@ -380,8 +380,9 @@ _ROWS = (
         },
         memory="papilio.kernels.clique.memory",
         members=lambda motif, cell: {},
-        # Words of the roots' rows, as for cliques; soc-Epinions1 1e8, ca-AstroPh 2e8 per second and thread.
-        rates=_rates("set operations", 1.0e8, 1.0e10),
+        # Words of the roots' rows, as for cliques; soc-Epinions1 1e8, ca-AstroPh 2e8 per second and thread. One H200:
+        # facebook_combined 1e8, soc-Epinions1 1e10.
+        rates=_rates("set operations", 1.0e8, 5.0e9),
         graph_kind="unipartite",
         key=("k",),
         same_work=False,

@@ -48,10 +48,6 @@ _MOST_LATER = (1 << 16) - 2
 _PER: Mapping[Granularity, int] = {"total": 0, "vertex": 1, "edge": 2}
 """As clique.cu is compiled."""
 
-_MOST_ORIENTED = 4
-"""As MOST_ORIENTED of question.py; one H200, kernels, ms: facebook_combined k=4 1.2 and 12 by pivots, k=5 27 and 10;
-soc-Epinions1 k=4 0.4 and 0.8; ca-HepPh k=4 6.8 and 1.2."""
-
 _LANES = 32
 """Candidates up to which a lane searches; larger nodes need memory of their own."""
 
@@ -137,7 +133,7 @@ class CliqueGpu:
         require_request("gpu clique", Clique, graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph)
         assert isinstance(motif, Clique)
-        algorithm, reason = choose_algorithm(motif, per, self.algorithm, _MOST_ORIENTED)
+        algorithm, reason = choose_algorithm(motif, per, self.algorithm)
         items, why = choose_items(motif, per, self.root)
         by_degree = self.order == "degree"
         with self.device.guard():

@@ -13,13 +13,12 @@ from papilio.motifs import Clique, Granularity
 
 MOST_ORIENTED = 5
 """Up to this k, taking vertices in order and counting the last level by popcounts beats pivots; one thread, seconds:
-facebook_combined k=4 0.02 and 0.22, k=5 0.12 and 0.93; wiki-Vote k=5 0.03 and 0.05, k=6 0.06 and 0.05."""
+facebook_combined k=4 0.02 and 0.22, k=5 0.12 and 0.93; wiki-Vote k=5 0.03 and 0.05, k=6 0.06 and 0.05. One H200, ms:
+facebook_combined k=4 0.4 and 5, k=5 9 and 10, k=6 38 and 16; an R-MAT graph of 9 million edges k=4 24 and 5,700."""
 
 
-def choose_algorithm(
-    motif: Clique, per: Granularity, asked: str, most_oriented: int = MOST_ORIENTED
-) -> tuple[str, str]:
-    """Return the algorithm, and why; by itself ``orient`` is taken up to a k of ``most_oriented``.
+def choose_algorithm(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]:
+    """Return the algorithm, and why.
 
     Raises
     ------
@@ -33,11 +32,11 @@ def choose_algorithm(
         )
     if asked != "auto":
         return asked, "asked for"
-    if able and motif.k is not None and motif.k <= most_oriented:
-        return "orient", f"k is at most {most_oriented}"
+    if able and motif.k is not None and motif.k <= MOST_ORIENTED:
+        return "orient", f"k is at most {MOST_ORIENTED}"
     if not able:
         return "pivot", "a leaf tells every size, vertex and edge" if motif.k != 2 else "k is below 3"
-    return "pivot", f"k is above {most_oriented}"
+    return "pivot", f"k is above {MOST_ORIENTED}"
 
 
 def choose_items(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]:

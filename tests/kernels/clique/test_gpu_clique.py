@@ -120,7 +120,7 @@ def test_the_order_and_the_items_are_those_of_the_cpu(device: Device) -> None:
             of_cpu, of_gpu = cpu.prepare(graph, motif, "total"), gpu.prepare(graph, motif, "total")
             assert gpu.work(of_gpu).tolist() == cpu.work(of_cpu).tolist()
             assert device.to_host(of_gpu.items.roots).tolist() == of_cpu.roots.tolist()
-            assert decisions_of(of_gpu)[0] == decisions_of(of_cpu)[0]
+            assert decisions_of(of_gpu) == decisions_of(of_cpu) != ()
 
 
 @pytest.mark.parametrize("name", ["small", "one wide root", "sparse"])
