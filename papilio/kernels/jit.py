@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
+from numba.core.types.misc import unliteral
 from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -26,13 +27,21 @@ EdgeIds = NDArray[Any]
 def compiled(function: Function) -> Function:
     """Compile for the CPU at the first call: serial, without the interpreter lock.
 
-    The machine code is kept in Numba's cache (``NUMBA_CACHE_DIR``, else beside the module, else in the user's
-    cache folder); where none of them can be written, each process compiles for itself.
+    A constant that is given to another compiled function is a number like any other there: no function is compiled
+    once more for it. The machine code is kept in Numba's cache (``NUMBA_CACHE_DIR``, else beside the module, else in
+    the user's cache folder); where none of them can be written, each process compiles for itself.
     """
     try:
-        return cast(Function, njit(nogil=True, cache=True)(function))
+        made = njit(nogil=True, cache=True, no_cfunc_wrapper=True)(function)
     except RuntimeError:
-        return cast(Function, njit(nogil=True)(function))
+        made = njit(nogil=True, no_cfunc_wrapper=True)(function)
+    resolve = made.get_call_template
+
+    def resolve_types(given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return resolve(tuple(map(unliteral, given)), {name: unliteral(each) for name, each in named.items()})
+
+    made.get_call_template = resolve_types
+    return cast(Function, made)
 
 
 def inlined(function: Function) -> Function:

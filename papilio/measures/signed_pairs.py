@@ -157,7 +157,8 @@ def _find_pairs(
                 heap[last, 0] = asked
                 heap[last, 1] = min(own, order[end])
                 heap[last, 2] = max(own, order[end])
-                heap[last, 3:] = common
+                for each in range(common.size):
+                    heap[last, 3 + each] = common[each]
                 _offer(heap, size)
 
 

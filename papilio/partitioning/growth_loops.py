@@ -240,9 +240,10 @@ def grow(indptr: Ints, columns: Ids, costs: Costs, order: Ints) -> tuple[Ids, Pl
     starts, holders = transpose_rows(Rows(indptr, columns), n_columns)
     rows = HeldRows(indptr, columns, starts, holders, starts[1:] - starts[:-1])
     roots = np.zeros((n_roots, 4), np.int64)
-    roots[:, _CLOSURE] = costs.closure
-    roots[:, _PLACE] = _UNTOUCHED
-    roots[:, _GROUP] = NO_GROUP
+    for each in range(n_roots):
+        roots[each, _CLOSURE] = costs.closure[each]
+        roots[each, _PLACE] = _UNTOUCHED
+        roots[each, _GROUP] = NO_GROUP
     heap = Heap(np.empty(n_roots, np.int32), np.empty(n_roots, np.float64), np.zeros(1, np.int64))
     group = Group(
         np.zeros(4, np.int64),

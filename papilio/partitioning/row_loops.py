@@ -226,8 +226,10 @@ def _sort_by_radix(ids: Ids, edges: Ints, spare_ids: Ids, spare_edges: Ints, bit
         source, target = target, source
         source_edges, target_edges = target_edges, source_edges
     if passes % 2:
-        ids[:] = spare_ids[: ids.size]
-        edges[:] = spare_edges[: edges.size]
+        for i in range(ids.size):
+            ids[i] = spare_ids[i]
+        for i in range(edges.size):
+            edges[i] = spare_edges[i]
 
 
 @compiled

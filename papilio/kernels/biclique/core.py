@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import Bools, Ints, compiled
+from papilio.kernels.offsets import row_sizes
 
 Ids32 = NDArray[np.int32]
 
@@ -57,7 +58,7 @@ def transpose_rows(rows: Rows, n_columns: int) -> Rows:
 def _peel(rows: Rows, columns: Rows, least_row: int, least_column: int) -> tuple[Bools, Bools]:
     """Return which rows and columns are in the core, where rows keep ``least_row`` entries; O(entries)."""
     n_rows, n_columns = rows.indptr.size - 1, columns.indptr.size - 1
-    row_degree, column_degree = np.diff(rows.indptr), np.diff(columns.indptr)
+    row_degree, column_degree = row_sizes(rows.indptr), row_sizes(columns.indptr)
     row_kept, column_kept = np.ones(n_rows, np.bool_), np.ones(n_columns, np.bool_)
     queue = np.empty(n_rows + n_columns, np.int64)
     begin, end = 0, 0
@@ -120,7 +121,8 @@ def order_rows(rows: Rows, order: NDArray[np.int64]) -> Rows:
     for i in range(order.size):
         begin, end = rows.indptr[order[i]], rows.indptr[order[i] + 1]
         indptr[i + 1] = indptr[i] + end - begin
-        ids[indptr[i] : indptr[i + 1]] = rows.ids[begin:end]
+        for at in range(begin, end):
+            ids[indptr[i] + at - begin] = rows.ids[at]
     return Rows(indptr, ids)
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError
 from papilio.kernels.biclique.core import Ids32, Rows, transpose_rows
 from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.offsets import row_sizes
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 
 PAIR_BYTES = 24
@@ -190,7 +191,7 @@ def find_pairs(
 @compiled
 def count_partners(pairs: Pairs) -> Ints:
     """Return how many pairs each vertex is in, earlier or later."""
-    partners = np.diff(pairs.indptr)
+    partners = row_sizes(pairs.indptr)
     for at in range(pairs.others.size):
         partners[pairs.others[at]] += 1
     return partners

@@ -166,7 +166,8 @@ def search_item_vertices(
             if take == 0:
                 each = counts.members[common]
                 counts.histogram[common] += 1
-                counts.columns[:common] += each
+                for column in range(common):
+                    counts.columns[column] += each
                 counts.sums[0] = counts.sets[common]
                 counts.work[0] += 1
             else:

@@ -358,7 +358,8 @@ def count_oriented(
             d = open_root(later, search, root, True, False)
         w = words_of(d)
         fill_span(search.sets, d)
-        search.rest[:w] = search.sets[:w]
+        for word in range(w):
+            search.rest[word] = search.sets[word]
         # `left` vertices are to be found among the candidates of a level; the last two at once.
         level, work = 0, 0
         while level >= 0:

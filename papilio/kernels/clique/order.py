@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.offsets import row_sizes
 
 Ids32 = NDArray[np.int32]
 
@@ -56,7 +57,7 @@ def _peel(indptr: Ints, ids: Ids32) -> Ids32:
     falls to it in the course of a round stands behind them, for the next (after Batagelj and Zaversnik 2003).
     """
     n = indptr.size - 1
-    left = np.diff(indptr)
+    left = row_sizes(indptr)
     begin = np.zeros(np.max(left) + 2 if n else 2, np.int64)
     for vertex in range(n):
         begin[left[vertex] + 1] += 1

@@ -235,7 +235,8 @@ def pivot_matrix(
     The rest is as in :func:`~papilio.kernels.tree.pivot.pivot_word`.
     """
     if n_rows <= _WORD and n_columns <= _WORD:
-        stack.small.rows[:n_rows] = rows[:n_rows]
+        for i in range(n_rows):
+            stack.small.rows[i] = rows[i]
         _transpose(rows, n_rows, n_columns, stack.small.columns)
         return pivot_word(stack.small, span_mask(n_rows), span_mask(n_columns), taken, limits, table, budget)
     least_left, most_left, least_right, most_right = limits

@@ -132,10 +132,11 @@ class WedgeIndex:
 def order_falling(keys: Ints) -> Ints:
     """Return the permutation (int64) that sorts non-negative int64 keys falling; stable, linear time."""
     n = keys.size
-    order = np.arange(n)
+    order = np.empty(n, np.int64)
     spare = np.empty(n, np.int64)
     largest = np.int64(0)
     for i in range(n):
+        order[i] = i
         largest = max(largest, keys[i])
     mask = (1 << _DIGIT_BITS) - 1
     starts = np.empty(mask + 2, np.int64)
@@ -227,10 +228,9 @@ def _fill_rows_u(
     rank. What is known of a row of U lies side by side, as the walk meets these rows in no order.
     """
     rows_u = np.empty((n_u, 4), np.int64)
-    rows_u[:, 0] = offsets[:n_u]
-    rows_u[:, 1] = offsets[:n_u]
-    rows_u[:, 2] = ahead[:n_u]
-    rows_u[:, 3] = 0
+    for row in range(n_u):
+        rows_u[row, 0] = rows_u[row, 1] = offsets[row]
+        rows_u[row, 2], rows_u[row, 3] = ahead[row], 0
     with_edges = edge_ids.size > 0
     for s in range(n_v):
         row_v = n_u + s
@@ -252,7 +252,8 @@ def _fill_rows_u(
             if with_edges:
                 edge_ids[to] = edge_ids[at]
         split[row_v] = split_v
-    split[:n_u] = rows_u[:, 3]
+    for row in range(n_u):
+        split[row] = rows_u[row, 3]
 
 
 @compiled
