@@ -185,6 +185,9 @@ class BicliqueGpu:
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif = question.motif
         with self.device.guard():
+            foreseen = self._foresee(motif, per)
+            if foreseen is not None:
+                self._load(foreseen, per == "vertex")
             index = build_device_index(
                 self.device,
                 question.searched,
@@ -208,6 +211,8 @@ class BicliqueGpu:
                 classes = make_classes(_NEEDS[search.stem](index), self.tuning)
                 shape = search.fixed_words, search.blocks_per_sm
                 decisions = (*decisions, *explain_layout(self.device, search.tuning, classes, *shape))
+                # No lease waits for the compiler.
+                self.device.load(search.stem, search.defines).get_function(search.kernel)
         return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, most_common, decisions)
 
     def _choose_search(

@@ -156,6 +156,7 @@ def build_device_index(
         When there are more pairs than the memory has room for, more than 2^32 - 2^13 edges, or more than 2^31 - 2^20
         vertices over both layers.
     """
+    device.load("biclique_index", {})  # compiled while the rows are linked
     edges, layers = load_edges(device, graph)
     swapped = choose_anchor(layers, motif, anchor)
     sizes = choose_sizes(layers, motif, swapped)
@@ -313,7 +314,7 @@ def _link_core(
     n_roots, n_items = n_left, 0
     if roots is not None:
         items, n_items = items[by_rank], int(roots.size)
-        n_roots = int(xp.count_nonzero(items >= 0))
+        n_roots = int((items >= 0).astype(np.int64).sum())
     most_shared = int(device.to_host(degree[n_left - n_roots :][:1]).max(initial=0))
     rows = PairRows(n_left, n_roots, degree, indptr, adjacency, prefix, most_shared)
     return _Core(rows, left_ids, right_ids, items, n_items)

@@ -180,7 +180,7 @@ def find_pairs(
     order = n - 1 - order_rising(xp, keys)
     places = make_offsets(xp, found)
     n_pairs = int(device.to_host(places[-1:])[0])
-    n_paired = n - rows.n_roots + int(xp.count_nonzero(partners[n - rows.n_roots :]))
+    n_paired = n - rows.n_roots + int((partners[n - rows.n_roots :] != 0).astype(np.int64).sum())
     limit = int(tuning.pair_fraction * device.free_bytes()) if limit_bytes is None else limit_bytes
     if n_pairs * PAIR_BYTES > limit and limit_bytes is None:
         passes.make_room(int(n_pairs * PAIR_BYTES / tuning.pair_fraction) + 1)

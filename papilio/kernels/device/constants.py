@@ -69,6 +69,9 @@ COUNT_PAIRS, WRITE_PAIRS, SUM_PAIRS = 0, 1, 2
 PEEL_GROUP = 8
 """Lanes that work on one entry of a list (peeling.cuh)."""
 
+SPAN_PAIR_BITS = 33
+"""Of the number of a pair in a key of a spanning forest (forest.cu)."""
+
 NO_SUPPORT = 2**63 - 1
 """Above every support."""
 

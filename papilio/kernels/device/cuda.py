@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
@@ -17,20 +18,23 @@ from papilio.kernels.device.protocol import N_STREAMS, Kernel, Module
 from papilio.kernels.device.sources import read_source
 from papilio.kernels.device.staging import copy_to_device
 
+_COMPILERS = 4
+"""Modules that are compiled at the same time."""
+
 _SHARED_DEFAULT_BYTES = 48 << 10
 """Shared memory, static and dynamic, that a kernel may use without asking for more."""
 
 
 class _CudaModule:
-    """A CuPy module whose kernels may use all the shared memory of a block."""
+    """A CuPy module, which may still be compiled, whose kernels may use all the shared memory of a block."""
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
+    def __init__(self, compiled: Future[Any]) -> None:
+        self._compiled = compiled
         self._kernels: dict[str, Kernel] = {}
 
     def get_function(self, name: str) -> Kernel:
         if name not in self._kernels:
-            function = self._module.get_function(name)
+            function = self._compiled.result().get_function(name)
 
             def launch(
                 grid: tuple[int, ...],
@@ -78,6 +82,7 @@ class CudaDevice:
         self.sm_count = int(attributes["MultiProcessorCount"])
         self.max_shared_bytes = int(attributes["MaxSharedMemoryPerBlockOptin"])
         self._modules: dict[tuple[Any, ...], _CudaModule] = {}
+        self._compilers = ThreadPoolExecutor(_COMPILERS, thread_name_prefix="papilio-nvrtc")
         self._streams = [cupy.cuda.Stream() for _ in range(N_STREAMS)]
         self._number = int(cupy.cuda.Device().id)
         self._staging_stream = cupy.cuda.Stream(non_blocking=True)
@@ -102,8 +107,14 @@ class CudaDevice:
         if key not in self._modules:
             given = sorted(with_constants(defines).items())
             options = ("-std=c++17", *(f"-D{name}={value}" for name, value in given))
-            self._modules[key] = _CudaModule(cupy.RawModule(code=read_source(f"{stem}.cu"), options=options))
+            self._modules[key] = _CudaModule(self._compilers.submit(self._compile, stem, options))
         return self._modules[key]
+
+    def _compile(self, stem: str, options: tuple[str, ...]) -> Any:
+        with cupy.cuda.Device(self._number):  # a thread begins on device 0
+            module = cupy.RawModule(code=read_source(f"{stem}.cu"), options=options)
+            module.compile()
+        return module
 
     def to_device(self, array: NDArray[Any]) -> Any:
         return copy_to_device(array)

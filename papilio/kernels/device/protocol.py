@@ -36,7 +36,7 @@ class Module(Protocol):
     """A compiled ``.cu`` file."""
 
     def get_function(self, name: str) -> Kernel:
-        """Return the kernel of that name."""
+        """Return the kernel of that name, once it is compiled."""
         ...
 
 
@@ -51,7 +51,10 @@ class Device(Protocol):
     max_shared_bytes: int
 
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:
-        """Compile ``<stem>.cu`` with the constants of the launchers and these ``-D`` defines; cached."""
+        """Compile ``<stem>.cu`` with the constants of the launchers and these ``-D`` defines; cached.
+
+        It returns at once where it can: what a run will launch is loaded first, and is ready when it is needed.
+        """
         ...
 
     def to_device(self, array: NDArray[Any]) -> Any:

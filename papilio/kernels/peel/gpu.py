@@ -1,4 +1,4 @@
-"""Decompositions on the GPU: index and peel there, and build the forest on the host from the same links."""
+"""Decompositions on the GPU: index, peel and span there; the host builds the forest from the pairs that span it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from papilio.kernels.peel.components import Forest
 from papilio.kernels.peel.cpu import finish_forest
 from papilio.kernels.peel.decomposers import Decomposed
 from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
+from papilio.kernels.peel.gpu_forest import span_tips, span_wings
 from papilio.kernels.peel.gpu_rounds import PeelIndex, PeelTuning, peel_on_gpu
 from papilio.kernels.peel.gpu_tip import index_tip_gpu
 from papilio.kernels.peel.gpu_wing import index_wing_gpu
@@ -34,11 +35,16 @@ def decompose_on_gpu(
     began = perf_counter()
     report("index", 0, 1)
     with device.guard():
+        if with_forest:
+            device.load("forest", {})
         index: PeelIndex
         if kind == "wing":
             index = blooms = index_wing_gpu(device, graph)
 
             def build() -> Forest:
+                spanning = span_wings(device, blooms, peeled.numbers)
+                if spanning is not None:
+                    return build_tip_forest(peeled.numbers, *spanning)
                 links = blooms.wedges
                 return build_wing_forest(
                     peeled.numbers,
@@ -53,6 +59,9 @@ def decompose_on_gpu(
             index = pairs = index_tip_gpu(device, graph, layer)
 
             def build() -> Forest:
+                spanning = span_tips(device, pairs, peeled.numbers)
+                if spanning is not None:
+                    return build_tip_forest(peeled.numbers, *spanning)
                 on_host = (device.to_host(pairs.offsets), device.to_host(pairs.others))
                 return build_tip_forest(peeled.numbers, *on_host)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.bounds import check_part_vertices, check_run_wedges, check_vertices
-from papilio.kernels.device.protocol import Device, Launch, launch_slices
+from papilio.kernels.device.protocol import Device, Launch, Module, launch_slices
 from papilio.kernels.engine import (
     Cut,
     EngineName,
@@ -140,6 +140,7 @@ class ButterflyGpu:
             none = self.device.xp.zeros(0, dtype=np.int32)
             return PreparedButterflyGpu(motif, graph, per, None, none, none, none)
         with self.device.guard():
+            self._load(per, counting.defines)
             built = build_wedge_graph(self.device, graph, self.tuning, counting, first_layer)
             if per == "vertex":
                 check_vertices(graph, int(built.degree.max()))
@@ -178,7 +179,7 @@ class ButterflyGpu:
                 mark_hub_starts(self.tuning, graph, items[each], uses_hubs)
             decisions = self._drop_hubs_without_room(graph, uses_hubs)
         hub_rows = None
-        if bool(uses_hubs.any()):
+        if int(uses_hubs.max()):
             hub_rows = fill_hub_rows(self.device, graph.hub_lists, self.tuning, graph.counting)
         found = [
             schedule_items(xp, self.tuning, graph, items[each], uses_hubs, each.start) for each in slices
@@ -187,6 +188,7 @@ class ButterflyGpu:
         del found
         scheduled.sort()
         schedules = make_schedules(self.tuning, graph.counting)
+        self._load(prepared.per, graph.defines).get_function(schedules[0].kernel)
         return replace(
             prepared, hub_rows=hub_rows, schedules=schedules, scheduled=scheduled, decisions=decisions
         )
@@ -243,7 +245,7 @@ class ButterflyGpu:
         """Clear ``uses_hubs`` where the bit matrix takes more than its share of the free memory, and say so."""
         matrix_bytes = int(graph.hub_count.size) * graph.counting.signs * 128 * self.tuning.hub_words
         room_bytes = int(self.tuning.hub_memory_fraction * self.device.free_bytes())
-        if matrix_bytes <= room_bytes or not bool(uses_hubs.any()):
+        if matrix_bytes <= room_bytes or not int(uses_hubs.max()):
             return ()
         uses_hubs[:] = 0
         reason = f"their bit matrix takes {matrix_bytes} bytes of device memory; {room_bytes} bytes are free for it"
@@ -292,13 +294,12 @@ class ButterflyGpu:
     ) -> None:
         graph, tuning, n_rows = prepared.graph, self.tuning, int(rows.size)
         assert graph is not None
-        defines = {"PER": GRANULARITIES.index(prepared.per), "HUB_WORDS": tuning.hub_words, **graph.defines}
         by_warp = schedule.kernel in ("butterfly_match", "butterfly_hubs_warp")
         per_block = schedule.threads // 32 * tuning.warp_items if by_warp else 1
         blocks = min((n_rows + per_block - 1) // per_block, tuning.blocks_per_sm * self.device.sm_count)
         hub_rows = (prepared.hub_rows,) if schedule.kernel.startswith("butterfly_hubs") else ()
         own = () if schedule.argument is None else (np.int32(schedule.argument),)
-        self.device.load("butterfly", defines).get_function(schedule.kernel)(
+        self._load(prepared.per, graph.defines).get_function(schedule.kernel)(
             (blocks,),
             (schedule.threads,),
             (
@@ -307,6 +308,11 @@ class ButterflyGpu:
             ),
             shared_mem=schedule.shared_bytes,
         )  # fmt: skip
+
+    def _load(self, per: Granularity, defines: Mapping[str, int]) -> Module:
+        """Return the kernels that count; first called where the graph is built, so that they are compiled meanwhile."""
+        given = {"PER": GRANULARITIES.index(per), "HUB_WORDS": self.tuning.hub_words}
+        return self.device.load("butterfly", {**given, **defines})
 
     def _empty_result(self, prepared: PreparedButterflyGpu) -> Any:
         size = 1 if prepared.graph is None else prepared.graph.result_size(prepared.per)

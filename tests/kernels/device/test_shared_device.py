@@ -28,11 +28,20 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
     def compile_module(code: str, options: tuple[str, ...]) -> object:
         counted[f"compiled {hash(code)} {options}"] += 1
-        return object()
+        return SimpleNamespace(compile=lambda: None)
 
-    attributes = {"MultiProcessorCount": 132, "MaxSharedMemoryPerBlockOptin": 232448}
+    class Device:
+        id, attributes = 0, {"MultiProcessorCount": 132, "MaxSharedMemoryPerBlockOptin": 232448}
+
+        def __init__(self, number: int = 0) -> None:
+            assert number == 0
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *error: object) -> None: ...
+
     cuda = SimpleNamespace(
-        Device=lambda: SimpleNamespace(id=0, attributes=attributes),
+        Device=Device,
         Stream=Stream,
         runtime=SimpleNamespace(CUDARuntimeError=RuntimeError),
     )
@@ -54,6 +63,7 @@ def test_a_hundred_sizes_have_one_device_that_compiles_each_module_once(made: Co
             devices.add(id(engine.device))
             for algorithm in range(3):
                 engine.device.load("biclique", {"ALGORITHM": algorithm})
+    engine.device._compilers.shutdown()
     assert len(devices) == 1
     assert made["streams"] == 5, "those of one device, and the one that stages"
     compiled = {name: times for name, times in made.items() if name.startswith("compiled")}
@@ -66,6 +76,7 @@ def test_motifs_share_what_is_compiled(made: Counter[str]) -> None:
     engines: list[Any] = [load_engine(motif, "gpu") for motif in (Butterfly(), BalancedButterfly())]
     for engine in engines:
         engine.device.load("wedge_graph", {"HUB_WORDS": 2})
+    engines[0].device._compilers.shutdown()
     assert [times for name, times in made.items() if name.startswith("compiled")] == [1]
 
 
@@ -78,6 +89,8 @@ def test_the_last_limit_holds(made: Counter[str]) -> None:
 
 
 def test_every_compilation_has_the_constants(made: Counter[str]) -> None:
-    cuda_device.shared_device().load("butterfly", {"PER": 1})
+    device = cuda_device.shared_device()
+    device.load("butterfly", {"PER": 1})
+    device._compilers.shutdown()
     (name,) = (name for name in made if name.startswith("compiled"))
     assert all(f"'-D{define}" in name for define in ("PER=1", "LEAF_BINS=32", "WARP_PLANES=8"))

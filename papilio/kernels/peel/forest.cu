@@ -1,0 +1,67 @@
+// The heaviest spanning forest of the items of a decomposition, by the rounds of Boruvka.
+//
+// Items (edges for wings, vertices for tips) hang together by pairs, and the weight of a pair is the lower rank of its two
+// items; ranks follow the numbers, and those of number 0 have rank 0 and are in no pair. In a round every component takes
+// its best pair to another one; the host joins what was taken (gpu_forest.py). The components at any level are those of the
+// taken pairs of that level or more, as with all pairs.
+//
+// Tips: a pair of vertices with two common neighbours. Wings: a wedge of a bloom is joined with the *top* of the bloom, its
+// wedge of highest rank, since any two wedges of a bloom are a butterfly: its lower edge with its other one, and with both
+// edges of the top. At the rank of that lower edge both wedges are there.
+//
+// `above` is the root of each item. `best` of a root is a key, 0 before there is one: rank << SPAN_PAIR_BITS | number of the pair. A key
+// stands for one pair, so that no two roots take different pairs of equal weight in a circle. Keys only grow: one that is
+// read and is no less needs no atomic.
+#include "schedule.cuh"
+
+/// Offer the pair (a, b) to the components of both, where these differ.
+__device__ __forceinline__ void offer(const int* above, int a, int b, int rank, unsigned long long pair,
+                                      unsigned long long* best) {
+    const int x = above[a], y = above[b];
+    if (x == y) return;
+    const unsigned long long key = (unsigned long long)rank << SPAN_PAIR_BITS | pair;
+    if (peek(&best[x]) < key) atomicMax(&best[x], key);
+    if (peek(&best[y]) < key) atomicMax(&best[y], key);
+}
+
+/// Find the top of each bloom: rank of the lower edge << 32 | wedge.
+extern "C" __global__ void __launch_bounds__(256)
+find_tops(const int* one, const int* other, const int* bloom_of, const long long n_wedges, const int* ranks,
+          unsigned long long* tops) {
+    for (long long wedge = global_thread(); wedge < n_wedges; wedge += grid_threads()) {
+        const int rank = min(ranks[one[wedge]], ranks[other[wedge]]);
+        const unsigned long long key = (unsigned long long)rank << 32 | (unsigned)wedge;
+        unsigned long long* top = &tops[bloom_of[wedge]];
+        if (peek(top) < key) atomicMax(top, key);
+    }
+}
+
+/// Offer the pairs of all wedges: 4 * wedge + 0 with its other edge, + 1 and + 2 with the edges of the top.
+extern "C" __global__ void __launch_bounds__(256)
+offer_wedges(const int* one, const int* other, const int* bloom_of, const long long n_wedges, const int* ranks,
+             const unsigned long long* tops, const int* above, unsigned long long* best) {
+    for (long long wedge = global_thread(); wedge < n_wedges; wedge += grid_threads()) {
+        const bool first = ranks[one[wedge]] <= ranks[other[wedge]];
+        const int low = first ? one[wedge] : other[wedge], high = first ? other[wedge] : one[wedge];
+        const unsigned top = (unsigned)tops[bloom_of[wedge]];
+        if (ranks[low] == 0 || top == (unsigned)wedge) continue;
+        const unsigned long long pair = 4ull * (unsigned long long)wedge;
+        offer(above, low, high, ranks[low], pair, best);
+        offer(above, low, one[top], ranks[low], pair + 1, best);
+        offer(above, low, other[top], ranks[low], pair + 2, best);
+    }
+}
+
+/// Offer the pairs of vertices, which are listed in both directions; a warp per vertex.
+extern "C" __global__ void __launch_bounds__(256)
+offer_pairs(const long long* offsets, const int* others, const int n, const int* ranks, const int* above,
+            unsigned long long* best) {
+    for (long long item = global_thread() / kWarpSize; item < n; item += grid_threads() / kWarpSize) {
+        if (ranks[item] == 0) continue;
+        for (long long at = offsets[item] + lane_id(); at < offsets[item + 1]; at += kWarpSize) {
+            const int other = others[at];
+            if (ranks[other] > ranks[item] || (ranks[other] == ranks[item] && other < item))
+                offer(above, (int)item, other, ranks[item], (unsigned long long)at, best);
+        }
+    }
+}
