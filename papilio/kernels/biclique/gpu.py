@@ -185,9 +185,6 @@ class BicliqueGpu:
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif = question.motif
         with self.device.guard():
-            foreseen = self._foresee(motif, per)
-            if foreseen is not None:
-                self._load(foreseen, per == "vertex")
             index = build_device_index(
                 self.device,
                 question.searched,
