@@ -26,7 +26,7 @@ from papilio.kernels.clique.question import (
     size_range,
 )
 from papilio.kernels.device.constants import LANE_WORDS
-from papilio.kernels.device.protocol import Device, check_fits
+from papilio.kernels.device.protocol import Device, Kernel, check_fits
 from papilio.kernels.engine import (
     Cut,
     EngineName,
@@ -152,6 +152,8 @@ class CliqueGpu:
                 later, chosen, motif, per, algorithm, items == "edge", most_later, classes, decisions
             )
             self._check_leaves(prepared)
+            if classes:
+                self._kernel(prepared)
         return prepared
 
     def work(self, prepared: PreparedCliqueGpu) -> NDArray[np.int64]:
@@ -212,21 +214,25 @@ class CliqueGpu:
         work = (int(self.block_words.sum()) + 1) // 2
         return Partial(end - start, total, work, vectors, cells if prepared.motif.is_table else {})
 
+    def _kernel(self, prepared: PreparedCliqueGpu) -> Kernel:
+        """Return the kernel, compiled: before there are leases, which do not wait for the compiler."""
+        defines = {
+            "MIN_BLOCKS": self._shape(prepared.algorithm, prepared.per)[1],
+            "ORIENT": int(prepared.algorithm == "orient"),
+            "PER": _PER[prepared.per],
+            "EDGES": int(prepared.of_edges),
+        }
+        return self.device.load("clique", defines).get_function("clique_search")
+
     def _launch(
         self, prepared: PreparedCliqueGpu, bounds: Sequence[int], cut: Cut, own: tuple[Any, ...]
     ) -> int:
         """Launch the slices, with the kernel's ``own`` arguments; return where the ones that ran end."""
         fixed_words, blocks_per_sm = self._shape(prepared.algorithm, prepared.per)
-        defines = {
-            "MIN_BLOCKS": blocks_per_sm,
-            "ORIENT": int(prepared.algorithm == "orient"),
-            "PER": _PER[prepared.per],
-            "EDGES": int(prepared.of_edges),
-        }
         launcher = TreeLauncher(
             self.device,
             self.tuning,
-            self.device.load("clique", defines).get_function("clique_search"),
+            self._kernel(prepared),
             prepared.classes,
             bounds,
             prepared.items.costs,

@@ -155,7 +155,8 @@ def _find_larger(search: MaximumSearch, w: int, held: int, bound: int, shared: I
             search.tops[level] = _colour(search, level, w, bound - held - level + 1, top)
         elif held + level + 1 > bound:
             bound = size = held + level + 1
-            search.found[: level + 1] = search.path[: level + 1]
+            for each in range(level + 1):
+                search.found[each] = search.path[each]
             if first_only:
                 break
             shared[0] = max(shared[0], bound)

@@ -20,7 +20,7 @@ from papilio.kernels.biclique.forms import Cells, turn
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_index, load_edges
 from papilio.kernels.biclique.index import make_star_item
 from papilio.kernels.device.constants import MAXIMAL_NODE_WORDS, MAXIMAL_WIDE_WORDS
-from papilio.kernels.device.protocol import Device
+from papilio.kernels.device.protocol import Device, Kernel
 from papilio.kernels.engine import (
     Cut,
     EngineName,
@@ -152,7 +152,12 @@ class MaximalBicliqueGpu:
                 decisions += explain_layout(
                     self.device, self.tuning, classes, _FIXED_WORDS, self.tuning.blocks_per_sm[0]
                 )
+                self._kernel()
         return PreparedMaximalGpu(motif, index, roots, stars, classes, decisions)
+
+    def _kernel(self) -> Kernel:
+        """Return the kernel, compiled: before there are leases, which do not wait for the compiler."""
+        return self.device.load("maximal", self.defines).get_function("maximal_search")
 
     def _build_index(
         self, graph: BipartiteGraph, motif: MaximalBiclique, has_stars: bool
@@ -234,7 +239,7 @@ class MaximalBicliqueGpu:
             launcher = TreeLauncher(
                 self.device,
                 tuning,
-                self.device.load("maximal", self.defines).get_function("maximal_search"),
+                self._kernel(),
                 prepared.classes,
                 bounds,
                 index.costs,

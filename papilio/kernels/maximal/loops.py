@@ -72,8 +72,10 @@ def make_room(stack: Stack, need: int) -> Stack:
         return stack
     words = np.empty(2 * need, np.uint64)
     ids = np.empty(2 * need, np.int32)
-    words[: stack.words.size] = stack.words
-    ids[: stack.ids.size] = stack.ids
+    for at in range(stack.words.size):
+        words[at] = stack.words[at]
+    for at in range(stack.ids.size):
+        ids[at] = stack.ids[at]
     return Stack(words, ids)
 
 
@@ -164,7 +166,8 @@ def drop_covered(stack: Stack, begin: int, n: int, end: int, width: int) -> int:
                 break
         if not covered:
             to = begin + kept * width
-            words[to : to + width] = words[at : at + width]
+            for word in range(width):
+                words[to + word] = words[at + word]
             ids[begin + kept] = ids[begin + row]
             kept += 1
     return kept

@@ -76,8 +76,9 @@ def _join_pairs(earlier: Pairs, later: Pairs) -> Pairs:
         to = indptr[row]
         for pairs in (earlier, later):
             begin, end = pairs.indptr[row], pairs.indptr[row + 1]
-            others[to : to + end - begin] = pairs.others[begin:end]
-            common[to : to + end - begin] = pairs.common[begin:end]
+            for at in range(begin, end):
+                others[to + at - begin], common[to + at - begin] = pairs.others[at], pairs.common[at]
+
             to += end - begin
     return Pairs(indptr, others, common)
 
@@ -170,7 +171,8 @@ def _sort_met(
         else:
             around.met[n] = other
             n += 1
-    around.met[n : n + n_excluded] = excluded[:n_excluded]
+    for each in range(n_excluded):
+        around.met[n + each] = excluded[each]
     if ended:
         useless[kid] = True
         _forget(around, n + n_excluded)
