@@ -73,10 +73,7 @@ Bytes = int | str
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with its arguments checked, and converted where that loses nothing.
 
-    Raises
-    ------
-    InputError
-        By the function returned: for an argument that its annotation does not take, that is missing or unknown.
+    InputError by the function returned: for an argument that its annotation does not take, that is missing or unknown.
     """
     signature = inspect.signature(function)
 
@@ -103,16 +100,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 def check_fields(instance: Any, of: str = "") -> None:
     """Check the fields of a frozen dataclass by their annotations, and convert them where that loses nothing.
 
+    InputError naming the first field that is not what it should be.
+
     Parameters
     ----------
     instance : dataclass
     of : str
         What the fields belong to, in messages: `` of a biclique``.
-
-    Raises
-    ------
-    InputError
-        Naming the first field that is not what it should be.
     """
     kind: Any = type(instance)
     hints = _hints_of(kind)
@@ -122,13 +116,7 @@ def check_fields(instance: Any, of: str = "") -> None:
 
 
 def read_argument(name: str, value: Any, hint: Any) -> Any:
-    """Return a value as its annotation has it.
-
-    Raises
-    ------
-    InputError
-        When it is no such value.
-    """
+    """Return a value as its annotation has it. InputError when it is no such value."""
     try:
         return _convert(name, value, hint)
     except _MismatchError as mismatch:
@@ -137,13 +125,7 @@ def read_argument(name: str, value: Any, hint: Any) -> Any:
 
 
 def read_path(name: str, path: Any) -> str | os.PathLike[str]:
-    """Return a path that a file system can have.
-
-    Raises
-    ------
-    InputError
-        When it is none.
-    """
+    """Return a path that a file system can have. InputError when it is none."""
     found: str | os.PathLike[str] = read_argument(name, path, str | os.PathLike[str])
     return found
 
@@ -152,13 +134,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE | r
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes that ``8GiB``, ``2GB``, ``500M`` or ``1048576`` mean.
-
-    Raises
-    ------
-    InputError
-        When the text is no size.
-    """
+    """Return the bytes that ``8GiB``, ``2GB``, ``500M`` or ``1048576`` mean. InputError when the text is no size."""
     match = _SIZE.fullmatch(text)
     if match is None or (match[3] and not match[2]):
         raise InputError(
@@ -171,10 +147,7 @@ def parse_size(text: str) -> int:
 def read_bytes(name: str, size: Bytes | None) -> int | None:
     """Return a number of bytes that may be written as ``8GiB``.
 
-    Raises
-    ------
-    InputError
-        For a text that is no size, and a number outside 1 to 2^63 - 1.
+    InputError for a text that is no size, and a number outside 1 to 2^63 - 1.
     """
     if size is None:
         return None

@@ -122,10 +122,7 @@ class Family:
     def settle_engine(self, choice: EngineChoice, *, listing: bool = False) -> tuple[EngineChoice, str]:
         """Return the engine to ask for, and why where there is only one.
 
-        Raises
-        ------
-        UnsupportedError
-            For one that counts or lists nothing of this family.
+        UnsupportedError for one that counts or lists nothing of this family.
         """
         names = list(self.listed.listers if listing and self.listed else self.engines)
         place = " and ".join({"cpu": "CPUs", "gpu": "GPUs"}[name] for name in names)
@@ -138,10 +135,7 @@ class Family:
     def columns(self, motif: Motif) -> Mapping[str, int | None]:
         """Return the columns of a listing of ``motif``, see :class:`Listed`.
 
-        Raises
-        ------
-        UnsupportedError
-            When it cannot be listed.
+        UnsupportedError when it cannot be listed.
         """
         columns = {} if self.listed is None else self.listed.columns(motif)
         if not columns:
@@ -158,13 +152,7 @@ class Family:
 
 
 def family_of(motif: Motif) -> Family:
-    """Return the row of a motif.
-
-    Raises
-    ------
-    UnsupportedError
-        When there is none.
-    """
+    """Return the row of a motif. UnsupportedError when there is none."""
     if motif.name not in FAMILIES:
         raise UnsupportedError(f"motif {motif.name!r} has no engine; known: {', '.join(FAMILIES)}")
     return FAMILIES[motif.name]
@@ -186,6 +174,9 @@ def load_engine(
 ) -> Engine:
     """Return the engine of ``motif`` on ``name``; imports CuPy or Numba only now.
 
+    EngineUnavailableError when CuPy or a device is missing. UnsupportedError, InputError when the motif has no such
+    engine, or no such option.
+
     Parameters
     ----------
     threads : int, optional
@@ -194,13 +185,6 @@ def load_engine(
         Most device memory that arrays of the gpu engine may take, all engines of this process together.
     **options : str
         See ``Motif.choices``.
-
-    Raises
-    ------
-    EngineUnavailableError
-        When CuPy or a device is missing.
-    UnsupportedError, InputError
-        When the motif has no such engine, or no such option.
     """
     if name not in ENGINES:
         raise UnsupportedError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")

@@ -24,7 +24,7 @@ from papilio.motifs import (
 
 @dataclass(frozen=True)
 class Listing:
-    """That the motifs themselves are asked for, one by one, and which of them.
+    """That the motifs themselves are asked for, one by one, and which of them; InputError for a limit below 1.
 
     Attributes
     ----------
@@ -34,11 +34,6 @@ class Listing:
         Ids of vertices of U and of V, rising, that each must hold; those of a unipartite graph are ``with_u``.
     labels : str
         Identity of the labels that the vertices are written with.
-
-    Raises
-    ------
-    InputError
-        For a limit below 1.
     """
 
     limit: Count | None = None
@@ -80,10 +75,7 @@ MOTIFS: dict[str, type[Motif]] = {
 def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
     """Return what was asked for of the engines of ``motif``, by name and without what is the default.
 
-    Raises
-    ------
-    InputError
-        For an option or a value that the motif does not have.
+    InputError for an option or a value that the motif does not have.
     """
     for name, value in options.items():
         if name not in motif.choices:
@@ -97,10 +89,7 @@ def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
 def read_motif(motif: Motif | str) -> Motif:
     """Return a motif, which may be given by its name where it has no sizes and no side to be chosen.
 
-    Raises
-    ------
-    InputError
-        For anything else.
+    InputError for anything else.
     """
     if isinstance(motif, Motif):
         return motif
@@ -124,12 +113,7 @@ def motif_to_json(motif: Motif) -> dict[str, Any]:
 def motif_from_json(data: dict[str, Any]) -> Motif:
     """Rebuild a motif from :func:`motif_to_json`'s form.
 
-    Raises
-    ------
-    UnsupportedError
-        When no motif of that name exists.
-    InputError
-        When it has no such parameters.
+    UnsupportedError when no motif of that name exists. InputError when it has no such parameters.
     """
     parameters = {key: value for key, value in data.items() if key != "name"}
     name = data.get("name")
