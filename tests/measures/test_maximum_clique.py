@@ -124,7 +124,12 @@ def test_unions_take_the_larger_and_joins_the_sum() -> None:
 LARGEST = {"email-Eu-core": 18, "wiki-Vote": 17, "ca-HepPh": 239, "ca-AstroPh": 57, "soc-Epinions1": 23}
 
 
-@pytest.mark.parametrize("name", LARGEST)
+SLOW = {"soc-Epinions1", "ca-AstroPh"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in LARGEST]
+)
 def test_real_graphs(shared_data: Path, name: str) -> None:
     graph = read(shared_data, name)
     result = papilio.maximum_clique(graph, per="vertex", threads=2)
