@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import click
 
 from papilio.cli.options import JSON_FLAG, WORKERS
-from papilio.cli.report import print_json
+from papilio.cli.report import print_json, say
 from papilio.cluster.doctor import Check, check_machine, check_store, failure_of
 
 
@@ -16,14 +18,20 @@ from papilio.cluster.doctor import Check, check_machine, check_store, failure_of
     help="Check this cluster too: inline, local, cuda, auto, an address, or a scheduler file.",
 )  # fmt: skip
 @click.option("--workers", type=WORKERS, help="Workers to start or to wait for.")
+@click.option(
+    "--warm", is_flag=True,
+    help="Compile all kernels now, into the caches that later runs read; takes minutes the first time.",
+)  # fmt: skip
 @JSON_FLAG
-def doctor(store: str | None, cluster: str | None, workers: int | None, as_json: bool) -> None:
+def doctor(store: str | None, cluster: str | None, workers: int | None, warm: bool, as_json: bool) -> None:
     """Check what this machine offers, and a cluster and a graph STORE where named.
 
     One line per check: ok, or warn or FAIL with what to do, or - for what is absent and not needed. Warnings
     leave the exit code at 0.
     """
     checks, opened = check_machine(), None
+    if warm:
+        checks.append(_warm())
     if store is not None:
         check, opened = check_store(store)
         checks.append(check)
@@ -38,6 +46,19 @@ def doctor(store: str | None, cluster: str | None, workers: int | None, as_json:
         click.echo("\n".join(_lines(checks)))
     if failure is not None:
         raise failure
+
+
+def _warm() -> Check:
+    """Compile all kernels, with a line on standard error for each question."""
+    from papilio.kernels.device.discovery import missing_for_gpu
+    from papilio.tasks.warming import warm_everything
+
+    began = perf_counter()
+    told = warm_everything(
+        ("cpu",) if missing_for_gpu() is not None else ("cpu", "gpu"),
+        lambda what, seconds: say(f"compiled in {seconds:.1f} s: {what}"),
+    )
+    return Check("compiled kernels", "ok", f"for {told} questions, in {perf_counter() - began:.1f} s")
 
 
 def _lines(checks: list[Check]) -> list[str]:

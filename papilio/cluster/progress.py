@@ -6,12 +6,13 @@ import sys
 from typing import TYPE_CHECKING, Any, Self
 
 from papilio.cluster.events import Event, LeaseFinished, PhaseAdvanced, PhaseStarted, PlanMade, RowsKnown
+from papilio.kernels.announce import on_compiling
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 _PHASES = {
-    "start": "starting workers",
+    "start": "starting",
     "cut": "cutting into parts",
     "plan": "reading and planning",
     "run": "counting",
@@ -65,6 +66,8 @@ class ProgressBar:
     def __enter__(self) -> Self:
         if self._bar is not None:
             self._bar.start()
+            console = self._bar.console
+            on_compiling(lambda: console.print("compiling kernels (once)"))
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -4,7 +4,8 @@ A motif has one engine per processor kind, with the same work items and the same
 of one job may run on either and be checked on the other:
 
 * ``stage`` copies the data of a part to where the engine runs, while it runs another;
-* ``prepare`` reduces, orders and builds the form that the kernels need, of a whole graph or of a part;
+* ``prepare`` reduces, orders and builds the form that the kernels need, of a whole graph or of a part, and compiles
+  what ``run`` launches: a lease waits for no compiler, and measures the speed of the engine alone;
 * ``work`` gives the exact or estimated cost of every work item, heaviest first;
 * ``run`` is exact for exactly the items of ``[start, stop)``, or, when it is cut, for the first of them;
 * partials fold associatively and commutatively (:func:`fold_partials`).

@@ -7,8 +7,11 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
+from numba.core import event
 from numba.core.types.misc import unliteral
 from numpy.typing import NDArray
+
+from papilio.kernels.announce import say_compiling
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -22,6 +25,18 @@ Counters = NDArray[Any]
 """A table of uint8, uint16 or uint32."""
 EdgeIds = NDArray[Any]
 """Edge ids, uint32 or int64."""
+
+
+class _Compilations(event.Listener):  # type: ignore[misc]
+    """Hears of functions that are compiled, not of those that a cache holds."""
+
+    def on_start(self, event: Any) -> None:
+        say_compiling()
+
+    def on_end(self, event: Any) -> None: ...
+
+
+event.register("numba:compile", _Compilations())
 
 
 def compiled(function: Function) -> Function:

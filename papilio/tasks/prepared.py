@@ -150,11 +150,11 @@ def forget_others(job: JobSpec, engine: EngineName, partition: int) -> None:
 def warm_up(job: JobSpec, name: EngineName, threads: int) -> None:
     """Load the kernels of an engine by running it on a graph of a few edges, once, while the real one is read."""
     listing = None if job.listing is None else Listing()
-    _warm_up(job.motif, job.options, listing, name, threads, _limit_device(job, name), job.per)
+    warm_engine(job.motif, job.options, listing, name, threads, _limit_device(job, name), job.per)
 
 
 @lru_cache(maxsize=MAX_ENGINES)
-def _warm_up(
+def warm_engine(
     motif: Any,
     options: EngineOptions,
     listing: Listing | None,
@@ -162,17 +162,22 @@ def _warm_up(
     threads: int,
     memory_bytes: int | None,
     per: Granularity,
+    side: int = 4,
 ) -> None:
+    """Load the kernels of an engine by running it on the complete graph of ``side`` vertices in each layer."""
     engine = _engine_of(motif, options, listing, name, threads, memory_bytes)
-    u, v = np.indices((4, 4), np.int64).reshape(2, -1)
-    few: BipartiteGraph | UnipartiteGraph
-    if family_of(motif).graph_kind == "bipartite":
-        few = BipartiteGraph.from_edges(u, v, sign=np.ones(u.size) if motif.needs_signs else None)
-    else:
-        once = u < v
-        few = UnipartiteGraph.from_edges(u[once], v[once])
+    few = complete_graph(family_of(motif).graph_kind, side, signed=motif.needs_signs)
     prepared = engine.prepare(few, motif, per)
     engine.run(prepared, 0, prepared.n_items)
+
+
+def complete_graph(kind: str, side: int, *, signed: bool = False) -> BipartiteGraph | UnipartiteGraph:
+    """Return the complete graph of a kind with ``side`` vertices in each layer; all signs are positive."""
+    u, v = np.indices((side, side), np.int64).reshape(2, -1)
+    if kind == "bipartite":
+        return BipartiteGraph.from_edges(u, v, sign=np.ones(u.size) if signed else None)
+    once = u < v
+    return UnipartiteGraph.from_edges(u[once], v[once])
 
 
 def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:

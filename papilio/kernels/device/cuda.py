@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from threading import Timer
 from typing import Any
 
 import cupy
 from numpy.typing import NDArray
 
 from papilio.errors import DeviceLostError, EngineUnavailableError, InputError
+from papilio.kernels.announce import say_compiling
 from papilio.kernels.device.constants import with_constants
 from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.device.protocol import N_STREAMS, Kernel, Module
@@ -20,6 +22,9 @@ from papilio.kernels.device.staging import copy_to_device
 
 _COMPILERS = 4
 """Modules that are compiled at the same time."""
+
+_LOAD_S = 0.2
+"""A module that is not there after so long was not in CuPy's cache."""
 
 _SHARED_DEFAULT_BYTES = 48 << 10
 """Shared memory, static and dynamic, that a kernel may use without asking for more."""
@@ -111,10 +116,16 @@ class CudaDevice:
         return self._modules[key]
 
     def _compile(self, stem: str, options: tuple[str, ...]) -> Any:
-        with cupy.cuda.Device(self._number):  # a thread begins on device 0
-            module = cupy.RawModule(code=read_source(f"{stem}.cu"), options=options)
-            module.compile()
-        return module
+        slow = Timer(_LOAD_S, say_compiling)
+        slow.daemon = True
+        slow.start()
+        try:
+            with cupy.cuda.Device(self._number):  # a thread begins on device 0
+                module = cupy.RawModule(code=read_source(f"{stem}.cu"), options=options)
+                module.compile()
+            return module
+        finally:
+            slow.cancel()
 
     def to_device(self, array: NDArray[Any]) -> Any:
         return copy_to_device(array)

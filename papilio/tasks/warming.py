@@ -1,0 +1,109 @@
+"""Compile ahead what runs here: later runs, in any process that sees the same caches, do not wait for a compiler.
+
+Numba keeps machine code in ``NUMBA_CACHE_DIR``, else beside the modules; CuPy in ``CUPY_CACHE_DIR``, else in the home
+directory. Both name it by its content, and write it under another name first: processes may share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import MISSING, fields
+from time import perf_counter
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+from papilio.errors import InputError, UnsupportedError
+from papilio.families import FAMILIES
+from papilio.graph import BipartiteGraph
+from papilio.kernels.engine import EngineName
+from papilio.kernels.peel.decomposers import decompose_graph
+from papilio.kernels.peel.phases import ignore_report
+from papilio.kernels.threads import available_threads
+from papilio.motifs import EngineOptions, Granularity, Motif
+from papilio.questions import Listing, choose_options
+from papilio.tasks.prepared import complete_graph, warm_engine
+
+_SIDE, _SIZES = 10, (3, 6)
+"""A graph, and motifs of fixed sizes in it, that together give all kernels work."""
+
+
+Tell = Callable[[str, float], None]
+"""Called with what was compiled, and its seconds."""
+
+
+class Asked(NamedTuple):
+    """What an engine is compiled for."""
+
+    motif: Motif
+    per: Granularity
+    options: EngineOptions
+    listing: Listing | None
+
+    @property
+    def title(self) -> str:
+        """What is asked, for people."""
+        how = "".join(f", {name} {value}" for name, value in self.options)
+        return f"{self.motif.title} {'listed' if self.listing is not None else f'per {self.per}'}{how}"
+
+
+def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
+    """Compile for all questions on these engines; ``tell`` hears of each with its seconds. Returns their number."""
+    told = 0
+
+    def timed(what: str, run: Callable[[], Any]) -> None:
+        nonlocal told
+        began = perf_counter()
+        with suppress(InputError, UnsupportedError):  # not every motif goes with every option
+            run()
+            tell(what, perf_counter() - began)
+            told += 1
+
+    threads = available_threads()
+    graph = complete_graph("bipartite", _SIDE)
+    assert isinstance(graph, BipartiteGraph)
+    for name in engines:
+        for asked in list_questions(name):
+            motif, per, options, listing = asked
+            timed(
+                f"{asked.title} ({name})",
+                lambda: warm_engine(motif, options, listing, name, threads, None, per, _SIDE),  # noqa: B023
+            )
+        for kind, layer in (("wing", None), ("tip", "u")):
+            timed(
+                f"{kind} numbers ({name})",
+                lambda: decompose_graph(
+                    graph, kind, layer, name, threads=threads, memory_bytes=None,  # type: ignore[arg-type] # noqa: B023
+                    with_forest=True, report=ignore_report,
+                ),
+            )  # fmt: skip
+    return told
+
+
+def list_questions(engine: EngineName) -> Iterator[Asked]:
+    """Yield the questions that together use all kernels of an engine."""
+    for family in FAMILIES.values():
+        algorithms = family.motif.choices.get("algorithm", ("auto",))
+        for motif in _samples(family.motif):
+            if engine in family.engines:
+                for per in motif.granularities:
+                    for algorithm in algorithms:
+                        chosen = {} if algorithm == "auto" else {"algorithm": algorithm}
+                        yield Asked(motif, per, choose_options(motif, chosen), None)
+            if family.listed is not None and engine in family.listed.listers and family.listed.columns(motif):
+                yield Asked(motif, "total", (), Listing())
+
+
+def _samples(kind: type[Motif]) -> Iterator[Motif]:
+    """Yield the motif in the size that it has by default, of a fixed size, and of every size."""
+    hints = get_type_hints(kind)
+    needed = {each.name: get_args(hints[each.name])[0] for each in fields(kind) if each.default is MISSING}
+    names = {each.name for each in fields(kind)}
+    sizes = [name for name in names if f"max_{name}" in names]
+    found: list[Motif] = []
+    chosen: list[dict[str, Any]] = [{}, dict.fromkeys(sizes)]
+    for given in (*chosen, *(dict.fromkeys(sizes, size) for size in _SIZES)):
+        with suppress(InputError, UnsupportedError):
+            motif = kind(**needed, **given)
+            if motif not in found:
+                found.append(motif)
+    yield from found
