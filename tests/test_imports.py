@@ -34,7 +34,12 @@ LAYERS = [
 
 HOMES = {
     "cupy": ("papilio/kernels",),
-    "numba": ("papilio/kernels/jit.py", "papilio/kernels/atomics.py", "papilio/kernels/tree/bits.py"),
+    "numba": (
+        "papilio/kernels/jit.py",
+        "papilio/kernels/atomics.py",
+        "papilio/kernels/borrowing.py",
+        "papilio/kernels/tree/bits.py",
+    ),
     "dask": ("papilio/cluster",),
     "distributed": ("papilio/cluster",),
     "dask_cuda": ("papilio/cluster",),

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.kernels.biclique.core import Ids32
+from papilio.kernels.borrowing import borrowed
 from papilio.kernels.jit import Ints, Sums, compiled
 from papilio.kernels.maximal.found import BRANCHES, WORDS, Found, Limits, can_extend, report
 from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, words_of
@@ -316,7 +317,7 @@ def search_frames(stack: Stack, search: Search, found: Found, limits: Limits) ->
 
     Returns the stack, which may have grown; the level is -1 at the end, and another one where ``found`` has no room.
     """
-    level, room = search.cursor[LEVEL], True
+    level, room, lent = search.cursor[LEVEL], True, borrowed(stack)
     while level >= 0 and room:
         frame = search.frames[level]
         if frame[CANDIDATES] == 0:
@@ -324,9 +325,11 @@ def search_frames(stack: Stack, search: Search, found: Found, limits: Limits) ->
             continue
         width, n, excluded = frame[WIDTH], frame[CANDIDATES], frame[EXCLUDED]
         to = frame[BEGIN] + frame[ROWS] * width
-        stack = make_room(stack, to + frame[ROWS] * width)
-        words = stack.words
-        kept, taken, left = _take_last(stack, frame, limits.least_columns, to, search.taken)
+        if to + frame[ROWS] * width > lent.words.size:
+            stack = make_room(stack, to + frame[ROWS] * width)
+            lent = borrowed(stack)
+        words = lent.words
+        kept, taken, left = _take_last(lent, frame, limits.least_columns, to, search.taken)
         chosen, last = frame[BEGIN] + (excluded - 1) * width, frame[BEGIN] + (n - 1) * width
         for word in range(width):
             words[chosen + word] = words[last + word]
@@ -339,7 +342,7 @@ def search_frames(stack: Stack, search: Search, found: Found, limits: Limits) ->
         found.sums[BRANCHES] += ONE
         room = report(found, limits, search.taken, taken, search.shared, columns, of_rows + of_columns)
         if can_extend(found, limits, taken, kept, columns) and _open_frame(
-            stack, search, found, limits, level, excluded, chosen, columns, kept, taken
+            lent, search, found, limits, level, excluded, chosen, columns, kept, taken
         ):
             search.hash_at[level + 1] = of_rows
             level += 1

@@ -17,6 +17,7 @@ from papilio.kernels.biclique.core import Ids32
 from papilio.kernels.biclique.index import BicliqueIndex, lay_graph
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around, open_root, set_bits
 from papilio.kernels.biclique.pairs import Pairs, list_earlier
+from papilio.kernels.borrowing import borrowed
 from papilio.kernels.jit import Bools, Ints, compiled
 from papilio.kernels.maximal.found import BRANCHES, WORDS, Found, Limits, can_extend, report
 from papilio.kernels.maximal.loops import (
@@ -217,12 +218,13 @@ def _open_child(
         return stack, room
     width = words_of(size)
     stack = make_room(stack, rows * (width + 4))
-    set_bits(around, kid, rows, width, stack.words)
+    lent = borrowed(stack)
+    set_bits(around, kid, rows, width, lent.words)
     for i in range(n):
-        stack.ids[i] = graph.hop[base + around.met[i]]
+        lent.ids[i] = graph.hop[base + around.met[i]]
     if width == 1:
-        rows = n + largest_excluded(stack.words[n:], rows - n)
-    left = drop_covered(stack, 0, n, rows, width)
+        rows = n + largest_excluded(lent.words[n:], rows - n)
+    left = drop_covered(lent, 0, n, rows, width)
     if can_extend(found, limits, taken, left, size):
         frame = search.frames[0]
         frame[BEGIN], frame[CANDIDATES], frame[EXCLUDED], frame[ROWS] = 0, left, n, rows
@@ -289,6 +291,7 @@ def search_items(
 
     Returns the stack, which may have grown, and whether the end was reached: else ``found`` has no room.
     """
+    roots, near, search, found = borrowed(roots), borrowed(near), borrowed(search), borrowed(found)
     graph, cursor = roots.graph, search.cursor
     while cursor[ITEM] < end:
         item = cursor[ITEM]
