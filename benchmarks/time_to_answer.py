@@ -1,0 +1,105 @@
+"""How long a user waits: whole commands from the shell to the prompt, warm and for the first time on a machine.
+
+    python -m benchmarks.time_to_answer BIPARTITE_STORE [--repeat 3] [--output FILE]
+
+Each row is a command in a process of its own; the least of its runs counts. ``first`` has empty caches of Numba and
+CuPy, and runs once. Beside the wall time stands the processor time of all threads, which a busy machine changes less, and
+the ratio of both to those of the imports that no count can do without, in the same session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from papilio.kernels.device.discovery import missing_for_gpu
+
+BASE = [sys.executable, "-c", "import numba, pyarrow.parquet, click"]
+_PAPILIO = [sys.executable, "-m", "papilio"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One command and what it took."""
+
+    name: str
+    wall_s: float
+    processor_s: float
+
+
+def commands(store: str) -> dict[str, list[str]]:
+    """Return the commands by name."""
+    engine = ["--engine", "cpu" if missing_for_gpu() is not None else "gpu"]
+    return {
+        "--help": ["--help"],
+        "count --help": ["count", "--help"],
+        "count butterfly": ["count", "butterfly", store, *engine],
+        "count biclique -p 3 -q 3": ["count", "biclique", store, "-p", "3", "-q", "3", *engine],
+        "decompose wing": ["decompose", "wing", store, *engine],
+    }
+
+
+def time_command(name: str, words: Sequence[str], environment: Mapping[str, str], repeat: int) -> Row:
+    """Run a command so often, and return the least wall time and the least processor time."""
+    walls, processors = [], []
+    for _ in range(repeat):
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        subprocess.run(words, check=True, capture_output=True, env=dict(environment))
+        walls.append(time.perf_counter() - began)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        processors.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return Row(name, min(walls), min(processors))
+
+
+def measure(store: str, repeat: int) -> list[Row]:
+    """Return all rows; the first one is that of the imports."""
+    rows = [time_command("imports", BASE, os.environ, repeat)]
+    for name, words in commands(store).items():
+        with tempfile.TemporaryDirectory() as caches:
+            environment = os.environ | {
+                "NUMBA_CACHE_DIR": f"{caches}/numba", "CUPY_CACHE_DIR": f"{caches}/cupy"
+            }  # fmt: skip
+            if not name.endswith("--help"):
+                rows.append(time_command(f"{name}, first", [*_PAPILIO, *words], environment, 1))
+            rows.append(time_command(name, [*_PAPILIO, *words], environment, repeat))
+            print(*table(rows)[-2:], sep="\n", file=sys.stderr)
+    return rows
+
+
+def table(rows: list[Row]) -> list[str]:
+    """Return the rows as a table of Markdown."""
+    base = rows[0]
+    lines = ["| command | wall, s | ratio | processor, s | ratio |", "|---|---:|---:|---:|---:|"]
+    for row in rows:
+        wall, processor = row.wall_s / base.wall_s, row.processor_s / base.processor_s
+        lines.append(
+            f"| {row.name} | {row.wall_s:.2f} | {wall:.2f} | {row.processor_s:.2f} | {processor:.2f} |"
+        )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("store")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--output", type=Path, help="Also write the rows there, as JSON.")
+    given = parser.parse_args()
+    rows = measure(given.store, given.repeat)
+    print("\n".join(table(rows)))
+    if given.output is not None:
+        given.output.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
