@@ -3,8 +3,8 @@
     python -m benchmarks.time_to_answer BIPARTITE_STORE [--repeat 3] [--output FILE]
 
 Each row is a command in a process of its own; the least of its runs counts. ``first`` has empty caches of Numba and
-CuPy, and runs once. Beside the wall time stands the processor time of all threads, which a busy machine changes less, and
-the ratio of both to those of the imports that no count can do without, in the same session.
+CuPy, and runs once. Beside the wall time stands the processor time of all threads, which a busy machine changes less,
+and the ratio of both to those of the imports that no count can do without, in the same session.
 """
 
 from __future__ import annotations
