@@ -123,8 +123,14 @@ def tree_tuning(max_shared_bytes: int) -> TreeTuning:
 def maximal_tuning(max_shared_bytes: int) -> TreeTuning:
     """Return the row of maximal bicliques for a device by the shared memory that one block can have, in bytes."""
     if max_shared_bytes >= 160 << 10:
-        return TreeTuning(blocks_per_sm=(4, 4, 4), near_words=2048)
-    return TreeTuning(blocks_per_sm=(2, 2, 2), near_words=1024)
+        return TreeTuning(
+            blocks_per_sm=(4, 4, 4),
+            near_words=2784,
+            far_words=(1 << 19, 1 << 22),
+            check_steps=64,
+            share_cost=8,
+        )
+    return TreeTuning(blocks_per_sm=(2, 2, 2), near_words=1024, check_steps=32, share_cost=8)
 
 
 def clique_tuning(max_shared_bytes: int) -> TreeTuning:

@@ -34,9 +34,12 @@ STOPPABLE_ROWS = 4
 SUBSET_FRAME_WORDS, PIVOT_FRAME_WORDS, VERTEX_FRAME_WORDS = 10, 4, 14
 """Words of a frame: of enumeration, of pivots beside its sets, of enumeration for vertices."""
 
-MAXIMAL_NODE_WORDS, MAXIMAL_WIDE_WORDS, MAXIMAL_SIDE = 16, 10, 32
-"""Words of a node of at most 64 columns and of a wider one, beside their sets; sizes below the last are counted in
-shared memory (maximal_narrow.cuh, maximal.cu, maximal_counts.cuh)."""
+MAXIMAL_NODE_WORDS, MAXIMAL_WIDE_WORDS = 16, 10
+"""Words of a node of at most 64 columns and of a wider one, beside their sets (maximal_narrow.cuh, maximal.cu)."""
+
+MAXIMAL_SIDE, MAXIMAL_SEEN = 32, 128
+"""Sizes below the first are counted in shared memory; rows in which equal ones are looked for (maximal_counts.cuh,
+maximal_narrow.cuh)."""
 
 SUM_WORDS = 2
 """Words of a sum of a vertex."""

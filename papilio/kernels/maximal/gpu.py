@@ -19,7 +19,7 @@ from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import Cells, turn
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_index, load_edges
 from papilio.kernels.biclique.index import make_star_item
-from papilio.kernels.device.constants import MAXIMAL_NODE_WORDS, MAXIMAL_WIDE_WORDS
+from papilio.kernels.device.constants import MAXIMAL_NODE_WORDS, MAXIMAL_SEEN, MAXIMAL_WIDE_WORDS
 from papilio.kernels.device.protocol import Device, Kernel
 from papilio.kernels.engine import (
     Cut,
@@ -33,6 +33,8 @@ from papilio.kernels.engine import (
 )
 from papilio.kernels.maximal.gpu_roots import (
     MaximalRoots,
+    Ranges,
+    cut_ranges,
     fill_matrices,
     find_roots,
     group_pieces,
@@ -46,8 +48,8 @@ from papilio.kernels.tuning import TreeTuning, maximal_tuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import Part
 
-_FIXED_WORDS = 2 * 64 + 32 * 32 // 4
-"""Of shared memory of a warp: the hashes of 64 columns, and its share of the block's counters."""
+_FIXED_WORDS = 2 * (64 + MAXIMAL_SEEN)
+"""Of shared memory of a warp: the hashes of 64 columns, and rows that were seen."""
 
 _SLOT_BYTES = 16
 """Of the table of sizes: a key and its count."""
@@ -67,6 +69,7 @@ class PreparedMaximalGpu:
     motif: MaximalBiclique
     index: BicliqueDeviceIndex
     roots: MaximalRoots
+    ranges: Ranges
     stars: Stars
     classes: tuple[TreeClass, ...]
     decisions: tuple[Choice, ...]
@@ -79,7 +82,7 @@ class PreparedMaximalGpu:
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
-        return self.index.device_bytes + self.roots.nbytes
+        return self.index.device_bytes + self.roots.nbytes + self.ranges.nbytes
 
 
 class _Counts(NamedTuple):
@@ -104,6 +107,8 @@ class MaximalBicliqueGpu:
         Launch constants; by default those of the device.
     defines : dict, optional
         FILTERS and DROPS of maximal_narrow.cuh, for comparisons.
+    patience : int
+        Branches that a search takes below 64 columns before it leaves some to other warps.
     """
 
     name: EngineName = "gpu"
@@ -114,8 +119,9 @@ class MaximalBicliqueGpu:
         anchor: str = "auto",
         tuning: TreeTuning | None = None,
         defines: dict[str, int] | None = None,
+        patience: int = 256,
     ) -> None:
-        self.device, self.anchor = device, anchor
+        self.device, self.anchor, self.patience = device, anchor, patience
         self.tuning = tuning if tuning is not None else maximal_tuning(device.max_shared_bytes)
         self.defines = {"MIN_BLOCKS": self.tuning.blocks_per_sm[0], **(defines or {})}
         self.block_words = np.zeros(0, dtype=np.uint64)
@@ -143,17 +149,17 @@ class MaximalBicliqueGpu:
         stars = find_stars(graph, motif)
         with self.device.guard():
             index = self._build_index(graph, motif, bool(stars.cells))
-            roots = find_roots(self.device, index)
+            roots, ranges = find_roots(self.device, index), cut_ranges(self.device, index)
             classes: tuple[TreeClass, ...] = ()
             asked = "fewer wedges lie between its pairs" if self.anchor == "auto" else "asked for"
             decisions = ((f"anchor {'V' if index.swapped else 'U'}", asked), *index.choices)
             if index.n_pairs:
-                classes = make_classes(_estimate_need(index, roots), self.tuning)
+                classes = make_classes(_estimate_need(index, roots)[ranges.items], self.tuning)
                 decisions += explain_layout(
                     self.device, self.tuning, classes, _FIXED_WORDS, self.tuning.blocks_per_sm[0]
                 )
                 self._kernel()
-        return PreparedMaximalGpu(motif, index, roots, stars, classes, decisions)
+        return PreparedMaximalGpu(motif, index, roots, ranges, stars, classes, decisions)
 
     def _kernel(self) -> Kernel:
         """Return the kernel, compiled: before there are leases, which do not wait for the compiler."""
@@ -224,12 +230,11 @@ class MaximalBicliqueGpu:
 
     def _search(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: Cut) -> Partial:
         """Run the slices of a group, again with a larger table when one was full."""
-        index, roots, tuning = prepared.index, prepared.roots, self.tuning
+        index, roots, ranges, tuning = prepared.index, prepared.roots, prepared.ranges, self.tuning
         matrices = fill_matrices(self.device, index, roots, bounds[0], bounds[-1])
-        items = (index.arrays[name] for name in ("item_root", "item_first", "item_last"))
         first = (
             *root_arguments(index, roots), matrices.words, matrices.starts, matrices.taken, matrices.taken_hash,
-            roots.left_hash, roots.right_hash, *items,
+            roots.left_hash, roots.right_hash, *ranges.arrays,
         )  # fmt: skip
         sizes = index.sizes
         limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
@@ -241,13 +246,13 @@ class MaximalBicliqueGpu:
                 tuning,
                 self._kernel(),
                 prepared.classes,
-                bounds,
-                index.costs,
+                ranges.starts[bounds].tolist(),
+                index.costs[ranges.items],
                 _FIXED_WORDS,
                 tuning.blocks_per_sm[0],
             )
             last = (
-                *(np.int32(min(limit, _MAX_INT)) for limit in limits), counts.totals, counts.keys,
+                *(np.int32(min(limit, _MAX_INT)) for limit in (*limits, self.patience)), counts.totals, counts.keys,
                 counts.by_key, np.uint32(n_keys), counts.full,
             )  # fmt: skip
             bounds = bounds[: launcher.run(cut, first, last) + 1]
@@ -292,17 +297,19 @@ class MaximalBicliqueGpu:
 def _estimate_need(index: BicliqueDeviceIndex, roots: MaximalRoots) -> NDArray[np.int64]:
     """Return the words that a warp needs for each work item at most, int64 of shape (n_items,).
 
-    There is a wide node for each column above 64 of a child: its columns three times, and two sets of rows. Below,
-    there are two paths, each with a node for every column, and with bases: all rows, and then no more than half of the
-    rows of the base before.
+    Two paths of wide nodes can be held, with one for each column above 64 of a child: its columns three times in words,
+    and by their places, and two sets of rows. Below, there are two paths, each with a node for every column, and with
+    bases: all rows, and then no more than half of the words of the base before, or four.
     """
     root = index.item_root
-    n_rows, common, later = roots.n_rows[root], index.item_common, index.item_later
-    row_words, set_words = roots.matrix_words[root] // np.maximum(n_rows, 1), (n_rows + 31) // 32
-    wide = (2 + np.clip(np.minimum(common - 64, later), 0, None)) * (
-        MAXIMAL_WIDE_WORDS + 3 * row_words + 2 * set_words + 16
+    n_rows, row_words, set_words = roots.n_rows[root], roots.row_words[root], roots.set_words[root]
+    common, later = index.item_common, index.item_later
+    wide = (
+        2
+        * (2 + np.clip(np.minimum(common - 64, later), 0, None))
+        * (MAXIMAL_WIDE_WORDS + 3 * row_words + 2 * set_words + common + 20)
     )
     depth = 2 + np.minimum(np.minimum(common, later), 64)
-    narrow = depth * (MAXIMAL_NODE_WORDS + 2 * set_words + 16) + 4 * (2 * n_rows + 64)
-    need: NDArray[np.int64] = wide + 2 * narrow + 128
+    narrow = depth * (MAXIMAL_NODE_WORDS + 2 * set_words + 16) + 4 * (2 * n_rows + 256)
+    need: NDArray[np.int64] = wide + n_rows + 2 * narrow + 128
     return need

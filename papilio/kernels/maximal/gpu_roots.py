@@ -14,6 +14,10 @@ from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, turn_rows
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.maximal.index import hash_ids
 
+_MANY_CHILDREN, _MANY_RANGES, _MAX_RANGES = 8, 1 << 15, 1 << 21
+"""A warp takes a child at a time, or up to the first where that makes more ranges than the second, and more than these
+where there would be more ranges than the third."""
+
 _MATRIX_FRACTION = 0.5
 """Largest share of free device memory for the matrices of a group."""
 
@@ -28,9 +32,24 @@ class MaximalRoots:
     earlier: Any
     left_hash: Any
     right_hash: Any
-    # On the host, int64, shape (n_left,): rows of each root, and words of 32 bits of its matrix.
+    # On the host, int64, shape (n_left,): rows and columns of each root.
     n_rows: NDArray[np.int64]
-    matrix_words: NDArray[np.int64]
+    n_columns: NDArray[np.int64]
+
+    @property
+    def row_words(self) -> NDArray[np.int64]:
+        """Words of 32 bits of a row of each root, int64, shape (n_left,)."""
+        return (self.n_columns + 31) // 32
+
+    @property
+    def set_words(self) -> NDArray[np.int64]:
+        """Words of 32 bits of a set of rows of each root, int64, shape (n_left,)."""
+        return (self.n_rows + 31) // 32
+
+    @property
+    def matrix_words(self) -> NDArray[np.int64]:
+        """Words of 32 bits of the matrix of each root, by rows and by columns, int64, shape (n_left,)."""
+        return self.n_rows * self.row_words + self.n_columns * self.set_words
 
     @property
     def nbytes(self) -> int:
@@ -49,14 +68,45 @@ class Matrices:
     taken_hash: Any  # uint64: the sum of their hashes
 
 
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """The work items, cut finer for the warps of one device."""
+
+    # On the device: root (int32), first child and end (int64) of each.
+    arrays: tuple[Any, Any, Any]
+    # On the host, int64: ranges ``[starts[i], starts[i + 1])`` are those of item i, shape (n_items + 1,); the item of
+    # each.
+    starts: NDArray[np.int64]
+    items: NDArray[np.int64]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return sum(int(array.nbytes) for array in self.arrays)
+
+
+def cut_ranges(device: Device, index: BicliqueDeviceIndex) -> Ranges:
+    """Cut the children of each work item into ranges of a few."""
+    first, last = index.item_first, index.item_last
+    n_children = int((last - first).sum())
+    most = max(1, min(_MANY_CHILDREN, n_children // _MANY_RANGES), -(-n_children // _MAX_RANGES))
+    counts = -(-(last - first) // most)
+    starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+    items = np.repeat(np.arange(counts.size), counts)
+    firsts = first[items] + most * (np.arange(items.size) - starts[items])
+    arrays = (index.item_root[items], firsts, np.minimum(firsts + most, last[items]))
+    on_device = [device.to_device(np.ascontiguousarray(each)) for each in arrays]
+    return Ranges((on_device[0], on_device[1], on_device[2]), starts, items)
+
+
 def find_roots(device: Device, index: BicliqueDeviceIndex) -> MaximalRoots:
     """Turn the lists of later vertices into those of earlier ones; one sort of the pairs."""
     xp, arrays = device.xp, index.arrays
     earlier_indptr, earlier = turn_rows(xp, arrays["hop_indptr"], arrays["hop"], index.n_left)
     hashes = hash_ids(arrays["left_ids"], arrays["right_ids"], index.swapped)
     n_rows = device.to_host(xp.diff(earlier_indptr) + xp.diff(arrays["hop_indptr"])).astype(np.int64)
-    degree = device.to_host(xp.diff(arrays["indptr"])).astype(np.int64)
-    return MaximalRoots(earlier_indptr, earlier, *hashes, n_rows, n_rows * ((degree + 31) // 32))
+    n_columns = device.to_host(xp.diff(arrays["indptr"])).astype(np.int64)
+    return MaximalRoots(earlier_indptr, earlier, *hashes, n_rows, n_columns)
 
 
 def root_arguments(index: BicliqueDeviceIndex, roots: MaximalRoots) -> tuple[Any, ...]:
@@ -77,25 +127,25 @@ def group_pieces(
     LeaseTooLargeError
         When the matrix of one root does not fit; before any other group than those yielded.
     """
-    room = int(_MATRIX_FRACTION * device.free_bytes()) // 4
+    room, sizes = int(_MATRIX_FRACTION * device.free_bytes()) // 4, roots.matrix_words
     pieces = index.item_root[bounds[0] : bounds[-1]]
-    if int(roots.matrix_words[np.unique(pieces)].sum()) <= room:
+    if int(sizes[np.unique(pieces)].sum()) <= room:
         yield list(bounds)
         return
     group, held, used = [bounds[0]], set[int](), 0
     ends = iter(bounds[1:])
     end = next(ends)
     for piece, root in enumerate(pieces.tolist(), bounds[0]):
-        if root not in held and used + int(roots.matrix_words[root]) > room:
+        if root not in held and used + int(sizes[root]) > room:
             if not held:
                 raise LeaseTooLargeError(
-                    f"the rows around one vertex take {4 * int(roots.matrix_words[root])} bytes of device memory; "
+                    f"the rows around one vertex take {4 * int(sizes[root])} bytes of device memory; "
                     f"{4 * room} bytes are for them: use a device with more memory, or --engine cpu"
                 )
             yield [*group, piece]
             group, held, used = [piece], set(), 0
         if root not in held:
-            used += int(roots.matrix_words[root])
+            used += int(sizes[root])
             held.add(root)
         if piece + 1 == end:
             group.append(end)
@@ -109,16 +159,27 @@ def fill_matrices(
     """Return the matrices of the roots of the pieces ``[first, last)``, of which there is one at least."""
     xp = device.xp
     vertices = np.unique(index.item_root[first:last])
-    ends = np.cumsum(roots.matrix_words[vertices])
+    sizes = roots.matrix_words[vertices]
     starts = np.zeros(index.n_left, np.int64)
-    starts[vertices[1:]] = ends[:-1]
+    starts[vertices[1:]] = np.cumsum(sizes)[:-1]
     module = device.load("maximal_rows", {})
-    words = xp.empty(int(ends[-1]), dtype=np.uint32)
-    given = root_arguments(index, roots)
-    listed = (device.to_device(vertices.astype(np.int32)), device.to_device(ends), np.int32(vertices.size))
-    launch_over(device, module, "maximal_fill", int(ends[-1]), *given, *listed, words)
+    words = xp.empty(int(sizes.sum()), dtype=np.uint32)
+    given, listed = root_arguments(index, roots), device.to_device(vertices.astype(np.int32))
+    n_roots, start = np.int32(vertices.size), device.to_device(starts)
     taken, taken_hash = (xp.zeros(index.n_left, dtype=each) for each in (np.int32, np.uint64))
+
+    def launch(kernel: str, units: NDArray[np.int64], threads: int) -> None:
+        """Launch a kernel over so many units of each root, of so many threads each."""
+        ends = np.cumsum(units)
+        launch_over(
+            device, module, kernel, threads * int(ends[-1]), *given, listed, device.to_device(ends), n_roots, start,
+            words,
+        )  # fmt: skip
+
+    launch("maximal_fill", (roots.n_rows * roots.row_words)[vertices], 1)
     launch_over(
-        device, module, "maximal_close", 32 * vertices.size, *given, *listed, words, roots.left_hash, taken, taken_hash
+        device, module, "maximal_close", 32 * vertices.size, *given, listed, n_roots, start, words,
+        roots.left_hash, taken, taken_hash,
     )  # fmt: skip
-    return Matrices(words, device.to_device(starts), taken, taken_hash)
+    launch("maximal_turn", (roots.set_words * roots.row_words)[vertices], 32)
+    return Matrices(words, start, taken, taken_hash)

@@ -8,10 +8,10 @@
 // 64 of them its node is searched in words (maximal_narrow.cuh); above that it is *wide*, and its rows are those of the
 // root's matrix, of which two sets are kept, until 64 columns are left.
 // Nodes go to warps that wait, through the queue of tree_queue.cuh. The round of a warp is that of search.cuh. Counters
-// of a warp: the hashes of 64 columns. totals: the sum of all hashes, and the branches taken; keys, counts: by size.
+// of a warp: the hashes of 64 columns, and rows that were seen. totals: the sum of all hashes, and the branches taken; keys, counts: by size.
 // Sources: Pan et al., SC 2023 (GMBE); Pan et al., SC 2024 (AdaMBE).
 #include "maximal_narrow.cuh"
-#include "root_rows.cuh"
+#include "maximal_root.cuh"
 #include "search.cuh"
 
 /// Blocks that a multiprocessor must have registers for.
@@ -36,31 +36,9 @@ struct WideNode {
 constexpr int kWideWords = MAXIMAL_WIDE_WORDS;
 static_assert(sizeof(WideNode) == kWideWords * sizeof(unsigned), "the launcher counts on it");
 
-/// The root at hand: its columns, and the matrix of its rows over them.
-struct Root {
-    const unsigned* matrix;
-    const int* columns;
-    int vertex;
-    int n_columns;
-    int n_words;  // of a row
-    int n_rows;
-    int n_before;  // rows that are excluded from the first
-    int n_sets;    // words of a set of rows
-
-    __device__ __forceinline__ unsigned word(int k, int row) const { return matrix[(long long)k * n_rows + row]; }
-};
-
-/// The columns of a node that have any in their word: words and their places, ascending.
-struct ColumnWords {
-    unsigned* words;
-    int* places;
-    int n;
-    int n_columns;
-};
-
 /// The search of one warp.
 struct MaximalSearch {
-    static constexpr int kCounterWords = 2 * 64;
+    static constexpr int kCounterWords = 2 * (64 + RowLists::kSeen);
     static constexpr bool kShares = true;
 
     Arena& arena;
@@ -77,9 +55,10 @@ struct MaximalSearch {
     Word* totals;
     Root root;
     int first_row;  // of the unit's first child
-    // What is to be searched next: one of them.
+    // What is to be searched next: one of them, or a branch of the root, which is none below 0.
     WideNode* wide;
     NarrowNode* node;
+    int branch;
 
     __device__ __forceinline__ int open(const Children& unit) {
         if (counts.table.is_full() || taken[unit.root] == 0) return 0;
@@ -88,21 +67,24 @@ struct MaximalSearch {
         first_row = root.n_before + (int)(unit.first - begin);
         if (unit.first == begin && taken[unit.root] > 1) {
             Word hash = 0;
-            for (int j = lane_id(); j < root.n_columns; j += kWarpSize) hash += right_hash[root.columns[j]];
+            for (int j = lane_id(); j < root.n_columns; j += kWarpSize) hash += root.right_hash[root.columns[j]];
             counts.add(0, root.n_columns, warp_sum(hash) + taken_hash[unit.root], taken[unit.root]);
         }
         return taken[unit.root] < counts.limits.most_left ? (int)(unit.last - unit.first) : 0;
     }
 
     __device__ __forceinline__ bool open_child(int child) {
-        enter(nullptr, first_row + child, nullptr);
-        return wide != nullptr || node != nullptr;
+        wide = nullptr;
+        node = nullptr;
+        branch = first_row + child;
+        return true;
     }
 
     /// The node in a slot of the queue.
     __device__ __forceinline__ void read(const unsigned* slot) {
         wide = nullptr;
         node = nullptr;
+        branch = -1;
         if (slot[0] == kNarrowSlot) {
             node = narrow.read(slot);
             return;
@@ -116,39 +98,47 @@ struct MaximalSearch {
         __syncwarp();
     }
 
+    /// Go through what is below a branch of the root, or a node of a slot. A wide node that is wanted elsewhere is made of
+    /// the highest one that has candidates; nobody taking it, it is searched here, and until that is done no other one is
+    /// offered: so at most two paths are held at a time.
     __device__ __forceinline__ void search() {
-        if (node != nullptr) {
-            narrow.search(node);
-            return;
-        }
-        for (WideNode* from = wide; from != nullptr;) {
-            unsigned* const candidates = from->columns() + root.n_words;
-            const int row = first_member(candidates, root.n_sets);
-            if (row < 0) {
-                WideNode* const above = from->above;
-                const Arena::Mark mark = from->mark;
-                __syncwarp();
-                arena.release(mark);
-                from = above;
-                continue;
-            }
-            const bool gives = queue.is_wanted();
-            const Arena::Mark mark = arena.mark();
-            enter(from, row, from);
-            __syncwarp();
-            if (lane_id() == 0) {
-                candidates[row / 32] &= ~(1u << (row & 31));
-                candidates[root.n_sets + row / 32] |= 1u << (row & 31);
-            }
-            __syncwarp();
-            if (node != nullptr) {
-                if (!gives || !narrow.offer(node)) narrow.search(node);
-                arena.release(mark);
-            } else if (wide != nullptr) {
-                if (gives && offer(wide))
+        WideNode* last = wide;  // the one at hand
+        const WideNode* waits = nullptr;
+        bool gives = false;
+        for (;;) {
+            WideNode* from = last;
+            if (node == nullptr) {
+                gives = gives || queue.is_wanted();
+                if (gives && waits == nullptr) {
+                    for (WideNode* each = last; each != nullptr; each = each->above)
+                        if (next_branch(each) >= 0) from = each;
+                }
+                if (from != nullptr) branch = next_branch(from);
+                if (branch < 0) {
+                    if (last == nullptr) return;
+                    WideNode* const above = last->above;
+                    const Arena::Mark mark = last->mark;
+                    __syncwarp();
                     arena.release(mark);
-                else
-                    from = wide;
+                    if (above == waits) waits = nullptr;
+                    last = above;
+                    continue;
+                }
+                enter(from, branch, last);
+                if (from != nullptr) exclude(from, branch);
+                branch = -1;
+            }
+            if (node != nullptr) {
+                narrow.search(node);
+                node = nullptr;
+            } else if (wide != nullptr) {
+                if (gives && waits == nullptr && offer(wide)) {
+                    arena.release(wide->mark);
+                } else {
+                    if (from != last) waits = last;
+                    last = wide;
+                }
+                gives = false;
             }
         }
     }
@@ -169,9 +159,11 @@ struct MaximalSearch {
   private:
     __device__ __forceinline__ void open_root(int vertex) {
         const int n_columns = graph.n_columns(vertex), n_rows = graph.n_rows(vertex);
-        root = Root{matrices + matrix_at[vertex], graph.columns + graph.indptr[vertex], vertex, n_columns,
-                    words_for(n_columns),         n_rows,                               graph.n_before(vertex),
-                    words_for(n_rows)};
+        const int n_before = graph.n_before(vertex);
+        const unsigned* const matrix = matrices + matrix_at[vertex];
+        root = Root{matrix, matrix + (long long)words_for(n_columns) * n_rows, graph.columns + graph.indptr[vertex],
+                    graph.earlier + graph.earlier_indptr[vertex], graph.hop + graph.hop_indptr[vertex], left_hash, right_hash,
+                    vertex, n_columns, words_for(n_columns), n_rows, n_before, words_for(n_rows)};
         if (n_columns > 64) return;
         counts.resolve();
         for (int j = lane_id(); j < 64; j += kWarpSize) counts.column_hash[j] = j < n_columns ? right_hash[root.columns[j]] : 0;
@@ -187,177 +179,106 @@ struct MaximalSearch {
         __syncwarp();
     }
 
-    /// Columns of a row among those, any lane alone.
-    __device__ __forceinline__ int count_columns(const ColumnWords& columns, int row) const {
-        int size = 0;
-        for (int z = 0; z < columns.n; ++z) size += __popc(root.word(columns.places[z], row) & columns.words[z]);
-        return size;
-    }
-
-    /// The columns that a row has of those of a node, or of the root, which `own` gets too.
-    __device__ __forceinline__ ColumnWords share_columns(WideNode* from, int row, unsigned* own) const {
-        unsigned* const words = arena.take(root.n_words);
-        int* const places = reinterpret_cast<int*>(arena.take(root.n_words));
-        ColumnWords shared{words, places, 0, 0};
-        unsigned size = 0;
-        for (int first = 0; first < root.n_words; first += kWarpSize) {
-            const int k = first + lane_id();
-            unsigned word = k < root.n_words ? root.word(k, row) : 0u;
-            if (from != nullptr && k < root.n_words) word &= from->columns()[k];
-            const unsigned any = __ballot_sync(kFullMask, word != 0);
-            if (k < root.n_words) own[k] = word;
-            if (word != 0) {
-                const int place = shared.n + __popc(any & lanes_before(lane_id()));
-                words[place] = word;
-                places[place] = k;
-            }
-            shared.n += __popc(any);
-            size += (unsigned)__popc(word);
-        }
-        shared.n_columns = (int)warp_total(size);
-        __syncwarp();
-        return shared;
-    }
-
-    /// Take a row of the root, or of a node: makes the node below `wide` or `node`, or neither if nothing is left.
+    /// Take a row of the root, or of a node: makes the node below, which hangs on `above`, `wide` or `node`, or neither if
+    /// nothing is left.
     __device__ __forceinline__ void enter(WideNode* from, int branch, WideNode* above) {
-        const int lane = lane_id(), n_sets = root.n_sets;
         wide = nullptr;
         node = nullptr;
         const Arena::Mark mark = arena.mark();
         WideNode* const below = take_wide();
         unsigned* const candidates = below->columns() + root.n_words;
-        unsigned* const excluded = candidates + n_sets;
-        const ColumnWords columns = share_columns(from, branch, below->columns());
-        if (columns.n_columns < counts.limits.least_right) {  // it has all columns of the root
+        unsigned* const excluded = candidates + root.n_sets;
+        const unsigned* const within = from == nullptr ? nullptr : from->columns();
+        const unsigned* const sets = from == nullptr ? nullptr : within + root.n_words;
+        const ColumnWords columns = root.share_columns(arena, within, branch, below->columns());
+        const int least = counts.limits.least_right;
+        if (columns.n_columns < least) {  // it has all columns of the root
             arena.release(mark);
             return;
         }
         ++narrow.nodes;
-        bool is_extended = false;
-        for (int k = n_sets - 1; k >= 0 && !is_extended; --k) {
-            const unsigned set = from == nullptr ? bits_below(branch - 32 * k) : (from->columns() + root.n_words + n_sets)[k];
-            unsigned useful = 0;
-            if (set != 0) {
-                const int size = set >> lane & 1u ? count_columns(columns, 32 * k + lane) : 0;
-                is_extended = __any_sync(kFullMask, size == columns.n_columns) != 0;
-                useful = __ballot_sync(kFullMask, size >= counts.limits.least_right);
-                spend(columns.n);
-            }
-            if (lane == 0) excluded[k] = useful;
-        }
-        if (is_extended) {
-            __syncwarp();
-            arena.release(mark);
-            return;
-        }
-        int n_taken = 1 + (from == nullptr ? taken[root.vertex] : from->n_taken), n_kept = 0;
-        Word hash = 0;
-        for (int k = 0; k < n_sets; ++k) {
-            const unsigned set = from == nullptr ? bits_below(root.n_rows - 32 * k) & ~bits_below(branch + 1 - 32 * k)
-                                                 : (from->columns() + root.n_words)[k];
-            unsigned kept = 0;
-            if (set != 0) {
-                const int row = 32 * k + lane;
-                const int size = (set >> lane & 1u) != 0 && row != branch ? count_columns(columns, row) : 0;
-                const bool joins = size == columns.n_columns;
-                kept = __ballot_sync(kFullMask, size >= counts.limits.least_right && !joins);
-                n_taken += __popc(__ballot_sync(kFullMask, joins));
-                if (joins) hash += left_hash[graph.row_vertex(root.vertex, row)];
-                n_kept += __popc(kept);
-                spend(columns.n);
-            }
-            if (lane == 0) candidates[k] = kept;
-        }
-        hash = warp_sum(hash) + left_hash[graph.row_vertex(root.vertex, branch)];
-        hash += from == nullptr ? taken_hash[root.vertex] : from->hash;
-        counts.add(0, columns.n_columns, hash + hash_columns(columns), n_taken);
-        __syncwarp();
-        if (n_kept > 0 && n_taken + n_kept >= counts.limits.least_left && n_taken < counts.limits.most_left) {
-            if (columns.n_columns <= 64) {
-                node = narrow_down(mark, columns, candidates, n_kept, hash, n_taken);
-            } else {
-                write(below, WideNode{mark, above, hash, n_taken, columns.n_columns});
-                wide = below;
+        const int by_columns = columns.n_columns * words_for(root.n_sets), by_rows = columns.n * root.n_sets;
+        const Below found = by_columns < by_rows ? root.split_by_columns(sets, branch, columns, candidates, excluded)
+                                                 : root.split_by_rows(sets, branch, columns, least, candidates, excluded);
+        spend(min(by_columns, by_rows));
+        if (!found.is_extended) {
+            const int n_taken = 1 + found.n_joined + (from == nullptr ? taken[root.vertex] : from->n_taken);
+            Word hash = found.hash + root.row_hash(branch);
+            hash += from == nullptr ? taken_hash[root.vertex] : from->hash;
+            counts.add(0, columns.n_columns, hash + root.hash_columns(columns), n_taken);
+            if (found.n_kept > 0 && n_taken + found.n_kept >= counts.limits.least_left && n_taken < counts.limits.most_left) {
+                if (columns.n_columns <= 64) {
+                    node = narrow_down(mark, columns, candidates, found, hash, n_taken);
+                } else {
+                    write(below, WideNode{mark, above, hash, n_taken, columns.n_columns});
+                    wide = below;
+                }
             }
         }
         if (wide == nullptr && node == nullptr) arena.release(mark);
     }
 
-    /// The hashes of all columns.
-    __device__ __forceinline__ Word hash_columns(const ColumnWords& columns) const {
-        Word hash = 0;
-        for (int z = lane_id(); z < columns.n; z += kWarpSize)
-            for (unsigned word = columns.words[z]; word != 0; word &= word - 1)
-                hash += right_hash[root.columns[32 * columns.places[z] + __ffs((int)word) - 1]];
-        return warp_sum(hash);
+    __device__ __forceinline__ int next_branch(WideNode* from) const {
+        return first_member(from->columns() + root.n_words, root.n_sets);
     }
 
-    /// The columns of a row in one word: those of the root where it has no more than 64, else those given; any lane alone.
-    __device__ __forceinline__ Word pack_row(const ColumnWords& columns, int row) const {
-        Word packed = 0;
-        int place = 0;
-        for (int z = 0; z < columns.n; ++z) {
-            const unsigned word = root.word(columns.places[z], row), wanted = columns.words[z];
-            if (root.n_columns <= 64) {
-                packed |= (Word)(word & wanted) << 32 * columns.places[z];
-                continue;
-            }
-            for (unsigned rest = wanted; rest != 0; rest &= rest - 1)
-                packed |= (Word)((word & rest & (0u - rest)) != 0) << place++;
+    /// A branch of a node is done: from now on it is excluded.
+    __device__ __forceinline__ void exclude(WideNode* from, int branch) const {
+        unsigned* const candidates = from->columns() + root.n_words;
+        __syncwarp();
+        if (lane_id() == 0) {
+            candidates[branch / 32] &= ~(1u << (branch & 31));
+            candidates[root.n_sets + branch / 32] |= 1u << (branch & 31);
         }
-        return packed;
+        __syncwarp();
     }
 
     /// The node of at most 64 columns on rows of the root; null where nothing is below it.
     __device__ __forceinline__ NarrowNode* narrow_down(const Arena::Mark& mark, const ColumnWords& columns,
-                                                       const unsigned* candidates, int n_candidates, Word hash, int n_taken) {
-        const int lane = lane_id(), n_sets = root.n_sets;
-        const unsigned* const excluded = candidates + n_sets;
-        if (root.n_columns > 64) load_hashes(columns);
-        Word* const rows = narrow.take_words(n_candidates + set_size(excluded, n_sets));
+                                                       const unsigned* candidates, const Below& found, Word hash,
+                                                       int n_taken) {
+        const int n_candidates = found.n_kept, n_listed = n_candidates + found.n_useful;
+        if (root.n_columns > 64) {
+            counts.resolve();
+            root.write_hashes(columns, counts.column_hash);
+        }
+        int* const list = reinterpret_cast<int*>(arena.take(n_listed));
+        root.list_rows(candidates, list);
+        root.list_rows(candidates + root.n_sets, list + n_candidates);
+        Word* const rows = narrow.take_words(n_listed);
         Word* const hashes = narrow.take_words(n_candidates);
         Word span = 0;
+        const int n_left = pack_rows<false>(columns, list, n_candidates, ~0ull, rows, hashes, span);
+        const int n_before = pack_rows<true>(columns, list + n_candidates, n_listed - n_candidates, span, rows + n_left, nullptr, span);
+        return narrow.make(mark, rows, hashes, hash, n_left, n_before, n_taken);
+    }
+
+    /// The columns within `within` of the listed rows that have enough of them, to `rows`: of excluded rows equal ones once
+    /// where that is seen, of others also the hashes; adds all columns to `span`, and returns how many rows there are.
+    template <bool kExcluded>
+    __device__ __forceinline__ int pack_rows(const ColumnWords& columns, const int* list, int n_listed, Word within, Word* rows,
+                                             Word* hashes, Word& span) {
+        const int lane = lane_id();
+        Word own = 0;
         int n = 0;
-        for (int k = 0; k < 2 * n_sets; ++k) {
-            const bool is_candidate = k < n_sets;
-            if (k == n_sets) span = warp_union(span);
-            const unsigned set = candidates[k];
-            if (set == 0) continue;
-            const int row = 32 * (is_candidate ? k : k - n_sets) + lane;
-            bool is_kept = (set >> lane & 1u) != 0;
-            Word packed = is_kept ? pack_row(columns, row) : 0;
-            if (is_candidate) {
-                span |= packed;
-            } else {
-                packed &= span;
-                is_kept = __popcll(packed) >= counts.limits.least_right;
-            }
+        if (kExcluded) narrow.lists.forget_rows();
+        for (int first = 0; first < n_listed; first += kWarpSize) {
+            const int row = first + lane < n_listed ? list[first + lane] : 0;
+            const Word packed = first + lane < n_listed ? root.pack_row(columns, row) & within : 0;
+            const bool is_kept = __popcll(packed) >= counts.limits.least_right && (!kExcluded || narrow.lists.is_new(packed));
             const unsigned kept = __ballot_sync(kFullMask, is_kept);
             const int place = n + __popc(kept & lanes_before(lane));
             if (is_kept) {
                 rows[place] = packed;
-                if (is_candidate) hashes[place] = left_hash[graph.row_vertex(root.vertex, row)];
+                if (!kExcluded) hashes[place] = root.row_hash(row);
+                own |= packed;
             }
             n += __popc(kept);
             spend(columns.n);
         }
         __syncwarp();
-        return narrow.make(mark, rows, hashes, ~0ull, span, hash, n, n_candidates, n_taken);
-    }
-
-    /// The hashes of at most 64 columns, as those at hand.
-    __device__ __forceinline__ void load_hashes(const ColumnWords& columns) const {
-        counts.resolve();
-        int place = 0;
-        for (int z = 0; z < columns.n; ++z) {
-            const unsigned word = columns.words[z];
-            const int lane = lane_id(), own = place + __popc(word & lanes_before(lane));
-            if (word >> lane & 1u) counts.column_hash[own] = right_hash[root.columns[32 * columns.places[z] + lane]];
-            place += __popc(word);
-        }
-        for (int j = place + lane_id(); j < 64; j += kWarpSize) counts.column_hash[j] = 0;
-        __syncwarp();
+        span |= warp_union(own);
+        return n;
     }
 
     __device__ __forceinline__ void spend(int n_words) {
@@ -389,7 +310,7 @@ maximal_search(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const lon
                const int* __restrict__ taken, const unsigned long long* __restrict__ taken_hash,
                const unsigned long long* __restrict__ left_hash, const unsigned long long* __restrict__ right_hash,
                SEARCH_PARAMETERS, const int least_left, const int most_left, const int least_right, const int most_right,
-               unsigned long long* totals, unsigned long long* keys, unsigned long long* by_key, const unsigned n_keys,
+               const int patience, unsigned long long* totals, unsigned long long* keys, unsigned long long* by_key, const unsigned n_keys,
                int* full) {
     constexpr int kWords = MaximalSearch::kCounterWords;
     __shared__ unsigned sizes[MaximalCounts::kSide * MaximalCounts::kSide];
@@ -400,7 +321,7 @@ maximal_search(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const lon
     MaximalCounts counts{SizeLimits{least_left, most_left, least_right, most_right},
                          LeafTable(keys, by_key, n_keys, full), sizes,
                          reinterpret_cast<Word*>(warp_memory(kWords + near_words)), 0, 0, 0, 0, 0, 0};
-    NarrowSearch narrow{arena, queue, counts, 0, 0};
+    NarrowSearch narrow{arena, queue, counts, RowLists{counts.column_hash + 64, least_right}, patience, 0, 0};
     MaximalSearch search{arena, queue, RootGraph ROOT_ARGUMENTS, matrices, matrix_at, taken, taken_hash, left_hash,
                          right_hash, counts, narrow, totals};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);

@@ -6,8 +6,7 @@
 #pragma once
 
 #include "leaf_table.cuh"
-
-typedef unsigned long long Word;
+#include "maximal_lists.cuh"
 
 /// What is counted; rows are left, columns right.
 struct SizeLimits {

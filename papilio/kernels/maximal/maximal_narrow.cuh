@@ -7,7 +7,8 @@
 // node is searched, each candidate whose columns lie within those of an excluded row is deleted: it can be in no maximal
 // biclique below. So every branch that is taken is one maximal biclique. Of an excluded row only those columns matter
 // that some candidate has, and rows of fewer columns than asked for matter to no one.
-// Where at most half of the words of a set are needed after that, the rows that are left make a new base.
+// Where at most half of the words of a set are needed after that, the rows that are left make a new base; on few rows the
+// search goes on without memory (maximal_few.cuh).
 // A node that another warp may take (tree_queue.cuh) is the next branch of the highest node that has one.
 //
 // Without FILTERS the rows of excluded vertices delete nothing, and without DROPS candidates stay what they are: a
@@ -16,8 +17,8 @@
 #pragma once
 
 #include "bit_matrix.cuh"
-#include "maximal_counts.cuh"
-#include "tree_queue.cuh"
+#include "maximal_few.cuh"
+#include "maximal_lists.cuh"
 
 #ifndef FILTERS
 #define FILTERS 1
@@ -29,15 +30,6 @@
 /// What a slot of the queue begins with that holds a narrow node.
 constexpr unsigned kNarrowSlot = 3;
 constexpr int kNarrowSlotHead = 8 + 2 * 64;
-
-__device__ __forceinline__ Word warp_union(Word word) {
-#if __CUDA_ARCH__ >= 800
-    return (Word)__reduce_or_sync(kFullMask, (unsigned)(word >> 32)) << 32 | __reduce_or_sync(kFullMask, (unsigned)word);
-#else
-    for (int step = kWarpSize / 2; step > 0; step >>= 1) word |= __shfl_xor_sync(kFullMask, word, step);
-    return word;
-#endif
-}
 
 /// A node; behind it lie its sets, candidates first, of words_for(n_rows) words each.
 struct NarrowNode {
@@ -60,6 +52,8 @@ struct NarrowSearch {
     Arena& arena;
     TreeQueue& queue;
     MaximalCounts& counts;
+    RowLists lists;
+    int patience;  // see FewSearch
     unsigned long long words;  // intersected so far
     unsigned long long nodes;  // branches taken so far
 
@@ -73,10 +67,19 @@ struct NarrowSearch {
     /// A node that nobody takes is searched here, on top of the one at hand, and until that is at hand again no other
     /// one is offered: so at most two paths are held at a time.
     __device__ __forceinline__ void search(NarrowNode* node) {
+        if (is_few(node)) {
+            const Arena::Mark mark = node->mark;
+            search_few(node);
+            arena.release(mark);
+            return;
+        }
         const NarrowNode* waits = nullptr;
+        const unsigned long long begun = nodes;
+        bool is_wanted = false;
         for (;;) {
             NarrowNode* from = node;
-            const bool gives = queue.is_wanted() && waits == nullptr;
+            is_wanted = is_wanted || (nodes - begun >= (unsigned)patience && queue.is_wanted());
+            const bool gives = is_wanted && waits == nullptr;
             if (gives) {
                 for (NarrowNode* each = node; each != nullptr; each = each->above)
                     if (first_member(each->candidates(), words_for(each->n_rows)) >= 0) from = each;
@@ -94,7 +97,11 @@ struct NarrowSearch {
             }
             NarrowNode* const below = enter(from, branch, node);
             if (below == nullptr) continue;
+            if (gives) is_wanted = false;
             if (gives && offer(below)) {
+                arena.release(below->mark);
+            } else if (is_few(below)) {
+                search_few(below);
                 arena.release(below->mark);
             } else {
                 if (from != node) waits = node;
@@ -103,17 +110,14 @@ struct NarrowSearch {
         }
     }
 
-    /// A node on the rows of a base, of which the first `n_candidates` are candidates; null: nothing is below it.
+    /// A node on `n_candidates` rows and, behind them, `n_excluded` excluded ones; null: nothing is below it.
     ///
-    /// `mark` is before all that the node has. Where a single candidate is left, it is counted.
-    __device__ __forceinline__ NarrowNode* make(const Arena::Mark& mark, const Word* rows, const Word* hashes, Word columns,
-                                                Word span, Word hash, int n_rows, int n_candidates, int n_taken) {
-        NarrowNode* const node = take(words_for(n_rows));
-        write(node, NarrowNode{mark, nullptr, rows, hashes, columns, hash, n_rows, n_taken});
-        fill_sets(node, n_candidates);
-        const int n_left = delete_covered(rows, columns, span, n_rows, node->candidates(), node->excluded(),
-                                          node->excluded(), n_candidates);
-        return is_open(node, n_left) ? node : nullptr;
+    /// `mark` is before all that the node has; the rows have all of its columns. Candidates that an excluded row covers
+    /// are taken out first, then excluded rows that do not matter any more. A single candidate is counted.
+    __device__ __forceinline__ NarrowNode* make(const Arena::Mark& mark, Word* rows, Word* hashes, Word hash, int n_candidates,
+                                                int n_excluded, int n_taken) {
+        return settle(NarrowNode{mark, nullptr, nullptr, nullptr, ~0ull, hash, 0, n_taken}, rows, hashes, n_candidates,
+                      n_excluded);
     }
 
     /// Leave a node to others; false: nobody takes it.
@@ -122,17 +126,8 @@ struct NarrowSearch {
         const int n_candidates = set_size(node->candidates(), n_words), n_excluded = set_size(node->excluded(), n_words);
         if (kNarrowSlotHead + 4 * n_candidates + 2 * n_excluded > queue.slot_words) return false;
         return queue.offer([&](unsigned* slot) {
-            Word* const words = reinterpret_cast<Word*>(slot);
-            if (lane == 0) {
-                slot[0] = kNarrowSlot;
-                slot[1] = (unsigned)n_candidates;
-                slot[2] = (unsigned)n_excluded;
-                slot[3] = (unsigned)node->n_taken;
-                words[2] = node->hash;
-                words[3] = node->columns;
-            }
-            for (int i = lane; i < 64; i += kWarpSize) words[4 + i] = counts.column_hash[i];
-            Word* const rows = words + kNarrowSlotHead / 2;
+            write_head(slot, n_candidates, n_excluded, node->n_taken, node->hash, node->columns);
+            Word* const rows = reinterpret_cast<Word*>(slot) + kNarrowSlotHead / 2;
             copy_rows(node, rows, rows + n_candidates + n_excluded, node->columns);
         });
     }
@@ -157,6 +152,65 @@ struct NarrowSearch {
     __device__ __forceinline__ Word* take_words(int n) const { return reinterpret_cast<Word*>(arena.take(2ll * n)); }
 
   private:
+    __device__ __forceinline__ static bool is_few(NarrowNode* node) {
+        const int n_words = words_for(node->n_rows);
+        return FILTERS && DROPS && n_words <= kSlices && set_size(node->candidates() + 1, n_words - 1) == 0;
+    }
+
+    __device__ __forceinline__ void search_few(NarrowNode* node) {
+        const int lane = lane_id();
+        const int n_words = words_for(node->n_rows);
+        FewLevel level{node->columns, node->hash, *node->candidates(), {}, node->n_taken};
+        const bool is_candidate = (level.candidates >> lane & 1u) != 0;
+        FewSearch few{queue, counts, nodes, words, patience, {}, is_candidate ? node->hashes[lane] : 0ull};
+#pragma unroll
+        for (int k = 0; k < kSlices; ++k) {
+            if (k >= n_words) continue;
+            level.excluded[k] = node->excluded()[k];
+            const bool is_row = (k == 0 && is_candidate) || (level.excluded[k] >> lane & 1u) != 0;
+            few.rows[k] = is_row ? node->rows[32 * k + lane] : 0ull;
+        }
+        __syncwarp();
+        few.search(level, [&](const FewLevel& given) {
+            const int n_candidates = __popc(given.candidates);
+            int n_excluded = 0;
+#pragma unroll
+            for (int k = 0; k < kSlices; ++k) n_excluded += __popc(given.excluded[k]);
+            if (kNarrowSlotHead + 4 * n_candidates + 2 * n_excluded > queue.slot_words) return false;
+            return queue.offer([&](unsigned* slot) {
+                write_head(slot, n_candidates, n_excluded, given.n_taken, given.hash, given.columns);
+                Word* const rows = reinterpret_cast<Word*>(slot) + kNarrowSlotHead / 2;
+                const int place = __popc(given.candidates & lanes_before(lane));
+                if (given.candidates >> lane & 1u) {
+                    rows[place] = few.rows[0] & given.columns;
+                    rows[n_candidates + n_excluded + place] = few.row_hash;
+                }
+                int n = n_candidates;
+#pragma unroll
+                for (int k = 0; k < kSlices; ++k) {
+                    if (given.excluded[k] >> lane & 1u)
+                        rows[n + __popc(given.excluded[k] & lanes_before(lane))] = few.rows[k] & given.columns;
+                    n += __popc(given.excluded[k]);
+                }
+            });
+        });
+    }
+
+    /// What a slot of the queue has before the rows; the warp.
+    __device__ __forceinline__ void write_head(unsigned* slot, int n_candidates, int n_excluded, int n_taken, Word hash,
+                                               Word columns) const {
+        Word* const head = reinterpret_cast<Word*>(slot);
+        if (lane_id() == 0) {
+            slot[0] = kNarrowSlot;
+            slot[1] = (unsigned)n_candidates;
+            slot[2] = (unsigned)n_excluded;
+            slot[3] = (unsigned)n_taken;
+            head[2] = hash;
+            head[3] = columns;
+        }
+        for (int i = lane_id(); i < 64; i += kWarpSize) head[4 + i] = counts.column_hash[i];
+    }
+
     __device__ __forceinline__ NarrowNode* take(int n_words) const {
         return reinterpret_cast<NarrowNode*>(arena.take(kNarrowWords + 2ll * n_words));
     }
@@ -238,24 +292,24 @@ struct NarrowSearch {
         }
         __syncwarp();
         spend(n_words);
-        bool is_searched = false;
-        if (!is_extended) {
-            counts.add(columns, __popcll(columns), hash, n_taken);
-            is_searched = n_kept > 0 && n_taken + n_kept >= counts.limits.least_left && n_taken < counts.limits.most_left;
-        }
-        if (is_searched) {
+        NarrowNode* made = nullptr;
+        if (!is_extended) counts.add(columns, __popcll(columns), hash, n_taken);
+        if (!is_extended && n_kept > 0 && n_taken + n_kept >= counts.limits.least_left && n_taken < counts.limits.most_left) {
             write(below, NarrowNode{mark, above, rows, hashes, columns, hash, n_rows, n_taken});
             span = warp_union(span);
-            n_kept = delete_covered(rows, columns, span, n_rows, kept, excluded, kept + n_words, n_kept);
-            is_searched = is_open(below, n_kept);
-            if (is_searched) renew(below, span, n_kept);
+            const int n_useful = find_useful(rows, span, n_words, excluded, kept + n_words);
+            if (is_worth_renewing(below, n_kept, n_kept + n_useful)) {
+                made = renew(below, span, n_kept, n_useful);
+            } else {
+                if (FILTERS) n_kept = delete_covered(rows, columns, n_words, kept, kept + n_words, n_kept);
+                if (is_open(below, n_kept)) made = below;
+            }
         }
         __syncwarp();
         if (lane == 0) excluded[branch / 32] |= 1u << (branch & 31);
         __syncwarp();
-        if (is_searched) return below;
-        arena.release(mark);
-        return nullptr;
+        if (made == nullptr) arena.release(mark);
+        return made;
     }
 
     /// Whether one of a set of rows has all of some columns.
@@ -267,38 +321,48 @@ struct NarrowSearch {
         return false;
     }
 
-    /// Leave the rows of `excluded` that matter within `span` in `left`, and delete the candidates that one of them has
-    /// all columns of; return how many of the `n_candidates` are left. `left` may be `excluded`.
-    __device__ __forceinline__ int delete_covered(const Word* rows, Word columns, Word span, int n_rows,
-                                                  unsigned* candidates, const unsigned* excluded, unsigned* left,
-                                                  int n_candidates) {
-        const int lane = lane_id(), n_words = words_for(n_rows);
+    /// The rows of `excluded` that have enough columns within `span`, to `useful`; returns how many.
+    __device__ __forceinline__ int find_useful(const Word* rows, Word span, int n_words, const unsigned* excluded,
+                                               unsigned* useful) {
+        const int lane = lane_id();
+        int n = 0;
         for (int k = 0; k < n_words; ++k) {
             const unsigned set = excluded[k];
-            unsigned useful = 0;
-            if (set != 0 && n_candidates > 0) {
-                const Word part = set >> lane & 1u ? rows[32 * k + lane] & span : 0;
-                const bool is_useful = __popcll(part) >= counts.limits.least_right;
-                useful = __ballot_sync(kFullMask, is_useful);
-                for (int c = 0; FILTERS && useful != 0 && c < n_words; ++c) {
-                    const unsigned before = candidates[c];
-                    unsigned after = before;
-                    for (unsigned rest = before; rest != 0; rest &= rest - 1) {
-                        const Word row = rows[32 * c + __ffs((int)rest) - 1] & columns;
-                        if (__any_sync(kFullMask, is_useful && (row & ~part) == 0)) after &= ~(rest & (0u - rest));
-                    }
-                    if (after == before) continue;
-                    n_candidates -= __popc(before ^ after);
-                    __syncwarp();
-                    if (lane == 0) candidates[c] = after;
-                    __syncwarp();
-                }
-                spend(1);
+            unsigned found = 0;
+            if (set != 0) {
+                const int size = set >> lane & 1u ? __popcll(rows[32 * k + lane] & span) : 0;
+                found = __ballot_sync(kFullMask, size >= counts.limits.least_right);
             }
-            __syncwarp();
-            if (lane == 0) left[k] = useful;
+            if (lane == 0) useful[k] = found;
+            n += __popc(found);
         }
         __syncwarp();
+        return n;
+    }
+
+    /// Delete the candidates all `columns` of which an excluded row has; return how many of them are left.
+    __device__ __forceinline__ int delete_covered(const Word* rows, Word columns, int n_words, unsigned* candidates,
+                                                  const unsigned* excluded, int n_candidates) {
+        const int lane = lane_id();
+        for (int k = 0; k < n_words && n_candidates > 0; ++k) {
+            const unsigned set = excluded[k];
+            if (set == 0) continue;
+            const Word part = set >> lane & 1u ? rows[32 * k + lane] & columns : 0;
+            for (int c = 0; c < n_words; ++c) {
+                const unsigned before = candidates[c];
+                unsigned after = before;
+                for (unsigned rest = before; rest != 0; rest &= rest - 1) {
+                    const Word row = rows[32 * c + __ffs((int)rest) - 1] & columns;
+                    if (__any_sync(kFullMask, (row & ~part) == 0)) after &= ~(rest & (0u - rest));
+                }
+                if (after == before) continue;
+                n_candidates -= __popc(before ^ after);
+                __syncwarp();
+                if (lane == 0) candidates[c] = after;
+                __syncwarp();
+            }
+            spend(n_words);
+        }
         return n_candidates;
     }
 
@@ -313,16 +377,68 @@ struct NarrowSearch {
         return false;
     }
 
-    /// Give a node a base of its own where that makes its sets half as long; `span` is all that its candidates have.
-    __device__ __forceinline__ void renew(NarrowNode* node, Word span, int n_candidates) {
-        const int n_words = words_for(node->n_rows);
-        if (n_words == 1) return;
-        const int n_rows = n_candidates + set_size(node->excluded(), n_words);
-        if (2 * words_for(n_rows) > n_words) return;
-        Word* const rows = take_words(n_rows);
+    /// Whether a base of its own makes the sets of a node half as long, or lets it be searched without memory.
+    __device__ __forceinline__ static bool is_worth_renewing(const NarrowNode* node, int n_candidates, int n_rows) {
+        return 2 * words_for(n_rows) <= words_for(node->n_rows) ||
+               (FILTERS && DROPS && n_candidates <= kWarpSize && n_rows <= kSlices * kWarpSize);
+    }
+
+    /// A node in place of one, with a base of its own, `span` being all that its candidates have; null: nothing is below it.
+    __device__ __forceinline__ NarrowNode* renew(NarrowNode* node, Word span, int n_candidates, int n_excluded) {
+        Word* const rows = take_words(n_candidates + n_excluded);
         Word* const hashes = take_words(n_candidates);
         copy_rows(node, rows, hashes, span);
-        write(node, NarrowNode{node->mark, node->above, rows, hashes, node->columns, node->hash, n_rows, node->n_taken});
-        fill_sets(node, n_candidates);
+        n_excluded = lists.keep_useful(rows + n_candidates, n_excluded, span, rows + n_candidates);
+        return settle(NarrowNode{node->mark, node->above, nullptr, nullptr, node->columns, node->hash, 0, node->n_taken}, rows,
+                      hashes, n_candidates, n_excluded);
+    }
+
+    /// The node whose base has candidates and, behind them, excluded rows, without those that do not matter; null: nothing
+    /// is below it. A single candidate is counted. What was taken since the node's mark is given back.
+    __device__ __forceinline__ NarrowNode* settle(NarrowNode value, Word* rows, Word* hashes, int n_candidates,
+                                                  int n_excluded) {
+        int n_left = n_candidates;
+        if (FILTERS) {
+            n_left = lists.drop_covered(rows, hashes, n_candidates, rows + n_candidates, n_excluded);
+            spend(words_for(n_candidates) * words_for(n_excluded));
+        }
+        if (n_left == 0) return nullptr;
+        Word span = 0;
+        for (int i = lane_id(); i < n_left; i += kWarpSize) span |= rows[i];
+        span = warp_union(span);
+        value.n_rows = n_left;
+        if (n_left > 1 || !FILTERS) value.n_rows += lists.keep_useful(rows + n_candidates, n_excluded, span, rows + n_left);
+        const Arena::Mark full = arena.mark();
+        arena.release(value.mark);
+        NarrowNode* node = take(words_for(value.n_rows));
+        value.rows = take_words(value.n_rows);
+        value.hashes = take_words(n_left);
+        if (is_below(value.rows, rows) && is_below(value.hashes, hashes)) {
+            move_words(rows, const_cast<Word*>(value.rows), value.n_rows);
+            move_words(hashes, const_cast<Word*>(value.hashes), n_left);
+        } else {
+            arena.release(full);
+            node = take(words_for(value.n_rows));
+            value.rows = rows;
+            value.hashes = hashes;
+        }
+        write(node, value);
+        fill_sets(node, n_left);
+        return is_open(node, n_left) ? node : nullptr;
+    }
+
+    /// Whether words may be moved from one place to the other, one after the other.
+    __device__ __forceinline__ bool is_below(const Word* to, const Word* from) const {
+        return arena.is_near(to) == arena.is_near(from) && to <= from;
+    }
+
+    __device__ __forceinline__ static void move_words(const Word* from, Word* to, int n) {
+        for (int first = 0; first < n; first += kWarpSize) {
+            const int i = first + lane_id();
+            const Word word = i < n ? from[i] : 0;
+            __syncwarp();
+            if (i < n) to[i] = word;
+            __syncwarp();
+        }
     }
 };

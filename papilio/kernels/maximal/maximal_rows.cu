@@ -4,29 +4,39 @@
 // ones with it (`earlier`, ascending). The rows of a root are its earlier vertices, which are excluded, then its later
 // ones, the children, in order of the ids; its columns are its right vertices. Word k of row j of a root of n rows is
 // word k * n + j of its matrix, so that lanes with consecutive rows read consecutive words.
+// Behind it lies the same matrix by columns: bit j % 32 of word k * s + j / 32 is row j of column k, where s words hold
+// a bit for each row.
 // maximal_fill: a thread makes a word: 32 columns of a row, by two sorted lists, the shorter of which is walked.
 // maximal_close: a warp looks at the rows of a root that hold all of its columns. An excluded one means that the root
 // has no maximal biclique: `taken` of the root is 0. Children are taken with the root, in each of its bicliques: `taken`
 // says how many vertices that makes with the root itself, `taken_hash` the sum of their hashes, and their rows are
 // emptied, for they are neither branches nor excluded.
+// maximal_turn: a warp turns 32 rows of 32 columns.
 #include "bit_matrix.cuh"
 #include "root_rows.cuh"
 
+/// The place in a list of roots whose range holds `at`, by the ends of the ranges; `at` becomes the place in the range.
+__device__ __forceinline__ int find_range(const long long* ends, int n, long long& at) {
+    int low = 0, high = n - 1;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (ends[middle] <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low > 0) at -= ends[low - 1];
+    return low;
+}
+
+/// `ends`: of the words of the roots' matrices by rows, as if these lay behind each other; `starts`: where they lie.
 extern "C" __global__ void __launch_bounds__(256)
 maximal_fill(ROOT_PARAMETERS, const int* __restrict__ roots, const long long* __restrict__ ends, const int n_roots,
-             unsigned* __restrict__ words) {
+             const long long* __restrict__ starts, unsigned* __restrict__ words) {
     const RootGraph graph ROOT_ARGUMENTS;
     for (long long at = global_thread(); at < ends[n_roots - 1]; at += grid_threads()) {
-        int low = 0, high = n_roots - 1;
-        while (low < high) {
-            const int middle = (low + high) / 2;
-            if (ends[middle] <= at)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        const int root = roots[low];
-        const long long place = at - (low == 0 ? 0 : ends[low - 1]);
+        long long place = at;
+        const int root = roots[find_range(ends, n_roots, place)];
         const int n = graph.n_rows(root), row = (int)(place % n), first = 32 * (int)(place / n);
         const int* wanted = graph.columns + graph.indptr[root] + first;
         const int n_wanted = min(32, graph.n_columns(root) - first);
@@ -46,12 +56,12 @@ maximal_fill(ROOT_PARAMETERS, const int* __restrict__ roots, const long long* __
             for (int j = 0; j < n_wanted; ++j)
                 if (find_id(found, n_found, wanted[j]) >= 0) word |= 1u << j;
         }
-        words[at] = word;
+        words[starts[root] + place] = word;
     }
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-maximal_close(ROOT_PARAMETERS, const int* __restrict__ roots, const long long* __restrict__ ends, const int n_roots,
+maximal_close(ROOT_PARAMETERS, const int* __restrict__ roots, const int n_roots, const long long* __restrict__ starts,
               unsigned* words, const unsigned long long* __restrict__ left_hash, int* taken,
               unsigned long long* taken_hash) {
     const RootGraph graph ROOT_ARGUMENTS;
@@ -59,7 +69,7 @@ maximal_close(ROOT_PARAMETERS, const int* __restrict__ roots, const long long* _
     for (long long at = global_thread() / kWarpSize; at < n_roots; at += grid_threads() / kWarpSize) {
         const int root = roots[at];
         const int n = graph.n_rows(root), n_before = graph.n_before(root), n_columns = graph.n_columns(root);
-        unsigned* const matrix = words + (at == 0 ? 0 : ends[at - 1]);
+        unsigned* const matrix = words + starts[root];
         unsigned long long hash = 0;
         int n_taken = 1;
         for (int first = 0; n_taken > 0 && first < n; first += kWarpSize) {
@@ -81,5 +91,23 @@ maximal_close(ROOT_PARAMETERS, const int* __restrict__ roots, const long long* _
             taken[root] = n_taken;
             taken_hash[root] = hash + left_hash[root];
         }
+    }
+}
+
+/// `ends`: of the warps' numbers, root after root.
+extern "C" __global__ void __launch_bounds__(256)
+maximal_turn(ROOT_PARAMETERS, const int* __restrict__ roots, const long long* __restrict__ ends, const int n_roots,
+             const long long* __restrict__ starts, unsigned* words) {
+    const RootGraph graph ROOT_ARGUMENTS;
+    for (long long at = global_thread() / kWarpSize; at < ends[n_roots - 1]; at += grid_threads() / kWarpSize) {
+        long long place = at;
+        const int root = roots[find_range(ends, n_roots, place)];
+        const int n = graph.n_rows(root), n_columns = graph.n_columns(root), n_sets = words_for(n);
+        const int set = (int)(place % n_sets), word = (int)(place / n_sets), row = 32 * set + lane_id();
+        const unsigned* const rows = words + starts[root] + (long long)word * n;
+        unsigned* const columns = words + starts[root] + (long long)words_for(n_columns) * n;
+        const int here = min(32, n_columns - 32 * word);
+        const unsigned column = transpose_word(row < n ? rows[row] : 0u, here);
+        if (lane_id() < here) columns[(32ll * word + lane_id()) * n_sets + set] = column;
     }
 }

@@ -27,6 +27,12 @@ struct Arena {
         far_used = mark.far_used;
     }
 
+    /// Whether something taken lies in shared memory.
+    __device__ __forceinline__ bool is_near(const void* taken) const {
+        const unsigned* const at = static_cast<const unsigned*>(taken);
+        return at >= near && at < near + near_words;
+    }
+
     /// Room for `count` words, aligned to 16 bytes, without values.
     __device__ __forceinline__ unsigned* take(long long count) {
         const long long words = (count + 3) & ~3ll;

@@ -1,0 +1,153 @@
+"""Maximal bicliques on one GPU: index, matrices, search, balance, and branches with and without each filter.
+
+python -m benchmarks.maximal_gpu --data ../shared/data --graphs marvel senate
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from benchmarks.cases import Case, load_case
+from benchmarks.harness import TimedKernels, describe_machine
+from papilio.graph import BipartiteGraph
+from papilio.kernels.device.cuda import shared_device
+from papilio.kernels.maximal.gpu import MaximalBicliqueGpu
+from papilio.motifs import MaximalBiclique
+
+ANSWERS: dict[str, int] = {
+    "opsahl-ucforum": 16_261,
+    "bonanza": 54_036,
+    "marvel": 206_135,
+    "youtube-groupmemberships": 1_826_587,
+    "senate": 19_610_854,
+    "yelp2018": 88_977_524,
+}
+
+VARIANTS: dict[str, dict[str, int]] = {
+    "": {},
+    "keeps what lies within a branch": {"DROPS": 0},
+    "keeps what excluded rows cover": {"FILTERS": 0},
+    "keeps both": {"DROPS": 0, "FILTERS": 0},
+}
+"""Filters of maximal_narrow.cuh that are left out."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One graph in one way; times are medians in seconds, ``fill`` and ``search`` of the kernels of these names.
+
+    ``words`` of 64 bits are those of rows that were intersected; ``most`` is what the busiest block has of them, by the
+    mean over the blocks.
+    """
+
+    graph: str
+    variant: str
+    prepare_s: float
+    fill_s: float
+    search_s: float
+    run_s: float
+    branches: float  # for each maximal biclique
+    words: int
+    most: float
+    correct: bool
+
+
+def measure(name: str, graph: BipartiteGraph, variant: str, repeats: int) -> Row:
+    """Time one way, ``repeats`` times; an untimed round compiles."""
+    engine = MaximalBicliqueGpu(shared_device(), defines=VARIANTS[variant])
+    prepares = []
+    for _ in range(2):
+        began = perf_counter()
+        prepared = engine.prepare(graph, MaximalBiclique(), "total")
+        engine.device.synchronize()
+        prepares.append(perf_counter() - began)
+    engine.run(prepared, 0, min(1, prepared.n_items))
+    fills, searches, runs = [], [], []
+    for _ in range(repeats):
+        device: Any = engine.device
+        timer = TimedKernels(device)
+        device.load = timer
+        began = perf_counter()
+        partial = engine.run(prepared, 0, prepared.n_items)
+        runs.append(perf_counter() - began)
+        del device.load
+        _, sums = timer.seconds()
+        searches.append(sums.pop("maximal_search"))
+        fills.append(sum(sums.values()))
+    words = engine.block_words
+    return Row(
+        graph=name,
+        variant=variant,
+        prepare_s=prepares[-1],
+        fill_s=median(fills),
+        search_s=median(searches),
+        run_s=median(runs),
+        branches=engine.n_branches / max(1, partial.total),
+        words=partial.work,
+        most=float(words.max() / max(1.0, words.mean())),
+        correct=partial.total == ANSWERS[name],
+    )
+
+
+def run_cases(options: argparse.Namespace) -> Iterator[Row]:
+    """Measure the graphs asked for, in their order, while there is time."""
+    began = perf_counter()
+    for variant in VARIANTS if options.filters else [""]:
+        for name in options.graphs:
+            graph = load_case(Case(name, 0), options.data)
+            if graph is None or perf_counter() - began > options.seconds:
+                why = f"not in {options.data}" if graph is None else "no time left"
+                print(f"{name}: {why}, skipped", file=sys.stderr)
+                continue
+            yield measure(name, graph, variant, options.repeats)
+
+
+def main() -> int:
+    """Run the graphs asked for; the exit status is 1 when a count is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
+    parser.add_argument("--graphs", nargs="+", default=list(ANSWERS), choices=list(ANSWERS))
+    parser.add_argument("--filters", action="store_true", help="also without each filter")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=60.0, help="begin nothing more after this time")
+    options = parser.parse_args()
+    print("\n".join(f"- {name}: {value}" for name, value in describe_machine("gpu").items()) + "\n")
+    head = [
+        "graph",
+        "without",
+        "prepare ms",
+        "matrices ms",
+        "search ms",
+        "run ms",
+        "branches",
+        "words",
+        "most",
+        "correct",
+    ]
+    print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head), flush=True)
+    correct = True
+    for row in run_cases(options):
+        correct &= row.correct
+        cells = [row.graph, row.variant]
+        cells += [f"{seconds * 1e3:.2f}" for seconds in (row.prepare_s, row.fill_s, row.search_s, row.run_s)]
+        cells += [
+            f"{row.branches:.2f}",
+            f"{row.words:.3g}",
+            f"{row.most:.2f}",
+            "yes" if row.correct else "NO",
+        ]
+        print("| " + " | ".join(cells) + " |", flush=True)
+    return 0 if correct else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+// The root at hand of a search for maximal bicliques: its rows, and which of them share enough columns with a branch.
+//
+// All functions are called by the warp together unless they say otherwise, and end with what they wrote ordered.
+#pragma once
+
+#include "bit_matrix.cuh"
+#include "maximal_counts.cuh"
+#include "root_rows.cuh"
+
+/// The columns of a node: the words that hold any, with their places, and all of them one after the other, ascending.
+struct ColumnWords {
+    unsigned* words;
+    int* places;
+    int* columns;
+    int n;
+    int n_columns;
+};
+
+/// What a branch leaves of two sets of rows: candidates that share enough columns with it, and such excluded rows.
+struct Below {
+    bool is_extended;  // an excluded row has all columns of the branch; nothing else is said then
+    int n_kept;        // candidates, without those that have all columns
+    int n_useful;      // excluded rows
+    int n_joined;      // candidates that have all columns
+    Word hash;         // the sum of their hashes
+};
+
+struct Root {
+    const unsigned* by_rows;     // word k of row j is by_rows[k * n_rows + j]
+    const unsigned* by_columns;  // word k of the rows that have column j is by_columns[j * n_sets + k]
+    const int* columns;          // right vertices
+    const int* before;           // left vertices of the rows, first those that are excluded, then all others
+    const int* after;
+    const Word* left_hash;
+    const Word* right_hash;
+    int vertex;
+    int n_columns;
+    int n_words;  // of a row
+    int n_rows;
+    int n_before;
+    int n_sets;  // words of a set of rows
+
+    __device__ __forceinline__ unsigned word(int k, int row) const { return by_rows[(long long)k * n_rows + row]; }
+
+    /// Hash of a row; any lane alone.
+    __device__ __forceinline__ Word row_hash(int row) const {
+        return left_hash[row < n_before ? before[row] : after[row - n_before]];
+    }
+
+    /// Word k of the rows that are excluded from a branch, of the sets of a node (candidates, then excluded rows) or, where
+    /// there are none, of the root, whose branches come in the order of the rows. Any lane alone.
+    __device__ __forceinline__ unsigned excluded_from(const unsigned* sets, int branch, int k) const {
+        return sets == nullptr ? bits_below(branch - 32 * k) : sets[n_sets + k];
+    }
+
+    /// Word k of the other candidates that may be taken with it.
+    __device__ __forceinline__ unsigned left_after(const unsigned* sets, int branch, int k) const {
+        if (sets == nullptr) return bits_below(n_rows - 32 * k) & ~bits_below(branch + 1 - 32 * k);
+        return sets[k] & ~(branch / 32 == k ? 1u << (branch & 31) : 0u);
+    }
+
+    /// The columns that a row has of those of a node, or of the root if `within` is null; `own` gets them as words, too.
+    __device__ __forceinline__ ColumnWords share_columns(Arena& arena, const unsigned* within, int row, unsigned* own) const {
+        const int lane = lane_id();
+        unsigned* const words = arena.take(n_words);
+        int* const places = reinterpret_cast<int*>(arena.take(n_words));
+        ColumnWords shared{words, places, nullptr, 0, 0};
+        unsigned size = 0;
+        for (int first = 0; first < n_words; first += kWarpSize) {
+            const int k = first + lane;
+            unsigned bits = k < n_words ? word(k, row) : 0u;
+            if (within != nullptr && k < n_words) bits &= within[k];
+            const unsigned any = __ballot_sync(kFullMask, bits != 0);
+            if (k < n_words) own[k] = bits;
+            if (bits != 0) {
+                const int place = shared.n + __popc(any & lanes_before(lane));
+                words[place] = bits;
+                places[place] = k;
+            }
+            shared.n += __popc(any);
+            size += (unsigned)__popc(bits);
+        }
+        shared.n_columns = (int)warp_total(size);
+        shared.columns = reinterpret_cast<int*>(arena.take(shared.n_columns));
+        __syncwarp();
+        for (int z = 0, n = 0; z < shared.n; ++z) {
+            const unsigned bits = words[z];
+            if (bits >> lane & 1u) shared.columns[n + __popc(bits & lanes_before(lane))] = 32 * places[z] + lane;
+            n += __popc(bits);
+        }
+        __syncwarp();
+        return shared;
+    }
+
+    /// What a branch leaves of the sets of a node, or of the root: a word of rows at a time, a lane for each row.
+    __device__ __forceinline__ Below split_by_rows(const unsigned* sets, int branch, const ColumnWords& shared, int least,
+                                                   unsigned* candidates, unsigned* excluded) const {
+        const int lane = lane_id();
+        Below below{false, 0, 0, 0, 0};
+        for (int k = n_sets - 1; k >= 0; --k) {
+            const unsigned before_it = excluded_from(sets, branch, k), after_it = left_after(sets, branch, k);
+            unsigned useful = 0, kept = 0;
+            if ((before_it | after_it) != 0) {
+                const int row = 32 * k + lane;
+                int size = 0;
+                if ((before_it | after_it) >> lane & 1u)
+                    for (int z = 0; z < shared.n; ++z) size += __popc(word(shared.places[z], row) & shared.words[z]);
+                const bool is_full = size == shared.n_columns;
+                const unsigned full = __ballot_sync(kFullMask, is_full);
+                below.is_extended = (full & before_it) != 0;
+                if (below.is_extended) return below;
+                const unsigned enough = __ballot_sync(kFullMask, size >= least);
+                useful = enough & before_it;
+                kept = enough & after_it & ~full;
+                below.n_joined += __popc(full);
+                if (is_full) below.hash += row_hash(row);
+                below.n_kept += __popc(kept);
+                below.n_useful += __popc(useful);
+            }
+            if (lane == 0) {
+                excluded[k] = useful;
+                candidates[k] = kept;
+            }
+        }
+        below.hash = warp_sum(below.hash);
+        __syncwarp();
+        return below;
+    }
+
+    /// The same: a column at a time, a lane for each word of rows. Two columns are enough here, even if more are asked for.
+    __device__ __forceinline__ Below split_by_columns(const unsigned* sets, int branch, const ColumnWords& shared,
+                                                      unsigned* candidates, unsigned* excluded) const {
+        Below below{false, 0, 0, 0, 0};
+        unsigned n_kept = 0, n_useful = 0, n_joined = 0;
+        for (int first = 0; first < n_sets; first += kWarpSize) {
+            const int k = first + lane_id();
+            const bool is_in = k < n_sets;
+            const unsigned* const own = by_columns + (is_in ? k : 0);
+            unsigned all = kFullMask, one = 0, two = 0;
+#pragma unroll 4
+            for (int j = 0; j < shared.n_columns; ++j) {
+                const unsigned rows = own[(long long)shared.columns[j] * n_sets];
+                all &= rows;
+                two |= one & rows;
+                one |= rows;
+            }
+            const unsigned before_it = is_in ? excluded_from(sets, branch, k) : 0u;
+            const unsigned after_it = is_in ? left_after(sets, branch, k) : 0u;
+            below.is_extended = __any_sync(kFullMask, (all & before_it) != 0) != 0;
+            if (below.is_extended) return below;
+            if (is_in) {
+                excluded[k] = two & before_it;
+                candidates[k] = two & after_it & ~all;
+            }
+            n_kept += (unsigned)__popc(two & after_it & ~all);
+            n_useful += (unsigned)__popc(two & before_it);
+            n_joined += (unsigned)__popc(all & after_it);
+            for (unsigned rest = all & after_it; rest != 0; rest &= rest - 1)
+                below.hash += row_hash(32 * k + __ffs((int)rest) - 1);
+        }
+        below.n_kept = (int)warp_total(n_kept);
+        below.n_useful = (int)warp_total(n_useful);
+        below.n_joined = (int)warp_total(n_joined);
+        if (below.n_joined != 0) below.hash = warp_sum(below.hash);
+        __syncwarp();
+        return below;
+    }
+
+    /// The sum of the hashes of a node's columns.
+    __device__ __forceinline__ Word hash_columns(const ColumnWords& shared) const {
+        Word hash = 0;
+        for (int j = lane_id(); j < shared.n_columns; j += kWarpSize) hash += right_hash[columns[shared.columns[j]]];
+        return warp_sum(hash);
+    }
+
+    /// The hashes of those columns to which pack_row gives the bits, of at most 64.
+    __device__ __forceinline__ void write_hashes(const ColumnWords& shared, Word* hashes) const {
+        for (int j = lane_id(); j < 64; j += kWarpSize)
+            hashes[j] = j < shared.n_columns ? right_hash[columns[shared.columns[j]]] : 0;
+        __syncwarp();
+    }
+
+    /// The columns of a row in one word: those of the root where it has no more than 64, else those given; any lane alone.
+    __device__ __forceinline__ Word pack_row(const ColumnWords& shared, int row) const {
+        Word packed = 0;
+        int place = 0;
+        for (int z = 0; z < shared.n; ++z) {
+            const unsigned bits = word(shared.places[z], row), wanted = shared.words[z];
+            if (n_columns <= 64) {
+                packed |= (Word)(bits & wanted) << 32 * shared.places[z];
+                continue;
+            }
+            for (unsigned rest = wanted; rest != 0; rest &= rest - 1)
+                packed |= (Word)((bits & rest & (0u - rest)) != 0) << place++;
+        }
+        return packed;
+    }
+
+    /// The members of a set of rows, ascending, to `list`; returns how many.
+    __device__ __forceinline__ int list_rows(const unsigned* set, int* list) const {
+        unsigned n = 0;
+        for (int first = 0; first < n_sets; first += kWarpSize) {
+            const int k = first + lane_id();
+            unsigned bits = k < n_sets ? set[k] : 0u;
+            const unsigned until = warp_inclusive_sum((unsigned)__popc(bits));
+            unsigned place = n + until - (unsigned)__popc(bits);
+            for (; bits != 0; bits &= bits - 1) list[place++] = 32 * k + __ffs((int)bits) - 1;
+            n += __shfl_sync(kFullMask, until, kWarpSize - 1);
+        }
+        __syncwarp();
+        return (int)n;
+    }
+};
