@@ -72,6 +72,8 @@ __device__ __forceinline__ int find_id(const int* ids, int n, int value) {
 
 /// The threads that fill a matrix together: a warp, which is what most of this file speaks of.
 struct WarpTeam {
+    static constexpr int kAhead = 1;       // ids that a lane looks up at a time
+    static constexpr bool kTables = false;  // kernels of warps have no registers for them
     __device__ __forceinline__ static int rank() { return lane_id(); }
     __device__ __forceinline__ static int size() { return kWarpSize; }
     __device__ __forceinline__ static void sync() { __syncwarp(); }
@@ -80,6 +82,8 @@ struct WarpTeam {
 
 /// A block of whole warps; all of its threads hold the same arena then.
 struct BlockTeam {
+    static constexpr int kAhead = 4;
+    static constexpr bool kTables = true;
     __device__ __forceinline__ static int rank() { return (int)threadIdx.x; }
     __device__ __forceinline__ static int size() { return (int)blockDim.x; }
     __device__ __forceinline__ static void sync() { __syncthreads(); }
@@ -95,6 +99,43 @@ struct BlockTeam {
     }
 };
 
+/// Where ascending ids stand: by binary search, or, where near memory has room, by a word of bits and the place of its first
+/// id for each 32 numbers from the first id to the last.
+struct Places {
+    const int* ids;
+    int n;
+    int first, last;
+    uint2* words;  // or null
+
+    __device__ __forceinline__ Places(const int* ids, int n)
+        : ids(ids), n(n), first(ids[0]), last(ids[n - 1]), words(nullptr) {}
+
+    /// `most`: ids that will be sought; fewer than the numbers by 32 are not worth a table. The team.
+    template <class Team>
+    __device__ __forceinline__ void build(Arena& arena, unsigned long long most) {
+        const int n_words = (last - first) / 32 + 1;
+        if (most < (unsigned)n_words || arena.near_words - arena.near_used < 2 * n_words + 4) return;
+        words = reinterpret_cast<uint2*>(arena.take(2 * n_words));
+        for (int i = Team::rank(); i < n_words; i += Team::size()) words[i] = make_uint2(0, 0);
+        Team::sync();
+        for (int i = Team::rank(); i < n; i += Team::size()) {
+            const int at = ids[i] - first;
+            atomicOr(&words[at / 32].x, 1u << (at & 31));
+            if (i == 0 || (ids[i - 1] - first) / 32 != at / 32) words[at / 32].y = (unsigned)i;
+        }
+        Team::sync();
+    }
+
+    /// The place of an id, or -1. Any lane alone.
+    __device__ __forceinline__ int find(int id) const {
+        if (words == nullptr) return find_id(ids, n, id);
+        if (id < first || id > last) return -1;
+        const int at = id - first;
+        const uint2 word = words[at / 32];
+        return word.x >> (at & 31) & 1u ? (int)word.y + __popc(word.x & lanes_before(at & 31)) : -1;
+    }
+};
+
 /// Call `set(row, column)` for every one of the matrix of the ascending `members` (rows) over the ascending `ids`
 /// (columns), by some thread each; the team, a WarpTeam or a BlockTeam.
 ///
@@ -104,7 +145,7 @@ struct BlockTeam {
 template <class Team, class Set>
 __device__ __forceinline__ void walk_edges(Arena& arena, const int* ids, int n_ids, const int* members, int n_members,
                                            const Adjacency& rows, const Adjacency& columns, const Set& set) {
-    constexpr int kLanes = 8;
+    constexpr int kLanes = 8, kAhead = Team::kAhead;
     const int rank = Team::rank(), size = Team::size(), group = rank / kLanes;
     const Arena::Mark mark = arena.mark();
     int* starts = reinterpret_cast<int*>(arena.take(n_ids));
@@ -117,18 +158,27 @@ __device__ __forceinline__ void walk_edges(Arena& arena, const int* ids, int n_i
     for (int i = rank; i < n_members; i += size) by_members += (unsigned long long)rows.size(members[i]);
     Team::sync();
     // Lines are members or ids; what their neighbours are sought in is the other.
-    const bool walks_ids = Team::sum(by_ids) <= Team::sum(by_members);
+    by_ids = Team::sum(by_ids);
+    by_members = Team::sum(by_members);
+    const bool walks_ids = by_ids <= by_members;
     const long long* indptr = walks_ids ? columns.indptr : rows.indptr;
     const int* neighbours = walks_ids ? columns.ids : rows.ids;
     const int* numbers = walks_ids ? ids : members;
-    const int* sought = walks_ids ? members : ids;
-    const int n_lines = walks_ids ? n_ids : n_members, n_sought = walks_ids ? n_members : n_ids;
+    const int n_lines = walks_ids ? n_ids : n_members;
+    Places places(walks_ids ? members : ids, walks_ids ? n_members : n_ids);
+    if (Team::kTables) places.build<Team>(arena, walks_ids ? by_ids : by_members);
     for (int line = group; line < n_lines; line += size / kLanes) {
         const long long end = indptr[numbers[line] + 1];
         long long at = indptr[numbers[line]] + rank % kLanes + (walks_ids ? starts[line] : 0);
-        for (; at < end; at += kLanes) {
-            const int place = find_id(sought, n_sought, neighbours[at]);
-            if (place >= 0) set(walks_ids ? place : line, walks_ids ? line : place);
+        for (; at < end; at += kAhead * kLanes) {
+            int found[kAhead];
+#pragma unroll
+            for (int k = 0; k < kAhead; ++k) found[k] = at + k * kLanes < end ? neighbours[at + k * kLanes] : -1;
+#pragma unroll
+            for (int k = 0; k < kAhead; ++k) found[k] = places.find(found[k]);
+#pragma unroll
+            for (int k = 0; k < kAhead; ++k)
+                if (found[k] >= 0) set(walks_ids ? found[k] : line, walks_ids ? line : found[k]);
         }
     }
     Team::sync();

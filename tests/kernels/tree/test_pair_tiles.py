@@ -119,3 +119,48 @@ def test_counters_of_a_block_are_brought_out_before_they_run_over(full: int) -> 
     assert {int(at): int(found[at]) for at in np.flatnonzero(found)} == {
         size: 4 * count for size, count in wanted.items()
     }
+
+
+_FILL = """
+#include "bit_matrix.cuh"
+extern "C" __global__ void fill_by_block(const long long* row_starts, const int* row_ids, const long long* column_starts,
+                                         const int* column_ids, const int* ids, const int n_ids, const int* members,
+                                         const int n_members, unsigned* slab, const int near_words, unsigned* out) {
+    extern __shared__ unsigned near[];
+    Arena arena{near, slab, near_words, 0, 1 << 14, 0};
+    const Adjacency rows{row_starts, row_ids}, columns{column_starts, column_ids};
+    for (int round = 0; round < 2; ++round) {
+        const Arena::Mark mark = arena.mark();
+        const RowList list = fill_rows<BlockTeam>(arena, ids, n_ids, members, n_members, rows, columns);
+        for (int i = threadIdx.x; i < list.n * list.n_words; i += blockDim.x) out[i] = list.words[i];
+        __syncthreads();
+        arena.release(mark);
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("near_words", [0, 512, 8192])
+@pytest.mark.parametrize(("n_left", "n_right"), [(40, 400), (400, 40)])
+def test_a_block_fills_the_matrix_of_a_root(n_left: int, n_right: int, near_words: int) -> None:
+    """Along the rows of either layer, with room for the matrix, for a table of places beside it, and for nothing."""
+    device: Any = emulator(near_words)
+    random = np.random.default_rng(n_left)
+    edges = random.random((n_left, n_right)) < 0.2
+
+    def rows_of(matrix: NDArray[np.bool_]) -> list[Any]:
+        starts = np.concatenate(([0], np.cumsum(matrix.sum(axis=1))))
+        return [device.xp.asarray(starts), device.xp.asarray(np.nonzero(matrix)[1].astype(np.int32))]
+
+    ids, members = (np.flatnonzero(random.random(n) < 0.6).astype(np.int32) for n in (n_right, n_left))
+    n_words = -(-ids.size // 32)
+    out = device.xp.zeros(members.size * n_words, dtype=np.uint32)
+    sought = [device.xp.asarray(ids), np.int32(ids.size), device.xp.asarray(members), np.int32(members.size)]
+    kernel = device.loads(_FILL, "fill.cu", {}).get_function("fill_by_block")
+    slab = device.xp.empty(1 << 14, dtype=np.uint32)
+    given = (*rows_of(edges), *rows_of(edges.T.copy()), *sought, slab, np.int32(near_words), out)
+    kernel((1,), (96,), given, shared_mem=4 * near_words)
+    found = device.to_host(out).reshape(n_words, members.size)
+    for place, member in enumerate(members.tolist()):
+        wanted = sum(int(bit) << j for j, bit in enumerate(edges[member, ids].tolist()))
+        assert sum(int(found[k, place]) << 32 * k for k in range(n_words)) == wanted
