@@ -30,6 +30,8 @@ static_assert(sizeof(SubsetFrame) == kSubsetFrameWords * sizeof(unsigned), "the 
 struct SubsetTree {
     /// Rows from which the pairs of a list are shared with others.
     static constexpr int kSharedPairs = 256;
+    static constexpr int kTiledWords = 2;
+    static constexpr int kTiledRows = 0;
     /// Rows more than are to be taken from which a list is worth leaving to others.
     static constexpr int kSharedRows = 4;
     /// Rows to take from which a search can be stopped.
@@ -121,17 +123,30 @@ struct SubsetTree {
         }
     }
 
-    /// The same for the rows of a list from `first` on, up to 32 of up to two words.
+    /// The pairs of the rows from `first` on, at most 32, with all later ones of a list of one or two words, in registers.
     template <int kWords>
-    __device__ __forceinline__ void count_last(int first) {
-        const int n = list.n - first;
-        if (n < 2) return;
+    __device__ __forceinline__ void count_narrow(int first) {
+        const int lane = lane_id(), here = min(kWarpSize, list.n - first);
         unsigned mine[kWords];
 #pragma unroll
-        for (int k = 0; k < kWords; ++k) mine[k] = lane_id() < n ? list.at(k, first + lane_id()) : 0u;
+        for (int k = 0; k < kWords; ++k) mine[k] = lane < here ? list.at(k, first + lane) : 0u;
         leaves.reserve(kWarpSize);
-        count_among<kWords>(mine, n);
-        spend((long long)kWords * n * (n - 1) / 2);
+        if (here > 1) count_among<kWords>(mine, here);
+        for (int block = first + kWarpSize; block < list.n; block += kWarpSize) {
+            unsigned theirs[kWords];
+#pragma unroll
+            for (int k = 0; k < kWords; ++k) theirs[k] = block + lane < list.n ? list.at(k, block + lane) : 0u;
+            leaves.reserve(kWarpSize);
+            const int rows = min(kWarpSize, list.n - block);
+#pragma unroll 4
+            for (int j = 0; j < rows; ++j) {
+                int size = 0;
+#pragma unroll
+                for (int k = 0; k < kWords; ++k) size += __popc(mine[k] & __shfl_sync(kFullMask, theirs[k], j));
+                leaves.add(size);
+            }
+        }
+        spend((long long)kWords * (here * (list.n - 1ll - first) - here * (here - 1) / 2));
     }
 
     /// All pairs of the list whose first row is in [next, end); both are multiples of 32, or `end` is all.
@@ -141,12 +156,12 @@ struct SubsetTree {
                 const int from = first + (cut_range(0, end - first, 2) & -kTileRows);
                 if (offer(list.words, list.n, list.stride, list.n_words, 2, from, end)) end = from;
             }
-            if (list.n - first > kTileRows || list.n_words > 2)
+            if (list.n_words > kTiledWords || (kTiledRows != 0 && list.n - first > kTiledRows))
                 spend(count_strip<2>(list, first, min(first + kTileRows, list.n), leaves));
             else if (list.n_words == 2)
-                count_last<2>(first);
+                count_narrow<2>(first);
             else
-                count_last<1>(first);
+                count_narrow<1>(first);
         }
     }
 
