@@ -4,10 +4,10 @@
 // later left vertices that share at least `least_right` right ones (its children, ascending); rows of the right layer.
 // Counted once: the left side of a biclique is taken in ascending order; its first two vertices name a work item's
 // root and child, and the rest of it is a sub-matrix of the candidates of that child.
+// Left sides of three and four are enumerated by biclique_blocks.cu.
 // A warp owns an item: the root u and a range of its children. It fills the rows of the children over N(u), along the
 // rows of N(u) or of the children. For each child u' the candidates are the later children whose rows share enough with
-// its own, found for 32 children at a time on tensor cores (pair_tiles.cuh), and cut to what it has of N(u): mostly one word
-// each. Below that,
+// its own, cut to what it has of N(u): mostly one word each. Below that,
 // ALGORITHM 0  takes all sets of left_size - 2 rows (subset_tree.cuh), counted by n, the right vertices that they share:
 //              the host adds C(n, q);
 // ALGORITHM 1  counts leaves of pivot trees by key (pivot_tree.cuh);
@@ -31,7 +31,6 @@
 
 constexpr bool kEnumerates = ALGORITHM != 1;
 constexpr bool kPivots = ALGORITHM != 0;
-constexpr int kMarkedWords = 24;
 
 __device__ __forceinline__ unsigned* copy_words(Arena& arena, const unsigned* from, int n) {
     unsigned* to = arena.take(n);
@@ -54,10 +53,6 @@ struct BicliqueSearch {
     SubsetTree& subsets;
     PivotTree& pivots;
     RowList matrix;
-    // Of the 32 children from `marked` on, a multiple of 32: the later children that share enough with each (mark_strip).
-    unsigned* sets;
-    int marked;
-    bool marks;
     // Sets of `levels` rows of the list whose first is in [0, end), or else a node of a pivot tree.
     bool is_subset;
     RowList list;
@@ -73,26 +68,22 @@ struct BicliqueSearch {
         const long long begin = rows.indptr[unit.root];
         matrix = fill_rows(arena, rows.ids + begin, (int)(rows.indptr[unit.root + 1] - begin), hop + unit.first,
                            (int)(hop_indptr[unit.root + 1] - unit.first), rows, rights);
-        const int n_children = (int)(unit.last - unit.first);
-        marks = is_worth_marking(n_children);
-        if (marks) sets = arena.take(kWarpSize * words_for(matrix.n));
-        marked = -1;
-        return n_children;
+        return (int)(unit.last - unit.first);
     }
 
     /// The candidates of a child, cut to what it has of the root.
     __device__ __forceinline__ bool open_child(int child) {
         levels = pivots.limits.least_left - 2;
         int* later = reinterpret_cast<int*>(arena.take(matrix.n - child));
-        const int n = marks ? list_marked(child, later) : list_sharing(child, later);
+        const int n = list_sharing_rows(matrix, child, pivots.limits.least_right, later);
+        subsets.queue.spend(words_for(matrix.n - child) * matrix.n_words);
         if (n < levels) return false;
         n_columns = row_size(matrix, child);
         if (!kEnumerates && n == 0) {
             pivots.add_leaf(Taken{2u << 16, (unsigned)n_columns});
             return false;
         }
-        list = keeps_columns() ? mask_rows(arena, matrix, child, later, n)
-                               : cut_rows(arena, matrix, child, n_columns, later, n);
+        list = cut_rows(arena, matrix, child, n_columns, later, n);
         end = n;
         is_subset = kEnumerates;
         if (!kEnumerates) open_node(2);
@@ -153,33 +144,6 @@ struct BicliqueSearch {
     }
 
   private:
-    /// Whether tiles find candidates faster than one child after the other does: a tile takes the instructions of about so
-    /// many words of single rows.
-    __device__ __forceinline__ bool is_worth_marking(int n_children) const {
-        return (long long)n_children * matrix.n_words >= kMarkedWords;
-    }
-
-    /// Whether the rows of a child keep the columns of the root: where numbering them anew saves no word, or none that
-    /// pairs of rows would notice. A pivot tree wants them numbered.
-    __device__ __forceinline__ bool keeps_columns() const {
-        return !kPivots && (matrix.n_words == words_for(n_columns) || (levels == 2 && matrix.n_words <= kTileWords));
-    }
-
-    __device__ __forceinline__ int list_marked(int child, int* later) {
-        const int strip = child & -kWarpSize, stride = words_for(matrix.n - strip);
-        if (strip != marked) {
-            mark_strip(matrix, strip, pivots.limits.least_right, sets, stride);
-            marked = strip;
-            subsets.queue.spend(stride * matrix.n_words);
-        }
-        return list_members(sets + (child - strip) * stride, stride, later, strip);
-    }
-
-    __device__ __forceinline__ int list_sharing(int child, int* later) {
-        subsets.queue.spend(words_for(matrix.n - child) * matrix.n_words);
-        return list_sharing_rows(matrix, child, pivots.limits.least_right, later);
-    }
-
     /// Make the list a node of which everything may be taken, below `held` left vertices.
     __device__ __forceinline__ void open_node(int held) {
         const int n_left = words_for(list.n), n_right = words_for(n_columns);
@@ -201,11 +165,9 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
                 const float race_factor, const long long race_words, unsigned long long* sums,
                 unsigned long long* keys, unsigned long long* counts, const unsigned n_keys, int* full) {
     constexpr int kWords = BicliqueSearch::kCounterWords;
-    __shared__ unsigned dense[kEnumerates ? kDenseBins : 1];
-    if (kEnumerates) LeafHistogram::open_dense(dense);
     Arena arena SEARCH_ARENA(kWords);
     TreeQueue queue SEARCH_QUEUE;
-    SubsetTree subsets{arena, queue, LeafHistogram(kEnumerates ? warp_memory(kWords + near_words) : nullptr, sums, least_right, dense),
+    SubsetTree subsets{arena, queue, LeafHistogram(kEnumerates ? warp_memory(kWords + near_words) : nullptr, sums, least_right),
                        nullptr, 0, RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     if (kEnumerates)
         subsets.frames = reinterpret_cast<SubsetFrame*>(arena.take((long long)max(0, least_left - 4) * kSubsetFrameWords));
@@ -214,5 +176,4 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     BicliqueSearch search{arena,      Adjacency{indptr, columns}, Adjacency{right_indptr, right_rows},
                           hop_indptr, hop,  race_factor, race_words, subsets, pivots};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);
-    if (kEnumerates) subsets.leaves.close_dense();
 }

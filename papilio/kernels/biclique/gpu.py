@@ -35,12 +35,12 @@ from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.device.constants import (
     BIT_PLANES,
+    KEPT_WORDS,
     LEAF_WORDS,
     PIVOT_FRAME_WORDS,
     SIDE_BITS,
     STOPPABLE_ROWS,
     SUBSET_FRAME_WORDS,
-    TILE_WORDS,
 )
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import (
@@ -62,6 +62,12 @@ _CODES = {"enumerate": 0, "pivot": 1, "auto": 2}
 
 _LEAST_RACE = STOPPABLE_ROWS + 2
 """Left sizes from which enumeration can be stopped for pivots: the root and its child are taken before."""
+
+_BLOCK_LEFTS = (3, 4)
+"""Left sizes that are enumerated by blocks: their search is short, and its work follows from the items."""
+
+_SPARE_WORDS = 64
+"""What rounding up takes, beside lists and matrices."""
 
 _MAX_SIDE = (1 << SIDE_BITS) - 2
 """Candidates and shared columns that the kernels take: with the root and its child they fit a side of a key, and so do
@@ -217,16 +223,19 @@ class BicliqueGpu:
     ) -> _Search:
         blocks = self.tuning.blocks_per_sm
         alone = replace(self.tuning, slots=0)  # nothing is left to others
+        defines: dict[str, int] = {}
         if vertices is not None:
             stem, tuning, code = "biclique_vertices", alone, _CODES["auto"]
-        elif counts_triples(index, algorithm):
-            stem, tuning, code = "biclique_triples", alone, _CODES["enumerate"]
+        elif _goes_by_blocks(index, algorithm):
+            stem, tuning, code = "biclique_blocks", alone, _CODES["enumerate"]
+            defines = {"LEFT": index.sizes.most_left}
         else:
             stem, tuning, code = "biclique", self.tuning, _CODES[algorithm]
-        defines = {"MIN_BLOCKS": blocks[code]} | ({"ALGORITHM": code} if stem == "biclique" else {})
+            defines = {"ALGORITHM": code}
+        defines |= {"MIN_BLOCKS": blocks[code]}
         words = 0 if algorithm == "pivot" else LEAF_WORDS
         kernel = "biclique_search" if stem == "biclique" else stem
-        return _Search(stem, kernel, defines, tuning, words, blocks[code], stem == "biclique_triples")
+        return _Search(stem, kernel, defines, tuning, words, blocks[code], stem == "biclique_blocks")
 
     def work(self, prepared: PreparedBicliqueGpu) -> NDArray[np.int64]:
         """Estimated set operations of each work item, int64 of shape (n_items,), host; falling, but for a part."""
@@ -351,7 +360,7 @@ class BicliqueGpu:
 
     def _arguments(self, prepared: PreparedBicliqueGpu, counts: _Counts) -> tuple[Any, ...]:
         sizes, tuning = prepared.index.sizes, self.tuning
-        if counts_triples(prepared.index, prepared.algorithm):
+        if _goes_by_blocks(prepared.index, prepared.algorithm):
             return np.int32(min(sizes.least_right, _MAX_SIDE + 2)), counts.sums
         limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
         return (
@@ -381,9 +390,9 @@ def _add_right_rows(xp: Any, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
     return replace(index, arrays=index.arrays | {"right_indptr": indptr, "right_rows": rows})
 
 
-def counts_triples(index: BicliqueDeviceIndex, algorithm: str) -> bool:
-    """Whether totals are counted by ``biclique_triples.cu``: where a child has one more left vertex beside it."""
-    return algorithm == "enumerate" and index.sizes.most_left == 3 == index.sizes.least_left
+def _goes_by_blocks(index: BicliqueDeviceIndex, algorithm: str) -> bool:
+    """Whether totals are counted by ``biclique_blocks.cu``: where no more than pairs lie below a child."""
+    return algorithm == "enumerate" and index.sizes.most_left in _BLOCK_LEFTS
 
 
 def _check_sizes(index: BicliqueDeviceIndex) -> int:
@@ -399,32 +408,37 @@ def _check_sizes(index: BicliqueDeviceIndex) -> int:
 def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     """Return the words that a warp needs for each work item at most: matrix, lists, frames, int64 of shape (n_items,).
 
-    With n later children and c columns shared with one of them, the matrix has n rows of the root's columns, and a set
-    of n for each of 32 rows; a list is n rows of c / 32 words; enumeration has one per level, pivots the columns of
-    one, and frames of two sets of rows and two of columns for each of min(n, c).
+    With n later children and c columns shared with one of them, a list is n rows of c / 32 words; enumeration has one
+    per level, pivots the columns of one, and frames of two sets of rows and two of columns for each of min(n, c).
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
-    # Rows of up to a tile's words keep the columns of the root (biclique.cu).
-    kept_words = np.minimum((degree + 31) // 32, TILE_WORDS)
-    row_words, column_words = np.maximum((common + 31) // 32, kept_words), (later + 31) // 32
+    row_words, column_words = (common + 31) // 32, (later + 31) // 32
     levels = np.clip(index.sizes.most_left - 3, 1, later)
     lists = levels * (later * row_words + 4) + SUBSET_FRAME_WORDS * levels
     frames = (np.minimum(later, common) + 1) * (2 * (row_words + column_words) + PIVOT_FRAME_WORDS)
     pivots = common * column_words + frames + 2 * (row_words + column_words)
-    matrix = later * ((degree + 31) // 32 + 1) + 32
-    need: NDArray[np.int64] = matrix + degree + later + lists + pivots + 128
+    need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + later + lists + pivots + 128
     return need
 
 
-def _estimate_triples_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
-    """Return the words of the matrix of each work item, and of the lines that it is filled by."""
-    need: NDArray[np.int64] = index.item_later * ((index.item_degree + 31) // 32) + index.item_degree + 8
+def _estimate_blocks_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
+    """Return the words of the matrix of each work item, and of what a warp has beside it.
+
+    That is what the matrix is filled by, and for four left vertices the candidates of a strip of children and, of one
+    child, their numbers and rows.
+    """
+    later, degree, common = index.item_later, index.item_degree, index.item_common
+    need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + _SPARE_WORDS
+    if index.sizes.most_left == 3:
+        return need
+    row_words = np.maximum((common + 31) // 32, np.minimum((degree + 31) // 32, KEPT_WORDS))
+    need += later * (row_words + 2)
     return need
 
 
 _NEEDS = {
     "biclique": _estimate_need,
-    "biclique_triples": _estimate_triples_need,
+    "biclique_blocks": _estimate_blocks_need,
     "biclique_vertices": estimate_vertex_need,
 }
 """Words that a warp needs for each work item, by the source of its kernel."""

@@ -16,11 +16,11 @@ LEAF_BINS = 32
 LEAF_WORDS = LEAF_BINS * 32 // 2
 """Words of those counters: 16 bits for each size and lane."""
 
-DENSE_BINS, DENSE_LEAVES = 1024, 1 << 31
+DENSE_BINS, DENSE_LEAVES = 256, 1 << 31
 """Sizes beyond those that a block counts in shared memory, and leaves of one size that are brought to device memory."""
 
-TILE_WORDS = 4
-"""Words of 32 columns that a tile of pairs multiplies at a time (pair_tiles.cuh)."""
+KEPT_WORDS = 2
+"""Words of 32 columns up to which the rows of a child keep the columns of the root (biclique_blocks.cu)."""
 
 SIDE_BITS = 16
 """Of the number of vertices of a side that is held, or free, in a key of leaves (pivot_tree.cuh)."""

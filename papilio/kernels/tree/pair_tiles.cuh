@@ -12,8 +12,7 @@
 
 /// First rows of a tile, and words of 32 columns that it multiplies at a time.
 constexpr int kTileRows = 32;
-constexpr int kTileWords = TILE_WORDS;
-static_assert(kTileWords == 4, "128 columns");
+constexpr int kTileWords = 4;
 
 /// Add what rows share: lane 4 g + t has word t of the rows g (`low`) and g + 8 (`high`) of one side, and of row g of the
 /// other; `sums` are those of this lane, as above: rows g with 2 t and 2 t + 1, then rows g + 8. The warp.
@@ -94,13 +93,14 @@ __device__ __forceinline__ long long count_strip(const RowList& list, int first,
     return list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2);
 }
 
-/// For each of the 32 rows from `first` on, the later rows that share at least `least` columns with it: row first + j is
-/// bit j % 32 of word j / 32 of `sets[i]`, which are `stride` words apart, for row first + i. The warp.
-__device__ __forceinline__ void mark_strip(const RowList& list, int first, int least, unsigned* sets, int stride) {
+/// For each of the rows [first, first_end), at most 32, the later rows that share at least `least` columns with it: row first + j is
+/// bit j % 32 of word j / 32 of `sets[i]`, which are `stride` words apart, for row first + i; there is room for 32. The warp.
+__device__ __forceinline__ void mark_strip(const RowList& list, int first, int first_end, int least, unsigned* sets,
+                                           int stride) {
     const int group = lane_id() / 4, place = lane_id() & 3;
     for (int second = first; second < list.n; second += kWarpSize) {
         int sums[2][4][4];
-        multiply_tile(list, first, list.n, second, sums);
+        multiply_tile(list, first, first_end, second, sums);
         unsigned marked[4] = {};  // rows 8 i + group
 #pragma unroll
         for (int at = 0; at < 32; ++at)

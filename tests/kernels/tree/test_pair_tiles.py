@@ -35,7 +35,7 @@ extern "C" __global__ void count_strips(unsigned* words, const int n, const int 
 }
 extern "C" __global__ void mark_strips(unsigned* words, const int n, const int stride, const int n_words,
                                        const int least, unsigned* sets, const int set_stride) {
-    mark_strip(RowList{words, n, stride, n_words}, (int)blockIdx.x * kTileRows, least,
+    mark_strip(RowList{words, n, stride, n_words}, (int)blockIdx.x * kTileRows, n, least,
                sets + blockIdx.x * kTileRows * set_stride, set_stride);
 }
 """

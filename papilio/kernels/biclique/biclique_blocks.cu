@@ -1,0 +1,111 @@
+// (p,q)-bicliques with three or four left vertices, for every right size, by enumeration: a block owns a root.
+//
+// Requires: the index and the work items of biclique.cu.
+// Counted once: the left side of a biclique is taken in ascending order; its first two vertices name the item's root and a
+// child.
+// A block fills the rows of the children over the columns of the root, in its shared memory or its part of the slab, and
+// its warps take strips of them (pair_tiles.cuh).
+// LEFT 3  pairs of children are the leaves: a strip of 32 is paired with all later ones.
+// LEFT 4  the later children that share enough with a child are its candidates, cut to its columns, and pairs of those are
+//         the leaves (subset_tree.cuh); candidates are found for a strip at a time.
+// Where blocks are more than items, each item goes to as many of them as there are for each: block i of n takes every n-th
+// strip. Nothing is left to others besides.
+// Memory of a block: that of its warps together (search.cuh); what the matrix leaves of it is shared among the warps.
+// sums[n]: sets of left vertices that share n right ones.
+#include "search.cuh"
+#include "subset_tree.cuh"
+
+#ifndef LEFT
+#define LEFT 3
+#endif
+/// Blocks that a multiprocessor must have registers for.
+#ifndef MIN_BLOCKS
+#define MIN_BLOCKS 1
+#endif
+static_assert(LEFT == 3 || LEFT == 4, "the levels below a child");
+
+/// Children of a strip, and of one where there are few.
+constexpr int kStrip = kTileRows;
+constexpr int kShortStrip = 8;
+/// Words of the columns of a root up to which the rows of a child keep them: pairs of them are counted as fast.
+constexpr int kKeptWords = KEPT_WORDS;
+
+/// The pairs of candidates of a child, which bit i of `marked` says for row base + i; the warp.
+__device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& matrix, int child, const unsigned* marked,
+                                            int n_marked, int base) {
+    Arena& arena = subsets.arena;
+    int* later = reinterpret_cast<int*>(arena.take(matrix.n - child));
+    const int n = list_members(marked, n_marked, later, base);
+    if (n < 2) return;
+    const int n_columns = row_size(matrix, child);
+    const bool keeps = matrix.n_words <= max(kKeptWords, words_for(n_columns));
+    const RowList list = keeps ? mask_rows(arena, matrix, child, later, n) : cut_rows(arena, matrix, child, n_columns, later, n);
+    subsets.open(list, 2, n);
+    subsets.count_pairs();
+}
+
+/// The sets whose child is in [first, last), at most kStrip; the warp.
+__device__ __forceinline__ void count_children(SubsetTree& subsets, const RowList& matrix, int first, int last) {
+#if LEFT == 3
+    subsets.spend(count_strip<4>(matrix, first, last, subsets.leaves));
+#else
+    const Arena::Mark empty = subsets.arena.mark();
+    const int stride = words_for(matrix.n - first);
+    unsigned* marked = subsets.arena.take(kTileRows * stride);
+    mark_strip(matrix, first, last, subsets.leaves.least, marked, stride);
+    const Arena::Mark opened = subsets.arena.mark();
+    for (int child = first; child < last; ++child) {
+        count_child(subsets, matrix, child, marked + (child - first) * stride, stride, first);
+        __syncwarp();
+        subsets.arena.release(opened);
+    }
+    subsets.arena.release(empty);
+#endif
+}
+
+/// Blocks of any number of warps; slots may be 0.
+extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
+biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ columns,
+                const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
+                const long long* __restrict__ right_indptr, const int* __restrict__ right_rows, SEARCH_PARAMETERS,
+                const int least_right, unsigned long long* sums) {
+    __shared__ int position, next_strip;
+    __shared__ unsigned dense[kDenseBins];
+    const int n_warps = blockDim.x / kWarpSize, warp = threadIdx.x / kWarpSize;
+    const int all_near = n_warps * near_words;
+    const long long all_far = n_warps * far_words;
+    unsigned* const counters = warp_memory(kLeafWords);
+    unsigned* const near = counters + (n_warps - warp) * kLeafWords;
+    unsigned* const far = slab + blockIdx.x * all_far;
+    const SearchItems work SEARCH_ITEMS;
+    const Adjacency rows{indptr, columns}, rights{right_indptr, right_rows};
+    LeafHistogram::open_dense(dense);
+    Arena arena{nullptr, nullptr, 0, 0, 0, 0};
+    TreeQueue nobody{nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
+    SubsetTree subsets{arena, nobody, LeafHistogram(counters, sums, least_right, dense), nullptr, 0,
+                       RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
+    const int n_parts = max(1, (int)gridDim.x / n_items);
+    BlockQueue queue(&state[kQueueNextItem], &position);
+    for (int at = queue.next(); at < n_items * n_parts; at = queue.next()) {
+        const Children unit = work.at(at / n_parts);
+        if (threadIdx.x == 0) next_strip = 0;
+        const long long begin = indptr[unit.root];
+        arena = Arena{near, far, LEFT == 3 ? all_near : all_near / 2 & ~3, 0, all_far, 0};
+        const RowList matrix =
+            fill_rows<BlockTeam>(arena, columns + begin, (int)(indptr[unit.root + 1] - begin), hop + unit.first,
+                                 (int)(hop_indptr[unit.root + 1] - unit.first), rows, rights);
+        const int own_near = (all_near - arena.near_used) / n_warps & ~3;
+        const long long own_far = (all_far - arena.far_used) / n_warps & ~3ll;
+        arena = Arena{near + arena.near_used + warp * own_near, far + arena.far_used + warp * own_far, own_near, 0, own_far, 0};
+        const int n_children = (int)(unit.last - unit.first);
+        const int strip = LEFT == 3 || n_children >= kStrip * n_warps * n_parts ? kStrip : kShortStrip;
+        for (;;) {
+            const int first = (next_for_warp(&next_strip, 1) * n_parts + at % n_parts) * strip;
+            if (first >= n_children) break;
+            count_children(subsets, matrix, first, min(first + strip, n_children));
+        }
+    }
+    subsets.leaves.flush();
+    subsets.leaves.close_dense();
+    if (lane_id() == 0) atomicAdd(&block_words[blockIdx.x], subsets.words);
+}
