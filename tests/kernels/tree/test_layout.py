@@ -61,7 +61,7 @@ def test_what_is_too_little_is_told(free_bytes: int, said: list[str]) -> None:
 def test_a_plan_says_so(per: Granularity) -> None:
     tight = replace(EAGER, slab_fraction=1e-6)
     for tuning, wanted in ((EAGER, False), (tight, True)):
-        prepared = BicliqueGpu(emulator(0), tuning=tuning).prepare(GRAPHS["planted"](), Biclique(4, 4), per)
+        prepared = BicliqueGpu(emulator(0), tuning=tuning).prepare(GRAPHS["planted"](), Biclique(5, 4), per)
         told = [what for what, _ in decisions_of(prepared)]
         assert ("launches follow each other in one stream" in told) == wanted
         assert ("no sub-trees are left to waiting warps" in told) == (wanted and per == "total")
