@@ -181,6 +181,7 @@ struct SubsetTree {
         spend((long long)(list.n - next) * list.n_words);
         if (list.n_words == 1) return narrow_rows<1>(arena, list, row, least);
         if (list.n_words == 2) return narrow_rows<2>(arena, list, row, least);
+        if (list.n_words <= 4) return narrow_rows<4>(arena, list, row, least);
         return narrow_rows<0>(arena, list, row, least);
     }
 
