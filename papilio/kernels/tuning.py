@@ -94,6 +94,9 @@ class TreeTuning:
     # Words of shared memory that a warp has for its matrix and lists, a multiple of 4; what does not fit lies in
     # device memory
     near_words: int = 2304
+    # The same where a block counts pairs of the children of a root: blocks, and words of each warp
+    pair_blocks_per_sm: int = 7
+    pair_near_words: int = 768
     # Words of device memory per warp that divide the work items into classes, rising
     far_words: tuple[int, ...] = (1 << 14, 1 << 17, 1 << 20)
     # Sub-trees that the queue of a launch holds, a power of two from 2 on; 0: sub-trees are never left to others
@@ -116,7 +119,7 @@ def tree_tuning(max_shared_bytes: int) -> TreeTuning:
     return (
         TreeTuning()
         if max_shared_bytes >= 160 << 10
-        else TreeTuning(blocks_per_sm=(2, 2, 1), near_words=1024)
+        else TreeTuning(blocks_per_sm=(2, 2, 1), near_words=1024, pair_blocks_per_sm=4)
     )
 
 

@@ -47,7 +47,7 @@ __device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& 
 /// The sets whose child is in [first, last), at most kStrip; the warp.
 __device__ __forceinline__ void count_children(SubsetTree& subsets, const RowList& matrix, int first, int last) {
 #if LEFT == 3
-    subsets.spend(count_strip<4>(matrix, first, last, subsets.leaves));
+    subsets.spend(count_strip<2>(matrix, first, last, subsets.leaves));
 #else
     const Arena::Mark empty = subsets.arena.mark();
     const int stride = words_for(matrix.n - first);

@@ -221,21 +221,21 @@ class BicliqueGpu:
     def _choose_search(
         self, algorithm: str, index: BicliqueDeviceIndex, vertices: VertexTables | None
     ) -> _Search:
-        blocks = self.tuning.blocks_per_sm
-        alone = replace(self.tuning, slots=0)  # nothing is left to others
-        defines: dict[str, int] = {}
+        tuning = self.tuning
+        enumerates, _, both = tuning.blocks_per_sm
+        alone = replace(tuning, slots=0)  # nothing is left to others
         if vertices is not None:
-            stem, tuning, code = "biclique_vertices", alone, _CODES["auto"]
-        elif _goes_by_blocks(index, algorithm):
-            stem, tuning, code = "biclique_blocks", alone, _CODES["enumerate"]
-            defines = {"LEFT": index.sizes.most_left}
-        else:
-            stem, tuning, code = "biclique", self.tuning, _CODES[algorithm]
-            defines = {"ALGORITHM": code}
-        defines |= {"MIN_BLOCKS": blocks[code]}
-        words = 0 if algorithm == "pivot" else LEAF_WORDS
-        kernel = "biclique_search" if stem == "biclique" else stem
-        return _Search(stem, kernel, defines, tuning, words, blocks[code], stem == "biclique_blocks")
+            return _Search("biclique_vertices", "biclique_vertices", {}, alone, LEAF_WORDS, both, False)
+        if _goes_by_blocks(index, algorithm):
+            left, blocks = index.sizes.most_left, enumerates
+            if left == 3:
+                alone, blocks = replace(alone, near_words=tuning.pair_near_words), tuning.pair_blocks_per_sm
+            return _Search(
+                "biclique_blocks", "biclique_blocks", {"LEFT": left}, alone, LEAF_WORDS, blocks, True
+            )
+        code, words = _CODES[algorithm], 0 if algorithm == "pivot" else LEAF_WORDS
+        blocks = tuning.blocks_per_sm[code]
+        return _Search("biclique", "biclique_search", {"ALGORITHM": code}, tuning, words, blocks, False)
 
     def work(self, prepared: PreparedBicliqueGpu) -> NDArray[np.int64]:
         """Estimated set operations of each work item, int64 of shape (n_items,), host; falling, but for a part."""
@@ -308,7 +308,9 @@ class BicliqueGpu:
         launcher = TreeLauncher(
             self.device,
             search.tuning,
-            self.device.load(search.stem, search.defines).get_function(search.kernel),
+            self.device.load(search.stem, search.defines | {"MIN_BLOCKS": search.blocks_per_sm}).get_function(
+                search.kernel
+            ),
             prepared.classes,
             index.pieces_at(bounds),
             index.costs,

@@ -1,39 +1,37 @@
 // Pairs of rows of a list, counted by the columns that they share: a product of bit matrices on tensor cores.
 //
-// A warp counts 32 x 8 kWide pairs at a time, as 2 x kWide products of 16 x 8 pairs over 32 columns, whose sums stay in
+// A warp counts 32 x 8 kWide pairs at a time, as 2 x kWide products of 16 x 8 pairs over 128 columns, whose sums stay in
 // registers, 8 kWide of each lane: lane 4 g + t holds the pairs of the rows g and g + 8 with the rows 2 t and 2 t + 1 of the
-// other side. Rows are read where they lie; rows that a list does not have are 0, and share nothing.
-// The products are those of bytes that are 0 or 1: Hopper multiplies bits no faster than it counts them. A lane makes its
-// bytes from the words of its rows, columns t, t + 8, t + 16, t + 24 and the same behind t + 4; in which order the columns
-// are added up is all the same, as long as it is that of both sides.
+// other side. Rows are read where they lie; words and rows that a list does not have are 0, and share nothing.
 // Where there are no such tensor cores (before sm_80, and in the emulator) the same sums come by shuffles and popcounts.
-// Source: "Warp-level matrix instructions" in NVIDIA's PTX manual (mma.m16n8k32, .u8).
+// Source: "Warp-level matrix instructions" in NVIDIA's PTX manual (mma.m16n8k128, .b1, .and.popc).
 #pragma once
 
 #include "bit_matrix.cuh"
 #include "leaf_histogram.cuh"
 
-/// First rows of a tile.
+/// First rows of a tile, and words of 32 columns that it multiplies at a time.
 constexpr int kTileRows = 32;
+constexpr int kTileWords = 4;
 
-/// Every eighth bit of a word, from `first` on, as a byte of its own.
-__device__ __forceinline__ unsigned spread_bits(unsigned word, int first) { return word >> first & 0x01010101u; }
-
-/// Add what rows share: lane 4 g + t has a word of the rows g (`low`) and g + 8 (`high`) of one side, and of row g of the
+/// Add what rows share: lane 4 g + t has word t of the rows g (`low`) and g + 8 (`high`) of one side, and of row g of the
 /// other; `sums` are those of this lane, as above: rows g with 2 t and 2 t + 1, then rows g + 8. The warp.
 __device__ __forceinline__ void add_products(int (&sums)[4], unsigned low, unsigned high, unsigned other) {
-    const int place = lane_id() & 3;
 #if !defined(PAPILIO_EMULATED) && __CUDA_ARCH__ >= 800
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm("mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-        : "r"(spread_bits(low, place)), "r"(spread_bits(high, place)), "r"(spread_bits(low, place + 4)),
-          "r"(spread_bits(high, place + 4)), "r"(spread_bits(other, place)), "r"(spread_bits(other, place + 4)));
+        : "r"(low), "r"(high), "r"(other));
 #else
-    const unsigned left = __shfl_sync(kFullMask, other, 8 * place), right = __shfl_sync(kFullMask, other, 8 * place + 4);
-    sums[0] += __popc(low & left);
-    sums[1] += __popc(low & right);
-    sums[2] += __popc(high & left);
-    sums[3] += __popc(high & right);
+    const int row = lane_id() & ~3, column = (lane_id() & 3) * 8;
+    for (int word = 0; word < kTileWords; ++word) {
+        const unsigned one = __shfl_sync(kFullMask, low, row + word), two = __shfl_sync(kFullMask, high, row + word);
+        const unsigned left = __shfl_sync(kFullMask, other, column + word);
+        const unsigned right = __shfl_sync(kFullMask, other, column + 4 + word);
+        sums[0] += __popc(one & left);
+        sums[1] += __popc(one & right);
+        sums[2] += __popc(two & left);
+        sums[3] += __popc(two & right);
+    }
 #endif
 }
 
@@ -42,21 +40,22 @@ __device__ __forceinline__ void add_products(int (&sums)[4], unsigned low, unsig
 template <int kWide>
 __device__ __forceinline__ void multiply_tile(const RowList& list, int first, int first_end, int second,
                                               int (&sums)[2][kWide][4]) {
-    const int group = lane_id() / 4;
+    const int group = lane_id() / 4, place = lane_id() & 3;
 #pragma unroll
     for (int at = 0; at < 8 * kWide; ++at) sums[at / (4 * kWide)][at / 4 % kWide][at % 4] = 0;
 #pragma unroll 1
-    for (int word = 0; word < list.n_words; ++word) {
+    for (int word = place; word - place < list.n_words; word += kTileWords) {
         unsigned ours[4], theirs[kWide];
+        const bool has_word = word < list.n_words;
 #pragma unroll
         for (int m = 0; m < 4; ++m) {
             const int row = first + 8 * m + group;
-            ours[m] = row < first_end ? list.at(word, row) : 0u;
+            ours[m] = has_word && row < first_end ? list.at(word, row) : 0u;
         }
 #pragma unroll
         for (int n = 0; n < kWide; ++n) {
             const int row = second + 8 * n + group;
-            theirs[n] = row < list.n ? list.at(word, row) : 0u;
+            theirs[n] = has_word && row < list.n ? list.at(word, row) : 0u;
         }
 #pragma unroll
         for (int m = 0; m < 2; ++m)

@@ -26,6 +26,8 @@ EAGER = TreeTuning(
     threads=64,
     blocks_per_sm=(4, 4, 3),
     near_words=64,
+    pair_blocks_per_sm=4,
+    pair_near_words=64,
     far_words=(1 << 12,),
     slots=8,
     slot_words=1 << 11,
@@ -41,7 +43,7 @@ SCHEDULES: dict[str, TreeTuning] = {
     "eager": EAGER,
     "alone": replace(EAGER, slots=0),
     "two slots": replace(EAGER, slots=2, slot_words=256),
-    "near": replace(EAGER, near_words=4096),
+    "near": replace(EAGER, near_words=4096, pair_near_words=4096),
     "patient": replace(EAGER, race_words=1 << 30),
 }
 
@@ -144,7 +146,7 @@ def test_one_root_keeps_all_blocks_busy(algorithm: str) -> None:
 
 def test_blocks_beyond_the_items_share_one_root() -> None:
     graph = hub_pair(140, 5)
-    tuning = replace(EAGER, threads=32, blocks_per_sm=(2, 2, 2))
+    tuning = replace(EAGER, threads=32, pair_blocks_per_sm=2)
     engine = BicliqueGpu(emulator(1), "enumerate", "u", tuning)
     prepared = engine.prepare(graph, Biclique(3, 6), "total")
     item = int(np.argmax(prepared.index.item_later))

@@ -124,7 +124,7 @@ def launched(patch: pytest.MonkeyPatch) -> list[TreeLauncher]:
 def test_little_memory_makes_for_smaller_arenas_and_the_same_count(
     algorithm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph, motif = planted_graph(5, 22, 22, 1, 18, 20, 0.1), Biclique(4, 3)
+    graph, motif = planted_graph(5, 22, 22, 1, 18, 20, 0.1), Biclique(5, 3)
     (part,) = parts_of(graph, "u", 1)
     made = launched(monkeypatch)
     totals, seen = set(), []
