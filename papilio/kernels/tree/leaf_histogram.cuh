@@ -1,20 +1,19 @@
 // Leaves of a search counted by size, without products: the host works out what they stand for.
 //
-// A lane counts the kNearBins least sizes, most of all leaves, in bytes of one register. A warp counts the sizes `least` to
-// `least + kLeafBins - 1` in 16-bit counters of its own in shared memory, one per lane and size, so that no two lanes meet;
-// the bytes are added to them before one of them could run over. The kDenseBins sizes after those have a 32-bit counter for the whole block,
-// where a kernel gives it room for them; the rest go to device memory at once. The counters are emptied into 64-bit sums
-// in device memory before one of them could run over: those of a warp when one of its lanes may have counted enough, that
-// of a block by the one leaf that brings it to DENSE_LEAVES. A sum could not pass 2^64 in 50 days: a leaf costs
-// at least one AND and popcount of a word, of which a GPU does 4e12 a second.
+// A warp counts the sizes `least` to `least + kLeafBins - 1` in 16-bit counters of its own in shared memory, one per
+// lane and size, so that no two lanes meet, and one more for all other sizes, which nobody reads: lanes do not part over
+// what they count. The kDenseBins sizes after those have a 32-bit counter for the whole block, where a kernel gives it room
+// for them; the rest go to device memory at once. The counters are emptied into 64-bit sums in device memory before one of
+// them could run over: those of a warp when one of its lanes may have counted enough, that of a block by the one leaf that
+// brings it to DENSE_LEAVES. A sum could not pass 2^64 in 50 days: a leaf costs at least one AND and popcount of a word, of
+// which a GPU does 4e12 a second.
 #pragma once
 
 #include "warp.cuh"
 
 constexpr int kLeafBins = LEAF_BINS;
-constexpr int kLeafWords = kLeafBins * kWarpSize / 2;
-constexpr int kNearBins = 8;
-constexpr int kNearLeaves = 255;
+constexpr int kLeafWords = LEAF_WORDS;
+static_assert(kLeafWords == (kLeafBins + 1) * kWarpSize / 2, "16 bits for each size and lane, and for what is no such size");
 constexpr int kDenseBins = DENSE_BINS;
 constexpr unsigned kDenseLeaves = DENSE_LEAVES;
 
@@ -23,15 +22,13 @@ struct LeafHistogram {
     unsigned long long* sums;
     unsigned* dense;
     int least;
-    int room;       // leaves that a lane can still count before the next flush
-    int near_room;  // and before its bytes are brought out
-    unsigned long long near;
+    int room;  // leaves that a lane can still count before the next flush
 
     /// `words`: kLeafWords words of shared memory, or null where nothing is ever counted; `sums`: by size, in device
     /// memory; `dense`: kDenseBins words of the block's shared memory, after open_dense, or null.
     __device__ __forceinline__ LeafHistogram(unsigned* words, unsigned long long* sums, int least,
                                              unsigned* dense = nullptr)
-        : bins(reinterpret_cast<unsigned short*>(words)), sums(sums), dense(dense), least(least), room(65535), near_room(kNearLeaves), near(0) {
+        : bins(reinterpret_cast<unsigned short*>(words)), sums(sums), dense(dense), least(least), room(65535) {
         for (int i = lane_id(); words != nullptr && i < kLeafWords; i += kWarpSize) words[i] = 0;
         __syncwarp();
     }
@@ -49,28 +46,21 @@ struct LeafHistogram {
             if (dense[i] != 0) atomicAdd(&sums[least + kLeafBins + i], (unsigned long long)dense[i]);
     }
 
-    /// Before at most `leaves` (below 2^8) calls of `add` per lane; the warp.
+    /// Before at most `leaves` (below 2^16) calls of `add` per lane; the warp.
     __device__ __forceinline__ void reserve(int leaves) {
         if (room < leaves) flush();
         room -= leaves;
-        if (near_room < leaves) bring_out();
-        near_room -= leaves;
     }
 
     /// One leaf of a size; any lane alone. Sizes below `least` are no leaves.
     __device__ __forceinline__ void add(int size) {
-        const unsigned bin = (unsigned)(size - least);
-        if (bin < (unsigned)kNearBins)
-            near += 1ull << 8 * bin;
-        else if (bin < (unsigned)kLeafBins)
-            ++bins[bin * kWarpSize + lane_id()];
-        else if (size >= least)
-            add_large(bin - kLeafBins);
+        const int bin = size - least;
+        ++bins[min((unsigned)bin, (unsigned)kLeafBins) * kWarpSize + lane_id()];
+        if (bin >= kLeafBins) add_large((unsigned)(bin - kLeafBins));
     }
 
     /// Empty the counters; the warp.
     __device__ __forceinline__ void flush() {
-        bring_out();
         __syncwarp();
         for (int bin = lane_id(); bin < kLeafBins; bin += kWarpSize) {
             unsigned sum = 0;
@@ -86,16 +76,6 @@ struct LeafHistogram {
     }
 
   private:
-    /// Add a lane's bytes to its counters of 16 bits, which have room for them. Any lane alone.
-    __device__ __forceinline__ void bring_out() {
-        if (near != 0)
-#pragma unroll 1
-            for (int bin = 0; bin < kNearBins; ++bin)
-                bins[bin * kWarpSize + lane_id()] += (unsigned short)(near >> 8 * bin & 255u);
-        near = 0;
-        near_room = kNearLeaves;
-    }
-
     __device__ __forceinline__ void add_large(unsigned bin) {
         unsigned long long* sum = &sums[least + kLeafBins + bin];
         if (dense == nullptr || bin >= (unsigned)kDenseBins) {
