@@ -7,11 +7,13 @@
 // its warps take strips of them (pair_tiles.cuh).
 // LEFT 3  pairs of children are the leaves: a strip of 32 is paired with all later ones.
 // LEFT 4  the later children that share enough with a child are its candidates, cut to its columns, and pairs of those are
-//         the leaves (subset_tree.cuh); candidates are found for a strip at a time.
+//         the leaves, by tiles or, for one or two words, in registers (subset_tree.cuh); candidates are found for a strip at a
+//         time.
 // Where blocks are more than items, each item goes to as many of them as there are for each: block i of n takes every n-th
 // strip. Nothing is left to others besides.
 // Memory of a block: that of its warps together (search.cuh); what the matrix leaves of it is shared among the warps.
 // sums[n]: sets of left vertices that share n right ones.
+#include "pair_tiles.cuh"
 #include "search.cuh"
 #include "subset_tree.cuh"
 
@@ -40,8 +42,13 @@ __device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& 
     const int n_columns = row_size(matrix, child);
     const bool keeps = matrix.n_words <= max(kKeptWords, words_for(n_columns));
     const RowList list = keeps ? mask_rows(arena, matrix, child, later, n) : cut_rows(arena, matrix, child, n_columns, later, n);
-    subsets.open(list, 2, n);
-    subsets.count_pairs();
+    if (list.n_words == 1)
+        subsets.count_pairs<1>(list, 0, n);
+    else if (list.n_words == 2)
+        subsets.count_pairs<2>(list, 0, n);
+    else
+        for (int first = 0; first < n; first += kTileRows)
+            subsets.spend(count_strip<2>(list, first, min(first + kTileRows, n), subsets.leaves));
 }
 
 /// The sets whose child is in [first, last), at most kStrip; the warp.

@@ -13,8 +13,8 @@ from papilio.kernels.peel.phases import BIN_BITS as BIN_BITS
 LEAF_BINS = 32
 """Sizes that a warp counts in shared memory (leaf_histogram.cuh)."""
 
-LEAF_WORDS = (LEAF_BINS + 1) * 32 // 2
-"""Words of those counters: 16 bits for each size and lane, and for what is no such size."""
+LEAF_WORDS = LEAF_BINS * 32 // 2
+"""Words of those counters: 16 bits for each size and lane."""
 
 DENSE_BINS, DENSE_LEAVES = 256, 1 << 31
 """Sizes beyond those that a block counts in shared memory, and leaves of one size that are brought to device memory."""
@@ -82,9 +82,9 @@ COUNTER_LEAST, COUNTER_ROUND, COUNTER_UPDATES, COUNTER_WORDS = 4, 6, 7, 8
 """Places in the counters of a team, and their number, in 64-bit words (peeling.cuh)."""
 
 CONSTANTS: Mapping[str, int] = {
-    name: value for name, value in globals().items() if name.isupper()
+    name: value for name, value in globals().items() if name.isupper() and name != "LEAF_WORDS"
 }
-"""All of them, by the name of their macro."""
+"""All of them, by the name of their macro; LEAF_WORDS follows from LEAF_BINS in the sources, too."""
 
 
 def with_constants(defines: Mapping[str, int]) -> dict[str, int]:

@@ -348,54 +348,22 @@ __device__ __forceinline__ RowList mask_rows(Arena& arena, const RowList& list, 
     return cut;
 }
 
-/// The later rows of a list that share at least `least` (1 or more) columns with `row`, cut to those. Rows have up to
-/// kWords words, which go through registers, or, where that is 0, any number.
+/// The later rows of a list that share at least `least` columns with `row`, cut to those.
 template <int kWords>
 __device__ __forceinline__ RowList narrow_rows(Arena& arena, const RowList& list, int row, int least) {
     const int lane = lane_id();
-    const int n_words = kWords == 1 || kWords == 2 ? kWords : list.n_words;
+    const int n_words = kWords > 0 ? kWords : list.n_words;
     const int stride = list.n - row - 1;
     RowList narrow{arena.take((long long)stride * n_words), 0, stride, n_words};
-    if constexpr (kWords > 0) {
-        constexpr int kAhead = 2;  // blocks of rows that are read before one is written
-        unsigned own[kWords];
-#pragma unroll
-        for (int k = 0; k < kWords; ++k) own[k] = k < n_words ? list.at(k, row) : 0u;
-        for (int first = row + 1; first < list.n; first += kAhead * kWarpSize) {
-            unsigned shared[kAhead][kWords];
-#pragma unroll
-            for (int a = 0; a < kAhead; ++a)
-#pragma unroll
-                for (int k = 0; k < kWords; ++k) {
-                    const int other = first + a * kWarpSize + lane;
-                    shared[a][k] = k < n_words && other < list.n ? own[k] & list.at(k, other) : 0u;
-                }
-#pragma unroll
-            for (int a = 0; a < kAhead; ++a) {
-                int size = 0;
-#pragma unroll
-                for (int k = 0; k < kWords; ++k) size += __popc(shared[a][k]);
-                const unsigned all = __ballot_sync(kFullMask, size >= least);
-                if (size >= least) {
-                    const int place = narrow.n + __popc(all & lanes_before(lane));
-#pragma unroll
-                    for (int k = 0; k < kWords; ++k)
-                        if (k < n_words) narrow.at(k, place) = shared[a][k];
-                }
-                narrow.n += __popc(all);
-            }
+    for (int first = row + 1; first < list.n; first += kWarpSize) {
+        const int other = first + lane;
+        const bool kept = other < list.n && count_shared<kWords>(list, row, other) >= least;
+        const unsigned all = __ballot_sync(kFullMask, kept);
+        if (kept) {
+            const int place = narrow.n + __popc(all & lanes_before(lane));
+            for (int k = 0; k < n_words; ++k) narrow.at(k, place) = list.at(k, row) & list.at(k, other);
         }
-    } else {
-        for (int first = row + 1; first < list.n; first += kWarpSize) {
-            const int other = first + lane;
-            const bool kept = other < list.n && count_shared<0>(list, row, other) >= least;
-            const unsigned all = __ballot_sync(kFullMask, kept);
-            if (kept) {
-                const int place = narrow.n + __popc(all & lanes_before(lane));
-                for (int k = 0; k < n_words; ++k) narrow.at(k, place) = list.at(k, row) & list.at(k, other);
-            }
-            narrow.n += __popc(all);
-        }
+        narrow.n += __popc(all);
     }
     __syncwarp();
     return narrow;

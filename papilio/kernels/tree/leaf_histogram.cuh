@@ -1,19 +1,17 @@
 // Leaves of a search counted by size, without products: the host works out what they stand for.
 //
 // A warp counts the sizes `least` to `least + kLeafBins - 1` in 16-bit counters of its own in shared memory, one per
-// lane and size, so that no two lanes meet, and one more for all other sizes, which nobody reads: lanes do not part over
-// what they count. The kDenseBins sizes after those have a 32-bit counter for the whole block, where a kernel gives it room
-// for them; the rest go to device memory at once. The counters are emptied into 64-bit sums in device memory before one of
-// them could run over: those of a warp when one of its lanes may have counted enough, that of a block by the one leaf that
-// brings it to DENSE_LEAVES. A sum could not pass 2^64 in 50 days: a leaf costs at least one AND and popcount of a word, of
-// which a GPU does 4e12 a second.
+// lane and size, so that no two lanes meet. The kDenseBins sizes after those have a 32-bit counter for the whole block,
+// where a kernel gives it room for them; the rest go to device memory at once. The counters are emptied into 64-bit sums
+// in device memory before one of them could run over: those of a warp when one of its lanes may have counted enough, that
+// of a block by the one leaf that brings it to DENSE_LEAVES. A sum could not pass 2^64 in 50 days: a leaf costs
+// at least one AND and popcount of a word, of which a GPU does 4e12 a second.
 #pragma once
 
 #include "warp.cuh"
 
 constexpr int kLeafBins = LEAF_BINS;
-constexpr int kLeafWords = LEAF_WORDS;
-static_assert(kLeafWords == (kLeafBins + 1) * kWarpSize / 2, "16 bits for each size and lane, and for what is no such size");
+constexpr int kLeafWords = kLeafBins * kWarpSize / 2;
 constexpr int kDenseBins = DENSE_BINS;
 constexpr unsigned kDenseLeaves = DENSE_LEAVES;
 
@@ -54,9 +52,11 @@ struct LeafHistogram {
 
     /// One leaf of a size; any lane alone. Sizes below `least` are no leaves.
     __device__ __forceinline__ void add(int size) {
-        const int bin = size - least;
-        ++bins[min((unsigned)bin, (unsigned)kLeafBins) * kWarpSize + lane_id()];
-        if (bin >= kLeafBins) add_large((unsigned)(bin - kLeafBins));
+        const unsigned bin = (unsigned)(size - least);
+        if (bin < (unsigned)kLeafBins)
+            ++bins[bin * kWarpSize + lane_id()];
+        else if (size >= least)
+            add_large(bin - kLeafBins);
     }
 
     /// Empty the counters; the warp.

@@ -9,7 +9,8 @@
 // taken: about half of the work that is left of the highest level where some is.
 #pragma once
 
-#include "pair_tiles.cuh"
+#include "bit_matrix.cuh"
+#include "leaf_histogram.cuh"
 #include "tree_queue.cuh"
 
 /// What a slot of the queue begins with, to tell sub-trees apart.
@@ -30,8 +31,6 @@ static_assert(sizeof(SubsetFrame) == kSubsetFrameWords * sizeof(unsigned), "the 
 struct SubsetTree {
     /// Rows from which the pairs of a list are shared with others.
     static constexpr int kSharedPairs = 256;
-    static constexpr int kTiledWords = 2;
-    static constexpr int kTiledRows = 0;
     /// Rows more than are to be taken from which a list is worth leaving to others.
     static constexpr int kSharedRows = 4;
     /// Rows to take from which a search can be stopped.
@@ -123,45 +122,56 @@ struct SubsetTree {
         }
     }
 
-    /// The pairs of the rows from `first` on, at most 32, with all later ones of a list of one or two words, in registers.
+    /// All pairs of a list whose first row is in [begin, end); both are multiples of 32, or `end` is all.
     template <int kWords>
-    __device__ __forceinline__ void count_narrow(int first) {
-        const int lane = lane_id(), here = min(kWarpSize, list.n - first);
-        unsigned mine[kWords];
+    __device__ __forceinline__ void count_pairs(const RowList& list, int begin, int end) {
+        const int lane = lane_id();
+        for (int first = begin; first < end; first += kWarpSize) {
+            if (end - first >= kSharedPairs && queue.is_wanted()) {
+                const int from = first + (cut_range(0, end - first, 2) & -kWarpSize);
+                if (offer(list.words, list.n, list.stride, kWords, 2, from, end)) end = from;
+            }
+            const int here = min(kWarpSize, list.n - first);
+            spend((long long)kWords * (here * (list.n - 1ll - first) - here * (here - 1) / 2));
+            unsigned mine[kWords];
 #pragma unroll
-        for (int k = 0; k < kWords; ++k) mine[k] = lane < here ? list.at(k, first + lane) : 0u;
-        leaves.reserve(kWarpSize);
-        if (here > 1) count_among<kWords>(mine, here);
-        for (int block = first + kWarpSize; block < list.n; block += kWarpSize) {
-            unsigned theirs[kWords];
-#pragma unroll
-            for (int k = 0; k < kWords; ++k) theirs[k] = block + lane < list.n ? list.at(k, block + lane) : 0u;
+            for (int k = 0; k < kWords; ++k) mine[k] = lane < here ? list.at(k, first + lane) : 0u;
             leaves.reserve(kWarpSize);
-            const int rows = min(kWarpSize, list.n - block);
-#pragma unroll 4
-            for (int j = 0; j < rows; ++j) {
-                int size = 0;
+            if (here > 1) count_among<kWords>(mine, here);
+            for (int block = first + kWarpSize; block < list.n; block += kWarpSize) {
+                unsigned theirs[kWords];
 #pragma unroll
-                for (int k = 0; k < kWords; ++k) size += __popc(mine[k] & __shfl_sync(kFullMask, theirs[k], j));
-                leaves.add(size);
+                for (int k = 0; k < kWords; ++k)
+                    theirs[k] = block + lane < list.n ? list.at(k, block + lane) : 0u;
+                leaves.reserve(kWarpSize);
+                const int rows = min(kWarpSize, list.n - block);
+#pragma unroll 4
+                for (int j = 0; j < rows; ++j) {
+                    int size = 0;
+#pragma unroll
+                    for (int k = 0; k < kWords; ++k) size += __popc(mine[k] & __shfl_sync(kFullMask, theirs[k], j));
+                    leaves.add(size);
+                }
             }
         }
-        spend((long long)kWords * (here * (list.n - 1ll - first) - here * (here - 1) / 2));
     }
 
-    /// All pairs of the list whose first row is in [next, end); both are multiples of 32, or `end` is all.
-    __device__ __forceinline__ void count_pairs() {
-        for (int first = next; first < end; first += kTileRows) {
+    /// The same for rows of any number of words.
+    __device__ __forceinline__ void count_wide_pairs(const RowList& list, int begin, int end) {
+        const int lane = lane_id();
+        for (int first = begin; first < end; first += kWarpSize) {
             if (end - first >= kSharedPairs && queue.is_wanted()) {
-                const int from = first + (cut_range(0, end - first, 2) & -kTileRows);
+                const int from = first + (cut_range(0, end - first, 2) & -kWarpSize);
                 if (offer(list.words, list.n, list.stride, list.n_words, 2, from, end)) end = from;
             }
-            if (list.n_words > kTiledWords || (kTiledRows != 0 && list.n - first > kTiledRows))
-                spend(count_strip<2>(list, first, min(first + kTileRows, list.n), leaves));
-            else if (list.n_words == 2)
-                count_narrow<2>(first);
-            else
-                count_narrow<1>(first);
+            const int i = first + lane, here = min(kWarpSize, list.n - first);
+            spend(list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2));
+            for (int block = first; block < list.n; block += kWarpSize) {
+                leaves.reserve(kWarpSize);
+                const int until = min(block + kWarpSize, list.n);
+                for (int j = max(block, first + 1); j < until; ++j)
+                    if (i < j && i < list.n) leaves.add(count_shared<0>(list, i, j));
+            }
         }
     }
 
@@ -173,16 +183,6 @@ struct SubsetTree {
         next = 0;
         end = until;
         depth = 0;
-    }
-
-    /// The rows after the next one, cut to it, which is then taken.
-    __device__ __forceinline__ RowList narrow() {
-        const int least = leaves.least, row = next++;
-        spend((long long)(list.n - next) * list.n_words);
-        if (list.n_words == 1) return narrow_rows<1>(arena, list, row, least);
-        if (list.n_words == 2) return narrow_rows<2>(arena, list, row, least);
-        if (list.n_words <= 4) return narrow_rows<4>(arena, list, row, least);
-        return narrow_rows<0>(arena, list, row, least);
     }
 
     /// Go up to the next level where something may be left; false: there is none, all is counted.
@@ -208,15 +208,21 @@ struct SubsetTree {
     }
 
     /// Go on until all is counted (true) or `words` comes to `most` (false).
-    __device__ __forceinline__ bool count(unsigned long long most) {
+    template <int kWords>
+    __device__ __forceinline__ bool count_in(unsigned long long most) {
         for (;;) {
             if (levels == 2) {
-                count_pairs();
+                if (kWords > 0)
+                    count_pairs<(kWords > 0 ? kWords : 1)>(list, next, end);
+                else
+                    count_wide_pairs(list, next, end);
             } else if (next < end && list.n - next >= levels) {
                 if (words >= most && levels >= kStoppable) return false;
                 if (queue.is_wanted()) share();
                 const Arena::Mark mark = arena.mark();
-                const RowList below = narrow();
+                const RowList below = narrow_rows<kWords>(arena, list, next, leaves.least);
+                ++next;
+                spend((long long)(list.n - next) * list.n_words);
                 if (below.n < levels - 1) {
                     arena.release(mark);
                     continue;
@@ -234,6 +240,12 @@ struct SubsetTree {
         }
     }
 
+    __device__ __forceinline__ bool count(unsigned long long most) {
+        if (list.n_words == 1) return count_in<1>(most);
+        if (list.n_words == 2) return count_in<2>(most);
+        return count_in<0>(most);
+    }
+
     /// Of a search that was stopped, the next list of which all sets of `take` rows are still to be counted; the caller
     /// releases `before` when it is done with it.
     __device__ __forceinline__ bool next_list(RowList& below, int& take, Arena::Mark& before) {
@@ -241,7 +253,9 @@ struct SubsetTree {
             while (next < end && list.n - next >= levels) {
                 if (queue.is_wanted()) share();
                 before = arena.mark();
-                below = narrow();
+                below = narrow_rows<0>(arena, list, next, leaves.least);
+                ++next;
+                spend((long long)(list.n - next) * list.n_words);
                 take = levels - 1;
                 if (below.n >= take) return true;
                 arena.release(before);
