@@ -123,9 +123,10 @@ def test_counters_of_a_block_are_brought_out_before_they_run_over(full: int) -> 
 
 _FILL = """
 #include "bit_matrix.cuh"
-extern "C" __global__ void fill_by_block(const long long* row_starts, const int* row_ids, const long long* column_starts,
-                                         const int* column_ids, const int* ids, const int n_ids, const int* members,
-                                         const int n_members, unsigned* slab, const int near_words, unsigned* out) {
+extern "C" __global__ void fill_by_block(const long long* row_starts, const int* row_ids,
+                                         const long long* column_starts, const int* column_ids, const int* ids,
+                                         const int n_ids, const int* members, const int n_members, unsigned* slab,
+                                         const int near_words, unsigned* out) {
     extern __shared__ unsigned near[];
     Arena arena{near, slab, near_words, 0, 1 << 14, 0};
     const Adjacency rows{row_starts, row_ids}, columns{column_starts, column_ids};
