@@ -176,11 +176,14 @@ class MaximalBicliqueCpu:
 def place_cells(roots: Roots) -> NDArray[np.int64]:
     """Return where the counts of bicliques of r rows begin, shape (most rows + 2,): by columns from 0 on.
 
-    r rows of c columns each: there are r rows of at least c columns, and c columns of at least r rows.
+    Two rows or more that share c columns: each pair does, and all are near the first one. Of r rows with c columns
+    each there are at least r rows of so many columns, and c columns of so many rows.
     """
-    of_rows, of_columns = (np.diff(side.indptr) for side in (roots.graph.lefts, roots.graph.rights))
-    most = int(of_columns.max(initial=0))
-    falling = np.sort(of_rows)[::-1][:most]
+    graph = roots.graph
+    of_rows, of_columns = (np.diff(side.indptr) for side in (graph.lefts, graph.rights))
+    most_near, most_shared = int(np.diff(graph.hop_indptr).max(initial=-1)), graph.hop_common.max(initial=0)
+    most = min(int(of_columns.max(initial=0)), most_near + 1)
+    falling = np.minimum(np.sort(of_rows)[::-1][:most], most_shared)
     enough = np.searchsorted(np.sort(of_columns), np.arange(1, falling.size + 1))
     columns = np.minimum(falling, of_columns.size - enough)
     return np.concatenate((np.zeros(2, np.int64), np.cumsum(columns + 1)))
