@@ -23,7 +23,7 @@ from benchmarks.harness import TimedKernels, describe_machine
 from benchmarks.limits import popcount_limit_gpu
 from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
-from papilio.motifs import Clique, MaximalClique
+from papilio.motifs import Clique, Granularity, MaximalClique
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,16 @@ class CliqueCase:
     answers: dict[int, int] = field(default_factory=dict)
     total: int | None = None
     target_s: float | None = None  # kernels, on one H200
-    peer_s: float | None = (
-        None  # the fastest known: KCGPU (ICS 2022), RDMCE (PPoPP 2026), mce-gpu (PACT 2023)
-    )
+    per: Granularity = "total"
+    # The fastest known: KCGPU (ICS 2022), RDMCE (PPoPP 2026), mce-gpu (PACT 2023).
+    peer_s: float | None = None
 
     @property
     def name(self) -> str:
         """``ca-HepPh:6``; ``ca-HepPh:all``; ``ca-HepPh:maximal``."""
         if isinstance(self.motif, MaximalClique):
             return f"{self.graph}:maximal"
-        return f"{self.graph}:{self.motif.k or 'all'}"
+        return f"{self.graph}:{self.motif.k or 'all'}{'' if self.per == 'total' else f':{self.per}'}"
 
 
 FACEBOOK = "facebook_combined"
@@ -63,6 +63,9 @@ CASES = (
     CliqueCase("soc-Epinions1", Clique(), {6: 45_703_641, 23: 18}, target_s=0.1),
     CliqueCase(FACEBOOK, Clique(8)),
     CliqueCase(FACEBOOK, Clique(), {5: 517_965_151, 6: 7_830_937_838}, target_s=0.8),
+    CliqueCase(FACEBOOK, Clique(5), total=517_965_151, per="vertex"),
+    CliqueCase(FACEBOOK, Clique(5), total=517_965_151, per="edge"),
+    CliqueCase("soc-Epinions1", Clique(7), total=104_164_178, per="edge"),
     CliqueCase("ru1", Clique(4), target_s=0.02, peer_s=0.093),
     CliqueCase("ru1", Clique(5), target_s=0.2, peer_s=2.34),
     CliqueCase("soc-Epinions1", MaximalClique(), total=1_775_065, target_s=0.005, peer_s=0.02),
@@ -73,8 +76,8 @@ CASES = (
     CliqueCase(FACEBOOK, MaximalClique(), total=869_325_383, target_s=1.0, peer_s=2.82),
 )
 
-VARIANTS: dict[str, dict[str, Any]] = {"": {}, "alone": {"slots": 0}}
-"""What is changed of the tuning: no sub-trees are shared."""
+VARIANTS: dict[str, dict[str, Any]] = {"": {}, "alone": {"slots": 0}, "edge": {}}
+"""What is changed of the tuning: no sub-trees are shared. ``edge``: a work item is an edge."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ def time_prepare(engine: Any, graph: UnipartiteGraph, case: CliqueCase) -> tuple
         engine.device.load = timer
         engine.device.synchronize()
         started = perf_counter()
-        prepared = engine.prepare(graph, case.motif, "total")
+        prepared = engine.prepare(graph, case.motif, case.per)
         engine.device.synchronize()
         times.append(perf_counter() - started)
         del engine.device.load
@@ -164,8 +167,10 @@ def ways(case: CliqueCase) -> list[tuple[str, str]]:
     if not isinstance(case.motif, Clique):
         return [("auto", ""), ("auto", "alone")]
     if case.motif.k is None:
-        return [("pivot", ""), ("pivot", "alone")]
-    return [("pivot", ""), *([("orient", "")] if case.motif.k <= 7 else [])]
+        return [("pivot", ""), ("pivot", "alone"), ("pivot", "edge")]
+    if case.per != "total" or case.graph == "ru1":
+        return [("auto", "")]
+    return [("pivot", ""), ("pivot", "edge"), *([("orient", "")] if case.motif.k <= 7 else [])]
 
 
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
@@ -181,6 +186,7 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
             if (options.plain and variant) or perf_counter() - began > options.seconds:
                 continue
             given = {"algorithm": algorithm} if isinstance(case.motif, Clique) else {}
+            given |= {"root": "edge"} if variant == "edge" else {}
             engine: Any = load_engine(case.motif, "gpu", **given)
             engine.tuning = replace(engine.tuning, **VARIANTS[variant])
             prepared, *times = time_prepare(engine, graph, case)
