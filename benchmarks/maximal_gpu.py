@@ -41,7 +41,7 @@ VARIANTS: dict[str, dict[str, int]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One graph in one way; times are medians in seconds, ``fill`` and ``search`` of the kernels of these names.
+    """One graph in one way; times are medians in seconds, those of ``fill`` and ``search`` of the kernels alone.
 
     ``words`` of 64 bits are those of rows that were intersected; ``most`` is what the busiest block has of them, by the
     mean over the blocks.
@@ -78,9 +78,9 @@ def measure(name: str, graph: BipartiteGraph, variant: str, repeats: int) -> Row
         partial = engine.run(prepared, 0, prepared.n_items)
         runs.append(perf_counter() - began)
         del device.load
-        _, sums = timer.seconds()
-        searches.append(sums.pop("maximal_search"))
-        fills.append(sum(sums.values()))
+        busy, sums = timer.seconds()
+        fills.append(sum(seconds for kernel, seconds in sums.items() if kernel != "maximal_search"))
+        searches.append(busy - fills[-1])
     words = engine.block_words
     return Row(
         graph=name,
