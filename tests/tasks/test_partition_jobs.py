@@ -312,7 +312,7 @@ def test_when_memory_runs_out_a_part_is_tried_alone_and_its_leases_are_halved(
 
     monkeypatch.setattr(ButterflyCpu, "prepare", fail_at_first)
     with InlineExecutor(threads=1) as executor:
-        monkeypatch.setattr(ready, "_warm_up", lambda *key: None)
+        monkeypatch.setattr(ready, "warm_engine", lambda *key: None)
         monkeypatch.setattr(ButterflyCpu, "run", hold_four_items)
         outcome = count_job(executor, job, "cpu", None, ignore_events)
         monkeypatch.setattr(ButterflyCpu, "run", right)

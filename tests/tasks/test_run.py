@@ -45,7 +45,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     fake = FakeEngine()
     ready._engine_of.cache_clear()
     monkeypatch.setattr(ready, "load_engine", lambda motif, name, threads, memory_bytes: fake)
-    monkeypatch.setattr(ready, "_warm_up", lambda *key: None)
+    monkeypatch.setattr(ready, "warm_engine", lambda *key: None)
     ready.forget_graphs()
     yield fake
     ready.forget_graphs()
@@ -78,14 +78,14 @@ def test_kernels_are_loaded_by_a_few_edges_once(
     engine: FakeEngine, job: JobSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    ready._warm_up.cache_clear()
+    ready.warm_engine.cache_clear()
     monkeypatch.setattr(ready, "load_engine", lambda motif, name, threads, memory_bytes: engine)
     for slot in range(2):
         assert run_prepare(PrepareTask(job, "cpu", "run", slot), SEAT).n_items == GRAPH.n_u
         ready.forget_graphs()
     assert engine.prepared == 3, "a few edges, and the graph twice"
     assert engine.intervals == [(0, 4)]
-    ready._warm_up.cache_clear()
+    ready.warm_engine.cache_clear()
 
 
 def test_threads_of_one_process_prepare_once_and_run_one_at_a_time(engine: FakeEngine, job: JobSpec) -> None:

@@ -32,7 +32,7 @@ def _empty_caches() -> Iterator[None]:
     def empty() -> None:
         ready.forget_graphs()
         ready._engine_of.cache_clear()
-        ready._warm_up.cache_clear()
+        ready.warm_engine.cache_clear()
 
     empty()
     yield
@@ -57,7 +57,7 @@ def use(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
     """Have jobs for CPUs run on ``engine``, which need not be one."""
     engine.name = "cpu"
     monkeypatch.setattr(ready, "load_engine", lambda *key, **options: engine)
-    monkeypatch.setattr(ready, "_warm_up", lambda *key: None)
+    monkeypatch.setattr(ready, "warm_engine", lambda *key: None)
 
 
 def emulated(**options: int) -> BicliqueGpu:
