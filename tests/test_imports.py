@@ -212,7 +212,7 @@ _COUNTED = _READ | {"llvmlite", "numba", "yaml"}
         (["plan", "biclique", "STORE", "-p", "2", "-q", "2"], _COUNTED),
         (["info", "STORE"], _READ),
     ],
-    ids=" ".join,
+    ids=lambda each: "" if isinstance(each, set) else " ".join(each),
 )
 def test_a_command_loads_the_libraries_that_it_needs(
     words: list[str], libraries: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
