@@ -80,7 +80,7 @@ TESTS = [
     FailureTest("someone cancels the tasks", FAILURES, "test_tasks_that_someone_cancels_end_the_run", "clear error"),
     FailureTest("all workers paused for memory", FAILURES, "test_paused_workers_end_the_run", "clear error"),
     FailureTest(
-        "a worker hangs when the run ends", "tests/cluster/test_heartbeats.py",
+        "a worker hangs when the run ends", "tests/cluster/test_executors.py",
         "test_a_stopped_worker_does_not_keep_the_client", "the client ends in seconds",
     ),
     FailureTest(

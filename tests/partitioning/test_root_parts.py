@@ -226,7 +226,7 @@ def test_a_graph_that_fits_is_one_part_with_only_its_core(tmp_path: Path) -> Non
     "graph", [graph_of(set(), 0, 0), graph_of({(0, 0), (1, 1)}, 2, 2)], ids=["empty", "matching"]
 )
 def test_nothing_in_a_biclique_is_no_part(tmp_path: Path, graph: BipartiteGraph) -> None:
-    partition = cut(graph, tmp_path, Biclique(2, 2), {}, 0.5)
+    partition = cut(graph, tmp_path, Biclique(2, 2), "auto", 0.5)
     assert partition.manifest.parts == ()
     assert ("no part", "nothing is in a biclique") in partition.manifest.decisions
 
@@ -250,7 +250,7 @@ def test_the_other_layer_is_anchored_where_only_its_roots_fit(tmp_path: Path) ->
     limit = 900
     with pytest.raises(CapacityError, match="vertex 0 of layer U, a root"):
         cut(graph, tmp_path, Biclique(2, 2), "u", limit_bytes=limit)
-    partition = cut(graph, tmp_path, Biclique(2, 2), {}, limit_bytes=limit)
+    partition = cut(graph, tmp_path, Biclique(2, 2), "auto", limit_bytes=limit)
     assert partition.manifest.layer == "v"
     assert partition.manifest.decisions[0] == (
         "layer V anchored",
