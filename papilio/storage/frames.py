@@ -51,7 +51,7 @@ def edge_table(source: Source, columns: Mapping[str, NDArray[Any]]) -> pa.Table:
     ends: dict[str, Any] = {"u": pa.array(graph.u), "v": pa.array(graph.v)}
     layers: tuple[Literal["u", "v"], ...] = ("u", "v")
     for layer in layers:
-        labels = _label_column(source, layer if source.kind == "bipartite" else "u")
+        labels = _label_column(source, layer)
         if labels is not None:
             ends[f"{layer}_label"] = labels.take(ends[layer])
     table = pa.table(ends | {name: pa.array(values) for name, values in columns.items()})

@@ -93,8 +93,7 @@ def write_edge_columns(
     u_label and v_label stand behind u and v, where the store has labels. The edges are read again, one
     row group at a time. ``overwrite`` and errors as :func:`open_table`; StoreError when the store cannot be read.
     """
-    second: Literal["u", "v"] = "v" if store.kind == "bipartite" else "u"
-    labels = (store.label_column("u"), store.label_column(second))
+    labels = (store.label_column("u"), store.label_column("v"))
     types = {"u": pa.int32(), "v": pa.int32()} | {
         f"{layer}_label": given.type for layer, given in zip("uv", labels, strict=True) if given is not None
     }

@@ -151,7 +151,7 @@ class GraphStore:
         Integers as int64, strings as str objects; shape (n_u,) or (n_v,). A unipartite graph has one set of
         labels, returned for either layer.
         """
-        column = self.label_column("u" if self.kind == "unipartite" else layer)
+        column = self.label_column(layer)
         return None if column is None else column.to_numpy()
 
     def ends(self, edges: Sequence[int]) -> list[tuple[int, int]]:
@@ -164,10 +164,12 @@ class GraphStore:
         return [found[edge] for edge in edges]
 
     def label_column(self, layer: Literal["u", "v"]) -> pa.ChunkedArray | None:
-        """Return the labels of a layer of a bipartite graph in id order, or None where the ids are the labels.
+        """Return the labels of a layer in id order, as :meth:`labels`, or None where the ids are the labels.
 
         It stays in Arrow, int64 or string, for what never becomes Python objects.
         """
+        if self.kind == "unipartite":
+            layer = "u"
         if layer not in self.manifest.labels:
             return None
         return read_label_column(*self._filesystem(), layer, self.n_u if layer == "u" else self.n_v)
