@@ -45,14 +45,13 @@ from papilio.kernels.device.constants import (
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import (
     Cut,
-    EngineName,
     Loadable,
     Partial,
     never_cut,
-    require_interval,
 )
-from papilio.kernels.tree.launch import TreeLauncher
-from papilio.kernels.tree.layout import TreeClass, explain_layout, make_classes
+from papilio.kernels.tree.engine import TreeEngine
+from papilio.kernels.tree.launch import TreeSearch
+from papilio.kernels.tree.layout import TreeClass
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part, RootPart
@@ -109,23 +108,16 @@ class PreparedBicliqueGpu:
         return self.index.n_items
 
     @property
+    def work(self) -> NDArray[np.int64]:
+        """Estimated set operations of each work item; falling, but for a part."""
+        return self.index.work
+
+    @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
         tables = self.vertices
         extra = 0 if tables is None else int(tables.sets.nbytes) + int(tables.members.nbytes)
         return self.index.device_bytes + extra
-
-
-class _Search(NamedTuple):
-    """The kernel that searches, and how it is launched; see :class:`~papilio.kernels.tree.launch.TreeLauncher`."""
-
-    stem: str
-    kernel: str
-    defines: dict[str, int]
-    tuning: TreeTuning
-    fixed_words: int
-    blocks_per_sm: int
-    by_blocks: bool
 
 
 class _Counts(NamedTuple):
@@ -137,7 +129,7 @@ class _Counts(NamedTuple):
     full: Any  # not 0 when the table was too small
 
 
-class BicliqueGpu:
+class BicliqueGpu(TreeEngine):
     """The GPU engine of :class:`~papilio.motifs.Biclique` on one device.
 
     Parameters
@@ -152,8 +144,6 @@ class BicliqueGpu:
         Launch constants; by default those of the device.
     """
 
-    name: EngineName = "gpu"
-
     def __init__(
         self,
         device: Device,
@@ -161,10 +151,8 @@ class BicliqueGpu:
         anchor: str = "auto",
         tuning: TreeTuning | None = None,
     ) -> None:
-        self.device, self.algorithm, self.anchor = device, algorithm, anchor
-        self.tuning = tuning if tuning is not None else tree_tuning(device.max_shared_bytes)
-        self.block_words = np.zeros(0, dtype=np.uint64)
-        """Words of 32 bits that each block of threads intersected in the last run: the balance of its work."""
+        super().__init__(device, tuning if tuning is not None else tree_tuning(device.max_shared_bytes))
+        self.algorithm, self.anchor = algorithm, anchor
 
     def stage(self, block: Loadable) -> Loadable:
         """Return a part with its edges on the device; other blocks are not this engine's and stay as they are."""
@@ -211,76 +199,41 @@ class BicliqueGpu:
             classes: tuple[TreeClass, ...] = ()
             if index.n_pairs:
                 search = self._choose_search(algorithm, index, vertices)
-                classes = make_classes(_NEEDS[search.stem](index), self.tuning)
-                shape = search.fixed_words, search.blocks_per_sm
-                decisions = (*decisions, *explain_layout(self.device, search.tuning, classes, *shape))
-                # No lease waits for the compiler.
-                self.device.load(search.stem, search.defines).get_function(search.kernel)
+                classes, shortage = self._make_ready(search, _NEEDS[search.stem](index))
+                decisions = (*decisions, *shortage)
         return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, most_common, decisions)
 
     def _choose_search(
         self, algorithm: str, index: BicliqueDeviceIndex, vertices: VertexTables | None
-    ) -> _Search:
+    ) -> TreeSearch:
         tuning = self.tuning
         enumerates, _, both = tuning.blocks_per_sm
         alone = replace(tuning, slots=0)  # nothing is left to others
         if vertices is not None:
-            return _Search("biclique_vertices", "biclique_vertices", {}, alone, LEAF_WORDS, both, False)
+            return TreeSearch("biclique_vertices", "biclique_vertices", {}, alone, LEAF_WORDS, both)
         if _goes_by_blocks(index, algorithm):
             left, blocks = index.sizes.most_left, enumerates
             if left == 3:
                 alone, blocks = replace(alone, near_words=tuning.pair_near_words), tuning.pair_blocks_per_sm
-            return _Search(
+            return TreeSearch(
                 "biclique_blocks", "biclique_blocks", {"LEFT": left}, alone, LEAF_WORDS, blocks, True
             )
         code, words = _CODES[algorithm], 0 if algorithm == "pivot" else LEAF_WORDS
         blocks = tuning.blocks_per_sm[code]
-        return _Search("biclique", "biclique_search", {"ALGORITHM": code}, tuning, words, blocks, False)
+        return TreeSearch("biclique", "biclique_search", {"ALGORITHM": code}, tuning, words, blocks)
 
-    def work(self, prepared: PreparedBicliqueGpu) -> NDArray[np.int64]:
-        """Estimated set operations of each work item, int64 of shape (n_items,), host; falling, but for a part."""
-        return prepared.index.work
-
-    def slice_work(self, prepared: PreparedBicliqueGpu) -> int:
-        """A slice costs its launches alone, which run while the slice before still does."""
-        return 1
-
-    def run(
-        self,
-        prepared: PreparedBicliqueGpu,
-        start: int,
-        stop: int,
-        bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
-    ) -> Partial:
-        """Count the bicliques of the items ``[start, stop)``, or of the first of them if the run is cut.
-
-        Work is in words of 64 bits intersected.
-
-        Raises
-        ------
-        InputError
-            When the interval does not lie in ``[0, n_items]``.
-        LeaseTooLargeError
-            When the device has no room for the leaves of these items, or for the search of one block.
-        DeviceLostError
-            When a kernel failed and the device is lost to this process.
-        """
-        require_interval(start, stop, prepared.n_items)
-        self.block_words = np.zeros(0, dtype=np.uint64)
-        every = [start, *bounds, stop]
-        with self.device.guard():
-            if prepared.vertices is not None:
-                return self._run_vertices(prepared, prepared.vertices, every, cut)
-            end, cells = stop, Cells()
-            if start < stop and prepared.classes:
-                end, cells = self._search(prepared, every, cut)
+    def _count(self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut) -> Partial:
+        if prepared.vertices is not None:
+            return self._count_vertices(prepared, prepared.vertices, bounds, cut)
+        start, end, cells = bounds[0], bounds[-1], Cells()
+        if start < end and prepared.classes:
+            end, cells = self._search(prepared, bounds, cut)
         if start == 0 and end > 0:
             cells = add_cells(cells, prepared.index.closed_cells)
         table = cells if prepared.motif.is_table else {}
         return Partial(end - start, sum(cells.values()), self._work_done(), {}, table)
 
-    def _run_vertices(
+    def _count_vertices(
         self, prepared: PreparedBicliqueGpu, tables: VertexTables, bounds: Sequence[int], cut: Cut
     ) -> Partial:
         start, end, total = bounds[0], bounds[-1], 0
@@ -290,36 +243,19 @@ class BicliqueGpu:
         vectors = {layer: np.zeros(n, np.uint64) for layer, n in zip("uv", tables.layers, strict=True)}
         if start < end and prepared.classes:
             sums = VertexSums(self.device, prepared.index, tables)
-            end = self._launch(prepared, bounds, cut, sums.arguments)[-1]
+            end = self._launch_slices(prepared, bounds, cut, sums.arguments)[-1]
             total = sums.add_to(vectors)
         if prepared.motif.needs_signs:
             vectors = fold_vectors(vectors)
         return Partial(end - start, total, self._work_done(), vectors)
 
-    def _work_done(self) -> int:
-        return (int(self.block_words.sum()) + 1) // 2
-
-    def _launch(
+    def _launch_slices(
         self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut, own: tuple[Any, ...]
     ) -> Sequence[int]:
         """Launch the slices, with the kernel's ``own`` arguments; return the bounds of those that ran."""
-        index = prepared.index
+        index, pieces = prepared.index, prepared.index.pieces_at(bounds)
         search = self._choose_search(prepared.algorithm, index, prepared.vertices)
-        launcher = TreeLauncher(
-            self.device,
-            search.tuning,
-            self.device.load(search.stem, search.defines | {"MIN_BLOCKS": search.blocks_per_sm}).get_function(
-                search.kernel
-            ),
-            prepared.classes,
-            index.pieces_at(bounds),
-            index.costs,
-            search.fixed_words,
-            search.blocks_per_sm,
-            search.by_blocks,
-        )
-        n_slices = launcher.run(cut, index.searched, own)
-        self.block_words = self.device.to_host(launcher.block_words)
+        n_slices = self._launch(search, prepared.classes, pieces, index.costs, cut, index.searched, own)
         return bounds[: n_slices + 1]
 
     def _search(self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut) -> tuple[int, Cells]:
@@ -328,7 +264,7 @@ class BicliqueGpu:
         while True:
             n_keys = self._fit_table(wanted, full, bounds)
             counts = self._make_counts(prepared, n_keys)
-            bounds = self._launch(prepared, bounds, cut, self._arguments(prepared, counts))
+            bounds = self._launch_slices(prepared, bounds, cut, self._arguments(prepared, counts))
             if not int(self.device.to_host(counts.full)[0]):
                 return bounds[-1], self._expand(prepared.index, counts)
             wanted, full, cut = 4 * n_keys, n_keys, never_cut

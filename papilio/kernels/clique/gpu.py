@@ -26,18 +26,15 @@ from papilio.kernels.clique.question import (
     size_range,
 )
 from papilio.kernels.device.constants import LANE_WORDS
-from papilio.kernels.device.protocol import Device, Kernel, check_fits
+from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import (
     Cut,
-    EngineName,
-    Loadable,
     Partial,
-    never_cut,
-    require_interval,
     require_request,
 )
-from papilio.kernels.tree.launch import TreeLauncher
-from papilio.kernels.tree.layout import TreeClass, add_aligned, explain_layout, make_classes
+from papilio.kernels.tree.engine import TreeEngine
+from papilio.kernels.tree.launch import TreeSearch
+from papilio.kernels.tree.layout import TreeClass, add_aligned
 from papilio.kernels.tuning import TreeTuning, clique_tuning
 from papilio.motifs import Clique, Granularity, Motif
 from papilio.parts import Part
@@ -64,7 +61,7 @@ class PreparedCliqueGpu:
     motif: Clique
     per: Granularity
     algorithm: str  # orient or pivot
-    of_edges: bool  # whether an item is an edge
+    search: TreeSearch
     most_later: int  # most later neighbours of a vertex
     classes: tuple[TreeClass, ...]
     decisions: tuple[tuple[str, str], ...]
@@ -73,6 +70,11 @@ class PreparedCliqueGpu:
     def n_items(self) -> int:
         """Number of work items: the vertices, or edges, that have enough later neighbours."""
         return int(self.items.costs.size)
+
+    @property
+    def work(self) -> NDArray[np.int64]:
+        """Predicted set operations of each item; heaviest first."""
+        return self.items.costs
 
     @property
     def nbytes(self) -> int:
@@ -85,7 +87,7 @@ class PreparedCliqueGpu:
         return size_range(self.motif, self.most_later)
 
 
-class CliqueGpu:
+class CliqueGpu(TreeEngine):
     """The GPU engine of :class:`~papilio.motifs.Clique` on one device.
 
     Parameters
@@ -99,8 +101,6 @@ class CliqueGpu:
 
     """
 
-    name: EngineName = "gpu"
-
     def __init__(
         self,
         device: Device,
@@ -109,14 +109,8 @@ class CliqueGpu:
         root: str = "auto",
         tuning: TreeTuning | None = None,
     ) -> None:
-        self.device, self.algorithm, self.order, self.root = device, algorithm, order, root
-        self.tuning = tuning if tuning is not None else clique_tuning(device.max_shared_bytes)
-        self.block_words = np.zeros(0, dtype=np.uint64)
-        """Words of 32 bits that each block of threads intersected in the last run: the balance of its work."""
-
-    def stage(self, block: Loadable) -> Loadable:
-        """Return the block itself: graphs are counted whole."""
-        return block
+        super().__init__(device, tuning if tuning is not None else clique_tuning(device.max_shared_bytes))
+        self.algorithm, self.order, self.root = algorithm, order, root
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
@@ -142,114 +136,58 @@ class CliqueGpu:
             check_fits("the most later neighbours of a vertex", most_later, _MOST_LATER, "vertices")
             choose = choose_edges if items == "edge" else choose_vertices
             chosen = choose(self.device, later, *size_range(motif, most_later))
-            classes = make_classes(_estimate_need(chosen.sizes, algorithm, motif.k, per), self.tuning)
+            search = self._choose_search(algorithm, per, items == "edge")
+            classes, shortage = self._make_ready(
+                search, _estimate_need(chosen.sizes, algorithm, motif.k, per)
+            )
             ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {most_later} later neighbours"
             decisions = (
                 ("order", ordered), ("algorithm", f"{algorithm}: {reason}"), ("root", f"{items}: {why}"),
-                *explain_layout(self.device, self.tuning, classes, *self._shape(algorithm, per)),
+                *shortage,
             )  # fmt: skip
             prepared = PreparedCliqueGpu(
-                later, chosen, motif, per, algorithm, items == "edge", most_later, classes, decisions
+                later, chosen, motif, per, algorithm, search, most_later, classes, decisions
             )
             self._check_leaves(prepared)
-            if classes:
-                self._kernel(prepared)
         return prepared
 
-    def work(self, prepared: PreparedCliqueGpu) -> NDArray[np.int64]:
-        """Predicted set operations of each item, int64 of shape (n_items,), host; heaviest first."""
-        return prepared.items.costs
-
-    def slice_work(self, prepared: PreparedCliqueGpu) -> int:
-        """A slice costs its launches alone, which run while the slice before still does."""
-        return 1
-
-    def run(
-        self,
-        prepared: PreparedCliqueGpu,
-        start: int,
-        stop: int,
-        bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
-    ) -> Partial:
-        """Count the cliques of the items ``[start, stop)``, or of the first of them if the run is cut.
-
-        Work is in words of 64 bits intersected.
-
-        Raises
-        ------
-        InputError
-            When the interval does not lie in ``[0, n_items]``.
-        LeaseTooLargeError
-            When the device has no room for the search of one block.
-        DeviceLostError
-            When a kernel failed and the device is lost to this process.
-        """
-        require_interval(start, stop, prepared.n_items)
-        self.block_words = np.zeros(0, dtype=np.uint64)
-        later, vector = prepared.later, _make_vector(self.device, prepared)
-        end, sums = start, np.zeros(_count_sums(prepared), np.uint64)
+    def _count(self, prepared: PreparedCliqueGpu, bounds: Sequence[int], cut: Cut) -> Partial:
+        start = end = bounds[0]
+        later, items, vector = prepared.later, prepared.items, _make_vector(self.device, prepared)
+        sums = np.zeros(_count_sums(prepared), np.uint64)
         least, most = prepared.sizes
         stride = prepared.most_later + 2
-        with self.device.guard():
-            if start < stop:
-                counts = self.device.to_device(sums)
-                own = (
-                    np.int32(least), np.int32(most), self.device.to_device(list_closed()), counts,
-                    np.int32(stride), _list_choices(self.device, prepared), vector,
-                )  # fmt: skip
-                end = self._launch(prepared, [start, *bounds, stop], cut, own)
-                sums = self.device.to_host(counts)
-            vectors = {}
-            if prepared.per != "total":
-                found = self.device.xp.empty_like(vector)
-                found[later.vertices if prepared.per == "vertex" else later.edges] = vector
-                vectors = {"n" if prepared.per == "vertex" else "edge": self.device.to_host(found)}
+        if start < bounds[-1]:
+            counts = self.device.to_device(sums)
+            searched = (later.indptr, later.ids, items.roots, items.first, items.last)
+            own = (
+                np.int32(least), np.int32(most), self.device.to_device(list_closed()), counts,
+                np.int32(stride), _list_choices(self.device, prepared), vector,
+            )  # fmt: skip
+            n_slices = self._launch(
+                prepared.search, prepared.classes, bounds, items.costs, cut, searched, own
+            )
+            end, sums = bounds[n_slices], self.device.to_host(counts)
+        vectors = {}
+        if prepared.per != "total":
+            found = self.device.xp.empty_like(vector)
+            found[later.vertices if prepared.per == "vertex" else later.edges] = vector
+            vectors = {"n" if prepared.per == "vertex" else "edge": self.device.to_host(found)}
         cells: dict[tuple[int, ...], int] = {}
         if prepared.algorithm == "orient":
             total = int(sums[0]) + (int(sums[1]) << 32)
         else:
             expand_leaves(sums, stride, least, most, cells)
             total = sum(cells.values())
-        work = (int(self.block_words.sum()) + 1) // 2
-        return Partial(end - start, total, work, vectors, cells if prepared.motif.is_table else {})
+        table = cells if prepared.motif.is_table else {}
+        return Partial(end - start, total, self._work_done(), vectors, table)
 
-    def _kernel(self, prepared: PreparedCliqueGpu) -> Kernel:
-        """Return the kernel, compiled: before there are leases, which do not wait for the compiler."""
-        defines = {
-            "MIN_BLOCKS": self._shape(prepared.algorithm, prepared.per)[1],
-            "ORIENT": int(prepared.algorithm == "orient"),
-            "PER": _PER[prepared.per],
-            "EDGES": int(prepared.of_edges),
-        }
-        return self.device.load("clique", defines).get_function("clique_search")
-
-    def _launch(
-        self, prepared: PreparedCliqueGpu, bounds: Sequence[int], cut: Cut, own: tuple[Any, ...]
-    ) -> int:
-        """Launch the slices, with the kernel's ``own`` arguments; return where the ones that ran end."""
-        fixed_words, blocks_per_sm = self._shape(prepared.algorithm, prepared.per)
-        launcher = TreeLauncher(
-            self.device,
-            self.tuning,
-            self._kernel(prepared),
-            prepared.classes,
-            bounds,
-            prepared.items.costs,
-            fixed_words,
-            blocks_per_sm,
-        )
-        later, items = prepared.later, prepared.items
-        searched = (later.indptr, later.ids, items.roots, items.first, items.last)
-        n_slices = launcher.run(cut, searched, own)
-        self.block_words = self.device.to_host(launcher.block_words)
-        return bounds[n_slices]
-
-    def _shape(self, algorithm: str, per: Granularity) -> tuple[int, int]:
-        """Return the words of shared memory of a warp's lanes, and the blocks that there are registers for."""
-        if per != "total":
-            return 0, self.tuning.blocks_per_sm[2]
-        return LANE_WORDS, self.tuning.blocks_per_sm[0 if algorithm == "orient" else 1]
+    def _choose_search(self, algorithm: str, per: Granularity, of_edges: bool) -> TreeSearch:
+        orients = algorithm == "orient"
+        which, fixed_words = (int(not orients), LANE_WORDS) if per == "total" else (2, 0)
+        defines = {"ORIENT": int(orients), "PER": _PER[per], "EDGES": int(of_edges)}
+        blocks_per_sm = self.tuning.blocks_per_sm[which]
+        return TreeSearch("clique", "clique_search", defines, self.tuning, fixed_words, blocks_per_sm)
 
     def _check_leaves(self, prepared: PreparedCliqueGpu) -> None:
         need, room = 8 * _count_sums(prepared), self.device.free_bytes()

@@ -20,15 +20,12 @@ from papilio.kernels.biclique.forms import Cells, turn
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_index, load_edges
 from papilio.kernels.biclique.index import make_star_item
 from papilio.kernels.device.constants import MAXIMAL_NODE_WORDS, MAXIMAL_SEEN, MAXIMAL_WIDE_WORDS
-from papilio.kernels.device.protocol import Device, Kernel
+from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import (
     Cut,
-    EngineName,
-    Loadable,
     Partial,
     fold_partials,
     never_cut,
-    require_interval,
     require_request,
 )
 from papilio.kernels.maximal.gpu_roots import (
@@ -38,12 +35,14 @@ from papilio.kernels.maximal.gpu_roots import (
     fill_matrices,
     find_roots,
     group_pieces,
+    load_rows,
     root_arguments,
 )
 from papilio.kernels.maximal.index import choose_anchor, choose_sizes
 from papilio.kernels.maximal.stars import Stars, find_stars
-from papilio.kernels.tree.launch import TreeLauncher
-from papilio.kernels.tree.layout import TreeClass, explain_layout, make_classes
+from papilio.kernels.tree.engine import TreeEngine
+from papilio.kernels.tree.launch import TreeSearch
+from papilio.kernels.tree.layout import TreeClass
 from papilio.kernels.tuning import TreeTuning, maximal_tuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import Part
@@ -80,6 +79,11 @@ class PreparedMaximalGpu:
         return self.index.n_items
 
     @property
+    def work(self) -> NDArray[np.int64]:
+        """Estimated set operations of each work item; falling."""
+        return self.index.work
+
+    @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
         return self.index.device_bytes + self.roots.nbytes + self.ranges.nbytes
@@ -94,7 +98,7 @@ class _Counts(NamedTuple):
     full: Any  # not 0 when the table was too small
 
 
-class MaximalBicliqueGpu:
+class MaximalBicliqueGpu(TreeEngine):
     """The GPU engine of :class:`~papilio.motifs.MaximalBiclique` on one device.
 
     Parameters
@@ -111,8 +115,6 @@ class MaximalBicliqueGpu:
         Branches that a search takes below 64 columns before it leaves some to other warps.
     """
 
-    name: EngineName = "gpu"
-
     def __init__(
         self,
         device: Device,
@@ -121,17 +123,10 @@ class MaximalBicliqueGpu:
         defines: dict[str, int] | None = None,
         patience: int = 256,
     ) -> None:
-        self.device, self.anchor, self.patience = device, anchor, patience
-        self.tuning = tuning if tuning is not None else maximal_tuning(device.max_shared_bytes)
-        self.defines = {"MIN_BLOCKS": self.tuning.blocks_per_sm[0], **(defines or {})}
-        self.block_words = np.zeros(0, dtype=np.uint64)
-        """Words of 32 bits that each block of threads intersected in the last launches: the balance of its work."""
+        super().__init__(device, tuning if tuning is not None else maximal_tuning(device.max_shared_bytes))
+        self.anchor, self.patience, self.defines = anchor, patience, defines or {}
         self.n_branches = 0
         """Branches that the last run took: one for each maximal biclique where nothing is looked at in vain."""
-
-    def stage(self, block: Loadable) -> Loadable:
-        """Return the block itself: parts are not this engine's."""
-        return block
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalGpu:
         """Build the index on the device, and find the stars on the host.
@@ -154,16 +149,16 @@ class MaximalBicliqueGpu:
             asked = "fewer wedges lie between its pairs" if self.anchor == "auto" else "asked for"
             decisions = ((f"anchor {'V' if index.swapped else 'U'}", asked), *index.choices)
             if index.n_pairs:
-                classes = make_classes(_estimate_need(index, roots)[ranges.items], self.tuning)
-                decisions += explain_layout(
-                    self.device, self.tuning, classes, _FIXED_WORDS, self.tuning.blocks_per_sm[0]
-                )
-                self._kernel()
+                need = _estimate_need(index, roots)[ranges.items]
+                classes, shortage = self._make_ready(self._search, need)
+                decisions += shortage
+                load_rows(self.device)
         return PreparedMaximalGpu(motif, index, roots, ranges, stars, classes, decisions)
 
-    def _kernel(self) -> Kernel:
-        """Return the kernel, compiled: before there are leases, which do not wait for the compiler."""
-        return self.device.load("maximal", self.defines).get_function("maximal_search")
+    @property
+    def _search(self) -> TreeSearch:
+        blocks_per_sm = self.tuning.blocks_per_sm[0]
+        return TreeSearch("maximal", "maximal_search", self.defines, self.tuning, _FIXED_WORDS, blocks_per_sm)
 
     def _build_index(
         self, graph: BipartiteGraph, motif: MaximalBiclique, has_stars: bool
@@ -177,50 +172,18 @@ class MaximalBicliqueGpu:
         root, first, last, costs = make_star_item()
         return replace(index, item_root=root, item_first=first, item_last=last, costs=costs)
 
-    def work(self, prepared: PreparedMaximalGpu) -> NDArray[np.int64]:
-        """Estimated set operations of each work item, int64 of shape (n_items,), host; falling."""
-        return prepared.index.work
-
-    def slice_work(self, prepared: PreparedMaximalGpu) -> int:
-        """A slice costs its launches alone, which run while the slice before still does."""
-        return 1
-
-    def run(
-        self,
-        prepared: PreparedMaximalGpu,
-        start: int,
-        stop: int,
-        bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
-    ) -> Partial:
-        """Count the maximal bicliques of the items ``[start, stop)``, or of the first of them if the run is cut.
-
-        Work is in words of 64 bits intersected.
-
-        Raises
-        ------
-        InputError
-            When the interval does not lie in ``[0, n_items]``.
-        LeaseTooLargeError
-            When the device has no room for the rows of a root, for the sizes that these items find, or for the search
-            of one block.
-        DeviceLostError
-            When a kernel failed and the device is lost to this process.
-        """
-        require_interval(start, stop, prepared.n_items)
+    def _count(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: Cut) -> Partial:
+        start, stop = bounds[0], bounds[-1]
         self.n_branches = 0
         found = Partial(0, 0, 0)
-        with self.device.guard():
-            if start < stop and prepared.classes:
-                for group in group_pieces(
-                    self.device, prepared.index, prepared.roots, [start, *bounds, stop]
-                ):
-                    partial = self._search(prepared, group, cut)
-                    found = fold_partials(found, partial)
-                    if partial.n_items < group[-1] - group[0] or (group[-1] < stop and cut()):
-                        break
-            else:
-                found = Partial(stop - start, 0, 0)
+        if start < stop and prepared.classes:
+            for group in group_pieces(self.device, prepared.index, prepared.roots, bounds):
+                partial = self._search_group(prepared, group, cut)
+                found = fold_partials(found, partial)
+                if partial.n_items < group[-1] - group[0] or (group[-1] < stop and cut()):
+                    break
+        else:
+            found = Partial(stop - start, 0, 0)
         if start == 0 and found.n_items > 0:
             stars = prepared.stars
             found = fold_partials(
@@ -228,9 +191,9 @@ class MaximalBicliqueGpu:
             )
         return found
 
-    def _search(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: Cut) -> Partial:
+    def _search_group(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: Cut) -> Partial:
         """Run the slices of a group, again with a larger table when one was full."""
-        index, roots, ranges, tuning = prepared.index, prepared.roots, prepared.ranges, self.tuning
+        index, roots, ranges = prepared.index, prepared.roots, prepared.ranges
         matrices = fill_matrices(self.device, index, roots, bounds[0], bounds[-1])
         first = (
             *root_arguments(index, roots), matrices.words, matrices.starts, matrices.taken, matrices.taken_hash,
@@ -238,25 +201,16 @@ class MaximalBicliqueGpu:
         )  # fmt: skip
         sizes = index.sizes
         limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
-        n_keys = tuning.leaf_slots
+        costs, n_keys = index.costs[ranges.items], self.tuning.leaf_slots
         while True:
             counts = self._make_counts(n_keys)
-            launcher = TreeLauncher(
-                self.device,
-                tuning,
-                self._kernel(),
-                prepared.classes,
-                ranges.starts[bounds].tolist(),
-                index.costs[ranges.items],
-                _FIXED_WORDS,
-                tuning.blocks_per_sm[0],
-            )
             last = (
                 *(np.int32(min(limit, _MAX_INT)) for limit in (*limits, self.patience)), counts.totals, counts.keys,
                 counts.by_key, np.uint32(n_keys), counts.full,
             )  # fmt: skip
-            bounds = bounds[: launcher.run(cut, first, last) + 1]
-            self.block_words = self.device.to_host(launcher.block_words)
+            pieces = ranges.starts[bounds].tolist()
+            n_slices = self._launch(self._search, prepared.classes, pieces, costs, cut, first, last)
+            bounds = bounds[: n_slices + 1]
             if not int(self.device.to_host(counts.full)[0]):
                 return self._read(index, counts, bounds[-1] - bounds[0])
             n_keys, cut = 4 * n_keys, never_cut
@@ -290,8 +244,7 @@ class MaximalBicliqueGpu:
         )
         checksum, n_branches = to_host(counts.totals).tolist()
         self.n_branches += n_branches
-        work = (int(self.block_words.sum()) + 1) // 2
-        return Partial(n_items, sum(cells.values()), work, {}, cells, checksum=checksum)
+        return Partial(n_items, sum(cells.values()), self._work_done(), {}, cells, checksum=checksum)
 
 
 def _estimate_need(index: BicliqueDeviceIndex, roots: MaximalRoots) -> NDArray[np.int64]:

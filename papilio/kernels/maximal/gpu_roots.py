@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, turn_rows
-from papilio.kernels.device.protocol import Device, launch_over
+from papilio.kernels.device.protocol import Device, Module, launch_over
 from papilio.kernels.maximal.index import hash_ids
 
 _MANY_CHILDREN, _MANY_RANGES, _MAX_RANGES = 8, 1 << 15, 1 << 21
@@ -153,6 +153,13 @@ def group_pieces(
     yield group
 
 
+def load_rows(device: Device) -> Module:
+    """Return the kernels that fill matrices, once they are compiled."""
+    module = device.load("maximal_rows", {})
+    module.get_function("maximal_fill")
+    return module
+
+
 def fill_matrices(
     device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots, first: int, last: int
 ) -> Matrices:
@@ -162,7 +169,7 @@ def fill_matrices(
     sizes = roots.matrix_words[vertices]
     starts = np.zeros(index.n_left, np.int64)
     starts[vertices[1:]] = np.cumsum(sizes)[:-1]
-    module = device.load("maximal_rows", {})
+    module = load_rows(device)
     words = xp.empty(int(sizes.sum()), dtype=np.uint32)
     given, listed = root_arguments(index, roots), device.to_device(vertices.astype(np.int32))
     n_roots, start = np.int32(vertices.size), device.to_device(starts)

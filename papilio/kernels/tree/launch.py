@@ -7,7 +7,7 @@ a bounded queue (``tree_queue.cuh``). ``layout.py`` says how large all that is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -32,13 +32,31 @@ class _Memory:
     slots: Any
 
 
+@dataclass(frozen=True)
+class TreeSearch:
+    """A kernel that searches, and how it is launched."""
+
+    stem: str  # of its source
+    kernel: str
+    defines: Mapping[str, int]  # beside MIN_BLOCKS
+    tuning: TreeTuning
+    fixed_words: int  # of shared memory of each warp, beside ``tuning.near_words``
+    blocks_per_sm: int  # that a multiprocessor has registers for
+    by_blocks: bool = (
+        False  # whether a block owns an item, and blocks beyond the items of a launch share them
+    )
+
+    def load(self, device: Device) -> Kernel:
+        """Return the kernel, once it is compiled."""
+        defines = {"MIN_BLOCKS": self.blocks_per_sm, **self.defines}
+        return device.load(self.stem, defines).get_function(self.kernel)
+
+
 class TreeLauncher:
     """All launches of one kernel in one run.
 
     ``classes`` are those of all work items; memory is shared among the items of the run alone, whose slices begin and
-    end at ``bounds``. ``costs`` is the estimated cost of each work item, int64 on the host. Each warp has
-    ``fixed_words`` of shared memory beside ``tuning.near_words``; a multiprocessor has registers for ``blocks_per_sm``
-    blocks. With ``by_blocks`` a block owns an item, and blocks beyond the items of a launch share them.
+    end at ``bounds``. ``costs`` is the estimated cost of each work item, int64 on the host.
 
     Raises
     ------
@@ -49,20 +67,16 @@ class TreeLauncher:
     def __init__(
         self,
         device: Device,
-        tuning: TreeTuning,
-        kernel: Kernel,
+        search: TreeSearch,
         classes: Sequence[TreeClass],
         bounds: Sequence[int],
         costs: NDArray[np.int64],
-        fixed_words: int,
-        blocks_per_sm: int,
-        by_blocks: bool = False,
     ) -> None:
-        self.device, self.tuning, self.kernel, self.costs = device, tuning, kernel, costs
-        self._by_blocks = by_blocks
+        self.device, self.tuning, self.kernel, self.costs = device, search.tuning, search.load(device), costs
+        self._by_blocks = search.by_blocks
         self._bounds = bounds
         self.classes = [one.between(bounds[0], bounds[-1]) for one in classes]
-        self.layout = lay_out(device, tuning, self.classes, fixed_words, blocks_per_sm)
+        self.layout = lay_out(device, search.tuning, self.classes, search.fixed_words, search.blocks_per_sm)
         self._memory: dict[int, _Memory] = {}
         self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)
         """Words that the blocks of each number intersected, in all launches, device."""
