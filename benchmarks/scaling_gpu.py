@@ -1,10 +1,11 @@
-"""How counts scale over the GPUs of one host: ``papilio scale`` of several cases on the workers of one cluster, clocks recorded.
+"""How counts scale over the GPUs of one host: ``papilio scale`` of several cases on one cluster, with clocks.
 
 python -m benchmarks.scaling_gpu --stores DIR --output OUT --workers 1,2,4 --repeat 3 CASE ...
 
-A case is ``NAME=STORE MOTIF FLAGS``, such as ``"wide=graph butterfly --per vertex"``; STORE is a path, or a name in DIR. The
-workers start once and keep their compiled kernels; every run reads the graph anew. OUT/NAME is the experiment, whose page is
-OUT/NAME/report/report.html; OUT/clocks.csv has a row for each GPU twice a second. Tables are printed as cases end.
+A case is ``NAME=STORE MOTIF FLAGS``, such as ``"wide=graph butterfly --per vertex"``; STORE is a path, or a name in
+DIR. The workers start once and keep their compiled kernels; every run reads the graph anew. OUT/NAME is the experiment,
+whose page is OUT/NAME/report/report.html; OUT/clocks.csv has a row for each GPU twice a second. Tables are printed as
+cases end.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ def print_table(name: str, experiment: Path) -> None:
             f"{each} {row[f'seconds_{each}']:.3f}" for each in _PHASES if row.get(f"seconds_{each}")
         )
         print(
-            f"{name} workers {row['workers']} repeat {row['repeat']}: {row['count']}  counting {row['seconds_counting']:.3f} s"
-            f"  read {row.get('seconds_read') or 0:.2f}  {phases}  leases {row['leases']}  overhead"
+            f"{name} workers {row['workers']} repeat {row['repeat']}: {row['count']}  counting"
+            f" {row['seconds_counting']:.3f} s  read {row.get('seconds_read') or 0:.2f}  {phases}  leases {row['leases']}  overhead"
             f" {row['lease_overhead']:.3f}  tail {row['tail_s']:.3f}  balance {_balance(experiment, row):.3f}",
             flush=True,
         )
