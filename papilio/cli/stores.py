@@ -29,7 +29,7 @@ from papilio.storage.statistics import describe
 @click.option(
     "--v", type=column, help="Column of the endpoints in V; both are found by usual names, else by place."
 )
-@click.option("--sign-column", type=column, help="Column whose values above 0 are positive.")
+@click.option("--sign-column", "--sign", type=column, help="Column whose values above 0 are positive.")
 @click.option(
     "--positive-from", type=float, metavar="VALUE",
     help="Smallest positive value of the sign column (by default a usual name such as rating, else 3).",
@@ -49,7 +49,14 @@ from papilio.storage.statistics import describe
     default=None,
     help="Whether the first line holds names or sizes; detected by default.",
 )
-@click.option("--time-column", type=column, help="Column of times; known from the format or by its name.")
+@click.option(
+    "--time-column", "--time", type=column, help="Column of times; known from the format or by its name."
+)
+@click.option(
+    "--weight-column", "--weight", type=column,
+    help="Column of weights: no endpoint, not kept; --positive-from and --sign-values make signs of it.",
+)  # fmt: skip
+@click.option("--encoding", help="Encoding of text, such as latin-1; UTF-8 or UTF-16 by default.")
 @click.option("--skip-malformed", is_flag=True, help="Leave out and count lines that cannot be read.")
 @click.option(
     "--memory", "memory_bytes", type=size, help="Bound of the memory, such as 2GiB; by default a quarter."
@@ -58,7 +65,10 @@ from papilio.storage.statistics import describe
 @click.option("--overwrite", is_flag=True, help="Replace an existing store.")
 @JSON_FLAG
 def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
-    """Convert the edge list INPUT (or two .npy files) into the graph store OUTPUT.
+    """Convert the edge lists INPUT... into the one graph store OUTPUT.
+
+    INPUT is a file, a directory of files (such as Spark, Dask and Hive write), a pattern, a URL (https, s3 ...), or -
+    for standard input; several files are read as the first is. Two .npy files hold one endpoint each.
 
     \b
     Formats: KONECT, SNAP, MovieLens, Matrix Market, DIMACS, CSV, TSV, plain edge lists, lists with a line of sizes,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
+import codecs
 import re
+import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError
-from papilio.storage.location import filesystem_of
+from papilio.storage.places import Place
 
 Compression = Literal["none", "gzip", "bzip2", "zstd"]
 
@@ -28,30 +29,62 @@ _UNSUPPORTED = (
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
     (b"\x04\x22\x4d\x18", "an lz4 file"),
 )
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class _Ahead:
+    """A stream that is read from its beginning and gives back what was read ahead; a file object for Arrow."""
+
+    closed = False
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._ahead = b""
+        self._taken = 0
+
+    def peek(self, n_bytes: int) -> bytes:
+        """Return the next bytes without taking them: fewer at the end only."""
+        while len(self._ahead) < n_bytes and (data := self._stream.read(n_bytes - len(self._ahead))):
+            self._ahead += data
+        return self._ahead
+
+    def read(self, n_bytes: int) -> bytes:
+        data, self._ahead = self._ahead[:n_bytes], self._ahead[n_bytes:]
+        data = data or self._stream.read(n_bytes)
+        self._taken += len(data)
+        return data
+
+    def tell(self) -> int:
+        return self._taken
+
+    def close(self) -> None:
+        """Leave the stream open, which another opened."""
 
 
 class InputFile:
     """A file to convert, read once from its beginning, decompressed on the way; a context manager.
 
-    ``name`` is without directories, for messages and provenance; ``n_bytes`` is the size as stored. InputError when
-    the file does not exist, cannot be read, or is of an archive format that is not supported.
+    ``name`` is without directories, for messages and provenance; ``n_bytes`` is the size as stored, 0 where nothing
+    tells. InputError when the file cannot be read, or is of an archive format that is not supported.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.path = place.name
         self.name = self.path.rstrip("/").rsplit("/", 1)[-1]
+        self.n_bytes = place.n_bytes
         self._stack = ExitStack()
         try:
-            self._filesystem, self._inner = filesystem_of(self.path)
-            info = self._filesystem.get_file_info(self._inner)
-            if not info.is_file:
-                missing = info.type == arrow_fs.FileType.NotFound
-                raise InputError(f"{self.path} {'does not exist' if missing else 'is not a file'}")
-            self.n_bytes = int(info.size)
-            self._raw = self._stack.enter_context(self._filesystem.open_input_file(self._inner))
-            magic = self._raw.read(10)
-            self._raw.seek(0)
+            if place.filesystem is None:
+                stream = sys.stdin.buffer
+            else:
+                stream = self._stack.enter_context(
+                    place.filesystem.open_input_stream(place.path, compression=None)
+                )
+            self._raw = _Ahead(stream)
+            magic = self._raw.peek(10)
         except OSError as error:
+            self.close()
             raise InputError(f"{self.path} cannot be read ({error})") from error
         for start, what in _UNSUPPORTED:
             if magic.startswith(start):
@@ -59,9 +92,10 @@ class InputFile:
                 raise InputError(f"{self.path} is {what}; unpack it first (gzip, bzip2 and zstd are read)")
         self.compression: Compression = next((c for start, c in _MAGIC if start.match(magic)), "none")
         self._peeked = b""
-        self._stream = self._raw
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._stream: Any = self._raw
         if self.compression != "none":
-            self._stream = pa.CompressedInputStream(self._raw, _CODEC[self.compression])
+            self._stream = pa.CompressedInputStream(pa.PythonFile(self._raw, "r"), _CODEC[self.compression])
 
     def __enter__(self) -> Self:
         return self
@@ -88,22 +122,46 @@ class InputFile:
             return data
         return self._decompress(n_bytes)
 
+    def decode(self, encoding: str | None) -> None:
+        """Read text of an encoding, of UTF-16 if None and its mark is there, as UTF-8 from here on.
+
+        Nothing but a beginning may have been peeked at. InputError for an encoding that is not known.
+        """
+        if encoding is None and self.peek(4).startswith(_UTF_16) and not self.peek(4).endswith(b"\0\0"):
+            encoding = "utf-16"
+        if encoding is None or codecs.lookup(encoding).name == "utf-8":
+            return
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._peeked = self._decoded(self._peeked)
+
     def _decompress(self, n_bytes: int) -> bytes:
         try:
             data: bytes = self._stream.read(n_bytes)
+            while self._decoder is not None:
+                text = self._decoded(data)
+                if text or not data:
+                    return text
+                data = self._stream.read(n_bytes)
         except OSError as error:
-            message = f"{self.path}: the {self.compression} data are truncated or corrupt ({error})"
-            raise InputError(message) from error
+            what = "data" if self.compression == "none" else f"{self.compression} data"
+            raise InputError(f"{self.path}: the {what} are truncated or corrupt ({error})") from error
         return data
+
+    def _decoded(self, data: bytes) -> bytes:
+        assert self._decoder is not None
+        try:
+            return str(self._decoder.decode(data, final=not data)).encode()
+        except UnicodeError as error:
+            raise InputError(f"{self.path} is not text in its encoding ({error}); name another") from error
 
     def position_bytes(self) -> int:
         """Return how many bytes of the stored file have been taken, for progress."""
-        return min(int(self._raw.tell()), self.n_bytes)
+        return self._raw.tell()
 
     def spool(self, directory: Path) -> Path:
         """Return a local uncompressed file with this file's content, for formats that need random access."""
-        if self.compression == "none" and self._filesystem.type_name == "local":
-            return Path(self._inner)
+        if self.compression == "none" and isinstance(self.place.filesystem, arrow_fs.LocalFileSystem):
+            return Path(self.place.path)
         target = directory / "input"
         with target.open("wb") as out:
             while block := self.read(1 << 22):

@@ -6,6 +6,7 @@ dense ids; DuckDB sorts the edges out of core; the sorted stream is deduplicated
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import tempfile
@@ -24,18 +25,17 @@ import pyarrow.parquet as pq
 from papilio.arguments import Bytes, checked, read_bytes
 from papilio.errors import CapacityError, DuplicateEdgeError, InputError
 from papilio.interrupts import removed_at_end
-from papilio.storage.arrays import NpySource, ParquetSource
 from papilio.storage.column_choice import ColumnRef, WantedColumns
 from papilio.storage.columns import numbers_of
-from papilio.storage.compression import InputFile
 from papilio.storage.formats import FORMATS, EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
 from papilio.storage.labels import read_label, write_labels
 from papilio.storage.location import check_replaceable, local_path
 from papilio.storage.ordering import Deduplicator, Duck
+from papilio.storage.places import InputPath, Place, find_places
 from papilio.storage.relabel import BYTES_PER_LABEL, IdMap, LabelTracker, declared_maps, dense_map
 from papilio.storage.signs import sign_rule
+from papilio.storage.sources import open_source
 from papilio.storage.store import GraphStore, StoreWriter
-from papilio.storage.textlines import TextSource
 from papilio.version import __version__
 
 Duplicates = Literal["first", "last", "error"]
@@ -43,8 +43,6 @@ Duplicates = Literal["first", "last", "error"]
 
 ConvertProgress = Callable[[str, int, int], None]
 """Called with ("read", bytes, bytes in all), then ("write", edges, edges at most in all)."""
-
-InputPath = str | os.PathLike[str]
 
 _OUTSIDE_DUCK_BYTES = 160 << 20
 """Memory for batches on their way and the row group being written, while DuckDB sorts."""
@@ -73,25 +71,39 @@ class _Job:
 
 
 def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
-    paths = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    places = find_places(given)
+    total = sum(place.n_bytes for place in places)
     with ExitStack() as stack:
-        files = [stack.enter_context(InputFile(path)) for path in paths]
-        total = sum(file.n_bytes for file in files)
-        source = _open_source(files, job, lambda done: job.progress("read", done, total))
-        raw = _RawEdges(files[0].path, source, job)
+        source, compression = open_source(
+            places,
+            job.options,
+            job.scratch,
+            job.threads,
+            lambda done: job.progress("read", done, total),
+            stack,
+        )
+        raw = _RawEdges(places[0].name, source, job)
         raw.spool()
-    provenance = _provenance(files, raw)
+    provenance = {**_described(given, places), "compression": compression, **_provenance(raw)}
     maps = raw.integer_maps()
     return _write_joined(raw, provenance) if maps is None else _write_mapped(raw, maps, provenance)
 
 
-def _provenance(files: list[InputFile], raw: _RawEdges) -> dict[str, Any]:
-    info, options = raw.info, raw.job.options
+def _described(given: InputPath | Sequence[InputPath], places: list[Place]) -> dict[str, Any]:
+    """Return what was given, without the directories that it lies in, and how many files that were."""
+    several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    names = [os.fspath(each).rstrip("/").rsplit("/", 1)[-1] for each in several]
     return {
         "papilio": __version__,
-        "source": files[0].name if len(files) == 1 else [file.name for file in files],
-        "source_bytes": sum(file.n_bytes for file in files),
-        "compression": files[0].compression,
+        "source": names[0] if len(names) == 1 else names,
+        "source_bytes": sum(place.n_bytes for place in places),
+        "source_files": len(places),
+    }
+
+
+def _provenance(raw: _RawEdges) -> dict[str, Any]:
+    info, options = raw.info, raw.job.options
+    return {
         "format": info.format,
         "format_forced": options.format is not None,
         "layout": info.layout,
@@ -104,30 +116,6 @@ def _provenance(files: list[InputFile], raw: _RawEdges) -> dict[str, Any]:
         },
         "notes": info.notes,
     }
-
-
-def _open_source(files: list[InputFile], job: _Job, on_read: Callable[[int], None]) -> EdgeSource:
-    """Return the reader of the input, by its first bytes or the forced format."""
-    if not 1 <= len(files) <= 2:
-        raise InputError(f"{len(files)} files were given; convert reads one file, or two .npy files")
-    magic = files[0].peek(8)
-    chosen = job.options.format
-    if chosen is None:
-        chosen = "npy" if magic.startswith(b"\x93NUMPY") else "parquet" if magic.startswith(b"PAR1") else None
-    names = [file.path for file in files]
-    if chosen == "npy":
-        for at, file in enumerate(files):
-            (job.scratch / str(at)).mkdir()
-            if not file.peek(8).startswith(b"\x93NUMPY"):
-                raise InputError(f"{file.path} is not a .npy file")
-        return NpySource(
-            [f.spool(job.scratch / str(at)) for at, f in enumerate(files)], names, job.options, on_read
-        )
-    if len(files) == 2:
-        raise InputError(f"{names[0]} is not a .npy file; two files are read as a pair of .npy files only")
-    if chosen == "parquet":
-        return ParquetSource(files[0].spool(job.scratch), names[0], job.options, on_read)
-    return TextSource(files[0], job.options, job.threads, on_read)
 
 
 class _RawEdges:
@@ -312,19 +300,23 @@ def convert(
     labels: LabelType | None = None,
     header: bool | None = None,
     time_column: ColumnRef | None = None,
+    weight_column: ColumnRef | None = None,
+    encoding: str | None = None,
     skip_malformed: bool = False,
     memory_bytes: Bytes | None = None,
     temp_dir: InputPath | None = None,
     overwrite: bool = False,
     progress: ConvertProgress | None = None,
 ) -> GraphStore:
-    """Convert an edge list into a graph store, whose manifest says what was detected and what was left out.
+    """Convert edge lists into one graph store, whose manifest says what was detected and what was left out.
 
     Parameters
     ----------
-    input : path-like, or two of them
-        A file of a format of :mod:`papilio.storage.formats`, plain or compressed with gzip, bzip2 or zstd; or two
-        ``.npy`` files with one endpoint each.
+    input : path-like, or several
+        Files of one of the formats of :mod:`papilio.storage.formats`, plain or compressed with gzip, bzip2 or zstd,
+        which are read as the first is; or two ``.npy`` files with one endpoint each. Directories (of Spark, Dask, Hive)
+        and patterns such as ``part-*.csv`` stand for their files, ``-`` for standard input; URLs (https, s3 and others)
+        are read with pyarrow or fsspec.
     output : path-like
         The store to create, in an existing local directory.
     format : str, optional
@@ -335,6 +327,11 @@ def convert(
     u, v, sign_column, time_column : int or str, optional
         Columns of the endpoints, of the values that signs follow from (positive above 0) and of times, by number from
         1 on or by name; by default as :mod:`papilio.storage.column_choice` says.
+    weight_column : int or str, optional
+        Column of weights: no endpoint; signs follow from it if ``positive_from`` or ``sign_values`` say how. A graph
+        store keeps no weights.
+    encoding : str, optional
+        Encoding of text, such as ``latin-1``; by default UTF-8, or UTF-16 where its mark is.
     positive_from : float, optional
         Smallest value that is positive.
     sign_values : str, optional
@@ -361,8 +358,13 @@ def convert(
         ``output`` exists or cannot be written.
     """
     rule = sign_rule(sign_column is not None, positive_from, sign_values)
-    columns = WantedColumns(u, v, sign_column, time_column, signed=rule is not None)
-    options = ReadOptions(_read_format(format), bipartite, rule, columns, labels, header, skip_malformed)
+    if weight_column is not None and sign_column is not None:
+        raise InputError("weight_column and sign_column are both given; signs follow from one column")
+    values = weight_column if sign_column is None else sign_column
+    columns = WantedColumns(u, v, values, time_column, signed=rule is not None)
+    options = ReadOptions(
+        _read_format(format), bipartite, rule, columns, labels, header, skip_malformed, _known(encoding)
+    )
     memory = _read_memory(memory_bytes)
     threads = max(1, min(os.cpu_count() or 1, 8, memory // MIN_MEMORY_BYTES))
     target = local_path(output)
@@ -380,6 +382,15 @@ def _read_format(name: str | None) -> FormatName | None:
     if name is not None:
         raise InputError(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
     return None
+
+
+def _known(encoding: str | None) -> str | None:
+    try:
+        return None if encoding is None else codecs.lookup(encoding).name
+    except LookupError:
+        raise InputError(
+            f"unknown encoding {encoding!r}; known are utf-8, utf-16, latin-1, cp1252 ..."
+        ) from None
 
 
 def _read_memory(given: Bytes | None) -> int:

@@ -22,7 +22,6 @@ from papilio.storage.formats import (
 
 _DIMACS = re.compile(rb"p\s+([A-Za-z]+)((?:\s+\d+){2,3})\s*\Z")
 _DIMACS_KINDS = (b"edge", b"edges", b"col", b"sp", b"tw", b"ocr", b"max", b"asn")
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _FIXED = ("konect", "sizes", "mtx", "dimacs")
 """Formats that say which columns are the endpoints."""
 
@@ -33,15 +32,14 @@ def detect_layout(head: Head, options: ReadOptions) -> TextLayout:
     InputError when it holds no data, contradicts the forced format or the options, or cannot be an edge list.
     """
     first = next((line for line in head.lines if line.strip()), b"")
-    if first.startswith(_UTF_16):
-        raise InputError(f"{head.name} is UTF-16 text; save it as UTF-8")
     if b"\0" in first:
         raise InputError(
-            f"{head.name} is not a text file, nor NumPy or Parquet; convert reads edge lists only"
+            f"{head.name} is not a text file, nor NumPy or Parquet; convert reads edge lists only (if it is text, say "
+            "in which encoding)"
         )
     if options.format is None:
         refuse_documents(head.name, first)
-    chosen = options.format or _sniff(head, first, options)
+    chosen = options.format or (options.like.format if options.like else _sniff(head, first, options))
     if chosen in _FIXED and (options.columns.u, options.columns.v) != (None, None):
         raise InputError(
             f"{head.name}: the format {chosen} says which columns are the endpoints; leave out u and v, or force "
@@ -113,6 +111,8 @@ def _has_sizes(head: Head, data: list[bytes]) -> bool:
         return True
     if head.complete and len(data) < head.sample_lines:
         return n_lines == len(data) - 1
+    if not head.n_bytes:  # nothing tells how long the input is
+        return n_lines >= len(data) - 1
     return head.n_bytes / 200 < n_lines < head.n_bytes * 20
 
 
@@ -154,7 +154,7 @@ def _konect(head: Head, options: ReadOptions) -> TextLayout:
         notes=tuple(notes),
     )
     layout, first = first_data(head, layout)
-    if not kind and options.header is not False:
+    if not kind and options.header is not False and options.may_hold_sizes:
         layout, first = hold_first_line(head, layout, first)
     return _complete(head, layout, first, options)
 

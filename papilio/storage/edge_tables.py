@@ -129,18 +129,19 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
     layout, first = first_data(head, layout)
     if not first:
         raise InputError(f"{head.name} holds no line of data; it needs an edge, or a header with sizes")
-    if options.format is None and options.header is None:
+    is_first = options.like is None
+    if is_first and options.format is None and options.header is None:
         refuse_neighbour_lists(
             head.name, fields_of(layout, data[0]), head.lines[layout.skip_lines + 1 :], head.complete
         )
     layout, first = _skip_header(head, layout, data, first, options)
     rows = [fields_of(layout, line) for _, line in head.data_lines((), layout.skip_lines)]
     asked = options.columns
-    if options.format is None and asked.u is None and asked.v is None:
+    if is_first and options.format is None and asked.u is None and asked.v is None:
         refuse_matrix(head.name, layout.names, are_names(layout.names), rows)
     layout = with_columns(head.name, layout, first, options)
-    layout = _with_labels(head, layout, first, options)
-    if not layout.delimiter and asked.u is None and asked.v is None:
+    layout = _with_labels(head, layout, first, options) if is_first else layout
+    if is_first and not layout.delimiter and asked.u is None and asked.v is None:
         _refuse_blanks(head, layout, first, options)
     if chosen in ("csv", "tsv"):
         layout = replace(layout, comments=())
@@ -169,14 +170,25 @@ def _skip_header(
     after, second = first_data(head, after, layout.skip_lines + 1)
     numbers = all(part.isdigit() for part in line)
     has_names = options.header
+    like = options.like
+    if like is not None and like.names:
+        names = tuple(part.decode(errors="replace") for part in line)
+        has_names = sorted(names) == sorted(like.names) or _is_header(line, second)
+        if not has_names and len(first) == len(like.names):
+            return replace(layout, names=like.names), first
     if has_names is None:
         has_names = _is_header(line, second)
+    if has_names and not numbers and like is not None and not like.names:
+        raise InputError(
+            f"{head.name} has a line of names, and the first file has none; convert them one by one"
+        )
     if not has_names:
         names = _named_by_comment(head, layout, first)
         if names:
             return replace(layout, names=names), first
         asked = options.columns
-        if options.header is None and options.labels != "text" and asked.u is None and asked.v is None:
+        may_hold = options.header is None and options.may_hold_sizes and options.labels != "text"
+        if may_hold and asked.u is None and asked.v is None:
             return hold_first_line(head, layout, first)
         return layout, first
     shown = ", ".join(part.decode(errors="replace") for part in line)
@@ -291,7 +303,8 @@ def _notes(layout: TextLayout, rows: list[list[bytes]], options: ReadOptions) ->
     """Return what may surprise in the reading of the first lines."""
     notes = []
     ends = (layout.columns.u, layout.columns.v)
-    if options.header is None and not layout.names and layout.held is None and "text" in layout.labels:
+    unsure = options.header is None and options.like is None
+    if unsure and not layout.names and layout.held is None and "text" in layout.labels:
         fields = rows[0]
         again = len(fields) > max(ends) and any(
             row[at : at + 1] == [fields[at]] for row in rows[1:] for at in ends

@@ -28,7 +28,14 @@ import pyarrow as pa
 
 from papilio.errors import CapacityError, InputError
 from papilio.graph import MAX_VERTICES
-from papilio.storage.column_choice import USUAL, Columns, WantedColumns, choose_columns, show_column
+from papilio.storage.column_choice import (
+    USUAL,
+    ColumnRef,
+    Columns,
+    WantedColumns,
+    choose_columns,
+    show_column,
+)
 from papilio.storage.signs import SignRule
 
 FormatName = Literal[
@@ -85,6 +92,13 @@ class ReadOptions:
     labels: LabelType | None = None  # None to decide by the first line of data
     header: bool | None = None  # whether the first line holds names or sizes; None to decide by content
     skip_malformed: bool = False  # count malformed lines instead of ending the conversion
+    encoding: str | None = None  # of text; None for UTF-8, or UTF-16 where its mark is
+    like: TextLayout | None = None  # of the first of several files, which the others follow
+
+    @property
+    def may_hold_sizes(self) -> bool:
+        """Whether a first line of numbers may be sizes: in a file after the first, where it was there."""
+        return self.like is None or self.like.held is not None
 
 
 @dataclass(frozen=True)
@@ -169,7 +183,15 @@ def with_columns(name: str, layout: TextLayout, first: list[bytes], options: Rea
             f"{name}, line {layout.skip_lines + 1}: {shown!r} has {count} column as {layout.format}; "
             "an edge needs two: force another format"
         )
-    columns = choose_columns(name, layout.names, count, options.columns, usual=layout.columns)
+    like = options.like
+    wanted = options.columns if like is None else _same_columns(like)
+    columns = choose_columns(name, layout.names, count, wanted, usual=layout.columns)
+    if like is not None:
+        time = columns.time if like.columns.time is not None else None
+        columns, kinds = replace(columns, time=time), (like.labels, like.decimal)
+        return replace(
+            layout, n_columns=count, columns=columns, labels=kinds[0], decimal=kinds[1], time=like.time
+        )
     labels = layout.labels
     if options.labels is not None:
         labels = (options.labels, options.labels)
@@ -180,6 +202,19 @@ def with_columns(name: str, layout: TextLayout, first: list[bytes], options: Rea
         labels=labels,
         time="integer" if columns.time is None else time_type(first[columns.time]),
     )
+
+
+def _same_columns(like: TextLayout) -> WantedColumns:
+    """Return the columns of a layout, by their names where they have one."""
+
+    def ref(at: int | None) -> ColumnRef | None:
+        named = (
+            at is not None and bool(like.names) and like.names.count(like.names[at]) == 1 and like.names[at]
+        )
+        return named or (None if at is None else at + 1)
+
+    read = like.columns
+    return WantedColumns(ref(read.u), ref(read.v), ref(read.sign), ref(read.time))
 
 
 _SAMPLE_LINES = 1000

@@ -343,7 +343,7 @@ def _label_problem(text: bytes, kind: str, size: int | None) -> str | None:
         try:
             text.decode("utf-8")
         except UnicodeDecodeError:
-            return "a label is not UTF-8"
+            return "a label is not UTF-8 (say the encoding, such as latin-1)"
         return None
     if not is_integer(text):
         shown = text.decode("utf-8", errors="replace")

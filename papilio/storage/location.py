@@ -39,15 +39,34 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
 
 def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, str]:
-    """Return the pyarrow filesystem of ``path`` and the path within it; StoreError for a URL that cannot be reached."""
+    """Return the filesystem of ``path`` and the path within it: pyarrow's, else that of fsspec (https and many more).
+
+    StoreError for a URL that cannot be reached.
+    """
     text = os.fspath(path)
     if not is_url(text):
         return arrow_fs.LocalFileSystem(), os.path.abspath(text)
     try:
         filesystem, inner = arrow_fs.FileSystem.from_uri(text)
     except (ArrowInvalid, OSError) as error:
-        raise StoreError(f"{text}: cannot be reached ({error}); use a local path or another URL") from error
+        if "Unrecognized filesystem type" not in str(error):
+            raise _unreachable(text, error) from error
+        filesystem, inner = _fsspec_of(text)
     return filesystem, inner.rstrip("/")
+
+
+def _fsspec_of(url: str) -> tuple[arrow_fs.FileSystem, str]:
+    from fsspec.core import url_to_fs  # slow to import, and only needed for such URLs
+
+    try:
+        filesystem, inner = url_to_fs(url)
+    except (ValueError, ImportError, OSError) as error:
+        raise _unreachable(url, error) from error
+    return arrow_fs.PyFileSystem(arrow_fs.FSSpecHandler(filesystem)), inner
+
+
+def _unreachable(url: str, error: Exception) -> StoreError:
+    return StoreError(f"{url}: cannot be reached ({error}); use a local path or another URL")
 
 
 def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:

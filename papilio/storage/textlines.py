@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -59,6 +60,7 @@ class TextSource:
         self._options = options
         self._threads = threads
         self._on_read = on_read
+        file.decode(options.encoding)
         head = file.peek(_HEAD_BYTES)
         complete = len(head) < _HEAD_BYTES
         self.layout = detect_layout(Head(file.name, head, complete, file.n_bytes), options)
@@ -134,6 +136,8 @@ class TextSource:
                 reason = f"{len(held.numbers)} fields; expected {self.layout.n_columns} (--header if it holds sizes)"
                 raise self._malformed(held.number, held.text, reason)
             self.info.malformed += 1
+        if verdict.kind == "edge":
+            self.layout = replace(self.layout, held=None)
         if verdict.kind == "edge" and held.skipped:
             schema = raw_schema(self.info, signed=False)
             ends = [

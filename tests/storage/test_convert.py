@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from papilio.errors import CapacityError, DuplicateEdgeError, InputError, MalformedLineError, StoreError
+from papilio.errors import CapacityError, DuplicateEdgeError, MalformedLineError, StoreError
 from papilio.storage import convert as converting
 from papilio.storage import lineparser, ordering, textlines
 from papilio.storage.convert import convert
@@ -363,8 +363,3 @@ def test_progress_ends_at_the_whole(tmp_path: Path, small_blocks: None) -> None:
         assert done == sorted(done)
         assert done[-1] == total
         assert len(done) > 10
-
-
-def test_unknown_input_type_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="0 files were given"):
-        convert([], tmp_path / "g")

@@ -359,7 +359,7 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
         "sign_values are for words",
     ),
     "npy no column": (npy(np.zeros((3, 2), int)), {"sign_column": 3}, InputError, "no column 3"),
-    "forced npy": ("1 2\n", {"format": "npy"}, InputError, "is not a .npy file"),
+    "forced npy": ("1 2\n", {"format": "npy"}, InputError, "is not a readable .npy file"),
     "forced parquet": ("1 2\n", {"format": "parquet"}, InputError, "not a readable Parquet file"),
     "parquet truncated": (parquet(a=[1], b=[2])[:-9], {}, InputError, "not a readable Parquet file"),
     "parquet one column": (parquet(a=[1]), {}, InputError, "expected two or more"),
@@ -418,15 +418,14 @@ def test_broken_compressed_data(tmp_path: Path, compression: str, cut: str) -> N
 def test_missing_input_and_wrong_number_of_inputs(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         convert(tmp_path / "no.txt", tmp_path / "g")
-    with pytest.raises(InputError, match="is not a file"):
+    with pytest.raises(InputError, match="is a directory without a file of edges"):
         convert(tmp_path, tmp_path / "g")
-    path = write_input(tmp_path, "1 2\n")
-    with pytest.raises(InputError, match="two files are read as a pair"):
-        convert([path, path], tmp_path / "g")
-    with pytest.raises(InputError, match="3 files were given"):
-        convert([path, path, path], tmp_path / "g")
+    with pytest.raises(InputError, match="no file was given"):
+        convert([], tmp_path / "g")
     one = write_input(tmp_path, npy(np.zeros(3, int)), "a.npy")
     two = write_input(tmp_path, npy(np.zeros(4, int)), "b.npy")
+    with pytest.raises(InputError, match=r"3 .npy files were given"):
+        convert([one, one, two], tmp_path / "g")
     with pytest.raises(InputError, match=r"shapes \(3,\) and \(4,\)"):
         convert([one, two], tmp_path / "g")
 

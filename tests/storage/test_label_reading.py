@@ -342,9 +342,29 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path, name: str, compression
         convert(write_input(tmp_path, COMPRESS[compression](text.encode())), tmp_path / "g")
 
 
-def test_utf_16_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="UTF-16"):
-        convert(write_input(tmp_path, "1 2\n".encode("utf-16")), tmp_path / "g")
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.parametrize(
+    ("codec", "encoding"), [("utf-16", None), ("utf-16-be", "utf-16-be"), ("latin-1", "latin-1")]
+)
+def test_text_of_other_encodings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str, codec: str, encoding: str | None
+) -> None:
+    monkeypatch.setattr(textlines, "_HEAD_BYTES", 101)
+    monkeypatch.setattr(textlines, "BLOCK_BYTES", 51)
+    data = "".join(f"näme{i},füm{i % 3}\r\n" for i in range(40)).encode(codec)
+    path = write_input(tmp_path, COMPRESS[compression](data))
+    store = convert(path, tmp_path / "g", encoding=encoding)
+    assert sorted(labelled_edges(store)) == sorted((f"näme{i}", f"füm{i % 3}") for i in range(40))
+
+
+def test_text_that_is_not_of_its_encoding(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"input.txt is not text in its encoding .*; name another"):
+        convert(write_input(tmp_path, "1 2\n".encode("utf-16") + b"x"), tmp_path / "g")
+    latin = write_input(tmp_path, "é,b\nc,d\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"line 1: .* a label is not UTF-8 \(say the encoding"):
+        convert(latin, tmp_path / "g")
+    with pytest.raises(InputError, match="unknown encoding 'klingon'"):
+        convert(latin, tmp_path / "g", encoding="klingon")
 
 
 def test_what_looks_like_other_kinds_can_be_forced(tmp_path: Path) -> None:
