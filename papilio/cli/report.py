@@ -213,7 +213,9 @@ def report_store(store: GraphStore, as_json: bool) -> None:
     provenance = manifest.provenance
     if "format" in provenance:
         how = "forced" if provenance.get("format_forced") else "detected"
-        say(f"read as {provenance['format']} ({how}), compression {provenance.get('compression') or 'none'}")
+        files = provenance.get("source_files", 1)
+        several = "" if files == 1 else f"{files:,} files "
+        say(f"{several}read as {provenance['format']} ({how}), compression {provenance.get('compression') or 'none'}")
     read = provenance.get("layout", {}).get("read", {})
     if read:
         roles = {"u": "U", "v": "V"}

@@ -23,7 +23,7 @@ from papilio.storage.statistics import describe
 @click.option("--format", type=click.Choice(FORMATS), help="Format of the input; detected by default.")
 @click.option(
     "--bipartite/--unipartite", default=True, show_default=True,
-    help="Two layers with their own ids, or one set of vertices.",
+    help="Two layers with their own ids, or one set of vertices, whose cliques are counted.",
 )  # fmt: skip
 @click.option("--u", type=column, help="Column of the endpoints in U: a name, or a number from 1 on.")
 @click.option(

@@ -1,6 +1,7 @@
 """Graphs from and to the objects of other libraries.
 
-NetworkX, igraph, SciPy sparse, pandas, pyarrow and whatever else gives Arrow tables (polars, DuckDB), NumPy, pairs.
+NetworkX, igraph, graph-tool, SciPy sparse, pandas, pyarrow and whatever else gives Arrow tables (polars, DuckDB),
+NumPy, pairs.
 
 Every ``from_*`` function returns a :class:`LabelledGraph`: dense ids, the original labels of both layers, what
 was left out, and which edge each row became. Of duplicate edges the first is kept; self loops of a unipartite
@@ -9,8 +10,7 @@ graph are dropped. No library is imported to read its objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -22,10 +22,10 @@ from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.storage.column_choice import pick_ends
 from papilio.storage.export import to_arrow, to_networkx, to_numpy, to_pandas, to_scipy
 from papilio.storage.labelled import LabelledGraph, assemble, assemble_columns, label_array, read_signs
-from papilio.storage.origins import ArrayRows, ArrowRows, FrameRows, NetworkEdges, PairRows, SparseEntries
+from papilio.storage.networks import from_graph_tool, from_igraph, from_networkx
+from papilio.storage.origins import ArrayRows, ArrowRows, FrameRows, PairRows, SparseEntries
 
 if TYPE_CHECKING:
-    import networkx
     import pandas
     import pyarrow
 
@@ -33,6 +33,7 @@ __all__ = [
     "LabelledGraph",
     "from_any",
     "from_arrow",
+    "from_graph_tool",
     "from_igraph",
     "from_networkx",
     "from_numpy",
@@ -199,57 +200,6 @@ def from_pairs(
 
 
 @checked
-def from_igraph(
-    graph: Any,
-    *,
-    kind: GraphKind = "bipartite",
-    sign: str | None = None,
-    positive_from: float | None = None,
-) -> LabelledGraph:
-    """Read a graph of igraph: U are the vertices whose attribute ``type`` is false, names are labels.
-
-    Vertices without the attribute ``name`` have their igraph ids as labels. Directions and parallel edges are merged.
-
-    Parameters
-    ----------
-    sign : str, optional
-        Edge attribute whose value gives the sign.
-
-    Raises
-    ------
-    GraphError
-        For a bipartite graph without the attribute ``type``, an edge within a layer, or an edge without a sign.
-    """
-    attributes = graph.vs.attributes()
-    names = list(graph.vs["name"]) if "name" in attributes else list(range(graph.vcount()))
-    ends = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
-    if sign is not None and sign not in graph.es.attributes():
-        raise GraphError(f"the edges have no attribute {sign!r}")
-    signs = None if sign is None else read_signs(label_array(list(graph.es[sign])), positive_from)
-    origin = NetworkEdges([(names[a], names[b]) for a, b in ends.tolist()])
-    if kind == "unipartite":
-        result = assemble(kind, ends[:, 0], ends[:, 1], signs, len(names), len(names))
-        return replace(result, labels_u=label_array(names), origin=origin)
-    if "type" not in attributes:
-        raise GraphError(
-            "the vertices have no attribute 'type', which says the layer (False for U, True for V)"
-        )
-    in_v = np.array([bool(each) for each in graph.vs["type"]], dtype=bool)
-    inside = in_v[ends[:, 0]] == in_v[ends[:, 1]]
-    if bool(inside.any()):
-        a, b = ends[int(np.argmax(inside))]
-        raise GraphError(f"the edge ({names[a]!r}, {names[b]!r}) joins two vertices of one layer")
-    ids = np.where(in_v, np.cumsum(in_v), np.cumsum(~in_v)) - 1
-    turned = in_v[ends[:, 0]]
-    u, v = np.where(turned, ends[:, 1], ends[:, 0]), np.where(turned, ends[:, 0], ends[:, 1])
-    result = assemble(kind, ids[u], ids[v], signs, int((~in_v).sum()), int(in_v.sum()))
-    by_layer = [
-        label_array([name for name, side in zip(names, in_v, strict=True) if side == of]) for of in (0, 1)
-    ]
-    return replace(result, labels_u=by_layer[0], labels_v=by_layer[1], origin=origin)
-
-
-@checked
 def from_scipy(
     matrix: Any, *, kind: GraphKind = "bipartite", sign: bool = False, positive_from: float | None = None
 ) -> LabelledGraph:
@@ -278,57 +228,6 @@ def from_scipy(
     if kind == "unipartite":
         dropped["self_loops"] = result.dropped["self_loops"]
     return LabelledGraph(result.graph, dropped=dropped, origin=SparseEntries(matrix.format))
-
-
-@checked
-def from_networkx(
-    graph: networkx.Graph[Any],
-    *,
-    kind: GraphKind = "bipartite",
-    u_nodes: Collection[Hashable] | None = None,
-    sign: str | None = None,
-    positive_from: float | None = None,
-) -> LabelledGraph:
-    """Read a NetworkX graph; directions and parallel edges are merged, nodes without edges stay.
-
-    Parameters
-    ----------
-    u_nodes : collection of nodes, optional
-        The nodes of layer U. By default those whose attribute ``bipartite`` is 0; those of V have 1.
-    sign : str, optional
-        Edge attribute whose value gives the sign.
-    positive_from : float, optional
-        As :func:`from_numpy`.
-
-    Raises
-    ------
-    GraphError
-        For a node of no layer, an edge within a layer, or an edge without a sign.
-    """
-    nodes = list(graph.nodes)
-    layer_u = set(nodes) if kind == "unipartite" else _layer_u(graph, u_nodes)
-    labels_u = [node for node in nodes if node in layer_u]
-    labels_v = labels_u if kind == "unipartite" else [node for node in nodes if node not in layer_u]
-    id_u = {node: i for i, node in enumerate(labels_u)}
-    id_v = id_u if kind == "unipartite" else {node: i for i, node in enumerate(labels_v)}
-    ends: list[tuple[int, int]] = []
-    for a, b in graph.edges():
-        first, second = (a, b) if a in id_u else (b, a)
-        if first not in id_u or second not in id_v:
-            layer = "U" if first in id_u else "V"
-            raise GraphError(
-                f"the edge ({a!r}, {b!r}) joins two nodes of layer {layer}; the graph is not bipartite"
-            )
-        ends.append((id_u[first], id_v[second]))
-    pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    signs = None if sign is None else read_signs(_edge_values(graph, sign), positive_from)
-    result = assemble(kind, pairs[:, 0], pairs[:, 1], signs, len(labels_u), len(labels_v))
-    return replace(
-        result,
-        labels_u=label_array(labels_u),
-        labels_v=None if kind == "unipartite" else label_array(labels_v),
-        origin=NetworkEdges(list(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())),
-    )
 
 
 def _pick_columns(
@@ -360,33 +259,6 @@ def _check_symmetric_signs(u: NDArray[np.int64], v: NDArray[np.int64], sign: NDA
         )
 
 
-def _layer_u(graph: networkx.Graph[Any], u_nodes: Collection[Hashable] | None) -> set[Any]:
-    if u_nodes is not None:
-        layer = set(u_nodes)
-        for node in layer:
-            if node not in graph:
-                raise GraphError(f"u_nodes holds {node!r}, which is not a node of the graph")
-        return layer
-    layer = set()
-    for node, side in graph.nodes(data="bipartite"):
-        if side not in (0, 1):
-            raise GraphError(
-                f"the node {node!r} has bipartite={side!r}; expected 0 (layer U) or 1 (layer V), or give u_nodes"
-            )
-        if side == 0:
-            layer.add(node)
-    return layer
-
-
-def _edge_values(graph: networkx.Graph[Any], attribute: str) -> NDArray[Any]:
-    values = np.empty(graph.number_of_edges(), dtype=object)
-    for i, (a, b, value) in enumerate(graph.edges(data=attribute)):
-        if value is None:
-            raise GraphError(f"the edge ({a!r}, {b!r}) has no attribute {attribute!r}")
-        values[i] = value
-    return values
-
-
 _READERS: dict[tuple[str, str], Callable[..., LabelledGraph]] = {
     ("networkx", "Graph"): from_networkx,
     ("pandas", "DataFrame"): from_pandas,
@@ -394,6 +266,7 @@ _READERS: dict[tuple[str, str], Callable[..., LabelledGraph]] = {
     ("pyarrow", "RecordBatch"): from_arrow,
     ("numpy", "ndarray"): from_numpy,
     ("igraph", "Graph"): from_igraph,
+    ("graph_tool", "Graph"): from_graph_tool,
 }
 """Readers by package and class; SciPy's sparse classes are many, and told by their module."""
 
@@ -411,7 +284,8 @@ def _find_reader(obj: Any) -> Callable[..., LabelledGraph]:
         return from_pairs
     raise InputError(
         f"cannot read a graph from {type(obj).__module__}.{type(obj).__qualname__}; expected a graph of Papilio, "
-        "NetworkX, igraph, SciPy sparse, pandas (DataFrame), Arrow (pyarrow, polars, DuckDB), NumPy (array), or pairs"
+        "NetworkX, igraph, graph-tool, SciPy sparse, pandas (DataFrame), Arrow (pyarrow, polars, DuckDB), NumPy "
+        "(array), or pairs"
     )
 
 

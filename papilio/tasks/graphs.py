@@ -82,9 +82,11 @@ def require_graph_kind(what: str, needed: GraphKind, kind: str, source: str) -> 
     """Refuse a graph of another kind. UnsupportedError, with what is counted there, and how to convert the input."""
     if kind != needed:
         there = ", ".join(name for name, row in FAMILIES.items() if row.graph_kind == kind)
+        how = f"else convert the input as {needed} (--{needed})"
+        if needed == "bipartite":
+            how += " if its columns are two sets, or make its double cover or its incidence graph (docs/formats.md)"
         raise UnsupportedError(
-            f"{what} defined on {needed} graphs; {source} is {kind}, where these motifs are counted: {there}; else "
-            f"convert the input as {needed} (--{needed})"
+            f"{what} defined on {needed} graphs; {source} is {kind}, where these motifs are counted: {there}; {how}"
         )
 
 

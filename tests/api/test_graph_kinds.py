@@ -64,6 +64,10 @@ def refused(kind: str, other: str) -> str:
     return (
         f"defined on {other} graphs; .* is {kind}, where these motifs are counted: {there}; else convert the input as "
         rf"{other} \(--{other}\)"
+    ) + (
+        " if its columns are two sets, or make its double cover or its incidence"
+        if kind == "unipartite"
+        else ""
     )
 
 

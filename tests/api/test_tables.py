@@ -16,6 +16,7 @@ from hypothesis import given, settings
 
 import papilio
 from papilio.errors import InputError
+from papilio.storage.interop import from_any
 from tests.api.test_aligned import Row, column, expected, tables
 
 laws = settings(max_examples=30, deadline=None, derandomize=True, database=None)
@@ -161,3 +162,41 @@ def test_graphs_of_igraph_are_read() -> None:
     assert result.vectors.aligned("v") == right.vectors.aligned("v")
     with pytest.raises(papilio.PapilioError, match="no attribute 'type'"):
         papilio.count(igraph.Graph.Full(4), "butterfly")
+
+
+class _GraphTool:
+    """What graph-tool documents of its graphs, as far as it is asked for; told by its name as the real one is."""
+
+    vertex_index = edge_index = None
+
+    def __init__(self, edges: list[tuple[int, int]], n: int, **properties: list[Any]) -> None:
+        self._edges, self._vertices = edges, range(n)
+        self.edge_properties = {name: values for name, values in properties.items() if name == "stars"}
+        self.vertex_properties = {k: each for k, each in properties.items() if k not in self.edge_properties}
+
+    def iter_vertices(self, maps: list[Any]) -> Any:
+        return ([v, *(v if each is None else each[v] for each in maps)] for v in self._vertices)
+
+    def iter_edges(self, maps: list[Any]) -> Any:
+        return (
+            [u, v, *(e if each is None else each[e] for each in maps)] for e, (u, v) in enumerate(self._edges)
+        )
+
+
+_GraphTool.__name__, _GraphTool.__module__ = "Graph", "graph_tool"
+
+
+@pytest.mark.parametrize("attribute", ["type", "bipartite"])
+def test_graphs_of_graph_tool_are_read(attribute: str) -> None:
+    women = nx.davis_southern_women_graph()
+    nodes = list(women)
+    edges = [(nodes.index(a), nodes.index(b)) for a, b in women.edges()]
+    sides = {attribute: [women.nodes[node]["bipartite"] for node in nodes]}
+    graph = _GraphTool([(b, a) for a, b in edges], len(nodes), name=nodes, stars=[1] * len(edges), **sides)
+    result = papilio.count(graph, "butterfly", per="vertex")
+    right = papilio.count(women, "butterfly", per="vertex")
+    assert result.vectors.aligned("u") == right.vectors.aligned("u")
+    assert from_any(graph, sign="stars", positive_from=2).sign.tolist() == [-1] * 89
+    assert papilio.count(_GraphTool([(0, 1), (1, 2), (2, 0)], 4), papilio.Clique(3)).count == 1
+    with pytest.raises(papilio.PapilioError, match="no attribute 'type'"):
+        papilio.count(_GraphTool([(0, 1)], 2), "butterfly")
