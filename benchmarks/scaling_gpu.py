@@ -99,8 +99,9 @@ def print_table(name: str, experiment: Path) -> None:
         )
         print(
             f"{name} workers {row['workers']} repeat {row['repeat']}: {row['count']}  counting"
-            f" {row['seconds_counting']:.3f} s  read {row.get('seconds_read') or 0:.2f}  {phases}  leases {row['leases']}  overhead"
-            f" {row['lease_overhead']:.3f}  tail {row['tail_s']:.3f}  balance {_balance(experiment, row):.3f}",
+            f" {row['seconds_counting']:.3f} s  read {row.get('seconds_read') or 0:.2f}  {phases}"
+            f"  leases {row['leases']}  overhead {row['lease_overhead']:.3f}  tail {row['tail_s']:.3f}"
+            f"  balance {_balance(experiment, row):.3f}",
             flush=True,
         )
     least = min(times)
