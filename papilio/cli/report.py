@@ -215,7 +215,9 @@ def report_store(store: GraphStore, as_json: bool) -> None:
         how = "forced" if provenance.get("format_forced") else "detected"
         files = provenance.get("source_files", 1)
         several = "" if files == 1 else f"{files:,} files "
-        say(f"{several}read as {provenance['format']} ({how}), compression {provenance.get('compression') or 'none'}")
+        say(
+            f"{several}read as {provenance['format']} ({how}), compression {provenance.get('compression') or 'none'}"
+        )
     read = provenance.get("layout", {}).get("read", {})
     if read:
         roles = {"u": "U", "v": "V"}
