@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import RowColumn
-from papilio.kernels.engine import Cut
 from papilio.kernels.jit import Ints, inlined
-from papilio.kernels.threads import ChunkRunner
 
 BLOCK_VALUES = 1 << 20
 """Vertices in a block of rows: 4 MiB, and a row group of a file."""
@@ -105,48 +103,3 @@ def _first_rows(column: RowColumn, n: int) -> RowColumn:
         offsets, values = column
         return offsets[: n + 1], values[: offsets[n]]
     return column[:n]
-
-
-Worker = TypeVar("Worker")
-
-
-def list_chunks(
-    outlet: Outlet,
-    chunks: Sequence[tuple[int, int]],
-    threads: int,
-    *,
-    make_worker: Callable[[], Worker],
-    begin: Callable[[Worker, int], Any],
-    list_some: Callable[[Worker, int], bool],
-    pass_on: Callable[[Worker], None],
-    cut: Cut,
-) -> tuple[int, list[Worker]]:
-    """List the items of chunks, until the outlet is full or the run is cut.
-
-    Parameters
-    ----------
-    make_worker : callable
-        Makes what one thread has of its own.
-    begin : callable
-        Puts it at the first item of a chunk.
-    list_some : callable
-        Fills its block; returns whether the items below an end are all listed.
-    pass_on : callable
-        Empties its block into the outlet.
-
-    Returns
-    -------
-    tuple
-        How many of the chunks were listed, and the workers.
-    """
-
-    def list_chunk(worker: Worker, first: int, end: int) -> None:
-        begin(worker, first)
-        while not (outlet.full or runner.failed) and not list_some(worker, end):
-            pass_on(worker)
-
-    runner = ChunkRunner(make_worker, threads)
-    n_chunks = runner.run(chunks, list_chunk, lambda: outlet.full or cut())
-    for worker in runner.states:
-        pass_on(worker)
-    return n_chunks, runner.states

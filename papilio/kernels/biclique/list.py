@@ -35,10 +35,10 @@ from papilio.kernels.biclique.list_loops import (
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around
 from papilio.kernels.biclique.restrict import Restricted, restrict_graph
 from papilio.kernels.biclique.search import Items, measure_rooms
-from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
+from papilio.kernels.engine import require_request
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.rows import Outlet, RowSink, drop_rows, list_chunks
-from papilio.kernels.threads import choose_threads, cut_by_cost, items_in
+from papilio.kernels.lister import CpuLister
+from papilio.kernels.rows import Outlet
 from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.questions import Listing
@@ -68,6 +68,11 @@ class PreparedListing:
     def n_items(self) -> int:
         """Number of work items."""
         return int(self.costs.size)
+
+    @property
+    def work(self) -> NDArray[np.int64]:
+        """Estimated set operations and rows of each item, falling."""
+        return self.costs
 
     @property
     def nbytes(self) -> int:
@@ -126,10 +131,6 @@ def _make_items(indptr: Ints, child_costs: Ints) -> tuple[Items, NDArray[np.int6
     return Items(roots[order], firsts[order], lasts[order]), costs[order]
 
 
-def _cut_out(items: Items, start: int, stop: int) -> Items:
-    return Items(items.roots[start:stop], items.firsts[start:stop], items.lasts[start:stop])
-
-
 class _Worker(NamedTuple):
     """What one thread has of its own; ``around`` and ``levels`` are None for stars."""
 
@@ -139,17 +140,7 @@ class _Worker(NamedTuple):
     block: Block
 
 
-def _pass_on(prepared: PreparedListing, outlet: Outlet, block: Block) -> None:
-    """Pass the rows of a block on and empty it."""
-    n = int(block.size[0])
-    block.size[0] = 0
-    lefts, rights, held = block.lefts[:n], block.rights[:n], prepared.held_right
-    if held.size:
-        rights = np.sort(np.hstack((rights, np.broadcast_to(held, (n, held.size)))), axis=1)
-    outlet.take(*((rights, lefts) if prepared.swapped else (lefts, rights)))
-
-
-class BicliqueLister:
+class BicliqueLister(CpuLister):
     """Lists the bicliques of one size; holds no graph, safe to share between threads.
 
     Parameters
@@ -162,8 +153,6 @@ class BicliqueLister:
         Most rows of one run.
     """
 
-    name: EngineName = "cpu"
-
     def __init__(
         self,
         threads: int | None = None,
@@ -172,10 +161,8 @@ class BicliqueLister:
         with_v: Collection[int] = (),
         limit: int | None = None,
     ) -> None:
-        self.threads = choose_threads(threads)
-        self.anchor, self.limit = anchor, limit
-        self._with_u = np.array(sorted(with_u), np.int32)
-        self._with_v = np.array(sorted(with_v), np.int32)
+        super().__init__(threads, Listing(limit, tuple(sorted(with_u)), tuple(sorted(with_v))))
+        self.anchor = anchor
 
     def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedListing:
         """Set aside what must be held, reduce to the core, order and cut; see :class:`PreparedListing`.
@@ -191,7 +178,8 @@ class BicliqueLister:
         assert isinstance(motif, Biclique)
         assert motif.p is not None
         assert motif.q is not None
-        search = restrict_graph(graph, motif.p, motif.q, self._with_u, self._with_v)
+        with_u, with_v = (np.array(ids, np.int32) for ids in (self.listing.with_u, self.listing.with_v))
+        search = restrict_graph(graph, motif.p, motif.q, with_u, with_v)
         if 1 in (search.p, search.q):
             prepared, layer = _prepare_stars(search), "U" if search.p == 1 else "V"
             chosen: Choice = f"layer {layer} anchored", "one of its vertices is all that is searched for"
@@ -201,7 +189,7 @@ class BicliqueLister:
         return replace(prepared, decisions=decisions)
 
     def _explain_restriction(self, search: Restricted) -> tuple[Choice, ...]:
-        if not self._with_u.size and not self._with_v.size:
+        if not self.listing.with_u and not self.listing.with_v:
             return ()
         what = f"search for ({search.p}, {search.q}) among {search.graph.n_edges} edges"
         return ((what, "only these go with what every biclique must hold"),)
@@ -220,58 +208,44 @@ class BicliqueLister:
         chosen, *_ = explain_choices(motif, "total", index.sizes, index.swapped, asked, "enumerate")
         return _finish_prepared(search, graph, items, sizes, index.swapped, ids, n_words), chosen
 
-    def work(self, prepared: PreparedListing) -> NDArray[np.int64]:
-        """Return the estimated set operations and rows of each item, shape (n_items,), heaviest first."""
-        return prepared.costs
+    def _make_worker(self, prepared: PreparedListing) -> _Worker:
+        return _make_worker(prepared, self.listing.limit)
 
-    def slice_work(self, prepared: PreparedListing) -> int:
-        """Slices cost nothing."""
-        return 1
+    def _begin(self, worker: _Worker, item: int) -> None:
+        start_items(worker.cursor, item)
 
-    def run(
-        self,
-        prepared: PreparedListing,
-        start: int,
-        stop: int,
-        bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
-        sink: RowSink = drop_rows,
-    ) -> Partial:
-        """List exactly the items of ``[start, stop)``, or the first of them if the run is cut.
+    def _list_some(self, prepared: PreparedListing, worker: _Worker, end: int) -> bool:
+        around, levels, cursor, block = worker
+        items = prepared.items
+        if isinstance(prepared.graph, Rows):
+            return list_stars(prepared.graph, prepared.positions, cursor, block, items, end)
+        assert around is not None
+        assert levels is not None
+        return list_items(prepared.graph, around, levels, prepared.positions, cursor, block, items, end)
 
-        ``sink`` gets every row once, in blocks, from any thread; what it raises ends the run. ``total`` is the number
-        of rows. A partial that is capped has as many as the limit, and all items of the run, which may have more.
+    def _pass_on(self, prepared: PreparedListing, worker: _Worker, outlet: Outlet) -> None:
+        block, held = worker.block, prepared.held_right
+        n = int(block.size[0])
+        block.size[0] = 0
+        lefts, rights = block.lefts[:n], block.rights[:n]
+        if held.size:
+            rights = np.sort(np.hstack((rights, np.broadcast_to(held, (n, held.size)))), axis=1)
+        outlet.take(*((rights, lefts) if prepared.swapped else (lefts, rights)))
 
-        Raises
-        ------
-        InputError
-            When the interval is not within ``[0, n_items]``.
-        ExecutionError
-            When the rows are not as many as the leaves of the search stand for.
-        """
-        require_interval(start, stop, prepared.n_items)
-        items = _cut_out(prepared.items, start, stop)
-        chunks = cut_by_cost(prepared.costs[start:stop], self.threads, len(bounds) + 1)
-        outlet = Outlet(sink, self.limit)
-        n_chunks, workers = list_chunks(
-            outlet, chunks, self.threads,
-            make_worker=lambda: _make_worker(prepared, self.limit),
-            begin=lambda worker, first: start_items(worker.cursor, first),
-            list_some=lambda worker, end: _list_some(prepared, worker, items, end),
-            pass_on=lambda worker: _pass_on(prepared, outlet, worker.block),
-            cut=cut,
-        )  # fmt: skip
-        n_items = items_in(chunks, n_chunks)
-        work = outlet.rows + sum(int(worker.cursor.work[0]) for worker in workers)
-        if outlet.full:
-            return Partial(stop - start, outlet.rows, work, capped=True)
+    def _finish(
+        self, prepared: PreparedListing, span: tuple[int, int], workers: Sequence[_Worker], outlet: Outlet
+    ) -> tuple[int, int]:
         cursors = [worker.cursor for worker in workers]
-        expected = _expect_rows(prepared, _cut_out(items, 0, n_items), cursors)
+        work = sum(int(cursor.work[0]) for cursor in cursors)
+        if outlet.full:
+            return work, 0
+        expected = _expect_rows(prepared, span, cursors)
         if outlet.rows != expected:
+            start, stop = span
             raise ExecutionError(
-                f"{outlet.rows} bicliques of the items [{start}, {start + n_items}) were listed; there are {expected}"
+                f"{outlet.rows} bicliques of the items [{start}, {stop}) were listed; there are {expected}"
             )
-        return Partial(n_items, outlet.rows, work)
+        return work, 0
 
 
 def make_lister(
@@ -345,17 +319,7 @@ def _make_worker(prepared: PreparedListing, limit: int | None) -> _Worker:
     return _Worker(make_around(graph), make_levels(prepared.n_words, left), cursor, block)
 
 
-def _list_some(prepared: PreparedListing, worker: _Worker, items: Items, end: int) -> bool:
-    """Fill the block of a thread; return whether its items are all listed."""
-    around, levels, cursor, block = worker
-    if isinstance(prepared.graph, Rows):
-        return list_stars(prepared.graph, prepared.positions, cursor, block, items, end)
-    assert around is not None
-    assert levels is not None
-    return list_items(prepared.graph, around, levels, prepared.positions, cursor, block, items, end)
-
-
-def _expect_rows(prepared: PreparedListing, items: Items, cursors: list[Cursor]) -> int:
+def _expect_rows(prepared: PreparedListing, span: tuple[int, int], cursors: list[Cursor]) -> int:
     """Return the bicliques of finished items, from the leaves of the search or the lengths of the rows."""
     right = prepared.sizes[1]
     if not isinstance(prepared.graph, Rows):
@@ -363,9 +327,10 @@ def _expect_rows(prepared: PreparedListing, items: Items, cursors: list[Cursor])
         return sum(int(leaves[n]) * comb(int(n), right) for n in np.flatnonzero(leaves))
     # The stars of a row whose first right vertex is at a place of [first, last) are C(n - first, right) less
     # C(n - last, right), where n is the end of the row.
-    ends = prepared.graph.indptr[items.roots + 1]
+    roots, firsts, lasts = (each[slice(*span)] for each in prepared.items)
+    ends = prepared.graph.indptr[roots + 1]
     below: dict[int, int] = {}
-    for places, sign in ((ends - items.firsts, 1), (ends - items.lasts, -1)):
+    for places, sign in ((ends - firsts, 1), (ends - lasts, -1)):
         for n, times in zip(*np.unique(places, return_counts=True), strict=True):
             below[int(n)] = below.get(int(n), 0) + sign * int(times)
     return sum(times * comb(n, right) for n, times in below.items())

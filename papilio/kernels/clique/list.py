@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,11 +23,11 @@ from papilio.kernels.clique.maximal_cpu import (
 )
 from papilio.kernels.clique.maximal_loops import MaximalSearch, make_maximal_search
 from papilio.kernels.clique.restrict import Restricted, restrict_graph
-from papilio.kernels.clique.roots import SERIAL_COST, RootsCpu
+from papilio.kernels.clique.roots import SERIAL_COST
 from papilio.kernels.clique.rows import Rows, begin_chunk, make_rows
-from papilio.kernels.engine import Cut, Partial, never_cut, require_interval, require_request
-from papilio.kernels.rows import Outlet, RowSink, drop_rows, empty_block, list_chunks
-from papilio.kernels.threads import cut_by_cost, items_in
+from papilio.kernels.engine import require_request
+from papilio.kernels.lister import CpuLister
+from papilio.kernels.rows import Outlet, empty_block
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.questions import Listing
 
@@ -47,7 +47,7 @@ class PreparedListing:
     decisions: tuple[tuple[str, str], ...]
 
     @property
-    def costs(self) -> NDArray[np.int64]:
+    def work(self) -> NDArray[np.int64]:
         """Predicted set operations of each item, falling."""
         return self.searched.costs
 
@@ -81,67 +81,25 @@ def _finish(
     )
 
 
-class _Lister(RootsCpu, ABC):
-    """Base of the listers; ``listing`` says which are listed: ``with_u`` are ids of vertices that each must hold."""
+class _Lister(CpuLister):
+    """Base of the listers; a worker is a search, and its rows."""
 
-    def __init__(self, threads: int | None, listing: Listing) -> None:
-        super().__init__(threads)
-        self.listing = listing
+    serial_cost = SERIAL_COST
 
-    def run(
-        self,
-        prepared: PreparedListing,
-        start: int,
-        stop: int,
-        bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
-        sink: RowSink = drop_rows,
-    ) -> Partial:
-        """List exactly the items of ``[start, stop)``, or the first of them if the run is cut.
-
-        ``sink`` gets every row once, in blocks, from any thread; what it raises ends the run. ``total`` is the number
-        of rows. A partial that is capped has as many as the limit, and all items of the run, which may have more.
-
-        Raises
-        ------
-        InputError
-            When the interval is not within ``[0, n_items]``.
-        """
-        require_interval(start, stop, prepared.n_items)
-        chunks = cut_by_cost(prepared.costs[start:stop], self.threads, len(bounds) + 1, SERIAL_COST)
-        outlet = Outlet(sink, self.listing.limit)
-        n_chunks, threads = list_chunks(
-            outlet, chunks, self.threads,
-            make_worker=lambda: self._make_thread(prepared),
-            begin=lambda thread, first: begin_chunk(thread[1], start + first),
-            list_some=lambda thread, end: self._list_some(prepared.searched, *thread, start + end),
-            pass_on=lambda thread: outlet.take(empty_block(thread[1].block, prepared.row_size)),
-            cut=cut,
-        )  # fmt: skip
-        told = [self._tell(search) for search, _ in threads]
-        work = outlet.rows + sum(words for words, _ in told)
-        if outlet.full:
-            return Partial(stop - start, outlet.rows, work, capped=True)
-        checksum = sum(hashes for _, hashes in told) % (1 << 64)
-        return Partial(items_in(chunks, n_chunks), outlet.rows, work, checksum=checksum)
-
-    def _make_thread(self, prepared: PreparedListing) -> tuple[Any, Rows]:
-        """Return what one thread has of its own: the search, and its rows."""
+    def _make_worker(self, prepared: PreparedListing) -> tuple[Any, Rows]:
         search, longest = self._make_search(prepared.searched)
         rows = make_rows(longest, prepared.positions, prepared.held, prepared.held_hash, self.listing.limit)
         return search, rows
 
+    def _begin(self, worker: tuple[Any, Rows], item: int) -> None:
+        begin_chunk(worker[1], item)
+
+    def _pass_on(self, prepared: PreparedListing, worker: tuple[Any, Rows], outlet: Outlet) -> None:
+        outlet.take(empty_block(worker[1].block, prepared.row_size))
+
     @abstractmethod
     def _make_search(self, searched: Any) -> tuple[Any, int]:
         """Return what one thread searches in, and the most vertices that it finds for a row."""
-
-    @abstractmethod
-    def _list_some(self, searched: Any, search: Any, rows: Rows, end: int) -> bool:
-        """Go on below an end; return whether it was reached, else the block is full."""
-
-    @abstractmethod
-    def _tell(self, search: Any) -> tuple[int, int]:
-        """Return the words intersected, and the sum of the hashes of what was found."""
 
 
 class CliqueLister(_Lister):
@@ -199,11 +157,15 @@ class CliqueLister(_Lister):
         search = make_search(searched.later, searched.most_later, TOTAL, 0)
         return search, min(searched.sizes[0], searched.most_later + 1)
 
-    def _list_some(self, searched: PreparedCliqueCpu, search: Search, rows: Rows, end: int) -> bool:
-        return list_cliques(searched.later, search, rows, searched.roots, end, searched.sizes[0])
+    def _list_some(self, prepared: PreparedListing, worker: tuple[Search, Rows], end: int) -> bool:
+        searched = prepared.searched
+        assert isinstance(searched, PreparedCliqueCpu)
+        return list_cliques(searched.later, *worker, searched.roots, end, searched.sizes[0])
 
-    def _tell(self, search: Search) -> tuple[int, int]:
-        return int(search.total[2]), 0
+    def _finish(
+        self, prepared: Any, span: tuple[int, int], workers: Sequence[tuple[Search, Rows]], outlet: Outlet
+    ) -> tuple[int, int]:
+        return sum(int(search.total[2]) for search, _ in workers), 0
 
 
 class MaximalCliqueLister(_Lister):
@@ -228,10 +190,16 @@ class MaximalCliqueLister(_Lister):
     def _make_search(self, searched: PreparedMaximalCliqueCpu) -> tuple[MaximalSearch, int]:
         return make_maximal_search(searched.later, searched.earlier), searched.longest
 
-    def _list_some(
-        self, searched: PreparedMaximalCliqueCpu, search: MaximalSearch, rows: Rows, end: int
-    ) -> bool:
-        return search_roots(searched, search, rows, end)
+    def _list_some(self, prepared: PreparedListing, worker: tuple[MaximalSearch, Rows], end: int) -> bool:
+        assert isinstance(prepared.searched, PreparedMaximalCliqueCpu)
+        return search_roots(prepared.searched, *worker, end)
 
-    def _tell(self, search: MaximalSearch) -> tuple[int, int]:
-        return int(search.sums[1]), int(search.sums[0])
+    def _finish(
+        self,
+        prepared: Any,
+        span: tuple[int, int],
+        workers: Sequence[tuple[MaximalSearch, Rows]],
+        outlet: Outlet,
+    ) -> tuple[int, int]:
+        found = [search.sums for search, _ in workers]
+        return sum(int(sums[1]) for sums in found), sum(int(sums[0]) for sums in found)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from papilio.kernels.clique.loops import Search, open_root
+from papilio.kernels.clique.loops import Search, open_root, take_candidate
 from papilio.kernels.clique.order import Later
 from papilio.kernels.clique.rows import LEVEL, PLACE, Rows, add_clique
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.tree.bits import ONE, fill_span, lowest_bit, popcount, words_of
+from papilio.kernels.tree.bits import ONE, fill_span, first_bit, words_of
 
 
 @compiled
@@ -18,26 +18,17 @@ def _list_root(search: Search, rows: Rows, d: int, k: int) -> int:
     while level >= 0:
         # `left` vertices are to be taken from this level on.
         at, left = level * w, k - 1 - level
-        chosen = -1
-        for word in range(w):
-            if search.rest[at + word]:
-                chosen = word * 64 + lowest_bit(search.rest[at + word])
-                break
+        chosen = first_bit(search.rest, at, w)
         if chosen < 0:
             level -= 1
             continue
-        search.rest[at + (chosen >> 6)] &= ~(ONE << np.uint64(chosen & 63))
         rows.path[level + 1] = search.names[chosen]
         if left == 1:
+            search.rest[at + (chosen >> 6)] &= ~(ONE << np.uint64(chosen & 63))
             if not add_clique(rows, k):
                 break
             continue
-        size = 0
-        for word in range(w):
-            common = search.sets[at + word] & search.rows[chosen * w + word]
-            search.sets[at + w + word] = common
-            search.rest[at + w + word] = common
-            size += popcount(common)
+        size = take_candidate(search, at, w, chosen)
         work += w
         if size >= left - 1:
             level += 1

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.clique.order import Later
-from papilio.kernels.jit import Ints, Sums, compiled
-from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
+from papilio.kernels.jit import Ints, Sums, compiled, inlined
+from papilio.kernels.tree.bits import ONE, Words, fill_span, first_bit, lowest_bit, popcount, words_of
 
 TOTAL, PER_VERTEX, PER_EDGE = 0, 1, 2
 
@@ -236,11 +236,7 @@ def _search_item(
             chosen = pivot
         else:
             n_held, n_pivots = search.held_at[level], search.pivots_at[level]
-            chosen = -1
-            for word in range(w):
-                if search.rest[at + word]:
-                    chosen = word * 64 + lowest_bit(search.rest[at + word])
-                    break
+            chosen = first_bit(search.rest, at, w)
             if chosen < 0:
                 level -= 1
                 continue
@@ -332,6 +328,19 @@ def _count_triangles(later: Later, search: Search, root: int) -> None:
     search.total[2] += np.uint64(work)
 
 
+@inlined
+def take_candidate(search: Search, at: int, w: int, chosen: int) -> int:
+    """Take a candidate from what is left of the level at a word; lay out the next level and return its candidates."""
+    search.rest[at + (chosen >> 6)] &= ~(ONE << np.uint64(chosen & 63))
+    size = 0
+    for word in range(w):
+        common = search.sets[at + word] & search.rows[chosen * w + word]
+        search.sets[at + w + word] = common
+        search.rest[at + w + word] = common
+        size += popcount(common)
+    return size
+
+
 @compiled
 def count_oriented(
     later: Later, search: Search, roots: Ints, children: Ints, begin: int, end: int, k: int
@@ -358,8 +367,7 @@ def count_oriented(
             d = open_root(later, search, root, True, False)
         w = words_of(d)
         fill_span(search.sets, d)
-        for word in range(w):
-            search.rest[word] = search.sets[word]
+        fill_span(search.rest, d)
         # `left` vertices are to be found among the candidates of a level; the last two at once.
         level, work = 0, 0
         while level >= 0:
@@ -377,21 +385,11 @@ def count_oriented(
                 _add_wide(search.total, np.uint64(count))
                 level -= 1
                 continue
-            chosen = -1
-            for word in range(w):
-                if search.rest[at + word]:
-                    chosen = word * 64 + lowest_bit(search.rest[at + word])
-                    break
+            chosen = first_bit(search.rest, at, w)
             if chosen < 0:
                 level -= 1
                 continue
-            search.rest[at + (chosen >> 6)] &= ~(ONE << np.uint64(chosen & 63))
-            size = 0
-            for word in range(w):
-                common = search.sets[at + word] & search.rows[chosen * w + word]
-                search.sets[at + w + word] = common
-                search.rest[at + w + word] = common
-                size += popcount(common)
+            size = take_candidate(search, at, w, chosen)
             work += w
             if size >= left - 1:
                 level += 1

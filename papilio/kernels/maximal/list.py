@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.core import Ids32
 from papilio.kernels.biclique.restrict import restrict_to_common
-from papilio.kernels.engine import Cut, EngineName, Partial, never_cut, require_interval, require_request
+from papilio.kernels.engine import require_request
+from papilio.kernels.lister import CpuLister
 from papilio.kernels.maximal.cpu import (
     SERIAL_COST,
     MaximalBicliqueCpu,
@@ -22,16 +23,7 @@ from papilio.kernels.maximal.cpu import (
 )
 from papilio.kernels.maximal.found import CHECKSUM, WORDS, Found
 from papilio.kernels.maximal.stars import RaggedColumn
-from papilio.kernels.rows import (
-    BLOCK_VALUES,
-    Outlet,
-    RowSink,
-    drop_rows,
-    empty_block,
-    list_chunks,
-    make_row_block,
-)
-from papilio.kernels.threads import choose_threads, cut_by_cost, items_in
+from papilio.kernels.rows import BLOCK_VALUES, Outlet, empty_block, make_row_block
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.questions import Listing
 
@@ -52,13 +44,18 @@ class PreparedMaximalListing:
         return self.searched.n_items
 
     @property
+    def work(self) -> NDArray[np.int64]:
+        """Estimated set operations of each work item; falling."""
+        return self.searched.index.work
+
+    @property
     def nbytes(self) -> int:
         """Bytes of host memory held."""
         arrays = (*self.places, self.ids_u, self.ids_v)
         return self.searched.nbytes + sum(array.nbytes for array in arrays)
 
 
-class MaximalBicliqueLister:
+class MaximalBicliqueLister(CpuLister):
     """Lists maximal bicliques; holds no graph, safe to share between threads.
 
     Parameters
@@ -71,11 +68,11 @@ class MaximalBicliqueLister:
         The layer whose vertices are searched one after the other.
     """
 
-    name: EngineName = "cpu"
+    serial_cost = SERIAL_COST
 
     def __init__(self, threads: int | None, listing: Listing, anchor: str = "auto") -> None:
-        self.threads = choose_threads(threads)
-        self.listing, self.anchor = listing, anchor
+        super().__init__(threads, listing)
+        self.anchor = anchor
 
     def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedMaximalListing:
         """Restrict the graph to what goes with the vertices that must be held, find the stars, build the index.
@@ -105,54 +102,28 @@ class MaximalBicliqueLister:
         )
         return PreparedMaximalListing(searched, places, ids_u, ids_v, decisions)
 
-    def work(self, prepared: PreparedMaximalListing) -> NDArray[np.int64]:
-        """Return the estimated set operations of each item, shape (n_items,); heaviest first."""
-        return prepared.searched.index.work
+    def _make_worker(self, prepared: PreparedMaximalListing) -> Worker:
+        return make_worker(prepared.searched, list_found(prepared, self.listing.limit))
 
-    def slice_work(self, prepared: PreparedMaximalListing) -> int:
-        """Slices cost nothing."""
-        return 1
+    def _begin(self, worker: Worker, item: int) -> None:
+        worker.begin(item)
 
-    def run(
+    def _list_some(self, prepared: PreparedMaximalListing, worker: Worker, end: int) -> bool:
+        return worker.search_items(prepared.searched, prepared.searched.limits(), end)
+
+    def _pass_on(self, prepared: PreparedMaximalListing, worker: Worker, outlet: Outlet) -> None:
+        pass_on(prepared.searched, worker, outlet)
+
+    def _finish(
         self,
         prepared: PreparedMaximalListing,
-        start: int,
-        stop: int,
-        bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
-        sink: RowSink = drop_rows,
-    ) -> Partial:
-        """List exactly the items of ``[start, stop)``, or the first of them if the run is cut.
-
-        ``sink`` gets every row once, in blocks, from any thread; what it raises ends the run. ``total`` is the number
-        of rows. A partial that is capped has as many as the limit, and all items of the run, which may have more.
-
-        Raises
-        ------
-        InputError
-            When the interval is not within ``[0, n_items]``.
-        """
-        require_interval(start, stop, prepared.n_items)
-        outlet = Outlet(sink, self.listing.limit)
-        searched = prepared.searched
-        limits = searched.limits()
-        costs = searched.index.costs[start:stop]
-        chunks = cut_by_cost(costs, self.threads, len(bounds) + 1, SERIAL_COST)
-        n_chunks, workers = list_chunks(
-            outlet, chunks, self.threads,
-            make_worker=lambda: make_worker(searched, list_found(prepared, self.listing.limit)),
-            begin=lambda worker, first: worker.begin(start + first),
-            list_some=lambda worker, end: worker.search_items(searched, limits, start + end),
-            pass_on=lambda worker: pass_on(searched, worker, outlet),
-            cut=cut,
-        )  # fmt: skip
-        n_items = items_in(chunks, n_chunks)
-        checksum = list_stars(prepared, outlet) if start == 0 < n_items else 0
-        work = outlet.rows + sum(int(worker.found.sums[WORDS]) for worker in workers)
-        if outlet.full:
-            return Partial(stop - start, outlet.rows, work, capped=True)
-        checksum += sum(int(worker.found.sums[CHECKSUM]) for worker in workers)
-        return Partial(n_items, outlet.rows, work, checksum=checksum % (1 << 64))
+        span: tuple[int, int],
+        workers: Sequence[Worker],
+        outlet: Outlet,
+    ) -> tuple[int, int]:
+        checksum = list_stars(prepared, outlet) if span[0] == 0 < span[1] else 0
+        found = [worker.found.sums for worker in workers]
+        return sum(int(sums[WORDS]) for sums in found), checksum + sum(int(sums[CHECKSUM]) for sums in found)
 
 
 def list_found(prepared: PreparedMaximalListing, limit: int | None) -> Found:

@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import compiled
+from papilio.kernels.jit import compiled, inlined
 
 Words = NDArray[np.uint64]
 
@@ -56,3 +56,14 @@ def fill_span(row: Words, n: int) -> None:
     """Make a row the set of all numbers below n."""
     for word in range(words_of(n)):
         row[word] = span_mask(n - 64 * word)
+
+
+@inlined
+def first_bit(row: Words, begin: int, n_words: int) -> int:
+    """Return the lowest number of a set, whose words begin at a place of a row; -1 where it is empty."""
+    first = -1
+    for word in range(n_words):
+        if row[begin + word]:
+            first = word * 64 + lowest_bit(row[begin + word])
+            break
+    return first

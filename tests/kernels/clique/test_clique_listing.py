@@ -178,7 +178,7 @@ def test_what_cannot_be_listed_is_refused() -> None:
 
 
 def test_a_cut_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listers, "SERIAL_COST", 1)
+    monkeypatch.setattr(listers.CliqueLister, "serial_cost", 1)
     graph = random_graph(5, 90, 0.3)
     made: Any = load_lister(Clique(3), Listing(), "cpu", 1)
     prepared = made.prepare(graph, Clique(3), "total")
