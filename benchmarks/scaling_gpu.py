@@ -94,12 +94,13 @@ def print_table(name: str, experiment: Path) -> None:
     times: dict[int, list[float]] = {}
     for row in rows:
         times.setdefault(row["workers"], []).append(row["seconds_counting"])
+        read_s = row.get("seconds_read") or 0.0
         phases = "  ".join(
             f"{each} {row[f'seconds_{each}']:.3f}" for each in _PHASES if row.get(f"seconds_{each}")
         )
         print(
             f"{name} workers {row['workers']} repeat {row['repeat']}: {row['count']}  counting"
-            f" {row['seconds_counting']:.3f} s  read {row.get('seconds_read') or 0:.2f}  {phases}"
+            f" {row['seconds_counting']:.3f} s  read {read_s:.2f}  {phases}"
             f"  leases {row['leases']}  overhead {row['lease_overhead']:.3f}  tail {row['tail_s']:.3f}"
             f"  balance {_balance(experiment, row):.3f}",
             flush=True,

@@ -238,6 +238,18 @@ print({{"pandas", "scipy"}} & set(sys.modules))
     assert run_blocked(code) == "set()\n"
 
 
+@pytest.mark.parametrize(
+    "column", ["pa.chunked_array([], pa.uint64())", "pa.array([1, None])", "pa.array(['a'])"]
+)
+def test_columns_become_arrays_where_pandas_cannot_be_imported(column: str) -> None:
+    code = f"""
+import pyarrow as pa
+from papilio.storage.columns import numbers_of
+print(numbers_of({column}).size == len({column}))
+"""
+    assert run_blocked(code, "pandas", "scipy", "cffi") == "True\n"
+
+
 def test_inline_counting_loads_neither_dask_nor_cupy() -> None:
     code = """
 import papilio

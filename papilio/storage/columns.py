@@ -21,4 +21,5 @@ def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     arrays = [np.from_dlpack(chunk) for chunk in chunks if len(chunk)]
     if len(arrays) == 1:
         return arrays[0]
-    return np.concatenate(arrays) if arrays else np.empty(0, kind.to_pandas_dtype())
+    code = "f" if pa.types.is_floating(kind) else "u" if pa.types.is_unsigned_integer(kind) else "i"
+    return np.concatenate(arrays) if arrays else np.empty(0, f"{code}{kind.bit_width // 8}")
