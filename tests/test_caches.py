@@ -17,7 +17,7 @@ from tests.conftest import ROOT, SKIP_LINES, pytest_terminal_summary
 from tests.tools import caches
 from tests.tools.numba_cache import module_keys
 
-JIT = (ROOT / "papilio" / "kernels" / "jit.py").read_text()
+NEEDED = ("jit", "announce", "stamps")
 LOW = "from papilio.kernels.jit import compiled\n\n\n@compiled\ndef low(x):\n    return x + {}\n"
 HIGH = """from papilio.kernels.jit import compiled
 from papilio.kernels.wedge.low import low
@@ -46,22 +46,31 @@ def write_package(root: Path, added: int) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for place in (folder, folder.parent, folder.parent.parent):
         (place / "__init__.py").touch()
-    (folder.parent / "jit.py").write_text(JIT)
+    for name in NEEDED:
+        (folder.parent / f"{name}.py").write_bytes((ROOT / "papilio" / "kernels" / f"{name}.py").read_bytes())
     for name, text in {"low": LOW.format(added), "high": HIGH, "apart": APART}.items():
         (folder / f"{name}.py").write_text(text)
     return root
 
 
-def call(root: Path, cache: Path) -> list[int]:
+def call(root: Path, cache: Path, **settings: str) -> list[int]:
     """Return what the modules answer in a new process, and how often the two callers were compiled."""
     environment = {
         name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "PYTHONPATH")
-    }
+    } | settings
     done = subprocess.run(
         [sys.executable, "-c", CALLS, str(root), str(ROOT)], capture_output=True, text=True, timeout=600, check=True,
         cwd=root, env=environment | {"PAPILIO_TEST_CACHE": str(cache)},
     )  # fmt: skip
     return [int(word) for word in done.stdout.split()]
+
+
+def test_an_upgrade_never_runs_code_of_the_version_before(tmp_path: Path) -> None:
+    """Of what users have: one installed copy, one cache of Numba, and a module that changes below its caller."""
+    root, folder = write_package(tmp_path / "installed", 1), str(tmp_path / "numba")
+    assert call(root, tmp_path, NUMBA_CACHE_DIR=folder) == [20, -1, 1, 1]
+    write_package(root, 2)
+    assert call(root, tmp_path, NUMBA_CACHE_DIR=folder) == [30, -1, 1, 0]
 
 
 @pytest.mark.slow

@@ -11,55 +11,20 @@ import hashlib
 import json
 import os
 import platform
-import re
 import shutil
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from papilio.kernels.stamps import imported_files, source_stamp, sources_of
 from tests.tools.caches import cache_folder, content_key, locked, mark_used
 
 __all__ = ["share"]
 
 _DECORATOR = ("papilio", "kernels", "jit.py")
 _MODULES = "modules.json"
-_IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^(\n]+)|import[ \t]+([^\n]+))", re.MULTILINE
-)
-_NAMES = re.compile(r"[,()]|#[^\n]*")
-
-
-def _imports(path: Path) -> Iterator[str]:
-    """Yield what a file imports, and now and then what a text in it says as an import would: a cause too many."""
-    for whole, parts, plain in _IMPORT.findall(path.read_text(encoding="utf-8")):
-        names = [name.split()[0] for name in _NAMES.split(parts or plain) if name.strip()]
-        yield from (f"{whole}.{name}" for name in names) if whole else names
-        if whole:
-            yield whole
-
-
-def imports_by_module(root: Path) -> dict[Path, set[Path]]:
-    """Return which files of the package below ``root`` each of its files imports directly."""
-    graph = {}
-    for path in sorted((root / "papilio").rglob("*.py")):
-        places = [root.joinpath(*name.split(".")) for name in _imports(path)]
-        choices = {choice for place in places for choice in (place.with_suffix(".py"), place / "__init__.py")}
-        graph[path] = {choice for choice in choices if choice.is_file()}
-    return graph
-
-
-def sources_of(path: Path, graph: dict[Path, set[Path]]) -> set[Path]:
-    """Return a file and all that it imports, directly or not."""
-    found, waiting = set[Path](), [path]
-    while waiting:
-        file = waiting.pop()
-        if file not in found:
-            found.add(file)
-            waiting += graph[file]
-    return found
 
 
 def module_keys(root: Path) -> dict[str, str]:
@@ -68,19 +33,19 @@ def module_keys(root: Path) -> dict[str, str]:
     Those are the modules that compile and what they import; a key stands for the sources of one of them and of all
     that it imports itself, and for the versions of what compiles it.
     """
-    graph = imports_by_module(root)
     decorator = root.joinpath(*_DECORATOR)
-    reached = set[Path]().union(*(sources_of(path, graph) for path in graph if decorator in graph[path]))
+    files = sorted((root / "papilio").rglob("*.py"))
+    reached = set[Path]().union(
+        *(sources_of(path, root) for path in files if decorator in imported_files(path, root))
+    )
     versions = [
         platform.python_version(),
         *(metadata.version(name) for name in ("numba", "llvmlite", "numpy")),
     ]
-    keys = {}
-    for path in sorted(reached):
-        sources = sorted(sources_of(path, graph))
-        texts = [part for file in sources for part in (str(file.relative_to(root)), file.read_bytes())]
-        keys[path.relative_to(root).as_posix()] = content_key([*versions, *texts])
-    return keys
+    return {
+        path.relative_to(root).as_posix(): content_key([*versions, source_stamp(path, root)])
+        for path in sorted(reached)
+    }
 
 
 def _begin(folder: Path, keys: dict[str, str]) -> None:

@@ -1,0 +1,67 @@
+"""The sources behind compiled code: a module, and all of this package that it imports, directly or not.
+
+Numba compares the file of a function alone with that of the code in its cache, and that code holds all that the
+function calls, from other modules too. The stamp of this module takes its place (:mod:`papilio.kernels.jit`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder that holds the package."""
+
+_IMPORT = re.compile(r" (papilio\.[\w.]+)(?: import (\([^)]*\)|[^(\n]+))?")
+_NAMES = re.compile(r"[,()]|#[^\n]*")
+
+
+@cache
+def _file_of(name: str, root: Path) -> Path | None:
+    """Return the file of a module or package of this name, if there is one."""
+    place = os.path.join(root, *name.split("."))
+    choices = (f"{place}.py", os.path.join(place, "__init__.py"))
+    return next((Path(choice) for choice in choices if os.path.isfile(choice)), None)
+
+
+@cache
+def imported_files(path: Path, root: Path = ROOT) -> frozenset[Path]:
+    """Return the files of the package below ``root`` that one of them imports directly.
+
+    What a text names after a space is taken for imported, too: a cause too many, for a fast look.
+    """
+    found = set[Path | None]()
+    for whole, parts in _IMPORT.findall(path.read_text("utf-8")):
+        names = [whole, *(f"{whole}.{name.split()[0]}" for name in _NAMES.split(parts) if name.strip())]
+        file = _file_of(whole, root)
+        of_package = file is None or file.name == "__init__.py"
+        found.update(_file_of(name, root) for name in (names if of_package else names[:1]))
+    return frozenset(file for file in found if file is not None)
+
+
+def sources_of(path: Path, root: Path = ROOT) -> set[Path]:
+    """Return a file and all that it imports, directly or not."""
+    found, waiting = set[Path](), [path]
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting += imported_files(file, root)
+    return found
+
+
+@cache
+def _digest(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+@cache
+def source_stamp(path: Path, root: Path = ROOT) -> str:
+    """Return a name for the content of a file and of all that it imports."""
+    whole = hashlib.sha256()
+    for file in sorted(sources_of(path, root)):
+        whole.update(str(file.relative_to(root)).encode() + b"\0" + _digest(file))
+    return whole.hexdigest()[:24]
