@@ -33,9 +33,10 @@ from papilio.kernels.biclique.index import (
 )
 from papilio.kernels.biclique.items import BicliqueItems, SizeRange, number_roots, place_roots
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
+from papilio.kernels.device.arrays import find_least, load_arrays, order_rising
 from papilio.kernels.device.protocol import Device, Module, launch_over
 from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
-from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows, make_offsets, order_rising
+from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows, make_offsets
 from papilio.motifs import Biclique
 
 _ROUNDS = 4
@@ -157,6 +158,7 @@ def build_device_index(
         vertices over both layers.
     """
     device.load("biclique_index", {})  # compiled while the rows are linked
+    load_arrays(device)
     edges, layers = load_edges(device, graph)
     swapped = choose_anchor(layers, motif, anchor)
     sizes = choose_sizes(layers, motif, swapped)
@@ -289,15 +291,14 @@ def _link_core(
 ) -> _Core:
     """Number the vertices of the core, left ones by falling degree, then id, roots last; sort its edges into rows."""
     xp, linker = device.xp, _load_linker(device)
-    lefts = xp.flatnonzero(edges.degree_left)
-    rights = xp.flatnonzero(edges.degree_right)
+    lefts, rights = (find_least(device, each, 1) for each in (edges.degree_left, edges.degree_right))
     n_left, n_right, n_edges = lefts.size, rights.size, edges.lefts.size
     keys = edges.degree_left[lefts].astype(np.uint64)
     items: Any = None
     if roots is not None:
         items = device.to_device(number_roots(roots, edges.degree_left.size))
         keys |= (items[lefts] < 0).astype(np.uint64) << _NO_ROOT
-    by_rank = xp.ascontiguousarray(lefts[order_rising(xp, keys)][::-1])
+    by_rank = xp.ascontiguousarray(lefts[order_rising(device, keys)][::-1])
     rank_left = xp.empty(edges.degree_left.size, dtype=np.int32)
     rank_left[by_rank] = xp.arange(n_left, dtype=np.int32)
     new_right = xp.empty(edges.degree_right.size, dtype=np.int32)

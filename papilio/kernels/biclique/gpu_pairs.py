@@ -10,10 +10,11 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.kernels.biclique.decisions import Choice
+from papilio.kernels.device.arrays import order_rising
 from papilio.kernels.device.constants import COUNT_PAIRS, PAIR_BINS, SUM_PAIRS, WRITE_PAIRS
 from papilio.kernels.device.protocol import Device, check_fits, launch_over
 from papilio.kernels.tuning import PairTuning
-from papilio.kernels.wedge.gpu_graph import make_offsets, order_rising
+from papilio.kernels.wedge.gpu_graph import make_offsets
 
 PAIR_BYTES = 32
 """A pair while they are sorted: keys, the sort's copy, vertex and number of shared ones; then sums of costs."""
@@ -177,7 +178,7 @@ def find_pairs(
     passes.run(COUNT_PAIRS, {"partners": partners, "found": found})
     keys = partners[::-1].astype(np.uint64)
     keys[rows.n_roots :] |= _NO_ROOT
-    order = n - 1 - order_rising(xp, keys)
+    order = n - 1 - order_rising(device, keys)
     places = make_offsets(xp, found)
     n_pairs = int(device.to_host(places[-1:])[0])
     n_paired = n - rows.n_roots + int((partners[n - rows.n_roots :] != 0).astype(np.int64).sum())

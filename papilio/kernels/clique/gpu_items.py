@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from papilio.kernels.clique.gpu_order import DeviceLater
 from papilio.kernels.clique.question import predict_maximal_work, predict_work
+from papilio.kernels.device.arrays import find_least, order_rising
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.wedge.gpu_graph import order_rising
 
 _LOW_MASK, _HIGH = np.uint64(0xFFFFFFFF), np.uint64(32)
 
@@ -38,7 +38,7 @@ class DeviceItems:
 
 def choose_vertices(device: Device, later: DeviceLater, least: int, most: int) -> DeviceItems:
     """Return the vertices that have enough later neighbours for cliques of ``least``."""
-    kept = device.xp.flatnonzero(later.out >= least - 1)
+    kept = find_least(device, later.out, least - 1)
     sizes = later.out[kept].astype(np.int64)
     return _make_items(device, later, kept, predict_work(sizes))
 
@@ -59,7 +59,7 @@ def choose_edges(device: Device, later: DeviceLater, least: int, most: int) -> D
             xp.concatenate((sizes, xp.zeros_like(none))),
             xp.concatenate((costs, xp.ones_like(none))),
         )
-    order = _heaviest_first(xp, costs)
+    order = _heaviest_first(device, costs)
     first = entries[order]
     return DeviceItems(
         roots[order].astype(np.int32),
@@ -72,20 +72,20 @@ def choose_edges(device: Device, later: DeviceLater, least: int, most: int) -> D
 
 def choose_maximal(device: Device, later: DeviceLater, back: Any, least: int) -> DeviceItems:
     """Return the vertices that can be the first of a maximal clique; ``back`` counts their earlier neighbours."""
-    kept = device.xp.flatnonzero(later.out >= least - 1)
+    kept = find_least(device, later.out, least - 1)
     costs = predict_maximal_work(later.out[kept].astype(np.int64), back[kept])
     return _make_items(device, later, kept, costs)
 
 
 def _make_items(device: Device, later: DeviceLater, roots: Any, costs: Any) -> DeviceItems:
-    order = _heaviest_first(device.xp, costs)
+    order = _heaviest_first(device, costs)
     roots = roots[order].astype(np.int32)
     first, sizes = later.indptr[roots], later.out[roots].astype(np.int64)
     return DeviceItems(roots, first, first + sizes, device.to_host(sizes), device.to_host(costs[order]))
 
 
-def _heaviest_first(xp: Any, costs: Any) -> Any:
+def _heaviest_first(device: Device, costs: Any) -> Any:
     """Return the places of ``costs``, int64, by falling cost, equal ones by place; device."""
     rising = ((costs.max() if costs.size else 0) - costs).astype(np.uint64)
-    order = order_rising(xp, rising & _LOW_MASK)
-    return order[order_rising(xp, (rising >> _HIGH)[order])]
+    order = order_rising(device, rising & _LOW_MASK)
+    return order[order_rising(device, (rising >> _HIGH)[order])]

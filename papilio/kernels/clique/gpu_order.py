@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from papilio.graph import UnipartiteGraph
+from papilio.kernels.device.arrays import load_arrays, order_rising
 from papilio.kernels.device.protocol import Device, check_fits, launch_over
-from papilio.kernels.wedge.gpu_graph import MAX_EDGES, MAX_ROWS, make_offsets, order_rising
+from papilio.kernels.wedge.gpu_graph import MAX_EDGES, MAX_ROWS, make_offsets
 
 _BLOCK_EDGES = 1 << 17
 """Up to so many edges one block peels, whose barriers cost less than those of a grid; one H200, kernels, ms, block and
@@ -57,12 +58,13 @@ def orient_on_device(
     check_fits("the number of edges", n_edges, MAX_EDGES, "edges")
     check_fits("the number of vertices", n, MAX_ROWS, "vertices")
     module = device.load("clique_order", {})
+    load_arrays(device)
     edges = device.to_device(graph.u), device.to_device(graph.v), np.int64(n_edges)
     degree = xp.zeros(n, dtype=np.int32)
     if n_edges:
         launch_over(device, module, "count_neighbours", n_edges, *edges, degree)
     first = degree if by_degree or n_edges == 0 else _peel(device, module, edges, degree)
-    vertices = order_rising(xp, first.astype(np.uint64)).astype(np.int32)
+    vertices = order_rising(device, first.astype(np.uint64)).astype(np.int32)
     rank, out = xp.empty(n, dtype=np.int32), xp.zeros(n, dtype=np.int32)
     rank[vertices] = xp.arange(n, dtype=np.int32)
     keys, places = xp.empty(n_edges, dtype=np.uint64), None

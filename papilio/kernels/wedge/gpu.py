@@ -35,7 +35,6 @@ from papilio.kernels.wedge.gpu_graph import (
 )
 from papilio.kernels.wedge.gpu_part import WedgePartGraph, build_wedge_part, stage_wedges
 from papilio.kernels.wedge.gpu_schedule import (
-    LOW_MASK,
     SCHEDULE_SHIFT,
     Schedule,
     check_start_bound,
@@ -44,12 +43,10 @@ from papilio.kernels.wedge.gpu_schedule import (
     order_falling,
     order_items,
     schedule_items,
+    take_scheduled,
 )
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
 from papilio.parts import Layer, Part, RootPart, WedgePart
-
-_PART_ITEMS = 1 << 17
-"""Items of a part that are given their schedules at once: what that takes for a while, about 20 MiB, is bounded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +67,7 @@ class PreparedButterflyGpu:
     # The bit matrix, uint32; None where no start uses it.
     hub_rows: Any = None
     schedules: tuple[Schedule, ...] = ()
-    # (schedule << 32 | item), ascending: the items of each schedule; uint64.
+    # (schedule << 32 | item), ascending: the items of each schedule; all ones behind them. uint64.
     scheduled: Any = None
     # What too little device memory makes slower, and why.
     decisions: tuple[Choice, ...] = ()
@@ -144,10 +141,10 @@ class ButterflyGpu:
             built = build_wedge_graph(self.device, graph, self.tuning, counting, first_layer)
             if per == "vertex":
                 check_vertices(graph, int(built.degree.max()))
-            items, costs = order_items(self.device.xp, built)
+            items, costs = order_items(self.device, built)
             uses_hubs = self.device.xp.zeros(built.n_start_rows, dtype=np.uint8)
             unscheduled = PreparedButterflyGpu(motif, graph, per, built, items, costs, uses_hubs)
-            return self._schedule_items(unscheduled, built, int(items.size))
+            return self._schedule_items(unscheduled, built)
 
     def _prepare_part(self, part: WedgePart, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
         xp, sizes = self.device.xp, part.sizes
@@ -161,31 +158,24 @@ class ButterflyGpu:
         del starts, work
         uses_hubs = xp.zeros(built.n_start_rows, dtype=np.uint8)
         unscheduled = PreparedButterflyGpu(motif, None, per, built, items, built.wedges[items], uses_hubs)
-        return self._schedule_items(unscheduled, built, _PART_ITEMS)
+        return self._schedule_items(unscheduled, built)
 
     def _schedule_items(
-        self, prepared: PreparedButterflyGpu, graph: WedgeGraph | WedgePartGraph, at_once: int
+        self, prepared: PreparedButterflyGpu, graph: WedgeGraph | WedgePartGraph
     ) -> PreparedButterflyGpu:
-        """Give every item its schedules, so many items at once."""
-        xp = self.device.xp
-        items, uses_hubs, n_items = prepared.items, prepared.uses_hubs, prepared.n_items
-        if not n_items or not int(prepared.costs.max()):
+        """Give every item its schedules."""
+        items, uses_hubs = prepared.items, prepared.uses_hubs
+        if not prepared.n_items or not int(prepared.costs.max()):
             return prepared
-        check_start_bound(xp, prepared.costs, graph.degree[items])
-        slices = [slice(at, min(at + at_once, n_items)) for at in range(0, n_items, at_once)]
+        check_start_bound(self.device.xp, prepared.costs, items, graph.degree)
         decisions: tuple[Choice, ...] = ()
         if prepared.per == "total" and graph.counting.gives == 0:
-            for each in slices:
-                mark_hub_starts(self.tuning, graph, items[each], uses_hubs)
+            mark_hub_starts(self.device, self.tuning, graph, items, uses_hubs)
             decisions = self._drop_hubs_without_room(graph, uses_hubs)
         hub_rows = None
         if int(uses_hubs.max()):
             hub_rows = fill_hub_rows(self.device, graph.hub_lists, self.tuning, graph.counting)
-        found = [
-            schedule_items(xp, self.tuning, graph, items[each], uses_hubs, each.start) for each in slices
-        ]
-        scheduled = found[0] if len(found) == 1 else xp.concatenate(found)
-        del found
+        scheduled = schedule_items(self.device, self.tuning, graph, items, uses_hubs)
         scheduled.sort()
         schedules = make_schedules(self.tuning, graph.counting)
         self._load(prepared.per, graph.defines).get_function(schedules[0].kernel)
@@ -257,7 +247,7 @@ class ButterflyGpu:
         """Launch the slices; return the item at which the run ended."""
         found = self._find_bounds(prepared, bounds)
         rows = [
-            prepared.items[(prepared.scheduled[ends[0] : ends[-1]] & LOW_MASK).astype(np.int64)]
+            take_scheduled(self.device, prepared.scheduled[ends[0] : ends[-1]], prepared.items)
             for ends in found
         ]
         counters = self.device.xp.zeros((len(bounds), len(prepared.schedules)), dtype=np.int32)

@@ -19,8 +19,6 @@ MAX_EDGES = 2**32 - 2**13
 """A warp numbers the wedges of 32 entries in 32 bits (wedges.cuh). Their middles are 32 rows of one layer, so that
 these wedges are no more than the edges; beyond the last one it looks ahead by 4 windows of 32 warps at most: 2^12
 wedges."""
-_HIGH = np.uint64(32)
-_LOW_MASK = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True)
@@ -101,9 +99,10 @@ class WedgeGraph:
         """Rows that the bit matrix of the hub columns has: offsets, entries, number among the columns."""
         return self.indptr, self.adjacency, self.hub_count
 
-    def ranks_of(self, items: Any) -> Any:
-        """Return the side-local rank of each of these rows: the number of ends that it can have."""
-        return items - (items >= self.n_u) * np.int32(self.n_u)
+    @property
+    def ranks(self) -> tuple[Any, Any]:
+        """What tells kernels how many ends a start can have: its side-local rank, by the size of layer U."""
+        return self.degree, np.int32(self.n_u)
 
     def arguments(self, uses_hubs: Any) -> tuple[Any, ...]:
         """Return what every counting kernel takes first."""
@@ -113,22 +112,6 @@ class WedgeGraph:
     def result_size(self, per: Granularity) -> int:
         """Return the number of counts that kernels write."""
         return self.n_rows if per == "vertex" else 2 * self.n_edges if per == "edge" else 1
-
-
-def _rank(xp: Any, degree: Any) -> tuple[Any, Any]:
-    """Return (rank of each id, degree by rank) for the order by falling degree, then id."""
-    order = order_rising(xp, _LOW_MASK - degree.astype(np.uint64))
-    rank = xp.empty(degree.size, dtype=np.int32)
-    rank[order] = xp.arange(degree.size, dtype=np.int32)
-    return rank, degree[order]
-
-
-def order_rising(xp: Any, keys: Any) -> Any:
-    """Return the order of rising ``keys``, uint64 below 2^32, which are used up; ties by place. int64 on the device."""
-    keys <<= _HIGH
-    keys |= xp.arange(keys.size, dtype=np.uint64)
-    keys.sort()
-    return (keys & _LOW_MASK).astype(np.int64)
 
 
 def make_offsets(xp: Any, degree: Any) -> Any:
@@ -194,17 +177,16 @@ def build_wedge_graph(
     if counting.kinds > 1:
         check_fits("the larger layer", max(n_u, n_v), (2**31 - 1) // counting.kinds, "vertices")
     xp = device.xp
+    order = device.load("wedge_order", {})  # compiled beside the other one
     module = _load_module(device, tuning, counting)
     u, v = device.to_device(graph.u), device.to_device(graph.v)
-    (rank_u, falling_u), (rank_v, falling_v) = (
-        _rank(xp, count_degrees(device, module, ids, size)) for ids, size in ((u, n_u), (v, n_v))
-    )
-    degree = xp.concatenate((falling_u, falling_v))
+    degree_of = xp.zeros(n_u + n_v, dtype=np.int32)
+    for ids, degrees in ((u, degree_of[:n_u]), (v, degree_of[n_u:])):
+        add_degrees(device, module, ids, degrees)
+    rank, degree, ahead, priority, indptr = _place_rows(device, order, degree_of, n_u, first_layer)
     if first_layer is not None:
         check_fits("the largest degree", int(degree.max()), 2**27 - 1, "neighbours")
-    ahead = _count_ahead(xp, falling_u, falling_v, first_layer)
-    place = xp.concatenate((xp.arange(n_u, dtype=np.int64), xp.arange(n_v, dtype=np.int64)))
-    indptr = make_offsets(xp, degree)
+    rank_u, rank_v = rank[:n_u], rank[n_u:]
     first = xp.empty(n, dtype=np.uint64)
     signs: tuple[Any, ...] = ()
     if counting.kinds > 1:
@@ -224,7 +206,7 @@ def build_wedge_graph(
         prefix=prefix,
         hub_count=xp.zeros(n_u + n_v, dtype=np.int32),
         degree=degree,
-        priority=place + ahead,
+        priority=priority,
         wedges=xp.zeros(n_u + n_v, dtype=np.uint64),
         hub_wedges=xp.zeros(n_u + n_v, dtype=np.uint64),
         counting=counting,
@@ -236,20 +218,35 @@ def build_wedge_graph(
 def count_degrees(device: Device, module: Module, ids: Any, n: int) -> Any:
     """Return how often each of ``n`` vertices is among ``ids``, int32 on the device; ``module`` is ``wedge_graph``."""
     degree = device.xp.zeros(n, dtype=np.int32)
-    if ids.size:
-        launch_over(device, module, "count_degrees", ids.size, ids, np.int64(ids.size), degree)
+    add_degrees(device, module, ids, degree)
     return degree
 
 
-def _count_ahead(xp: Any, falling_u: Any, falling_v: Any, first_layer: Layer | None) -> Any:
-    """Return the rows of the other layer that precede each row, int32; of equal degrees layer U precedes layer V."""
-    of_u = xp.searchsorted(-falling_v, -falling_u, side="left")
-    of_v = xp.searchsorted(-falling_u, -falling_v, side="right")
-    ahead = xp.concatenate((of_u, of_v)).astype(np.int32)
-    if first_layer is not None:
-        n_u, n_v = falling_u.size, falling_v.size
-        ahead[:n_u], ahead[n_u:] = (0, n_u) if first_layer == "u" else (n_v, 0)
-    return ahead
+def add_degrees(device: Device, module: Module, ids: Any, degree: Any) -> None:
+    """Add to ``degree``, int32, how often each vertex is among ``ids``; ``module`` is ``wedge_graph``."""
+    if ids.size:
+        launch_over(device, module, "count_degrees", ids.size, ids, np.int64(ids.size), degree)
+
+
+def _place_rows(
+    device: Device, module: Module, degree_of: Any, n_u: int, first_layer: Layer | None
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Return the rank of each id and, of each row, its degree, the rows of the other layer ahead of it (int32), and its
+    place in the order over both layers (int64); then the offsets of all rows (int64). ``module`` is ``wedge_order``.
+    """
+    xp, n_rows = device.xp, degree_of.size
+    sizes = np.int32(n_u), np.int32(n_rows)
+    keys = xp.empty(n_rows, dtype=np.uint64)
+    launch_over(device, module, "rank_keys", n_rows, degree_of, *sizes, keys)
+    keys.sort()
+    rank, degree, ahead = (xp.empty(n_rows, dtype=np.int32) for _ in range(3))
+    priority, indptr = xp.empty(n_rows, dtype=np.int64), xp.empty(n_rows + 1, dtype=np.int64)
+    first = np.int32({None: 0, "u": 1, "v": 2}[first_layer])
+    launch_over(
+        device, module, "place_rows", n_rows, keys, *sizes, first, rank, degree, ahead, priority, indptr
+    )
+    xp.cumsum(indptr, out=indptr)
+    return rank, degree, ahead, priority, indptr
 
 
 def _count_wedges(

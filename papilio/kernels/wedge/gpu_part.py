@@ -67,9 +67,10 @@ class WedgePartGraph:
         """Device memory held, in bytes, with the arrays that belong to the block of ends."""
         return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
 
-    def ranks_of(self, items: Any) -> Any:
-        """Return the number of ends that each of these starts can have."""
-        return self.preceding[items]
+    @property
+    def ranks(self) -> tuple[Any, Any]:
+        """What tells kernels how many ends a start can have."""
+        return self.preceding, np.int32(-1)
 
     def arguments(self, uses_hubs: Any) -> tuple[Any, ...]:
         """Return what every counting kernel takes first."""

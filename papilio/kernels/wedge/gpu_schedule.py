@@ -18,10 +18,9 @@ from papilio.kernels.device.constants import (
     BLOCK_PLANES,
     CENSUS_SLOT_WORDS,
     CENSUS_THREADS,
-    DENSE_8_BELOW,
-    DENSE_16_BELOW,
     LARGE_PLANES,
 )
+from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.tuning import TableClass, WedgeTuning
 from papilio.kernels.wedge.gpu_graph import Counting, WedgeGraph
 from papilio.kernels.wedge.gpu_part import WedgePartGraph
@@ -30,9 +29,6 @@ SCHEDULE_SHIFT = np.uint64(32)
 LOW_MASK = np.uint64(0xFFFFFFFF)
 _BIT_MATRIX_DEGREE = 1 << LARGE_PLANES
 """Degrees from which the planes of the bit matrix would not do."""
-
-_DENSE_BITS = ((DENSE_8_BELOW, 8), (DENSE_16_BELOW, 16), (1 << 31, 32))
-"""Counter width of the dense schedule by the degree of the start: (degree below, bits)."""
 
 
 @dataclass(frozen=True)
@@ -46,58 +42,37 @@ class Schedule:
 
 
 def mark_hub_starts(
-    tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
+    device: Device, tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
 ) -> None:
     """Mark the starts whose hub wedges repay reading a row of the bit matrix for each of their entries."""
-    degree = graph.degree[items].astype(np.int64)
-    least = tuning.hub_min_wedges * graph.counting.signs
-    repaid = graph.hub_wedges[items].astype(np.int64) >= least * degree
-    uses_hubs[items] = repaid & (degree < _BIT_MATRIX_DEGREE) & (graph.wedges[items] > 0)
+    least = np.int64(tuning.hub_min_wedges * graph.counting.signs)
+    launch_over(
+        device, device.load("wedge_order", {}), "mark_hub_starts", items.size, items, np.int32(items.size),
+        graph.degree, graph.wedges, graph.hub_wedges, least, np.int32(_BIT_MATRIX_DEGREE), uses_hubs,
+    )  # fmt: skip
 
 
 def schedule_items(
-    xp: Any,
-    tuning: WedgeTuning,
-    graph: WedgeGraph | WedgePartGraph,
-    items: Any,
-    uses_hubs: Any,
-    first: int,
+    device: Device, tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
 ) -> Any:
-    """Give each item its schedule for the hub columns, if any, and for the other ends, if any.
+    """Give each item its schedule for the ends outside of the hub columns, and for those in them, if it has any.
 
-    Return the entries of ``PreparedButterflyGpu.scheduled``, in no order, of items numbered from ``first`` on.
+    Return the entries of ``PreparedButterflyGpu.scheduled``, in no order: those of all items for the first, then for
+    the others.
     """
-    degree = graph.degree[items].astype(np.int64)
-    rank = graph.ranks_of(items).astype(np.int64)
-    by_hubs = uses_hubs[items] != 0
-    far = graph.wedges[items].astype(np.int64) - xp.where(
-        by_hubs, graph.hub_wedges[items].astype(np.int64), 0
-    )
-    ends = graph.counting.kinds * (rank - xp.where(by_hubs, 1024 * tuning.hub_words, 0))
-
-    table_bytes = xp.zeros(items.size, dtype=np.int64)
-    for below, bits in reversed(_DENSE_BITS):
-        table_bytes = xp.where(degree < below, (ends * bits + 7) // 8, table_bytes)
-    fits = [
-        (far <= tuning.match_max_wedges) & (degree <= 32),
-        *(
-            (far <= table.max_wedges) & ((table.kernel == "hash") | (table_bytes <= table.table_bytes))
-            for table in tuning.tables
-        ),
+    n_items = np.int32(items.size)
+    tables = [
+        (table.max_wedges, -1 if table.kernel == "hash" else table.table_bytes) for table in tuning.tables
     ]
-    fits[-1] = xp.ones(items.size, dtype=bool)
-    table_class = xp.argmax(xp.stack(fits), axis=0).astype(np.uint64)
-
-    hub_class = len(fits) + (degree < tuning.large_degree).astype(np.uint64)
-    hub_class += (degree < tuning.block_degree).astype(np.uint64)
-
-    index = xp.arange(first, first + items.size, dtype=np.uint64)
-    return xp.concatenate(
-        (
-            ((table_class << SCHEDULE_SHIFT) | index)[far > 0],
-            ((hub_class.astype(np.uint64) << SCHEDULE_SHIFT) | index)[by_hubs],
-        )
-    )
+    sizes = (graph.counting.kinds, 1024 * tuning.hub_words, tuning.match_max_wedges)
+    keys = device.xp.empty(2 * items.size, dtype=np.uint64)
+    launch_over(
+        device, device.load("wedge_order", {}), "schedule_items", items.size, items, n_items, graph.degree,
+        graph.wedges, graph.hub_wedges, uses_hubs, *graph.ranks, *map(np.int32, sizes),
+        device.to_device(np.array(tables, dtype=np.int64)), np.int32(len(tables)),
+        np.int32(tuning.large_degree), np.int32(tuning.block_degree), keys,
+    )  # fmt: skip
+    return keys
 
 
 def make_schedules(tuning: WedgeTuning, counting: Counting) -> tuple[Schedule, ...]:
@@ -122,14 +97,34 @@ def _table_schedule(table: TableClass, counting: Counting) -> Schedule:
     return Schedule("butterfly_dense", threads, table.table_bytes, table.table_bytes // 4)
 
 
-def order_items(xp: Any, graph: WedgeGraph) -> tuple[Any, Any]:
+def order_items(device: Device, graph: WedgeGraph) -> tuple[Any, Any]:
     """Return (start rows, wedges) of the work items: wedges falling, then priority."""
-    rows = xp.nonzero((graph.degree >= 2) & (graph.wedges > 0))[0]
-    wedges, priority = graph.wedges[rows], graph.priority[rows].astype(np.uint64)
-    row_at = xp.empty(graph.n_rows, dtype=np.int32)
-    row_at[graph.priority] = xp.arange(graph.n_rows, dtype=np.int32)
-    rows = row_at[order_falling(xp, wedges, priority)]
-    return rows, graph.wedges[rows]
+    xp, n_rows, module = device.xp, graph.n_rows, device.load("wedge_order", {})
+    keys, row_at = xp.empty(n_rows, dtype=np.uint64), xp.empty(n_rows, dtype=np.int32)
+    found = xp.zeros(2, dtype=np.uint64)
+    launch_over(
+        device, module, "item_keys", n_rows, graph.degree, graph.wedges, graph.priority, np.int32(n_rows), keys,
+        row_at, found,
+    )  # fmt: skip
+    n_items, most = (int(value) for value in device.to_host(found))
+    if most > 0xFFFFFFFF:
+        rows = xp.nonzero((graph.degree >= 2) & (graph.wedges > 0))[0]
+        keys = order_falling(xp, graph.wedges[rows], graph.priority[rows].astype(np.uint64)).astype(np.uint64)
+    else:
+        keys.sort()
+    items, costs = xp.empty(n_items, dtype=np.int32), xp.empty(n_items, dtype=np.uint64)
+    launch_over(
+        device, module, "take_items", n_items, keys, np.int32(n_items), row_at, graph.wedges, items, costs
+    )
+    return items, costs
+
+
+def take_scheduled(device: Device, scheduled: Any, items: Any) -> Any:
+    """Return the start rows of some entries of ``PreparedButterflyGpu.scheduled``, int32."""
+    rows = device.xp.empty(scheduled.size, dtype=np.int32)
+    module = device.load("wedge_order", {})
+    launch_over(device, module, "take_scheduled", rows.size, scheduled, np.int32(rows.size), items, rows)
+    return rows
 
 
 def order_falling(xp: Any, costs: Any, ties: Any) -> Any:
@@ -142,14 +137,15 @@ def order_falling(xp: Any, costs: Any, ties: Any) -> Any:
     return (keys & LOW_MASK).astype(np.int64)
 
 
-def check_start_bound(xp: Any, wedges: Any, degree: Any) -> None:
+def check_start_bound(xp: Any, wedges: Any, items: Any, degree: Any) -> None:
     """Refuse a graph on which the butterflies of one start could pass the 64 bits of one sum.
 
-    A start meets each end at most ``degree`` times, so it owns at most ``wedges * (degree - 1) / 2``.
+    A start meets each end at most ``degree`` times, so it owns at most ``wedges * (degree - 1) / 2``; ``wedges`` are
+    those of the items, ``degree`` those of the rows.
     """
     if int(wedges.max()) * int(degree.max()) <= 2 * MAX_START_COUNT:
         return
-    allowed = np.uint64(2 * MAX_START_COUNT) // xp.maximum(degree, 1).astype(np.uint64)
+    allowed = np.uint64(2 * MAX_START_COUNT) // xp.maximum(degree[items], 1).astype(np.uint64)
     if bool((wedges > allowed).any()):
         raise CapacityError(
             f"one vertex could own more than {MAX_START_COUNT} butterflies; the gpu engine adds them in 64 bits"

@@ -11,7 +11,6 @@ import pytest
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial
-from papilio.kernels.wedge import gpu as butterfly
 from papilio.kernels.wedge import gpu_schedule as wedge_schedule
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
@@ -69,19 +68,6 @@ def test_schedules_count_vectors_as_the_cpu_does(
     engine = ButterflyGpu(device, SCHEDULES[schedule])
     for part in parts[per]:
         assert_same(count(engine, part, per), count(ButterflyCpu(1), part, per))
-
-
-def test_items_scheduled_bit_by_bit_are_scheduled_alike(
-    device: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = ButterflyGpu(device, replace(SCHEDULES["hubs by warp"], hub_min_wedges=1))
-    part = whole_parts(skewed_graph(3, 60, 50, 400))[0]
-    whole = engine.prepare(part, Butterfly(), "total")
-    monkeypatch.setattr(butterfly, "_PART_ITEMS", 7)
-    pieces = engine.prepare(part, Butterfly(), "total")
-    for name in ("items", "uses_hubs", "scheduled"):
-        one, other = (device.to_host(getattr(prepared, name)).tolist() for prepared in (whole, pieces))
-        assert one == other
 
 
 def test_work_beyond_32_bits_is_ordered_exactly(device: Device) -> None:

@@ -1,0 +1,152 @@
+// What comes first in the wedge engine: the rows of both layers, the work items, and the schedule of each item.
+//
+// Keys of 64 bits are made here, sorted by the host's library, and read here. Every kernel is a grid-stride loop over
+// independent elements; rows and items below 2^31, degrees below 2^31.
+#include "warp.cuh"
+
+constexpr unsigned long long kNone = ~0ull;  // sorts behind every key
+constexpr unsigned kDegreeMask = 0x7fffffffu;
+
+__device__ __forceinline__ unsigned falling_of(unsigned long long key) { return (unsigned)(key >> 32) & kDegreeMask; }
+
+/// (layer, falling degree, id) of each vertex; layer U has the first n_u of them. Sorted, they are the rows by rank.
+extern "C" __global__ void __launch_bounds__(256)
+rank_keys(const int* __restrict__ degree, const int n_u, const int n_rows, unsigned long long* keys) {
+    for (long long i = global_thread(); i < n_rows; i += grid_threads()) {
+        const bool in_v = i >= n_u;
+        const unsigned high = (in_v ? ~kDegreeMask : 0u) | (kDegreeMask - (unsigned)degree[i]);
+        keys[i] = (unsigned long long)high << 32 | (unsigned)(i - (in_v ? n_u : 0));
+    }
+}
+
+/// Keys of an ascending list of one layer whose falling degree is below `bound`.
+__device__ __forceinline__ int count_falling_below(const unsigned long long* keys, int n, unsigned bound) {
+    int low = 0;
+    while (n) {
+        const int half = n / 2;
+        if (falling_of(keys[low + half]) < bound) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return low;
+}
+
+/// From the sorted keys: the rank of each id, the degree of each row, the rows of the other layer that precede it, its
+/// place in the order over both layers, and its degree again behind a zero, to be summed up to row offsets. Of equal
+/// degrees layer U precedes; `first` 1 or 2 says that all of layer U or V does.
+extern "C" __global__ void __launch_bounds__(256)
+place_rows(const unsigned long long* __restrict__ keys, const int n_u, const int n_rows, const int first, int* rank,
+           int* degree, int* ahead, long long* priority, long long* lengths) {
+    const int n_v = n_rows - n_u;
+    for (long long row = global_thread(); row < n_rows; row += grid_threads()) {
+        const bool in_v = row >= n_u;
+        const int own = (int)row - (in_v ? n_u : 0);
+        const unsigned falling = falling_of(keys[row]);
+        int before;
+        if (first) {
+            before = first == (in_v ? 2 : 1) ? 0 : in_v ? n_u : n_v;
+        } else {
+            before = in_v ? count_falling_below(keys, n_u, falling + 1) : count_falling_below(keys + n_u, n_v, falling);
+        }
+        rank[(in_v ? n_u : 0) + (unsigned)keys[row]] = own;
+        degree[row] = (int)(kDegreeMask - falling);
+        ahead[row] = before;
+        priority[row] = (long long)own + before;
+        lengths[row + 1] = kDegreeMask - falling;
+        if (row == 0) lengths[0] = 0;
+    }
+}
+
+/// (falling wedges, priority) of each row that is a work item, and the row at each priority. `found` gets the number of
+/// items and the most wedges of one: from 2^32 on the keys do not hold them, and are not to be used.
+extern "C" __global__ void __launch_bounds__(256)
+item_keys(const int* __restrict__ degree, const unsigned long long* __restrict__ wedges,
+          const long long* __restrict__ priority, const int n_rows, unsigned long long* keys, int* row_at,
+          unsigned long long* found) {
+    const long long padded = ((long long)n_rows + kWarpSize - 1) / kWarpSize * kWarpSize;
+    for (long long row = global_thread(); row < padded; row += grid_threads()) {
+        const bool is_row = row < n_rows;
+        const unsigned long long cost = is_row && degree[row] >= 2 ? wedges[row] : 0;
+        if (is_row) {
+            keys[row] = cost ? (0xffffffffull - cost) << 32 | (unsigned)priority[row] : kNone;
+            row_at[priority[row]] = (int)row;
+        }
+        const unsigned items = __popc(__ballot_sync(kFullMask, cost > 0));
+        unsigned long long most = cost;
+        for (int step = kWarpSize / 2; step > 0; step >>= 1)
+            most = max(most, __shfl_xor_sync(kFullMask, most, step));
+        if (lane_id() == 0 && items) {
+            atomicAdd(&found[0], (unsigned long long)items);
+            atomicMax(&found[1], most);
+        }
+    }
+}
+
+/// Row and wedges of each item, from the sorted keys.
+extern "C" __global__ void __launch_bounds__(256)
+take_items(const unsigned long long* __restrict__ keys, const int n_items, const int* __restrict__ row_at,
+           const unsigned long long* __restrict__ wedges, int* items, unsigned long long* costs) {
+    for (long long i = global_thread(); i < n_items; i += grid_threads()) {
+        const int row = row_at[(unsigned)keys[i]];
+        items[i] = row;
+        costs[i] = wedges[row];
+    }
+}
+
+/// Mark the starts with so many hub wedges for each entry, whose degree the planes of the bit matrix hold.
+extern "C" __global__ void __launch_bounds__(256)
+mark_hub_starts(const int* __restrict__ items, const int n_items, const int* __restrict__ degree,
+                const unsigned long long* __restrict__ wedges, const unsigned long long* __restrict__ hub_wedges,
+                const long long least, const int degree_below, unsigned char* uses_hubs) {
+    for (long long i = global_thread(); i < n_items; i += grid_threads()) {
+        const int row = items[i];
+        const bool repaid = (long long)hub_wedges[row] >= least * degree[row];
+        uses_hubs[row] = repaid && degree[row] < degree_below && wedges[row] > 0;
+    }
+}
+
+/// Bytes of a dense table of so many counters of a start of this degree.
+__device__ __forceinline__ long long dense_bytes(long long counters, int degree) {
+    const int bits = degree < DENSE_8_BELOW ? 8 : degree < DENSE_16_BELOW ? 16 : 32;
+    return (counters * bits + 7) / 8;
+}
+
+/// (schedule, item) of each item for its ends outside of the hub columns, and behind those n_items for its ends in
+/// them; kNone where it has none. The schedules are: match, the tables in their order (`tables`: most wedges and, unless
+/// negative, bytes of a dense one), hubs of large starts, of blocks, of warps.
+///
+/// A start has as many ends as its rank, its row or, where n_u is negative, `preceding` of it says.
+extern "C" __global__ void __launch_bounds__(256)
+schedule_items(const int* __restrict__ items, const int n_items, const int* __restrict__ degree,
+               const unsigned long long* __restrict__ wedges, const unsigned long long* __restrict__ hub_wedges,
+               const unsigned char* __restrict__ uses_hubs, const int* __restrict__ preceding, const int n_u,
+               const int kinds, const int hub_ends, const int match_wedges, const long long* __restrict__ tables,
+               const int n_tables, const int large_degree, const int block_degree, unsigned long long* keys) {
+    for (long long i = global_thread(); i < n_items; i += grid_threads()) {
+        const int row = items[i], entries = degree[row];
+        const bool by_hubs = uses_hubs[row];
+        const long long far = (long long)(wedges[row] - (by_hubs ? hub_wedges[row] : 0));
+        const int ends = n_u < 0 ? preceding[row] : row < n_u ? row : row - n_u;
+        const long long bytes = dense_bytes((long long)kinds * (ends - (by_hubs ? hub_ends : 0)), entries);
+        unsigned table = 0;
+        if (far > match_wedges || entries > kWarpSize) {
+            while ((int)table + 1 < n_tables &&
+                   (far > tables[2 * table] || (tables[2 * table + 1] >= 0 && bytes > tables[2 * table + 1])))
+                ++table;
+            ++table;
+        }
+        const unsigned hubs = 1u + n_tables + (entries < large_degree) + (entries < block_degree);
+        keys[i] = far > 0 ? (unsigned long long)table << 32 | (unsigned)i : kNone;
+        keys[n_items + i] = by_hubs ? (unsigned long long)hubs << 32 | (unsigned)i : kNone;
+    }
+}
+
+/// The row of each scheduled item.
+extern "C" __global__ void __launch_bounds__(256)
+take_scheduled(const unsigned long long* __restrict__ scheduled, const int n, const int* __restrict__ items,
+               int* rows) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) rows[i] = items[(unsigned)scheduled[i]];
+}
