@@ -71,7 +71,7 @@ __device__ __forceinline__ unsigned* warp_memory(int n_words) {
     return reinterpret_cast<unsigned*>(shared_quads) + threadIdx.x / kWarpSize * n_words;
 }
 
-/// Leave children to others; false: the queue is full.
+/// Leave children to a warp that waits; false: none does.
 __device__ __forceinline__ bool offer_children(const TreeQueue& queue, const Children& children) {
     return queue.offer([&](unsigned* slot) {
         if (lane_id() != 0) return;
@@ -134,11 +134,8 @@ __device__ __forceinline__ void run_search(Arena& arena, TreeQueue& queue, const
                     else
                         motif.read(slot);
                 };
-                if constexpr (kKeepsWork<Motif>) {
-                    works = queue.n_slots != 0 && queue.take(read);
-                    if (!works) motif.finish_kept();
-                }
-                if (!works) works = queue.wait(read);
+                if constexpr (kKeepsWork<Motif>) motif.finish_kept();
+                works = queue.wait(read);
             }
             if (!works) break;
             if (has_children) {

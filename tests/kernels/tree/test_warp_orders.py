@@ -120,7 +120,8 @@ extern "C" __global__ void leave_and_wait(int* state, unsigned* ends, unsigned* 
     TreeQueue queue{state, ends, tickets, slots, 2, 4, 1, 0, 0};
     if (blockIdx.x == 0) {
         for (int i = 0; i < n; ++i) {
-            queue.offer([&](unsigned* slot) { if (lane_id() == 0) slot[0] = (unsigned)i; });
+            while (!queue.offer([&](unsigned* slot) { if (lane_id() == 0) slot[0] = (unsigned)i; })) {
+            }
             if (lane_id() == 0)
                 while (atomicAdd(finished, 0) <= i) {
                 }
