@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
 from papilio.kernels.device.protocol import Device, Kernel, Launch, launch_slices
 from papilio.kernels.engine import Cut
-from papilio.kernels.tree.layout import TreeClass, lay_out
+from papilio.kernels.tree.layout import TreeClass, join_classes, lay_out
 from papilio.kernels.tuning import TreeTuning
 
 
@@ -75,8 +75,10 @@ class TreeLauncher:
         self.device, self.tuning, self.kernel, self.costs = device, search.tuning, search.load(device), costs
         self._by_blocks = search.by_blocks
         self._bounds = bounds
-        self.classes = [one.between(bounds[0], bounds[-1]) for one in classes]
-        self.layout = lay_out(device, search.tuning, self.classes, search.fixed_words, search.blocks_per_sm)
+        within = [one.between(bounds[0], bounds[-1]) for one in classes]
+        within = [one for one in within if one.items.size]
+        layout = lay_out(device, search.tuning, within, search.fixed_words, search.blocks_per_sm)
+        self.classes, self.layout = join_classes(within, layout)
         self._memory: dict[int, _Memory] = {}
         self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)
         """Words that the blocks of each number intersected, in all launches, device."""

@@ -8,7 +8,7 @@ blocks have one warp, blocks are fewer, and a queue has fewer slots or none: :fu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,23 @@ def lay_out(
     return TreeLayout(
         n_streams, n_warps, _choose_slots(tuning, free_bytes, n_streams), shared_bytes, resident, blocks
     )
+
+
+def join_classes(
+    classes: Sequence[TreeClass], layout: TreeLayout
+) -> tuple[tuple[TreeClass, ...], TreeLayout]:
+    """Return the classes, none of them empty, with those joined that memory does not bound, and the layout for them.
+
+    One launch spreads their work over all warps, where launches after each other would each wait for their last item.
+    """
+    n = layout.blocks.count(layout.resident)
+    if n < 2:
+        return tuple(classes), layout
+    items = np.concatenate([one.items for one in classes[:n]])
+    need_words = np.concatenate([one.need_words for one in classes[:n]])
+    order = np.argsort(items)
+    joined = TreeClass(need_words[order], items[order])
+    return (joined, *classes[n:]), replace(layout, blocks=layout.blocks[n - 1 :])
 
 
 def explain_layout(

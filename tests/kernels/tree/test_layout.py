@@ -10,7 +10,7 @@ import pytest
 from papilio.errors import LeaseTooLargeError
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.engine import decisions_of
-from papilio.kernels.tree.layout import explain_layout, lay_out, make_classes
+from papilio.kernels.tree.layout import explain_layout, join_classes, lay_out, make_classes
 from papilio.motifs import Biclique, Granularity
 from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS
 from tests.tools.devices import emulator
@@ -55,6 +55,17 @@ def test_what_is_too_little_is_told(free_bytes: int, said: list[str]) -> None:
     told = explain_layout(emulator(0, free_bytes=free_bytes), EAGER, HEAVY, *SHAPE)
     assert [what for what, _ in told] == said
     assert all("bytes" in reason and str(free_bytes) in reason for what, reason in told if "fit" not in what)
+
+
+@pytest.mark.parametrize(("free_bytes", "n_classes"), [(1 << 32, 1), (ROOM_STREAMS, 2), (54_000, 2)])
+def test_classes_that_memory_does_not_bound_are_launched_together(free_bytes: int, n_classes: int) -> None:
+    layout = lay_out(emulator(0, free_bytes=free_bytes), EAGER, HEAVY, *SHAPE)
+    classes, joined = join_classes(HEAVY, layout)
+    assert len(classes) == len(joined.blocks) == n_classes
+    assert sorted(item for one in classes for item in one.items.tolist()) == [0, 1, 2, 3]
+    assert all((np.diff(one.items) > 0).all() for one in classes)
+    assert [one.far_words for one in classes] == [3_000, 10_000][2 - n_classes :]
+    assert joined.blocks == layout.blocks[2 - n_classes :]
 
 
 @pytest.mark.parametrize("per", ["total", "vertex"])
