@@ -129,84 +129,72 @@ class WedgeIndex:
 
 
 @compiled
+def _sort_falling(keys: Ints, order: Ints, spare: Ints, starts: Ints, shift: int) -> None:
+    """Sort ``order`` into ``spare`` by the digit of the keys from the bit ``shift`` on, falling; stable."""
+    mask = starts.size - 2
+    for digit in range(starts.size):
+        starts[digit] = 0
+    for i in range(keys.size):
+        starts[mask - ((keys[i] >> shift) & mask) + 1] += 1
+    for digit in range(mask + 1):
+        starts[digit + 1] += starts[digit]
+    for i in range(keys.size):
+        digit = mask - ((keys[order[i]] >> shift) & mask)
+        spare[starts[digit]] = order[i]
+        starts[digit] += 1
+
+
 def order_falling(keys: Ints) -> Ints:
     """Return the permutation (int64) that sorts non-negative int64 keys falling; stable, linear time."""
-    n = keys.size
-    order = np.empty(n, np.int64)
-    spare = np.empty(n, np.int64)
-    largest = np.int64(0)
-    for i in range(n):
-        order[i] = i
-        largest = max(largest, keys[i])
-    mask = (1 << _DIGIT_BITS) - 1
-    starts = np.empty(mask + 2, np.int64)
-    shift = 0
-    while largest >> shift:
-        starts[:] = 0
-        for i in range(n):
-            starts[mask - ((keys[i] >> shift) & mask) + 1] += 1
-        for digit in range(mask + 1):
-            starts[digit + 1] += starts[digit]
-        for i in range(n):
-            digit = mask - ((keys[order[i]] >> shift) & mask)
-            spare[starts[digit]] = order[i]
-            starts[digit] += 1
+    order, spare = np.arange(keys.size), np.empty(keys.size, np.int64)
+    starts = np.empty((1 << _DIGIT_BITS) + 1, np.int64)
+    for shift in range(0, int(keys.max(initial=0)).bit_length(), _DIGIT_BITS):
+        _sort_falling(keys, order, spare, starts, shift)
         order, spare = spare, order
-        shift += _DIGIT_BITS
     return order
 
 
 @compiled
-def _degrees(ids: NDArray[np.int32], n: int) -> Ints:
-    degrees = np.zeros(n, np.int64)
+def _count_ids(ids: NDArray[np.int32], degrees: Ints) -> None:
     for i in range(ids.size):
         degrees[ids[i]] += 1
+
+
+def _degrees(ids: NDArray[np.int32], n: int) -> Ints:
+    degrees = np.zeros(n, np.int64)
+    _count_ids(ids, degrees)
     return degrees
 
 
-@compiled
-def _rank_rows(
-    order_u: NDArray[np.int32], order_v: NDArray[np.int32], degree_u: Ints, degree_v: Ints
-) -> tuple[Ints, Ints]:
-    """Return row offsets by rank and, per row, the number of the other layer's vertices that precede it."""
-    n_u, n_v = order_u.size, order_v.size
-    offsets = np.zeros(n_u + n_v + 1, np.int64)
-    ahead = np.empty(n_u + n_v, np.int64)
-    r, s = 0, 0
-    while r < n_u or s < n_v:
-        if s == n_v or (r < n_u and degree_u[order_u[r]] >= degree_v[order_v[s]]):
-            ahead[r] = s
-            r += 1
-        else:
-            ahead[n_u + s] = r
-            s += 1
-    for r in range(n_u):
-        offsets[r + 1] = offsets[r] + degree_u[order_u[r]]
-    for s in range(n_v):
-        offsets[n_u + s + 1] = offsets[n_u + s] + degree_v[order_v[s]]
-    return offsets, ahead
+def _offsets(lengths: Ints) -> Ints:
+    """Return where each row begins and the last one ends."""
+    offsets = np.zeros(lengths.size + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _count_ahead(falling_u: Ints, falling_v: Ints) -> Ints:
+    """Return the rows of the other layer that precede each row, from the degrees by rank."""
+    of_u = np.searchsorted(-falling_v, -falling_u, side="left")
+    of_v = np.searchsorted(-falling_u, -falling_v, side="right")
+    return np.concatenate((of_u, of_v))
 
 
 @compiled
 def _fill_rows_v(
     v: NDArray[np.int32],
-    degree_u: Ints,
+    starts: Ints,
     order_u: NDArray[np.int32],
-    order_v: NDArray[np.int32],
-    offsets: Ints,
+    cursor: Ints,
     ids: Ids,
     edge_ids: EdgeIds,
 ) -> None:
-    """Write the rows of V: each gets the ranks of its U neighbours, ascending (edges are sorted by u)."""
-    n_u, n_v = order_u.size, order_v.size
-    starts = np.zeros(n_u + 1, np.int64)
-    for i in range(n_u):
-        starts[i + 1] = starts[i] + degree_u[i]
-    cursor = np.empty(n_v, np.int64)
-    for s in range(n_v):
-        cursor[order_v[s]] = offsets[n_u + s]
+    """Write the rows of V: each gets the ranks of its U neighbours, ascending (edges are sorted by u).
+
+    ``starts`` says where the edges of each u begin, ``cursor`` where the row of each v does, and is used up.
+    """
     with_edges = edge_ids.size > 0
-    for r in range(n_u):
+    for r in range(order_u.size):
         u = order_u[r]
         for edge in range(starts[u], starts[u + 1]):
             at = cursor[v[edge]]
@@ -218,19 +206,24 @@ def _fill_rows_v(
 
 @compiled
 def _fill_rows_u(
-    n_u: int, n_v: int, offsets: Ints, ahead: Ints, ids: Ids, edge_ids: EdgeIds, prefix: Ids, split: Ints
+    n_u: int,
+    n_v: int,
+    offsets: Ints,
+    ahead: Ints,
+    ids: Ids,
+    edge_ids: EdgeIds,
+    prefix: Ids,
+    split: Ints,
+    rows_u: Ints,
 ) -> None:
     """Transpose the rows of V into those of U; the places in both rows give all prefix lengths on the way.
 
     The entry of u in the row of v has place ``i`` there and is written to place ``j`` of the row of u. Start u
     with middle v scans ``min(i, split[v])`` entries, start v with middle u ``min(j, split[u])``; both splits
     are final, as far as the minimum goes, when the entry is met, because both rows are walked in ascending
-    rank. What is known of a row of U lies side by side, as the walk meets these rows in no order.
+    rank. What is known of a row of U lies side by side in ``rows_u``, as the walk meets these rows in no order: its
+    begin, the place for its next entry, the rows ahead of it, and its split.
     """
-    rows_u = np.empty((n_u, 4), np.int64)
-    for row in range(n_u):
-        rows_u[row, 0] = rows_u[row, 1] = offsets[row]
-        rows_u[row, 2], rows_u[row, 3] = ahead[row], 0
     with_edges = edge_ids.size > 0
     for s in range(n_v):
         row_v = n_u + s
@@ -238,52 +231,40 @@ def _fill_rows_u(
         split_v = np.int64(0)
         for at in range(begin, offsets[row_v + 1]):
             r = np.int64(ids[at])
-            row_u = rows_u[r]
-            to = row_u[1]
-            row_u[1] = to + 1
-            place_v, place_u = at - begin, to - row_u[0]
+            to = rows_u[r, 1]
+            rows_u[r, 1] = to + 1
+            place_v, place_u = at - begin, to - rows_u[r, 0]
             if r < ahead[row_v]:
                 split_v = place_v + 1
-            if s < row_u[2]:
-                row_u[3] = place_u + 1
+            if s < rows_u[r, 2]:
+                rows_u[r, 3] = place_u + 1
             ids[to] = s
             prefix[to] = min(place_v, split_v)
-            prefix[at] = min(place_u, row_u[3])
+            prefix[at] = min(place_u, rows_u[r, 3])
             if with_edges:
                 edge_ids[to] = edge_ids[at]
         split[row_v] = split_v
-    for row in range(n_u):
-        split[row] = rows_u[row, 3]
 
 
 @compiled
-def _sum_rows(offsets: Ints, prefix: Ids) -> Ints:
-    """Return the sum of the prefix lengths of each row."""
-    costs = np.zeros(offsets.size - 1, np.int64)
+def _sum_rows(offsets: Ints, prefix: Ids, costs: Ints) -> None:
+    """Write the sum of the prefix lengths of each row."""
     for row in range(costs.size):
+        total = np.int64(0)
         for at in range(offsets[row], offsets[row + 1]):
-            costs[row] += np.int64(prefix[at])
-    return costs
+            total += np.int64(prefix[at])
+        costs[row] = total
 
 
-@compiled
-def _select_items(n_u: int, n_v: int, offsets: Ints, ahead: Ints, costs: Ints) -> Ints:
+def _select_items(n_u: int, offsets: Ints, ahead: Ints, costs: Ints) -> Ints:
     """Return the rows that are work items, in the total order."""
-    items = np.empty(n_u + n_v, np.int64)
-    count = 0
-    s = 0
-    for r in range(n_u + 1):
-        stop = ahead[r] if r < n_u else n_v
-        while s < stop:
-            row = n_u + s
-            if costs[row] > 0 and offsets[row + 1] - offsets[row] > 1:
-                items[count] = row
-                count += 1
-            s += 1
-        if r < n_u and costs[r] > 0 and offsets[r + 1] - offsets[r] > 1:
-            items[count] = r
-            count += 1
-    return items[:count].copy()
+    n_rows = costs.size
+    own = np.arange(n_rows)
+    own[n_u:] -= n_u
+    row_at = np.empty(n_rows, np.int64)
+    row_at[own + ahead] = np.arange(n_rows)
+    is_item = (costs > 0) & (np.diff(offsets) > 1)
+    return row_at[is_item[row_at]]
 
 
 def index_wedges(
@@ -298,18 +279,25 @@ def index_wedges(
     degree_u, degree_v = _degrees(graph.u, n_u), _degrees(graph.v, n_v)
     order_u = order_falling(degree_u).astype(np.int32)
     order_v = order_falling(degree_v).astype(np.int32)
-    offsets, ahead = _rank_rows(order_u, order_v, degree_u, degree_v)
+    falling = degree_u[order_u], degree_v[order_v]
+    offsets, ahead = _offsets(np.concatenate(falling)), _count_ahead(*falling)
     if first_layer is not None:
         ahead[:n_u], ahead[n_u:] = (0, n_u) if first_layer == "u" else (n_v, 0)
     ids = np.empty(2 * n_edges, np.uint32)
     prefix = np.empty(2 * n_edges, np.uint32)
     edge_type = np.uint32 if n_edges < 2**32 else np.int64
     edge_ids = np.empty(2 * n_edges if with_edge_ids else 0, edge_type)
-    split = np.zeros(n_u + n_v, np.int64)
-    _fill_rows_v(graph.v, degree_u, order_u, order_v, offsets, ids, edge_ids)
-    _fill_rows_u(n_u, n_v, offsets, ahead, ids, edge_ids, prefix, split)
-    costs = _sum_rows(offsets, prefix)
-    rows = _select_items(n_u, n_v, offsets, ahead, costs)
+    cursor = np.empty(n_v, np.int64)
+    cursor[order_v] = offsets[n_u:-1]
+    _fill_rows_v(graph.v, _offsets(degree_u), order_u, cursor, ids, edge_ids)
+    rows_u = np.zeros((n_u, 4), np.int64)
+    rows_u[:, 0] = rows_u[:, 1] = offsets[:n_u]
+    rows_u[:, 2] = ahead[:n_u]
+    split, costs = np.zeros(n_u + n_v, np.int64), np.empty(n_u + n_v, np.int64)
+    _fill_rows_u(n_u, n_v, offsets, ahead, ids, edge_ids, prefix, split, rows_u)
+    split[:n_u] = rows_u[:, 3]
+    _sum_rows(offsets, prefix, costs)
+    rows = _select_items(n_u, offsets, ahead, costs)
     row_costs = costs[rows]
     by_cost = order_falling(row_costs)
     items, item_costs = rows[by_cost], row_costs[by_cost]

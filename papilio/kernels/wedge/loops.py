@@ -160,7 +160,8 @@ def scan_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums) -> t
 def clear_start(rows: WedgeRows, row: Place, counters: Counters, top: Place, wedges: Place) -> None:
     """Zero every counter that the start has touched, the cheaper way."""
     if is_span_cheaper(counters, top, wedges):
-        counters[:top] = 0
+        for place in range(top):
+            counters[place] = 0
         return
     middles = first_middle(rows, row)
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
@@ -194,7 +195,8 @@ def _credit_ends(
         for place in range(top):
             if counters[place] > 1:
                 counts[first_end + (place >> signed)] += take_pairs(np.uint64(counters[place]))
-        counters[:top] = 0
+        for place in range(top):
+            counters[place] = 0
         return
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
         middle, sign = open_middle(rows, middles, at)
