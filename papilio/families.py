@@ -85,8 +85,9 @@ class Listed:
 class Parted:
     """How a graph beyond memory is cut into parts for a family.
 
-    ``kind`` is what its partitions are of: ``wedges`` or ``roots``. ``cutter`` cuts them, see
-    :func:`papilio.partitioning.root_parts.cut_roots`. ``least_sizes`` gives the least p and q that a question asks for.
+    ``kind`` is what its partitions are of, see :data:`papilio.partitioning.manifest.Family`. ``cutter`` cuts them, see
+    :func:`papilio.partitioning.root_parts.cut_roots`. ``least_sizes`` gives the least p and q that a question asks for;
+    for cliques the least k, and 1.
     """
 
     kind: str
@@ -355,6 +356,11 @@ _ROWS = (
             # Set operations and rows; 1.3e7 per second and thread without writing them.
             rates={"cpu": WorkRate("steps", 5.0e6, _CPU_SHARE)},
         ),
+        parted=Parted(
+            "cliques",
+            cutter="papilio.partitioning.clique_parts:cut_cliques",
+            least_sizes=lambda motif: (motif.k or 1, 1),
+        ),
     ),
     Family(
         MaximalClique,
@@ -375,6 +381,11 @@ _ROWS = (
             columns=lambda motif: {"n": None},
             # As for cliques; 2e7 per second and thread without writing them.
             rates={"cpu": WorkRate("steps", 5.0e6, _CPU_SHARE)},
+        ),
+        parted=Parted(
+            "maximal-cliques",
+            cutter="papilio.partitioning.clique_parts:cut_maximal_cliques",
+            least_sizes=lambda motif: (motif.min_size, 1),
         ),
         has_checksum=True,
     ),

@@ -264,6 +264,11 @@ class UnipartiteGraph(_EdgeArrays):
         if self.u.size and not bool((self.u < self.v).all()):
             raise GraphError("an edge has u >= v; each undirected edge is stored once with u < v")
 
+    @cached_property
+    def indptr(self) -> NDArray[np.int64]:
+        """Row offsets of the neighbours of larger id, shape (n + 1,); row i is ``v[indptr[i]:indptr[i+1]]``."""
+        return _indptr(self.u, self.n)
+
     @property
     def n_u(self) -> int:
         """The number of vertices, as of both ends of edges in :class:`BipartiteGraph`."""

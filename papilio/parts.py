@@ -1,6 +1,6 @@
 """Self-contained parts of a graph that does not fit a memory: what one worker needs for some of the work items.
 
-Two families of motifs cut a graph in two ways.
+Families of motifs cut a graph in three ways.
 
 Wedges (butterflies). A part has *starts* of one layer and *ends* of the same layer, and counts the wedges (end,
 middle, start) whose end precedes both middle and start in the total order of :mod:`papilio.kernels.wedge.graph`:
@@ -11,19 +11,22 @@ Roots ((p,q)-bicliques). A part has *roots* of the anchored layer, with the subg
 holds a root of this part and no vertex of an earlier part's roots. Every biclique belongs to the first part that has
 one of its vertices for a root.
 
+First vertices (cliques, maximal cliques). A part has *roots*, and the graph that these and their neighbours induce, in
+an order of all vertices that every part keeps to. Every clique belongs to the part whose root is its first vertex.
+
 The work items of a part are its starts by falling work, ties by rank, or its roots in the order in which it lists them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 
 Layer = Literal["u", "v"]
 
@@ -190,5 +193,52 @@ class RootPart:
             yield "v", self.ids_v
 
 
-Part = WedgePart | RootPart
-Block = StartBlock | EndBlock | RootPart
+@dataclass(frozen=True, eq=False)
+class CliquePart:
+    """Roots of a unipartite graph with what is around them: a part of the engines of cliques.
+
+    The ids in ``graph`` are in the order of all vertices: a clique belongs to the root that is its least id, and the
+    graph holds whatever is needed of its later neighbours, for maximal cliques of its earlier ones too. Once it is
+    staged, ``graph.u`` and ``graph.v`` are on a device; all else stays on the host.
+    """
+
+    graph: UnipartiteGraph
+    ids_n: NDArray[np.int32]  # ids of its vertices in the whole graph, shape (graph.n,)
+    edges: NDArray[
+        np.int64
+    ]  # edge ids in the whole graph; shape (0,) where counts per edge are not asked for
+    roots: NDArray[np.int32]  # ids in ``graph`` of the roots, in the order of the work items
+    work: NDArray[np.int64]  # predicted work of each, falling, at least 1
+
+    @property
+    def layer(self) -> Layer:
+        """The one there is."""
+        return "u"
+
+    @property
+    def sizes(self) -> PartSizes:
+        """The size of the part; on the host only. O(edges)."""
+        graph, n_roots = self.graph, int(self.roots.size)
+        root_entries = int(np.diff(graph.indptr)[self.roots].sum())
+        return PartSizes(n_roots, root_entries, graph.n - n_roots, graph.n_edges - root_entries)
+
+    @property
+    def nbytes(self) -> int:
+        return _nbytes(self) + int(self.graph.u.nbytes) + int(self.graph.v.nbytes)
+
+    def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Yield the name of the vector of a partial of this part, and the id in the whole graph of each entry."""
+        if per == "vertex":
+            yield "n", self.ids_n
+        elif per == "edge":
+            yield "edge", self.edges
+
+
+Part = WedgePart | RootPart | CliquePart
+Block = StartBlock | EndBlock | RootPart | CliquePart
+
+
+def join_blocks(blocks: Sequence[Any]) -> Part:
+    """Return the part that one block is, or that a block of starts and one of ends make."""
+    part: Part = WedgePart(*blocks) if len(blocks) == 2 else blocks[0]
+    return part

@@ -8,16 +8,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from papilio.graph import UnipartiteGraph
 from papilio.storage import edges
 from papilio.storage.generate import Rmat, generate
+from papilio.storage.store import write_store
 from papilio.tasks.forecast import PROCESS_BYTES
 from tests.conftest import ROOT
 from tests.tools.devices import cuda_device
 
 ROOM = 40 << 20
 """Bytes beside the process for a graph that takes three times as much as a whole."""
+
+
+CLIQUE_ROOM = 80 << 20
+"""The same for a unipartite graph, of which two threads search a half each."""
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +74,45 @@ def test_host_memory_stays_within_the_budget(
     call(*asked, "--host-memory", budget)
     parts, peak = call(*asked, "--host-memory", budget)
     assert parts["count"] == whole["count"]
+    assert parts["strategy"] != whole["strategy"] == "replicate"
+    assert peak <= budget
+
+
+@pytest.fixture(scope="module")
+def ring(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A unipartite graph whose vertices are next to others near them."""
+    path = tmp_path_factory.mktemp("graph") / "ring"
+    random, n = np.random.default_rng(1), 100_000
+    a = np.repeat(np.arange(n), 32)
+    b = (a + random.integers(1, 100, a.size)) % n
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edges, "ROW_GROUP_EDGES", 1 << 16)
+        write_store(path, UnipartiteGraph.from_edges(a, b, n), provenance={})
+    return path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="resident sizes are in other units elsewhere")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("asked", "per"),
+    [
+        (("clique", "-k", 4), "total"),
+        (("clique", "-k", 4), "vertex"),
+        (("clique", "-k", 4), "edge"),
+        (("maximal-clique",), "total"),
+    ],
+)
+def test_cliques_stay_within_the_host_memory(
+    ring: Path, asked: tuple[str, ...], per: str, tmp_path: Path
+) -> None:
+    budget = PROCESS_BYTES["cpu"] + CLIQUE_ROOM * (2 if per == "edge" else 1)
+    output = () if per == "total" else ("--per", per, "--output", tmp_path / "counts.parquet", "--overwrite")
+    name, *sizes = asked
+    here = (name, ring, *sizes, "--cluster", "inline", "--engine", "cpu")
+    whole, _ = call(*here)
+    call(*here, *output, "--host-memory", budget)
+    parts, peak = call(*here, *output, "--host-memory", budget)
+    assert (parts["count"], parts.get("checksum")) == (whole["count"], whole.get("checksum"))
     assert parts["strategy"] != whole["strategy"] == "replicate"
     assert peak <= budget
 

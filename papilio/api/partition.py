@@ -59,7 +59,8 @@ def partition(
     output : path-like
         Directory of the partition, which must not exist.
     motif : Motif
-        What will be counted: ``Butterfly()``, or a ``Biclique``, whose parts serve all larger p and q as well.
+        What will be counted: ``Butterfly()``, or a ``Biclique``, ``Clique`` or ``MaximalClique``, whose parts serve all
+        larger sizes as well.
     per : {"total", "vertex", "edge"}
         The finest counts that the parts are to serve.
     device_memory : int, optional
@@ -71,8 +72,8 @@ def partition(
     closure : {"columns", "paper"}
         Bicliques: what a root is charged with, what its bicliques need or all within two hops of it.
     options : mapping of str to str, optional
-        ``anchor`` and ``algorithm`` of bicliques: they choose the layer of the roots, which is that of all counts
-        from these parts.
+        Those of the motif. ``anchor`` and ``algorithm`` of bicliques choose the layer of the roots, which is that of
+        all counts from these parts.
     threads : int, optional
         Of cutting, and of the cpu workers that the parts are made for; by default all processors.
     temp_dir : path-like, optional

@@ -19,7 +19,7 @@ from papilio.partitioning.cut_request import STRATEGIES
 @click.command(cls=MotifGroup, motif_flag=True)
 @STORE
 @click.argument("output", type=click.Path())
-@click.option("--motif", required=True, metavar="MOTIF", help="What will be counted: butterfly or biclique.")
+@click.option("--motif", required=True, metavar="MOTIF", help="What will be counted.")
 @click.option(
     "--per",
     type=click.Choice(GRANULARITIES),
@@ -55,7 +55,7 @@ def partition(
     """Cut the graph STORE into parts that fit a worker's memory, once, into the directory OUTPUT.
 
     The parts are made for workers with a GPU where --device-memory is given, else for CPU workers. Parts of bicliques
-    serve all larger p and q.
+    and cliques serve all larger sizes.
 
     \b
     papilio partition STORE PARTS --motif butterfly --device-memory 8GiB --host-memory 16GiB

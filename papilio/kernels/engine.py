@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from papilio.errors import InputError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Cell, Granularity, Motif
-from papilio.parts import EndBlock, Part, RootPart, StartBlock
+from papilio.parts import CliquePart, EndBlock, Part, RootPart, StartBlock
 
 EngineName = Literal["cpu", "gpu"]
 ENGINES: tuple[EngineName, ...] = ("cpu", "gpu")
 
-Loadable = TypeVar("Loadable", StartBlock, EndBlock, RootPart)
+Loadable = TypeVar("Loadable", StartBlock, EndBlock, RootPart, CliquePart)
 """What is read from storage and copied to a device as one: a block of a part, or a part that has no blocks."""
 
 Cut = Callable[[], bool]

@@ -10,3 +10,6 @@ Ids = NDArray[np.int32]
 
 Ints = NDArray[np.int64]
 """Offsets, sizes, edge ids or costs."""
+
+Roles = NDArray[np.uint8]
+"""What each vertex is to a part, as bits; 0 for nothing."""

@@ -23,9 +23,13 @@ def read_vector_ids(partition: Partition, index: int, per: Granularity) -> dict[
     part = partition.manifest.parts[index]
     if per == "total":
         return {}
-    if partition.manifest.family == "roots":
-        block = part.blocks[0]
-        return {layer: partition.read_column(block, layer, "id") for layer in ("u", "v")}
+    if len(part.blocks) == 1:
+        (block,) = part.blocks
+        if partition.manifest.family == "roots":
+            return {layer: partition.read_column(block, layer, "id") for layer in ("u", "v")}
+        if per == "vertex":
+            return {"n": partition.read_column(block, "n", "id")}
+        return {"edge": partition.read_column(block, "edges", "edge")}
     starts, ends = part.blocks
     if per == "edge":
         entries = [partition.read_column(name, "entries", "edge") for name in (starts, ends)]

@@ -5,6 +5,7 @@ A block is a directory of a few files, one for each kind of row that it has:
     starts block    starts.parquet: rank, id, work, stop    entries.parquet: middle (and edge)
     ends block      ends.parquet: rank, id    middles.parquet: rank, id, stop    entries.parquet: end (and edge)
     roots block     u.parquet: id    v.parquet: id    edges.parquet: u, v    roots.parquet: root, work
+    cliques block   n.parquet: id    edges.parquet: u, v (and edge)    roots.parquet: root, work
 
 ``stop`` is where the entries of a row end in ``entries.parquet``; they begin where those of the row before end.
 The columns are plain and not compressed, so that reading is copying: several threads read row groups straight into
@@ -28,11 +29,18 @@ from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import StoreError
-from papilio.graph import BipartiteGraph
-from papilio.parts import Block, EndBlock, Layer, RootPart, StartBlock
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.parts import Block, CliquePart, EndBlock, Layer, RootPart, StartBlock
 from papilio.storage.columns import numbers_of
 
-BlockKind = Literal["starts", "ends", "roots"]
+BlockKind = Literal["starts", "ends", "roots", "cliques"]
+
+_KINDS: dict[type[Block], BlockKind] = {
+    StartBlock: "starts",
+    EndBlock: "ends",
+    RootPart: "roots",
+    CliquePart: "cliques",
+}
 
 _LAYOUT: dict[BlockKind, dict[str, dict[str, str]]] = {
     "starts": {
@@ -48,6 +56,11 @@ _LAYOUT: dict[BlockKind, dict[str, dict[str, str]]] = {
         "u": {"id": "ids_u"},
         "v": {"id": "ids_v"},
         "edges": {"u": "graph.u", "v": "graph.v"},
+        "roots": {"root": "roots", "work": "work"},
+    },
+    "cliques": {
+        "n": {"id": "ids_n"},
+        "edges": {"u": "graph.u", "v": "graph.v", "edge": "edges"},
         "roots": {"root": "roots", "work": "work"},
     },
 }
@@ -110,9 +123,7 @@ def _dtype(column: str) -> type[np.signedinteger[Any]]:
 
 def write_block(directory: Path, name: str, block: Block) -> BlockInfo:
     """Write the files of a block into ``directory``, which exists, and return what the manifest says of it."""
-    kind: BlockKind = (
-        "starts" if isinstance(block, StartBlock) else "ends" if isinstance(block, EndBlock) else "roots"
-    )
+    kind = _KINDS[type(block)]
     has_edges = not isinstance(block, RootPart) and bool(block.edges.size)
     files = []
     for file, columns in _LAYOUT[kind].items():
@@ -177,6 +188,8 @@ class BlockReader:
         if info.kind == "ends":
             return EndBlock(info.layer, **fields)
         u, v = fields.pop("graph.u"), fields.pop("graph.v")
+        if info.kind == "cliques":
+            return CliquePart(UnipartiteGraph(int(fields["ids_n"].size), u, v), **fields)
         graph = BipartiteGraph(int(fields["ids_u"].size), int(fields["ids_v"].size), u, v)
         return RootPart(info.layer, graph, **fields)
 

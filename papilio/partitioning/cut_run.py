@@ -6,22 +6,30 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
+
+from papilio.errors import CapacityError
 from papilio.kernels.costs import LEAST_TABLE_ENTRIES, CostTable
+from papilio.kernels.threads import ChunkRunner
+from papilio.partitioning.arrays import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.disk_rows import DiskRows, write_disk_rows
 from papilio.partitioning.manifest import Decisions, PartInfo, PartitionManifest
 from papilio.partitioning.peak_memory import PeakMemory
 from papilio.partitioning.store import PartitionWriter
-from papilio.parts import Layer, PartSizes
+from papilio.parts import CliquePart, Layer, PartSizes, RootPart
 from papilio.storage.array_file import release_memory
 from papilio.storage.location import local_path
 from papilio.storage.records import write_record
 from papilio.storage.store import GraphStore
+
+Scratch = TypeVar("Scratch")
+"""What one thread needs to cut parts."""
 
 ROWS_SHARE, PLAN_SHARE = 0.4, 0.2
 """Shares of a cut, for progress: rows on disk, and how they are grouped; the rest is for the parts."""
@@ -54,6 +62,16 @@ class CutRun:
     seconds: dict[str, float] = field(default_factory=dict)
     last: float = field(default_factory=time.perf_counter)
 
+    def host_left(self, held: int) -> int:
+        """Return the host memory beside ``held`` bytes. CapacityError when there is none."""
+        given = self.request.host_bytes
+        if held >= given:
+            raise CapacityError(
+                f"cutting may take {given:,} bytes of host memory, and {held:,} are taken before a row of "
+                f"{self.store.path} is read; allow more"
+            )
+        return given - held
+
     def write_rows(self, host_bytes: int, **options: Any) -> DiskRows:
         """Write the rows of the graph within so much memory: the first share of the progress."""
         progress = _report_rows(self.report)
@@ -70,6 +88,42 @@ class CutRun:
     def report_parts(self, share: float) -> None:
         """Tell which share of the parts is written; 0 once they are planned."""
         self.report(ROWS_SHARE + PLAN_SHARE + (1 - ROWS_SHARE - PLAN_SHARE) * share)
+
+    def write_groups(
+        self,
+        groups: Ids,
+        threads: int,
+        make_scratch: Callable[[], Scratch],
+        cut: Callable[[Scratch, int, Ids], RootPart | CliquePart | None],
+    ) -> list[PartInfo]:
+        """Cut and write the parts of groups of roots, several at a time; return what is known of each, in their order.
+
+        ``groups`` has the group of each vertex, -1 for none; ``cut`` makes the part of a group of vertices, ascending.
+        """
+        order = np.argsort(groups, kind="stable").astype(np.int32)[np.count_nonzero(groups < 0) :]
+        n_groups = int(groups.max(initial=-1)) + 1
+        ends = [0, *np.cumsum(np.bincount(groups[order], minlength=n_groups)).tolist()]
+        found: dict[int, PartInfo] = {}
+        lock = threading.Lock()
+        entries, n_done = table_entries(n_groups), 0
+
+        def cut_one(scratch: Scratch, group: int, _: int) -> None:
+            nonlocal n_done
+            begin, end = ends[group], ends[group + 1]
+            part = cut(scratch, group, order[begin:end])
+            if part is not None:
+                name = f"roots-{group:06d}"
+                self.writer.write_block(name, part)
+                table = CostTable.from_costs(part.work, entries)
+                found[group] = self.part(0, (name,), part.layer, part.sizes, table, part.nbytes)
+            part = None
+            release_memory()
+            with lock:
+                n_done += end - begin
+                self.report_parts(n_done / order.size)
+
+        ChunkRunner(make_scratch, threads).run([(g, g + 1) for g in range(n_groups)], cut_one)
+        return [replace(found[group], index=index) for index, group in enumerate(sorted(found))]
 
     def part(
         self,

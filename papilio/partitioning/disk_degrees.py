@@ -167,12 +167,15 @@ def core_masks(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Find the largest subgraph in which every vertex of U and of V has at least these degrees, from 1 on.
 
-    Returns which vertices of both layers it holds, bool. Vertices below are dropped in rounds, one pass over the edges
+    Returns which vertices of both layers it holds, bool; of a unipartite graph the same ones twice, whose degrees are
+    those of all edges at them. Vertices below are dropped in rounds, one pass over the edges
     each, until none is; 9 bytes per vertex. Errors as :func:`degrees`.
     """
     keep_u = keep_v = None
     while True:
         degree_u, degree_v = degrees(store, keep_u=keep_u, keep_v=keep_v, threads=threads, progress=progress)
+        if store.kind == "unipartite":
+            degree_u = degree_v = degree_u + degree_v
         keep_u, keep_v = degree_u >= least_u_degree, degree_v >= least_v_degree
         if not (degree_u[~keep_u].any() or degree_v[~keep_v].any()):  # what was dropped had no edges left
             return keep_u, keep_v

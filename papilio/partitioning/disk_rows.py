@@ -1,5 +1,8 @@
 """The rows of a graph by rank, on disk: made out of core, read a range of rows at a time.
 
+The rows of a unipartite graph are the later neighbours of every vertex, as those of U, and the earlier ones, as those
+of V: vertices are ranked by rising degree, ties by id, and a fourth pass counts the later neighbours of each.
+
 Three passes over the store. The first counts degrees, which give the total order of :mod:`papilio.kernels.wedge.graph`
 and the place of every row. The other two, one for each layer, spill every edge to the bucket of its row: a range of
 rows with as many entries as a thread may sort at a time, whose place in the spill file is known beforehand. Buckets
@@ -23,11 +26,20 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError, UnsupportedError
+from papilio.errors import CapacityError
 from papilio.interrupts import removed_at_end
+from papilio.partitioning.arrays import Ids
 from papilio.partitioning.disk_degrees import PassProgress, core_masks, degrees, largest_batch
 from papilio.partitioning.layer_rows import LayerRows, RowPair
-from papilio.partitioning.row_sort import SCAN_BYTES, SORT_BYTES, LayerSort, Ranking, plan_sort, rank_layer
+from papilio.partitioning.row_sort import (
+    SCAN_BYTES,
+    SORT_BYTES,
+    LayerSort,
+    Ranking,
+    plan_sort,
+    rank_by_degree,
+    rank_layer,
+)
 from papilio.parts import Layer
 from papilio.storage.location import local_path
 from papilio.storage.store import GraphStore
@@ -89,9 +101,10 @@ def write_disk_rows(
     with_edges: bool = False,
     keep_u: NDArray[np.bool_] | None = None,
     keep_v: NDArray[np.bool_] | None = None,
+    layers: tuple[Layer, ...] = ("v", "u"),
     progress: PassProgress | None = None,
 ) -> DiskRows:
-    """Make the rows of both layers by rank, within a memory that need not hold the edges.
+    """Make the rows of both layers, or of those asked for, by rank, within a memory that need not hold the edges.
 
     O(n_u + n_v) memory; O(n_edges) time, in three passes over the store and one over each spill. Scratch files are made
     in a directory of their own within ``directory``, which exists. ``host_bytes`` may be used beside what the process
@@ -99,18 +112,15 @@ def write_disk_rows(
     kept, bool of shapes (n_u,) and (n_v,), and the edge ids of the entries ``with_edges``.
 
     CapacityError when the vertex arrays, a row group or the longest row do not fit; before anything is written.
-    StoreError when the store cannot be read, or the scratch files not be written. UnsupportedError for a graph that is
-    not bipartite.
+    StoreError when the store cannot be read, or the scratch files not be written.
     """
-    if store.kind != "bipartite":
-        raise UnsupportedError(
-            f"{store.path} is a {store.kind} graph; rows of two layers need a bipartite one"
-        )
     free_bytes = _check_vertices(store, host_bytes, with_edges)
     place = local_path(Path(directory) / "rows")
     masks = {"keep_u": keep_u, "keep_v": keep_v}
     count_threads = max(1, min(threads, free_bytes // max(1, SCAN_BYTES[with_edges] * largest_batch(store))))
     degree_u, degree_v = degrees(store, **masks, threads=count_threads, progress=progress)
+    if store.kind == "unipartite":
+        degree_u = degree_v = degree_u + degree_v
     longest = max(int(degree_u.max(initial=0)), int(degree_v.max(initial=0)))
     if longest * SORT_BYTES[with_edges] > free_bytes:
         raise CapacityError(
@@ -118,15 +128,19 @@ def write_disk_rows(
             f"{longest * SORT_BYTES[with_edges]} bytes of host memory beside the vertex arrays and {free_bytes} are "
             f"left of {host_bytes}; allow more"
         )
-    with ThreadPoolExecutor(min(2, threads), thread_name_prefix="papilio-rank") as pool:
-        u, v = pool.map(rank_layer, (degree_u, degree_v))
+    if store.kind == "unipartite":
+        u, v = rank_by_degree(store, keep_u, degree_u, count_threads)
+    else:
+        with ThreadPoolExecutor(min(2, threads), thread_name_prefix="papilio-rank") as pool:
+            u, v = pool.map(rank_layer, (degree_u, degree_v))
     del degree_u, degree_v
+    ranks: dict[Layer, tuple[Ids, Ids]] = {"u": (u.rank, v.rank), "v": (v.rank, u.rank)}
     plan = plan_sort(int(u.indptr[-1]), largest_batch(store), free_bytes, threads, with_edges)
     rows = DiskRows(Path(tempfile.mkdtemp(prefix=".papilio-rows-", dir=place.parent)), u, v, with_edges)
     with ExitStack() as stack:
         stack.enter_context(rows)
-        LayerSort(store, rows.directory, rows.seen_from("v"), (v.rank, u.rank), plan).run(progress)
-        LayerSort(store, rows.directory, rows.seen_from("u"), (u.rank, v.rank), plan).run(progress)
+        for layer in layers:
+            LayerSort(store, rows.directory, rows.seen_from(layer), ranks[layer], plan).run(progress)
         store.require_unchanged()
         stack.pop_all()
     return rows

@@ -23,8 +23,8 @@ FORMAT = "papilio-partition"
 FORMAT_VERSION = 1
 """Version of the layout that this code writes, and the newest that it reads."""
 
-Family = Literal["wedges", "roots"]
-"""What the parts are cut for: butterflies by wedges, or (p,q)-bicliques by roots."""
+Family = Literal["wedges", "roots", "cliques", "maximal-cliques"]
+"""What the parts are cut for: butterflies by wedges, (p,q)-bicliques by roots, or cliques by their first vertices."""
 
 Decisions = tuple[tuple[str, str], ...]
 """What was decided on the way, each with its reason."""
@@ -34,7 +34,12 @@ _ADVICE = "the partition is corrupt, make it again"
 _TOLD = ("hash", "reason", "decisions", "seconds", "peak_bytes")
 """Keys that are not part of the hash: they tell how and why the parts were cut, and not what they are."""
 
-_BLOCKS: dict[str, tuple[BlockKind, ...]] = {"wedges": ("starts", "ends"), "roots": ("roots",)}
+_BLOCKS: dict[str, tuple[BlockKind, ...]] = {
+    "wedges": ("starts", "ends"),
+    "roots": ("roots",),
+    "cliques": ("cliques",),
+    "maximal-cliques": ("cliques",),
+}
 
 
 @dataclass(frozen=True)

@@ -97,26 +97,44 @@ def _group_by_columns(
     """Group the left vertices from the last rank to the first by our closure; return the groups and the reason."""
     degrees = np.diff(rows.left.indptr)[::-1]
     indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees)))
-    if name != "bcpar":
-        needed = growth_bytes(rows.left.n_rows, rows.right.n_rows, rows.n_edges)
-        _require_host(f"strategy {name}", needed, host_bytes)
+    require_strategy(name, growth_bytes(rows.left.n_rows, rows.right.n_rows, rows.n_edges), host_bytes)
 
     def group(prices: Prices, limit: int) -> Ids:
         column_bytes = np.full(rows.right.n_rows, prices.column, np.int64)
         root_bytes = prices.root + prices.root_entry * degrees
-        if name == "bcpar":
-            return grow_chunks(
-                indptr, lambda first, last: rows.read_falling(first, last).ids, column_bytes, root_bytes, limit,
-                host_bytes, request.threads, entry_bytes=prices.entry,
-            )  # fmt: skip
-        columns = rows.read_falling(0, rows.left.n_rows).ids
-        priced = PricedRows(indptr, columns, column_bytes, root_bytes, prices.entry)
-        return hash_groups(priced, limit) if name == "hash" else metis_groups(priced, limit)
+        return group_priced(
+            name, indptr, lambda first, last: rows.read_falling(first, last).ids, column_bytes, root_bytes, limit,
+            host_bytes, request.threads, entry_bytes=prices.entry,
+        )  # fmt: skip
 
     groups = _within_limit(rows, request, name, least_right, group)
     if name != "bcpar":
         return groups, "asked for"
     return groups, "the core does not fit one part, and roots that share columns do not repeat them"
+
+
+def group_priced(
+    name: str,
+    indptr: Ints,
+    read: Callable[[int, int], Ids],
+    column_bytes: Ints,
+    root_bytes: Ints,
+    limit_bytes: int,
+    host_bytes: int,
+    threads: int,
+    *,
+    entry_bytes: int = 0,
+) -> Ids:
+    """Group roots by the strategy of this name; the rest as for :func:`papilio.partitioning.growth_chunks.grow_chunks`.
+
+    CapacityError when a root fits no part.
+    """
+    if name == "bcpar":
+        return grow_chunks(
+            indptr, read, column_bytes, root_bytes, limit_bytes, host_bytes, threads, entry_bytes=entry_bytes
+        )
+    priced = PricedRows(indptr, read(0, root_bytes.size), column_bytes, root_bytes, entry_bytes)
+    return hash_groups(priced, limit_bytes) if name == "hash" else metis_groups(priced, limit_bytes)
 
 
 def _within_limit(
@@ -144,6 +162,12 @@ def _within_limit(
             "of a part; strategy bcpar with closure columns comes to such roots last: use it, or raise the budget"
         ) from cause
     raise _root_too_large(rows, request, worst, excess) from cause
+
+
+def require_strategy(name: str, needed: int, host_bytes: int) -> None:
+    """Refuse a strategy that works in memory where that has no room for what it needs."""
+    if name != "bcpar":
+        _require_host(f"strategy {name}", needed, host_bytes)
 
 
 def _require_host(what: str, needed: int, host_bytes: int) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.jit import Bools, compiled
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning.arrays import Ids, Ints, Roles
 
 
 class Prices(NamedTuple):
@@ -65,12 +65,12 @@ def cut_runs(rows: Ids, indptr: Ints, most_gap: int, most_entries: int) -> Ints:
 
 
 @compiled
-def mark_ids(rows: Ids, indptr: Ints, entries: Ids, marked: Bools) -> None:
-    """Mark all ids in some ascending rows; ``entries`` are the rows from the first of them to the last."""
+def mark_ids(rows: Ids, indptr: Ints, entries: Ids, roles: Roles, role: int) -> None:
+    """Give a role to all ids in some ascending rows; ``entries`` are the rows from the first of them to the last."""
     base = indptr[rows[0]]
     for i in range(rows.size):
         for at in range(indptr[rows[i]] - base, indptr[rows[i] + 1] - base):
-            marked[entries[at]] = True
+            roles[entries[at]] |= role
 
 
 @compiled

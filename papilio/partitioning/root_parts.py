@@ -13,50 +13,41 @@ every biclique of at least so many vertices, stars too, so that the parts serve 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError, UnsupportedError
+from papilio.errors import UnsupportedError
 from papilio.kernels.biclique.decisions import explain_choices
 from papilio.kernels.biclique.index import choose_anchor, choose_sizes
 from papilio.kernels.biclique.question import settle_anchor
-from papilio.kernels.costs import CostTable
-from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Biclique
+from papilio.partitioning.arrays import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
-from papilio.partitioning.cut_run import CutRun, cut_run, table_entries
+from papilio.partitioning.cut_run import CutRun, cut_run
 from papilio.partitioning.disk_degrees import core_masks, degrees
 from papilio.partitioning.manifest import PartInfo
 from papilio.partitioning.root_groups import ClosureTooLargeError, RootGroups, group_roots
 from papilio.partitioning.root_subgraphs import (
-    RUN_ENTRIES,
+    KEPT_BYTES,
     AnchoredRows,
     Scratch,
+    bind_parts,
     cut_root_part,
-    find_fitting_entries,
-    materialise_bytes,
 )
 from papilio.partitioning.store import Partition
+from papilio.parts import RootPart
 from papilio.storage.array_file import release_memory
 from papilio.storage.store import GraphStore
-
-KEPT_BYTES = 12 << 20
-"""Host memory that libraries and allocators keep on the way. Measured: 8 to 12 MB."""
 
 LEFT_BYTES = 28
 """Host memory per left vertex beside that: its group, its place among the roots, offsets and bytes while grouped."""
 
 RIGHT_BYTES = 12
 """Host memory per right vertex beside that: bytes of its list while roots are grouped."""
-
-RUN_SHARE = 8
-"""All threads together read at most this part of the host memory at once."""
 
 
 def cut_roots(
@@ -161,15 +152,9 @@ def _write_rows(
     keep_u = keep_v = None
     if p > 1 or q > 1:
         keep_u, keep_v = core_masks(store, q, p, threads=request.threads)
-    held = KEPT_BYTES + store.n_u + store.n_v
-    if held >= request.host_bytes:
-        raise CapacityError(
-            f"cutting may take {request.host_bytes:,} bytes of host memory, and {held:,} are taken before a row of "
-            f"{store.path} is read; allow more"
-        )
-    disk = stack.enter_context(run.write_rows(request.host_bytes - held, keep_u=keep_u, keep_v=keep_v))
-    run_entries = min(RUN_ENTRIES, request.host_bytes // (RUN_SHARE * 4 * request.threads))
-    anchored = AnchoredRows(disk.u, disk.v, run_entries)
+    room = run.host_left(KEPT_BYTES + store.n_u + store.n_v)
+    disk = stack.enter_context(run.write_rows(room, keep_u=keep_u, keep_v=keep_v))
+    anchored = AnchoredRows.of(disk, request)
     share = disk.n_edges / max(store.n_edges, 1)
     return anchored.swap() if swapped else anchored, (
         f"core of p >= {p} and q >= {q}",
@@ -186,7 +171,7 @@ def _group(rows: AnchoredRows, request: CutRequest, least: tuple[int, int]) -> t
     """Group the roots; return the groups, and how many parts may be cut at a time."""
     vertices = rows.left.nbytes + rows.right.nbytes
     held = KEPT_BYTES + vertices + LEFT_BYTES * rows.left.n_rows + RIGHT_BYTES * rows.right.n_rows
-    bound, threads = _bind_parts(rows, request, held)
+    bound, threads = bind_parts(rows, request, held)
     try:
         groups = group_roots(rows, bound, _fewest(rows, least), (request.host_bytes - held) * 15 // 16)
         return groups, threads
@@ -199,50 +184,13 @@ def _group(rows: AnchoredRows, request: CutRequest, least: tuple[int, int]) -> t
         ) from error
 
 
-def _bind_parts(rows: AnchoredRows, request: CutRequest, held: int) -> tuple[CutRequest, int]:
-    """Return the request with parts no larger than the host memory can cut, and how many may be cut at a time."""
-    price, room = request.part_bytes, request.host_bytes - held
-    fixed = materialise_bytes(rows, 0)
-    if rows.n_edges and room <= fixed:
-        raise CapacityError(
-            f"cutting a part takes more than {fixed:,} bytes of host memory beside {held:,} for the vertices, and "
-            f"{request.host_bytes:,} are given; give at least {2 * fixed + held:,}"
-        )
-    entry = max(int(min(price.entry, price.root_entry)), 1)
-    most = min((request.limit_bytes - price.fixed) // entry, rows.n_edges)
-    fitting = find_fitting_entries(rows, room)
-    if most > fitting:
-        most = fitting
-        request = replace(request, limit_bytes=price.fixed + 1 + most * entry)
-    return request, max(min(request.threads, room // max(materialise_bytes(rows, most), 1)), 1)
-
-
 def _write_parts(
     run: CutRun, rows: AnchoredRows, groups: RootGroups, least: tuple[int, int], threads: int
 ) -> list[PartInfo]:
     """Cut and write all parts, several at a time; return what is known of each, in their order."""
-    order = np.argsort(groups.groups, kind="stable").astype(np.int32)
-    ends = np.cumsum(np.bincount(groups.groups, minlength=groups.n_groups))
-    spans = list(pairwise([0, *ends.tolist()]))
     fewest = _fewest(rows, least)
-    found: dict[int, PartInfo] = {}
-    lock = threading.Lock()
-    entries, n_done = table_entries(groups.n_groups), 0
 
-    def cut(scratch: Scratch, group: int, _: int) -> None:
-        nonlocal n_done
-        begin, end = spans[group]
-        part = cut_root_part(rows, groups.groups, group, order[begin:end], fewest, scratch)
-        if part is not None:
-            name = f"roots-{group:06d}"
-            run.writer.write_block(name, part)
-            table = CostTable.from_costs(part.work, entries)
-            found[group] = run.part(0, (name,), part.layer, part.sizes, table, part.nbytes)
-        part = None
-        release_memory()
-        with lock:
-            n_done += end - begin
-            run.report_parts(n_done / rows.left.n_rows)
+    def cut(scratch: Scratch, group: int, roots: Ids) -> RootPart | None:
+        return cut_root_part(rows, groups.groups, group, roots, fewest, scratch)
 
-    ChunkRunner(lambda: Scratch.of(rows), threads).run([(g, g + 1) for g in range(groups.n_groups)], cut)
-    return [replace(found[group], index=index) for index, group in enumerate(sorted(found))]
+    return run.write_groups(groups.groups, threads, lambda: Scratch.of(rows), cut)

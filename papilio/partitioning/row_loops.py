@@ -134,13 +134,21 @@ def rank_vertices(order: Ids, degree: Ints) -> tuple[Ids, Ints]:
 
 @compiled
 def rank_batch(
-    rows: Ids, others: Ids, rank_rows: Ids, rank_others: Ids, first_edge: int, keys: Sums, out: Words
+    rows: Ids,
+    others: Ids,
+    rank_rows: Ids,
+    rank_others: Ids,
+    turn: int,
+    first_edge: int,
+    keys: Sums,
+    out: Words,
 ) -> int:
     """Write the row words of the kept edges of a batch, by range of the rank of the row.
 
     ``rows`` and ``others`` are the ends of the edges: in the layer whose rows are made, and in the other. ``rank_rows``
-    and ``rank_others`` rank every vertex of these, -1 for one that is not kept. ``out`` is set; ``keys`` is
-    overwritten.
+    and ``rank_others`` rank every vertex of these, -1 for one that is not kept. ``turn`` is 0 for two layers; of a
+    unipartite graph the row is the end of lower rank where it is 1, the other end where it is -1. ``out`` is set;
+    ``keys`` is overwritten.
 
     Returns the place of the first edge that is out of its layer; -1 without one.
     """
@@ -151,6 +159,8 @@ def rank_batch(
         if row < 0 or row >= rank_rows.size or other < 0 or other >= rank_others.size:
             return i
         rank, rank_other = rank_rows[row], rank_others[other]
+        if turn * rank > turn * rank_other:
+            rank, rank_other = rank_other, rank
         if rank >= 0 and rank_other >= 0:
             keys[i] = (np.uint64(rank) << _HALF) | np.uint64(rank_other)
             ends[_find_range(out.ranges, rank)] += 1

@@ -70,6 +70,44 @@ def rank_layer(degree: Ints) -> Ranking:
     return Ranking(order, *rank_vertices(order, degree))
 
 
+def rank_by_degree(
+    store: GraphStore, keep: NDArray[np.bool_] | None, degree: Ints, threads: int
+) -> tuple[Ranking, Ranking]:
+    """Return the order of a unipartite graph by rising degree, ties by id; one pass over the store.
+
+    It comes with the offsets of the rows of later neighbours, then with those of earlier ones. Kept vertices without
+    an edge are in it.
+    """
+    rising = order_falling(int(degree.max(initial=0)) - degree)
+    order = (rising if keep is None else rising[keep[rising]]).astype(np.int32)
+    rank, all_neighbours = rank_vertices(order, degree)
+    later = np.zeros(order.size + 1, np.int64)
+    np.cumsum(_count_later(store, rank, order.size, threads), out=later[1:])
+    return Ranking(order, rank, later), Ranking(order, rank, all_neighbours - later)
+
+
+def _count_later(store: GraphStore, rank: Ids, n: int, threads: int) -> Ints:
+    """Return the number of later neighbours of each rank."""
+    counts, batch = np.zeros(n, np.int64), largest_batch(store)
+    sums = SharedSums(counts, np.unique(np.linspace(0, n, STRIPES + 1).astype(np.int64)))
+
+    def make_state() -> tuple[NDArray[np.uint64], Words]:
+        return empty_pages(batch, np.uint64), sums.make_words(empty_pages(batch, np.uint64))
+
+    def visit(state: tuple[NDArray[np.uint64], Words], index: int, group: RowGroup, u: Ids, v: Ids) -> int:
+        keys, out = state
+        wrong = rank_batch(u, v, rank, rank, 1, group.first_edge, keys, out)
+        if wrong < 0:
+            found = out.words[: out.ends[-1]] if out.ends.size else out.words[:0]
+            found >>= np.uint64(32)
+            found |= np.uint64(1 << 32)
+            sums.add(out)
+        return wrong
+
+    scan_edges(store, threads, make_state, visit, "later neighbours")
+    return counts
+
+
 def _cut_rows(indptr: Ints, n_entries: int) -> Ints:
     """Cut rows into ranges of at most ``n_entries`` entries, or one row; return the first row of each, and the end."""
     spans = span_rows(indptr, 0, indptr.size - 1, n_entries)
@@ -118,6 +156,8 @@ class LayerSort:
         self._store, self._directory, self._plan = store, directory, plan
         self._own, self._other, self._ranks = rows.own, rows.other, ranks
         self._n_edges = rows.own.n_entries
+        # See :func:`papilio.partitioning.row_loops.rank_batch`.
+        self._turn = 0 if store.kind == "bipartite" else 1 if rows.own.layer == "u" else -1
         self._starts = _cut_rows(rows.own.indptr, plan.bucket_entries)
         self._places = rows.own.indptr[self._starts]
         stripes = _cut_rows(rows.other.indptr, max(1, self._n_edges // STRIPES))
@@ -158,7 +198,7 @@ class LayerSort:
         ) -> int:
             keys, out = state
             own, other = (u, v) if self._own.layer == "u" else (v, u)
-            wrong = rank_batch(own, other, *self._ranks, group.first_edge, keys, out)
+            wrong = rank_batch(own, other, *self._ranks, self._turn, group.first_edge, keys, out)
             if wrong >= 0:
                 return wrong
             counts = np.diff(out.ends, prepend=0)
@@ -198,7 +238,7 @@ class LayerSort:
 
         for some in (large, small):
             if some.size:
-                most = int(sizes[some].max())
+                most = max(int(sizes[some].max()), 1)
                 fits = self._plan.sort_threads * self._plan.bucket_entries // most
                 runner = ChunkRunner(
                     partial(self._make_state, most), max(1, min(self._plan.sort_threads, fits))
@@ -222,6 +262,8 @@ class LayerSort:
         self._own.ids.write(begin, ids)
         if self._own.edge_ids is not None:
             self._own.edge_ids.write(begin, edges)
+        if self._turn:
+            return
         split_rows(indptr, ids, self._other.indptr, self._own.layer == "v", split)
         found = self._sums.make_words(words)
         work_words(indptr, ids, split, found)

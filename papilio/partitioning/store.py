@@ -28,7 +28,7 @@ from papilio.families import FAMILIES, family_of
 from papilio.motifs import GRANULARITIES, Granularity, Motif
 from papilio.partitioning import blocks
 from papilio.partitioning.manifest import PARTITION_NAME, PartInfo, PartitionManifest
-from papilio.parts import Block, Part, RootPart, WedgePart
+from papilio.parts import Block, Part, join_blocks
 from papilio.storage.location import atomic_directory, filesystem_of, read_file
 
 __all__ = ["PartInfo", "Partition", "PartitionManifest", "PartitionWriter", "open_partition"]
@@ -66,7 +66,7 @@ class Partition:
         return {info.name: info for info in self.manifest.blocks}
 
     def read_block(self, name: str) -> Any:
-        """Read a block: a StartBlock, an EndBlock or a RootPart, by its kind.
+        """Read a block: a StartBlock, an EndBlock, a RootPart or a CliquePart, by its kind.
 
         StoreError when there is none of this name, or its files are missing, not readable or changed.
         """
@@ -83,9 +83,7 @@ class Partition:
 
     def read_part(self, index: int) -> Part:
         """Read the part of this number; errors as :meth:`read_block`."""
-        found: list[Any] = [self.read_block(name) for name in self.manifest.parts[index].blocks]
-        part: Part = found[0] if isinstance(found[0], RootPart) else WedgePart(*found)
-        return part
+        return join_blocks([self.read_block(name) for name in self.manifest.parts[index].blocks])
 
     def require_graph(self, graph_hash: str) -> None:
         """Refuse (UnsupportedError) when it is a partition of another graph than the one with this content hash."""
@@ -110,9 +108,11 @@ class Partition:
             )
         p, q = parted.least_sizes(motif)
         if p < manifest.least_p or q < manifest.least_q:
+            told = f"p >= {manifest.least_p} and q >= {manifest.least_q}", f"p = {p} and q = {q}"
+            if family_of(motif).graph_kind == "unipartite":
+                told = f"cliques of at least {manifest.least_p} vertices", f"{p}"
             raise UnsupportedError(
-                f"{self.path} serves p >= {manifest.least_p} and q >= {manifest.least_q}, and {motif.title} "
-                f"asks for p = {p} and q = {q}; make a partition for that"
+                f"{self.path} serves {told[0]}, and {motif.title} asks for {told[1]}; make a partition for that"
             )
         if GRANULARITIES.index(per) > GRANULARITIES.index(manifest.per):
             raise UnsupportedError(

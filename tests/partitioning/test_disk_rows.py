@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError, StoreError, UnsupportedError
+from papilio.errors import CapacityError, StoreError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.wedge.graph import index_wedges
-from papilio.partitioning import row_sort
+from papilio.partitioning import disk_rows, row_sort
 from papilio.partitioning.disk_rows import VERTEX_BYTES, DiskRows, core_masks, degrees, write_disk_rows
 from papilio.partitioning.row_sort import SCAN_BYTES, SORT_BYTES, SortPlan, plan_sort
 from papilio.storage import edges
@@ -181,10 +181,35 @@ def test_too_little_memory_is_said_before_anything_is_written(tmp_path: Path, sc
         write_disk_rows(store, scratch, least_bytes(wide) - 1, 2)
 
 
-def test_other_graphs_are_refused(tmp_path: Path, scratch: Path) -> None:
-    store = write_store(tmp_path / "g", UnipartiteGraph.from_edges([0], [1]), provenance={})
-    with pytest.raises(UnsupportedError, match="is a unipartite graph"):
-        write_disk_rows(store, scratch, 10**9, 2)
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("keeps", [False, True])
+def test_rows_of_a_unipartite_graph_are_later_and_earlier_neighbours(
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool, keeps: bool
+) -> None:
+    plan = SortPlan(2, 2, 200, in_memory)
+    monkeypatch.setattr(disk_rows, "plan_sort", lambda *given: plan)
+    both = skewed(4000, 500, 500)
+    graph = UnipartiteGraph.from_edges(both.u, both.v, 520)
+    store = write_store(tmp_path / "graph", graph, provenance={})
+    keep = core_masks(store, 4, 4)[0] if keeps else np.ones(520, bool)
+    near: dict[int, dict[int, int]] = {vertex: {} for vertex in np.flatnonzero(keep).tolist()}
+    for edge, (a, b) in enumerate(zip(graph.u.tolist(), graph.v.tolist(), strict=True)):
+        if keep[a] and keep[b]:
+            near[a][b] = near[b][a] = edge
+    order = sorted(near, key=lambda vertex: (len(near[vertex]), vertex))
+    rank = {vertex: at for at, vertex in enumerate(order)}
+    masks = {"keep_u": keep, "keep_v": keep} if keeps else {}
+    with write_disk_rows(store, scratch, 10**9, 2, with_edges=True, **masks) as rows:
+        assert rows.u.order.tolist() == rows.v.order.tolist() == order
+        for layer, side in ((rows.u, 1), (rows.v, -1)):
+            wanted = [
+                sorted((rank[b], edge) for b, edge in near[a].items() if (rank[b] - rank[a]) * side > 0)
+                for a in order
+            ]
+            found = layer.read(0, layer.n_rows).tolist(), layer.read_edges(0, layer.n_rows).tolist()
+            assert list(zip(*found, strict=True)) == [each for row in wanted for each in row]
+            assert np.diff(layer.indptr).tolist() == [len(row) for row in wanted]
+    assert not keeps or (0 < len(order) < 500 and min(map(len, near.values())) >= 4)
 
 
 @pytest.mark.parametrize("in_memory", [False, True])

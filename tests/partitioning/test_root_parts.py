@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Biclique
-from papilio.partitioning import root_parts, root_subgraphs
+from papilio.partitioning import root_subgraphs
 from papilio.partitioning.cut_request import Closure, CutRequest, Strategy
 from papilio.partitioning.root_parts import cut_roots
 from papilio.partitioning.store import Partition, open_partition
@@ -206,7 +206,7 @@ def test_the_cut_depends_on_neither_threads_nor_the_length_of_reads(
 ) -> None:
     graph = skewed_graph(4, 300, 200, 2500)
     one = cut(graph, tmp_path, Biclique(3, 3), "u", 0.2, threads=1)
-    monkeypatch.setattr(root_parts, "RUN_ENTRIES", 64)
+    monkeypatch.setattr(root_subgraphs, "RUN_ENTRIES", 64)
     monkeypatch.setattr(root_subgraphs, "RUN_GAP", 3)
     two = cut(graph, tmp_path, Biclique(3, 3), "u", 0.2, threads=2)
     assert len(one.manifest.parts) > 2

@@ -45,7 +45,6 @@ from papilio.kernels.device.constants import (
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import (
     Cut,
-    Loadable,
     Partial,
     never_cut,
 )
@@ -54,7 +53,7 @@ from papilio.kernels.tree.launch import TreeSearch
 from papilio.kernels.tree.layout import TreeClass
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
-from papilio.parts import Part, RootPart
+from papilio.parts import Part
 
 _CODES = {"enumerate": 0, "pivot": 1, "auto": 2}
 """Algorithms as in biclique.cu; ``auto`` there is enumeration until pivots take over."""
@@ -153,17 +152,6 @@ class BicliqueGpu(TreeEngine):
     ) -> None:
         super().__init__(device, tuning if tuning is not None else tree_tuning(device.max_shared_bytes))
         self.algorithm, self.anchor = algorithm, anchor
-
-    def stage(self, block: Loadable) -> Loadable:
-        """Return a part with its edges on the device; other blocks are not this engine's and stay as they are."""
-        part: Part | Loadable = block
-        if isinstance(part, RootPart):
-            graph = part.graph
-            with self.device.guard(), self.device.staging():
-                edges = self.device.to_device(graph.u), self.device.to_device(graph.v)
-            part = replace(part, graph=BipartiteGraph(graph.n_u, graph.n_v, *edges))
-        assert isinstance(part, type(block))
-        return part
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
         """Build the index on the device; see :func:`~papilio.kernels.biclique.gpu_index.build_device_index`.

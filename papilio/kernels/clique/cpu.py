@@ -10,13 +10,20 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique import loops
-from papilio.kernels.clique.order import Later, order_by_degeneracy, order_by_degree, orient
+from papilio.kernels.clique.order import (
+    Later,
+    order_by_degeneracy,
+    order_by_degree,
+    orient,
+    orient_part,
+)
 from papilio.kernels.clique.question import (
     choose_algorithm,
     choose_items,
     expand_leaves,
     list_choices,
     predict_work,
+    require_part_choices,
     size_range,
 )
 from papilio.kernels.clique.roots import RootsCpu, heaviest_first
@@ -27,7 +34,7 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.motifs import Clique, Granularity, Motif
-from papilio.parts import Part
+from papilio.parts import CliquePart, Part
 
 _PER = {"total": loops.TOTAL, "vertex": loops.PER_VERTEX, "edge": loops.PER_EDGE}
 
@@ -103,31 +110,42 @@ class CliqueCpu(RootsCpu):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedCliqueCpu:
-        """Order the vertices and orient the graph; O(n_edges log n_edges).
+        """Order the vertices and orient the graph, a part of it as it is; O(n_edges log n_edges).
 
         Raises
         ------
         UnsupportedError
-            For another motif, kind of graph or granularity, and for ``orient`` where it cannot count what is asked.
+            For another motif, kind of graph or granularity, for ``orient`` where it cannot count what is asked, and for
+            an order or items that a part has not.
         """
-        require_request("cpu clique", Clique, graph, motif, per, graph_type=UnipartiteGraph)
-        assert isinstance(graph, UnipartiteGraph)
+        require_request("cpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
+        assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, Clique)
         algorithm, reason = choose_algorithm(motif, per, self.algorithm)
-        by_degree = self.order == "degree"
-        later = orient(graph, order_by_degree(graph) if by_degree else order_by_degeneracy(graph))
+        later, by_degree = self._orient(graph)
         out = np.diff(later.indptr)
         items, why = choose_items(motif, per, self.root)
-        if items == "edge":
+        if isinstance(graph, CliquePart):
+            roots, children = graph.roots.astype(np.int64), np.zeros(0, np.int64)
+            costs = predict_work(out[roots])
+        elif items == "edge":
             roots, children, costs = _choose_edges(later, *size_range(motif, int(out.max(initial=0))))
         else:
             roots, children = np.flatnonzero(out + 1 >= (motif.k or 1)), np.zeros(0, np.int64)
             roots, costs = heaviest_first(roots, predict_work(out[roots]))
         ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {int(out.max(initial=0))} later neighbours"
         return PreparedCliqueCpu(
-            later, roots, children, costs, motif, per, graph.n_edges, algorithm,
+            later, roots, children, costs, motif, per, int(later.ids.size), algorithm,
             (("order", ordered), ("algorithm", f"{algorithm}: {reason}"), ("root", f"{items}: {why}")),
         )  # fmt: skip
+
+    def _orient(self, graph: UnipartiteGraph | CliquePart) -> tuple[Later, bool]:
+        """Return the later neighbours, and whether they are those of the order by degree."""
+        if isinstance(graph, CliquePart):
+            require_part_choices(self.order, self.root)
+            return orient_part(graph), True
+        by_degree = self.order == "degree"
+        return orient(graph, order_by_degree(graph) if by_degree else order_by_degeneracy(graph)), by_degree
 
     def run(
         self,

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.closed import list_closed
-from papilio.kernels.clique.gpu_items import DeviceItems, choose_edges, choose_vertices
-from papilio.kernels.clique.gpu_order import DeviceLater, orient_on_device
+from papilio.kernels.clique.gpu_items import DeviceItems, choose_edges, choose_vertices, follow_roots
+from papilio.kernels.clique.gpu_order import DeviceLater, orient_on_device, orient_part_on_device
 from papilio.kernels.clique.question import (
     choose_algorithm,
     choose_items,
     expand_leaves,
     list_choices,
+    require_part_choices,
     size_range,
 )
 from papilio.kernels.device.constants import LANE_WORDS
@@ -37,7 +38,7 @@ from papilio.kernels.tree.launch import TreeSearch
 from papilio.kernels.tree.layout import TreeClass, add_aligned
 from papilio.kernels.tuning import TreeTuning, clique_tuning
 from papilio.motifs import Clique, Granularity, Motif
-from papilio.parts import Part
+from papilio.parts import CliquePart, Part
 
 _MOST_LATER = (1 << 16) - 2
 """Later neighbours of a vertex that the kernel takes: numbers of them, and of what is held and free, have 16 bits."""
@@ -115,27 +116,36 @@ class CliqueGpu(TreeEngine):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedCliqueGpu:
-        """Order the vertices and orient the graph on the device; O(n_edges log n_edges).
+        """Order the vertices and orient the graph on the device, a part of it as it is; O(n_edges log n_edges).
 
         Raises
         ------
         UnsupportedError
-            For another motif, kind of graph or granularity, and for ``orient`` where it cannot count what is asked.
+            For another motif, kind of graph or granularity, for ``orient`` where it cannot count what is asked, and for
+            an order or items that a part has not.
         CapacityError
             When a vertex has 2^16 later neighbours or more, or the counts of leaves do not fit the device memory.
         """
-        require_request("gpu clique", Clique, graph, motif, per, graph_type=UnipartiteGraph)
-        assert isinstance(graph, UnipartiteGraph)
+        require_request("gpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
+        assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, Clique)
         algorithm, reason = choose_algorithm(motif, per, self.algorithm)
         items, why = choose_items(motif, per, self.root)
-        by_degree = self.order == "degree"
+        by_degree = self.order == "degree" or isinstance(graph, CliquePart)
+        if isinstance(graph, CliquePart):
+            require_part_choices(self.order, self.root)
         with self.device.guard():
-            later = orient_on_device(self.device, graph, by_degree, per == "edge")
+            if isinstance(graph, CliquePart):
+                later = orient_part_on_device(self.device, graph)
+            else:
+                later = orient_on_device(self.device, graph, by_degree, per == "edge")
             most_later = int(later.out.max()) if later.out.size else 0
             check_fits("the most later neighbours of a vertex", most_later, _MOST_LATER, "vertices")
-            choose = choose_edges if items == "edge" else choose_vertices
-            chosen = choose(self.device, later, *size_range(motif, most_later))
+            if isinstance(graph, CliquePart):
+                chosen = follow_roots(self.device, later, None, graph.roots)
+            else:
+                choose = choose_edges if items == "edge" else choose_vertices
+                chosen = choose(self.device, later, *size_range(motif, most_later))
             search = self._choose_search(algorithm, per, items == "edge")
             classes, shortage = self._make_ready(
                 search, _estimate_need(chosen.sizes, algorithm, motif.k, per)

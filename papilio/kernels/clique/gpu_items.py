@@ -43,6 +43,15 @@ def choose_vertices(device: Device, later: DeviceLater, least: int, most: int) -
     return _make_items(device, later, kept, predict_work(sizes))
 
 
+def follow_roots(device: Device, later: DeviceLater, back: Any, roots: NDArray[np.int32]) -> DeviceItems:
+    """Return the roots of a part in their order; ``back`` counts earlier neighbours, None for cliques of one k."""
+    on_device = device.to_device(roots)
+    out = later.out[on_device].astype(np.int64)
+    costs = predict_work(out) if back is None else predict_maximal_work(out, back[on_device])
+    first = later.indptr[on_device]
+    return DeviceItems(on_device, first, first + out, device.to_host(out), device.to_host(costs))
+
+
 def choose_edges(device: Device, later: DeviceLater, least: int, most: int) -> DeviceItems:
     """Return the edges that can be the first two vertices of a clique, and vertices alone where these are counted."""
     xp, n, n_edges = device.xp, int(later.out.size), int(later.ids.size)

@@ -11,6 +11,7 @@ from papilio.graph import UnipartiteGraph
 from papilio.kernels.device.arrays import load_arrays, order_rising
 from papilio.kernels.device.protocol import Device, check_fits, launch_over
 from papilio.kernels.wedge.gpu_graph import MAX_EDGES, MAX_ROWS, make_offsets
+from papilio.parts import CliquePart
 
 _BLOCK_EDGES = 1 << 17
 """Up to so many edges one block peels, whose barriers cost less than those of a grid; one H200, kernels, ms, block and
@@ -55,8 +56,7 @@ def orient_on_device(
         For more than 2^32 - 2^13 edges, or more than 2^31 - 2^20 vertices.
     """
     xp, n, n_edges = device.xp, graph.n, graph.n_edges
-    check_fits("the number of edges", n_edges, MAX_EDGES, "edges")
-    check_fits("the number of vertices", n, MAX_ROWS, "vertices")
+    _require_size(n, n_edges)
     module = device.load("clique_order", {})
     load_arrays(device)
     edges = device.to_device(graph.u), device.to_device(graph.v), np.int64(n_edges)
@@ -76,6 +76,27 @@ def orient_on_device(
     else:
         keys.sort()
     return DeviceLater(make_offsets(xp, out), (keys & _LOW_MASK).astype(np.int32), vertices, out, places)
+
+
+def orient_part_on_device(device: Device, part: CliquePart) -> DeviceLater:
+    """Return the later neighbours of each vertex of a part, whose ids are in the order already.
+
+    Raises
+    ------
+    CapacityError
+        As :func:`orient_on_device`.
+    """
+    xp, n, n_edges = device.xp, part.graph.n, part.graph.n_edges
+    _require_size(n, n_edges)
+    first, ids = device.to_device(part.graph.u), device.to_device(part.graph.v)
+    indptr = xp.searchsorted(first, xp.arange(n + 1, dtype=np.int32)).astype(np.int64)
+    edges = xp.arange(part.edges.size, dtype=np.int64)
+    return DeviceLater(indptr, ids, xp.arange(n, dtype=np.int32), xp.diff(indptr).astype(np.int32), edges)
+
+
+def _require_size(n: int, n_edges: int) -> None:
+    check_fits("the number of edges", n_edges, MAX_EDGES, "edges")
+    check_fits("the number of vertices", n, MAX_ROWS, "vertices")
 
 
 def list_earlier_on_device(device: Device, later: DeviceLater) -> tuple[Any, Any]:

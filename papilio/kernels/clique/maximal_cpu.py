@@ -17,7 +17,7 @@ from papilio.kernels.clique.maximal_loops import (
     make_maximal_search,
     search_maximal,
 )
-from papilio.kernels.clique.order import Later, order_by_degeneracy, orient
+from papilio.kernels.clique.order import Later, order_by_degeneracy, orient, orient_part
 from papilio.kernels.clique.question import predict_maximal_work
 from papilio.kernels.clique.roots import RootsCpu, heaviest_first
 from papilio.kernels.clique.rows import Rows, begin_chunk, make_rows
@@ -28,7 +28,7 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.motifs import Granularity, MaximalClique, Motif
-from papilio.parts import Part
+from papilio.parts import CliquePart, Part
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,26 +68,33 @@ class MaximalCliqueCpu(RootsCpu):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedMaximalCliqueCpu:
-        """Order the vertices by degeneracy and orient the graph; O(n_edges log n_edges).
+        """Order the vertices by degeneracy and orient the graph, a part of it as it is; O(n_edges log n_edges).
 
         Raises
         ------
         UnsupportedError
             For another motif, kind of graph or granularity.
         """
-        require_request("cpu maximal-clique", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
-        assert isinstance(graph, UnipartiteGraph)
+        require_request("cpu maximal-clique", MaximalClique, graph, motif, per, CliquePart, UnipartiteGraph)
+        assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, MaximalClique)
-        vertices = order_by_degeneracy(graph)
-        later = orient(graph, vertices)
+        if isinstance(graph, CliquePart):
+            order, later, ids = "degree", orient_part(graph), graph.ids_n
+        else:
+            order, later = "degeneracy", orient(graph, order_by_degeneracy(graph))
+            ids = later.vertices
         earlier = list_earlier(later)
         out, back = np.diff(later.indptr), np.diff(earlier.indptr)
-        roots = np.flatnonzero(out + 1 >= motif.min_size)
-        roots, costs = heaviest_first(roots, predict_maximal_work(out, back)[roots])
-        ordered = f"by degeneracy: at most {int(out.max(initial=0))} later neighbours"
+        work = predict_maximal_work(out, back)
+        if isinstance(graph, CliquePart):
+            roots = graph.roots.astype(np.int64)
+            costs = work[roots]
+        else:
+            roots = np.flatnonzero(out + 1 >= motif.min_size)
+            roots, costs = heaviest_first(roots, work[roots])
         return PreparedMaximalCliqueCpu(
-            later, earlier, mix(vertices.astype(np.uint64)), roots, costs, motif.min_size,
-            (("order", ordered),),
+            later, earlier, mix(ids.astype(np.uint64)), roots, costs, motif.min_size,
+            (("order", f"by {order}: at most {int(out.max(initial=0))} later neighbours"),),
         )  # fmt: skip
 
     def run(

@@ -14,8 +14,13 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.checksum import mix
-from papilio.kernels.clique.gpu_items import DeviceItems, choose_maximal
-from papilio.kernels.clique.gpu_order import DeviceLater, list_earlier_on_device, orient_on_device
+from papilio.kernels.clique.gpu_items import DeviceItems, choose_maximal, follow_roots
+from papilio.kernels.clique.gpu_order import (
+    DeviceLater,
+    list_earlier_on_device,
+    orient_on_device,
+    orient_part_on_device,
+)
 from papilio.kernels.device.constants import MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import (
@@ -28,7 +33,7 @@ from papilio.kernels.tree.launch import TreeSearch
 from papilio.kernels.tree.layout import TreeClass, add_aligned
 from papilio.kernels.tuning import TreeTuning, maximal_clique_tuning
 from papilio.motifs import Granularity, MaximalClique, Motif
-from papilio.parts import Part
+from papilio.parts import CliquePart, Part
 
 _NODE_HEAD = 4
 """Words of a node beside its sets (clique_maximal.cu)."""
@@ -79,7 +84,9 @@ class MaximalCliqueGpu(TreeEngine):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedMaximalCliqueGpu:
-        """Order the vertices by degeneracy and orient the graph on the device; O(n_edges log n_edges).
+        """Order the vertices by degeneracy and orient the graph on the device, a part of it as it is.
+
+        O(n_edges log n_edges).
 
         Raises
         ------
@@ -88,20 +95,29 @@ class MaximalCliqueGpu(TreeEngine):
         CapacityError
             For more vertices or edges than the kernels number.
         """
-        require_request("gpu maximal-clique", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
-        assert isinstance(graph, UnipartiteGraph)
+        require_request("gpu maximal-clique", MaximalClique, graph, motif, per, CliquePart, UnipartiteGraph)
+        assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, MaximalClique)
+        part = graph if isinstance(graph, CliquePart) else None
         with self.device.guard():
-            later = orient_on_device(self.device, graph, by_degree=False)
+            if isinstance(graph, CliquePart):
+                later, ids = orient_part_on_device(self.device, graph), self.device.to_device(graph.ids_n)
+            else:
+                later = orient_on_device(self.device, graph, by_degree=False)
+                ids = later.vertices
             earlier = list_earlier_on_device(self.device, later)
             back = earlier[0][1:] - earlier[0][:-1]
-            items = choose_maximal(self.device, later, back, motif.min_size)
+            if part is None:
+                items = choose_maximal(self.device, later, back, motif.min_size)
+            else:
+                items = follow_roots(self.device, later, back, part.roots)
             most_later = int(later.out.max()) if later.out.size else 0
             need = _estimate_need(items.sizes, self.device.to_host(back[items.roots]))
             classes, shortage = self._make_ready(self._search, need)
-            decisions = (("order", f"by degeneracy: at most {most_later} later neighbours"), *shortage)
+            order = "degeneracy" if part is None else "degree"
+            decisions = (("order", f"by {order}: at most {most_later} later neighbours"), *shortage)
             return PreparedMaximalCliqueGpu(
-                later, earlier, mix(later.vertices.astype(np.uint64)), items, motif.min_size, most_later, classes,
+                later, earlier, mix(ids.astype(np.uint64)), items, motif.min_size, most_later, classes,
                 decisions,
             )  # fmt: skip
 

@@ -54,6 +54,24 @@ def choose_items(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]
     return "vertex", "the rows of a vertex are laid out once for all of its edges, on every engine"
 
 
+def require_part_choices(order: str, root: str) -> None:
+    """Refuse an order, or items, that a part of a graph has not.
+
+    Raises
+    ------
+    UnsupportedError
+        For the order by degeneracy, and edges as items.
+    """
+    if order == "degeneracy":
+        raise UnsupportedError(
+            "parts of a graph are in the order of degrees; ask for order 'auto' or 'degree'"
+        )
+    if root == "edge":
+        raise UnsupportedError(
+            "the items of a part of a graph are its roots; ask for root 'auto' or 'vertex'"
+        )
+
+
 def predict_work(out: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the words of the matrix of a root with that many later neighbours, and one for each of these."""
     return 1 + out + out * (out + 1) // 2 * ((out + 63) >> 6)

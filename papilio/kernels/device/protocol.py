@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
+from papilio.kernels.engine import Loadable
+from papilio.parts import CliquePart, RootPart
 
 N_STREAMS = 4
 """Streams of a device: enough that a launch fills the processors that the one before leaves idle."""
@@ -108,6 +111,18 @@ def launch_over(device: Device, module: Module, kernel: str, n_threads: int, *ar
     """Launch a kernel of grid-stride loops with a thread for each element, or for some where there are very many."""
     blocks = min((n_threads + THREADS - 1) // THREADS, 16 * device.sm_count)
     module.get_function(kernel)((max(1, blocks),), (THREADS,), arguments)
+
+
+def stage_part(device: Device, block: Loadable) -> Loadable:
+    """Return a part of roots with its edges on the device; any other block as it is."""
+    part: Any = block
+    if isinstance(part, RootPart | CliquePart):
+        graph: Any = part.graph
+        with device.guard(), device.staging():
+            edges = {name: device.to_device(getattr(graph, name)) for name in ("u", "v")}
+        part = replace(part, graph=replace(graph, **edges))
+    assert isinstance(part, type(block))
+    return part
 
 
 def check_fits(name: str, size: int, limit: int, unit: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.biclique.decisions import Choice
-from papilio.kernels.device.protocol import Device
+from papilio.kernels.device.protocol import Device, stage_part
 from papilio.kernels.engine import Cut, EngineName, Loadable, Partial, never_cut, require_interval
 from papilio.kernels.tree.launch import TreeLauncher, TreeSearch
 from papilio.kernels.tree.layout import TreeClass, explain_layout, make_classes
@@ -31,8 +31,8 @@ class TreeEngine(ABC):
         """Words of 32 bits that each block of threads intersected in the last launches: the balance of its work."""
 
     def stage(self, block: Loadable) -> Loadable:
-        """Return the block itself: graphs are searched whole."""
-        return block
+        """Return a part with its edges on the device; other blocks are of no search and stay as they are."""
+        return stage_part(self.device, block)
 
     def work(self, prepared: Any) -> NDArray[np.int64]:
         """Estimated set operations of each item, int64 of shape (n_items,), host; falling, but for a part."""

@@ -19,7 +19,7 @@ from typing import Any
 from papilio.errors import PapilioError
 from papilio.kernels.engine import Engine
 from papilio.partitioning.store import PartInfo, Partition
-from papilio.parts import Part, PartBytes, PartSizes, RootPart, WedgePart
+from papilio.parts import Part, PartBytes, PartSizes, join_blocks
 from papilio.tasks.forecast import PartMemory
 from papilio.tasks.reports import Movement
 
@@ -102,8 +102,7 @@ class PartLoader:
             self._fetch(info, place, info, names, must=True) for place in range(len(info.blocks))
         ]
         self._note(waited_s=perf_counter() - started)
-        part: Part = blocks[0] if isinstance(blocks[0], RootPart) else WedgePart(*blocks)
-        return part
+        return join_blocks(blocks)
 
     def read_ahead(self, running: int, index: int) -> None:
         """Begin to read a part, and to copy it to the device, as far as there is room beside the one that runs."""

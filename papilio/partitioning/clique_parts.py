@@ -1,0 +1,308 @@
+"""Cuts a stored unipartite graph into parts for cliques (:class:`~papilio.parts.CliquePart`), out of core.
+
+1. The graph is reduced to what can be in a clique of the least size; its vertices are ranked by rising degree, ties by
+   id, and the later neighbours of each are written to disk by rank, for maximal cliques the earlier ones, too. The
+   engines follow this order in every part: that of degeneracy would take a pass over the edges for each round of it.
+2. The vertices that can be the first of a clique are grouped so that what they need fits a part: their neighbours
+   (later ones, or all of them), each priced with all of its later neighbours.
+3. Each group becomes a part: the graph that its roots and these neighbours induce. An edge is kept if its later end is
+   a root or the later neighbour of one; an earlier neighbour is kept if it is next to a later one.
+
+Every clique is that of its first vertex, and lies among the later neighbours of that; whatever extends it is there, or
+among the earlier ones. A vertex without an edge, a maximal clique of its own, is a root without neighbours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError, UnsupportedError
+from papilio.families import family_of
+from papilio.graph import UnipartiteGraph
+from papilio.kernels.biclique.core import Rows
+from papilio.kernels.clique.question import (
+    predict_maximal_work,
+    predict_work,
+    require_part_choices,
+)
+from papilio.motifs import Motif
+from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning.clique_loops import (
+    CANDIDATE,
+    OUTER,
+    ROOT,
+    join_rows,
+    keep_inner,
+    price_rows,
+)
+from papilio.partitioning.cut_request import CutProgress, CutRequest
+from papilio.partitioning.cut_run import CutRun, cut_run
+from papilio.partitioning.disk_degrees import core_masks
+from papilio.partitioning.growth import growth_bytes
+from papilio.partitioning.layer_rows import LayerRows, span_rows
+from papilio.partitioning.root_groups import group_priced, require_strategy
+from papilio.partitioning.root_loops import mark_ids
+from papilio.partitioning.root_subgraphs import (
+    KEPT_BYTES,
+    AnchoredRows,
+    Scratch,
+    bind_parts,
+    read_runs,
+)
+from papilio.partitioning.store import Partition
+from papilio.parts import CliquePart, PartSizes
+from papilio.storage.store import GraphStore
+
+VERTEX_BYTES = 64
+"""Host memory per vertex beside its rows: what a root needs and costs, its group, and its place among the roots."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Needs:
+    """What the roots need, by rank."""
+
+    rows: AnchoredRows  # later neighbours, and earlier ones
+    wanted: NDArray[np.bool_]  # which vertices are roots
+    is_maximal: bool
+
+    @property
+    def later(self) -> LayerRows:
+        return self.rows.left
+
+    @property
+    def earlier(self) -> LayerRows:
+        return self.rows.right
+
+    @property
+    def sizes(self) -> Ints:
+        """Neighbours that each root needs; 0 for no root."""
+        sizes = np.diff(self.later.indptr)
+        if self.is_maximal:
+            sizes += np.diff(self.earlier.indptr)
+        sizes[~self.wanted] = 0
+        return sizes
+
+    def read(self, first: int, last: int) -> Rows:
+        """Return the neighbours that the roots [first, last) need; no root has an empty row."""
+        later, earlier = (
+            Rows(
+                layer.indptr[first : last + 1] - layer.indptr[first],
+                layer.read(first, last) if is_needed else np.empty(0, np.int32),
+            )
+            for layer, is_needed in ((self.later, True), (self.earlier, self.is_maximal))
+        )
+        if not self.is_maximal:
+            earlier.indptr[:] = 0
+        return join_rows(earlier, later, self.wanted[first:last])
+
+
+def cut_cliques(
+    store: GraphStore,
+    output: str | os.PathLike[str],
+    motif: Motif,
+    options: Mapping[str, str],
+    request: CutRequest,
+    progress: CutProgress | None = None,
+    *,
+    is_maximal: bool = False,
+) -> Partition:
+    """Cut a stored graph into parts for the cliques of ``motif``, and for all of larger least size.
+
+    ``output`` is the partition that is written, which must not exist. ``options`` are those of the motif; maximal
+    cliques need earlier neighbours, too.
+
+    UnsupportedError for a granularity that the motif has not, an order or items that parts cannot have, or a strategy
+    that is for other motifs. CapacityError when a part of one root passes the limit, or the host memory does not do;
+    nothing is written then. StoreError when ``output`` cannot be written.
+    """
+    _require_request(motif, options, request)
+    parted = family_of(motif).parted
+    assert parted is not None
+    least, _ = parted.least_sizes(motif)
+    with cut_run(store, output, request, progress) as run, ExitStack() as stack:
+        needs, core_choice = _write_rows(stack, run, is_maximal, least)
+        run.lap("rows")
+        bound, threads, left = _bind(needs, request)
+        groups, strategy, reason = _group(needs, bound, left)
+        run.lap("groups")
+        run.report_parts(0)
+        parts = run.write_groups(
+            groups,
+            threads,
+            lambda: Scratch.of(needs.rows),
+            lambda scratch, _, roots: _cut_part(needs, roots, scratch),
+        )
+        run.lap("parts")
+        order = (
+            "by rising degree",
+            f"at most {int(needs.sizes.max(initial=0))} neighbours of a root are needed",
+        )
+        run.finish(
+            parts,
+            decisions=(core_choice, order, (f"strategy {strategy}", reason)),
+            nothing="no vertex is in a clique",
+            family=parted.kind,
+            strategy=strategy,
+            reason=reason,
+            layer="u",
+            least_p=least,
+            least_q=1,
+        )
+    return run.writer.partition
+
+
+cut_maximal_cliques = partial(cut_cliques, is_maximal=True)
+
+
+def _require_request(motif: Motif, options: Mapping[str, str], request: CutRequest) -> None:
+    if request.per not in motif.granularities:
+        raise UnsupportedError(
+            f"{motif.title} cannot be counted per {request.per!r}; known: {', '.join(motif.granularities)}"
+        )
+    if request.strategy == "pair_blocks" or request.closure == "paper":
+        what = "closure paper is for bicliques"
+        if request.strategy == "pair_blocks":
+            what = "strategy pair_blocks is for butterflies"
+        raise UnsupportedError(f"{what}; cut for cliques with bcpar, hash or metis, and closure columns")
+    require_part_choices(options.get("order", "auto"), options.get("root", "auto"))
+
+
+def _write_rows(
+    stack: ExitStack, run: CutRun, is_maximal: bool, least: int
+) -> tuple[_Needs, tuple[str, str]]:
+    """Reduce to what can be in a clique and write its rows; return what roots need, and how much of the graph it is."""
+    store, request = run.store, run.request
+    keep = None if least < 2 else core_masks(store, least - 1, least - 1, threads=request.threads)[0]
+    disk = stack.enter_context(
+        run.write_rows(
+            run.host_left(KEPT_BYTES + 2 * store.n_u),
+            keep_u=keep,
+            keep_v=keep,
+            layers=("u", "v") if is_maximal else ("u",),
+            with_edges=request.per == "edge",
+        )
+    )
+    later = np.diff(disk.u.indptr)
+    wanted = later + 1 >= least
+    if is_maximal:
+        wanted &= (later > 0) | (np.diff(disk.v.indptr) == 0)
+    share = disk.n_edges / max(store.n_edges, 1)
+    return _Needs(AnchoredRows.of(disk, request), wanted, is_maximal), (
+        f"core of degree {least - 1} or more",
+        f"{disk.n_edges:,} of {store.n_edges:,} edges ({share:.1%}) can be in a clique",
+    )
+
+
+def _bind(needs: _Needs, request: CutRequest) -> tuple[CutRequest, int, int]:
+    """Return the request within what the host can cut, how many parts are cut at a time, and what is left to group."""
+    rows = needs.rows
+    held = KEPT_BYTES + rows.left.nbytes + rows.right.nbytes + VERTEX_BYTES * rows.left.n_rows
+    bound, threads = bind_parts(rows, request, held)
+    return bound, threads, (request.host_bytes - held) * 15 // 16
+
+
+def _group(needs: _Needs, request: CutRequest, host_bytes: int) -> tuple[Ids, str, str]:
+    """Return the group of every rank, -1 for no root; the strategy, and why."""
+    later, wanted, price = np.diff(needs.later.indptr), needs.wanted, request.part_bytes
+    of_roots, n_roots = int(later[wanted].sum()), int(np.count_nonzero(wanted))
+    whole = PartSizes(n_roots, of_roots, wanted.size - n_roots, needs.later.n_entries - of_roots)
+    if request.fits(whole):
+        return (
+            np.where(wanted, 0, -1).astype(np.int32),
+            "bcpar",
+            "one part: all that can be in a clique fits one",
+        )
+    name = "bcpar" if request.strategy == "auto" else request.strategy
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(needs.sizes)))
+    require_strategy(name, growth_bytes(wanted.size, wanted.size, int(indptr[-1])), host_bytes)
+    column_bytes = ceil(price.vertex) + ceil(price.entry) * later
+    root_bytes = np.where(wanted, ceil(price.root) + ceil(price.root_entry) * later, 0)
+    limit = request.limit_bytes - price.fixed - 1
+    try:
+        groups = group_priced(
+            name, indptr, lambda first, last: needs.read(first, last).ids, column_bytes, root_bytes, limit,
+            host_bytes, request.threads,
+        )  # fmt: skip
+    except CapacityError as error:
+        _refuse_worst(needs, indptr, column_bytes, root_bytes, request, error)
+        raise
+    why = "the graph does not fit one part, and roots that share neighbours do not repeat them"
+    return np.where(wanted, groups, -1).astype(np.int32), name, why if name == "bcpar" else "asked for"
+
+
+def _refuse_worst(
+    needs: _Needs,
+    indptr: Ints,
+    column_bytes: Ints,
+    root_bytes: Ints,
+    request: CutRequest,
+    cause: CapacityError,
+) -> None:
+    """Refuse the root that needs most, if it needs more than a part may take alone."""
+    costs = root_bytes.copy()
+    for first, last in span_rows(indptr, 0, root_bytes.size, needs.rows.run_entries):
+        price_rows(needs.read(first, last), column_bytes, costs[first:last])
+    worst = int(np.argmax(costs)) if costs.size else 0
+    needed = request.part_bytes.fixed + 1 + int(costs[worst])
+    if needed > request.limit_bytes:
+        raise CapacityError(
+            f"vertex {int(needs.later.order[worst])}, a root that needs {int(indptr[worst + 1] - indptr[worst]):,} "
+            f"neighbours, takes {needed:,} bytes with the edges at these, and a part may take {request.limit_bytes:,}; "
+            f"give a part at least {needed:,} bytes"
+        ) from cause
+
+
+def _cut_part(needs: _Needs, roots: Ids, scratch: Scratch) -> CliquePart | None:
+    """Cut the part of one group of ranks, ascending; None for no root."""
+    roots = roots[needs.wanted[roots]]
+    if not roots.size:
+        return None
+    later, rows, roles = needs.later, needs.rows, scratch.roles
+    roles[roots] |= ROOT
+    layers = [(later, CANDIDATE), (needs.earlier, OUTER)][: 2 if needs.is_maximal else 1]
+    for layer, role in layers:
+        for begin, end, entries in read_runs(roots, layer.indptr, layer.read, rows.run_entries):
+            mark_ids(roots[begin:end], layer.indptr, entries, roles, role)
+    met = np.flatnonzero(roles).astype(np.int32)
+    room = int((later.indptr[met + 1] - later.indptr[met]).sum())
+    has_edges = later.edge_ids is not None
+    sizes, kept = np.empty(met.size, np.int64), np.empty(room, np.int32)
+    kept_edges = np.empty(room if has_edges else 0, np.int64)
+    to = 0
+    for begin, end, entries in read_runs(met, later.indptr, later.read, rows.run_entries):
+        edges = later.read_edges(int(met[begin]), int(met[end - 1]) + 1) if has_edges else kept_edges[:0]
+        run = met[begin:end]
+        to = keep_inner(run, later.indptr, entries, edges, roles, sizes[begin:end], kept, kept_edges, to)
+    roles[met] = 0
+    ids, sizes = met[sizes >= 0], sizes[sizes >= 0]
+    return _make_part(needs, roots, ids, sizes, kept[:to], kept_edges[:to], scratch.places)
+
+
+def _make_part(
+    needs: _Needs, roots: Ids, ids: Ids, sizes: Ints, later: Ids, edges: Ints, places: Ids
+) -> CliquePart:
+    """Number a subgraph for an engine: ``ids`` are its ranks, of which each has ``sizes`` neighbours in ``later``."""
+    places[ids] = np.arange(ids.size, dtype=np.int32)
+    second, local = places[later], places[roots]
+    places[ids] = -1
+    out = sizes[local]
+    work = predict_work(out)
+    if needs.is_maximal:
+        work = predict_maximal_work(out, np.bincount(second, minlength=ids.size)[local])
+    order = np.argsort(-work, kind="stable")
+    first = np.repeat(np.arange(ids.size, dtype=np.int32), sizes)
+    return CliquePart(
+        UnipartiteGraph(int(ids.size), first, second),
+        needs.later.order[ids],
+        edges,
+        local[order],
+        work[order],
+    )

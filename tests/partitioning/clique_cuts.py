@@ -1,0 +1,64 @@
+"""Cuts of small graphs into parts for cliques, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from papilio.errors import CapacityError
+from papilio.families import family_of, resolve
+from papilio.graph import UnipartiteGraph
+from papilio.motifs import Clique, Granularity, MaximalClique
+from papilio.partitioning.cut_request import CutRequest, Strategy
+from papilio.partitioning.store import Partition
+from papilio.parts import CliquePart, PartBytes, PartSizes
+from papilio.storage.store import write_store
+from tests.partitioning.root_cuts import HOST_BYTES, least_bytes
+
+__all__ = ["PART_BYTES", "clique_parts_of", "cut", "cutter_of"]
+
+PART_BYTES = PartBytes(100, 20.5, 9, 8, 6.25)
+
+
+def cutter_of(motif: Clique | MaximalClique) -> Callable[..., Partition]:
+    """Return the cutter of the family of a motif."""
+    parted = family_of(motif).parted
+    assert parted is not None
+    made: Callable[..., Partition] = resolve(parted.cutter)
+    return made
+
+
+def cut(
+    graph: UnipartiteGraph,
+    path: Path,
+    motif: Clique | MaximalClique,
+    share: float = 0.3,
+    per: Granularity = "total",
+    *,
+    strategy: Strategy = "auto",
+    threads: int = 2,
+    limit_bytes: int | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Partition:
+    """Cut with a budget of a share of the whole graph's bytes, or with the least that does, if that is more."""
+    store = write_store(path / "graph", graph, provenance={}, overwrite=True)
+    whole = PART_BYTES.of(PartSizes(graph.n, graph.n_edges, 0, 0))
+    limit = limit_bytes or max(int(share * whole), PART_BYTES.fixed + 50)
+
+    def attempt(limit: int) -> Partition:
+        request = CutRequest(per, PART_BYTES, limit, HOST_BYTES, threads, strategy)
+        output = path / f"parts-{len(list(path.iterdir()))}"
+        return cutter_of(motif)(store, output, motif, options or {}, request)
+
+    try:
+        return attempt(limit)
+    except CapacityError as error:
+        if limit_bytes:
+            raise
+        return attempt(least_bytes(error))
+
+
+def clique_parts_of(partition: Partition) -> list[CliquePart]:
+    parts = [partition.read_part(index) for index in range(len(partition.manifest.parts))]
+    assert all(isinstance(part, CliquePart) for part in parts)
+    return [part for part in parts if isinstance(part, CliquePart)]
