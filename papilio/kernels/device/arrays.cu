@@ -27,3 +27,9 @@ gather_marked(const long long* __restrict__ upto, const long long n, long long* 
     for (long long i = global_thread(); i < n; i += grid_threads())
         if (upto[i] != (i ? upto[i - 1] : 0)) places[upto[i] - 1] = i;
 }
+
+/// The length of each row.
+extern "C" __global__ void __launch_bounds__(256)
+row_lengths(const long long* __restrict__ offsets, const long long n, int* lengths) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) lengths[i] = (int)(offsets[i + 1] - offsets[i]);
+}

@@ -35,3 +35,12 @@ def find_least(device: Device, values: Any, least: int) -> Any:
     places = xp.empty(n_found, dtype=np.int64)
     launch_over(device, module, "gather_marked", values.size, upto, count, places)
     return places
+
+
+def lengths_of(device: Device, offsets: Any) -> Any:
+    """Return the length of each row, int32, from where each one begins and the last one ends."""
+    lengths = device.xp.empty(offsets.size - 1, dtype=np.int32)
+    launch_over(
+        device, load_arrays(device), "row_lengths", lengths.size, offsets, np.int64(lengths.size), lengths
+    )
+    return lengths

@@ -65,3 +65,113 @@ offer_pairs(const long long* offsets, const int* others, const int n, const int*
         }
     }
 }
+
+/// Of the numbers of the items in their order: whether the rank rises. Its sums are the ranks; that of number 0 is 0.
+extern "C" __global__ void __launch_bounds__(256)
+mark_steps(const unsigned long long* numbers, const long long* order, const long long n, long long* steps) {
+    for (long long i = global_thread(); i < n; i += grid_threads())
+        steps[i] = numbers[order[i]] != (i ? numbers[order[i - 1]] : 0);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+place_ranks(const long long* order, const long long* upto, const long long n, int* ranks) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) ranks[order[i]] = (int)upto[i];
+}
+
+/// Take the best pair of each root, unless the component at its other end takes the same one and is numbered lower, and
+/// write where the root goes. `ends` gives the items of a pair.
+template <class Ends>
+__device__ __forceinline__ void take_pairs(const Ends& ends, const int* above, const unsigned long long* best, int n,
+                                           int* hook, unsigned long long* taken, unsigned long long* n_taken) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) {
+        const int root = (int)i;
+        const unsigned long long key = best[root];
+        hook[root] = root;
+        if (key == 0) continue;
+        int a, b;
+        ends(key & ((1ull << SPAN_PAIR_BITS) - 1), a, b);
+        const int target = above[a] == root ? above[b] : above[a];
+        if (best[target] == key && root <= target) continue;
+        hook[root] = target;
+        taken[atomicAdd(n_taken, 1ull)] = (unsigned long long)(unsigned)a << 32 | (unsigned)b;
+    }
+}
+
+struct WedgeEnds {
+    const int* one;
+    const int* other;
+    const int* bloom_of;
+    const int* ranks;
+    const unsigned long long* tops;
+
+    __device__ __forceinline__ void operator()(unsigned long long pair, int& a, int& b) const {
+        const long long wedge = (long long)(pair >> 2);
+        const unsigned which = (unsigned)pair & 3, top = (unsigned)tops[bloom_of[wedge]];
+        const bool first = ranks[one[wedge]] <= ranks[other[wedge]];
+        a = first ? one[wedge] : other[wedge];
+        b = which == 0 ? (first ? other[wedge] : one[wedge]) : which == 1 ? one[top] : other[top];
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(256)
+take_wedges(const int* one, const int* other, const int* bloom_of, const int* ranks, const unsigned long long* tops,
+            const int* above, const unsigned long long* best, const int n, int* hook, unsigned long long* taken,
+            unsigned long long* n_taken) {
+    take_pairs(WedgeEnds{one, other, bloom_of, ranks, tops}, above, best, n, hook, taken, n_taken);
+}
+
+/// The first place whose value is above `bound`, of `n` ascending ones.
+__device__ __forceinline__ long long count_upto(const long long* values, long long n, long long bound) {
+    long long low = 0;
+    while (low < n) {
+        const long long middle = (low + n) / 2;
+        if (values[middle] <= bound)
+            low = middle + 1;
+        else
+            n = middle;
+    }
+    return low;
+}
+
+struct ListedEnds {
+    const long long* offsets;
+    const int* others;
+    int n;
+
+    __device__ __forceinline__ void operator()(unsigned long long pair, int& a, int& b) const {
+        a = (int)(count_upto(offsets, n + 1, (long long)pair) - 1);
+        b = others[pair];
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(256)
+take_listed(const long long* offsets, const int* others, const int* above, const unsigned long long* best, const int n,
+            int* hook, unsigned long long* taken, unsigned long long* n_taken) {
+    take_pairs(ListedEnds{offsets, others, n}, above, best, n, hook, taken, n_taken);
+}
+
+/// Each pair by its first item and by its second one.
+extern "C" __global__ void __launch_bounds__(256)
+turn_pairs(const unsigned long long* pairs, const long long n, unsigned long long* both) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) {
+        both[i] = pairs[i];
+        both[n + i] = pairs[i] >> 32 | pairs[i] << 32;
+    }
+}
+
+/// From sorted pairs: where those of each item begin and the last ones end, and their second items.
+extern "C" __global__ void __launch_bounds__(256)
+list_pairs(const unsigned long long* pairs, const long long n_pairs, const int n, long long* offsets, int* others) {
+    for (long long i = global_thread(); i < n_pairs; i += grid_threads()) others[i] = (int)(unsigned)pairs[i];
+    for (long long item = global_thread(); item <= n; item += grid_threads()) {
+        long long low = 0, high = n_pairs;
+        while (low < high) {
+            const long long middle = (low + high) / 2;
+            if ((long long)(pairs[middle] >> 32) < item)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        offsets[item] = low;
+    }
+}

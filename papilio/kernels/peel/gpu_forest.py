@@ -12,16 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.device.constants import SPAN_PAIR_BITS
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.peel.gpu_tip import PairsGpu
 from papilio.kernels.peel.gpu_wing import BloomsGpu
-
-_PAIR_MASK = np.uint64((1 << SPAN_PAIR_BITS) - 1)
-"""Of a key, the number of a pair; above it is the rank (forest.cu)."""
-
-_WEDGE_MASK = np.uint64(2**32 - 1)
-_HALF = np.uint64(32)
 
 _BYTES_PER_ITEM, _BYTES_PER_BLOOM = 96, 8
 """Device memory: what a round needs for each item, and the tops of blooms."""
@@ -47,15 +40,11 @@ def span_wings(
         if n_wedges:
             launch_over(device, module, "offer_wedges", int(n_wedges), *shared, above, best)
 
-    def ends(pair: Any) -> tuple[Any, Any]:
-        wedge, which = (pair >> np.uint64(2)).astype(np.int64), pair & np.uint64(3)
-        top = (tops[blooms.bloom_of[wedge]] & _WEDGE_MASK).astype(np.int64)
-        a, b = one[wedge], other[wedge]
-        is_first = ranks[a] <= ranks[b]
-        with_top = xp.where(which == 1, one[top], other[top])
-        return xp.where(is_first, a, b), xp.where(which == 0, xp.where(is_first, b, a), with_top)
+    def take(above: Any, best: Any, *taking: Any) -> None:
+        arrays = (one, other, blooms.bloom_of, ranks, tops, above, best)
+        launch_over(device, module, "take_wedges", blooms.n_items, *arrays, *taking)
 
-    return _span(device, blooms.n_items, offer, ends)
+    return _span(device, blooms.n_items, offer, take)
 
 
 def span_tips(
@@ -64,7 +53,7 @@ def span_tips(
     """Return the pairs of vertices that are taken, as :func:`span_wings`."""
     if not _has_room(device, pairs.n_items, 0):
         return None
-    xp, n = device.xp, pairs.n_items
+    n = pairs.n_items
     ranks, module = _rank(device, numbers), device.load("forest", {})
 
     def offer(above: Any, best: Any) -> None:
@@ -73,11 +62,10 @@ def span_tips(
             best,
         )  # fmt: skip
 
-    def ends(pair: Any) -> tuple[Any, Any]:
-        at = pair.astype(np.int64)
-        return (xp.searchsorted(pairs.offsets, at, side="right") - 1).astype(np.int32), pairs.others[at]
+    def take(above: Any, best: Any, *taking: Any) -> None:
+        launch_over(device, module, "take_listed", n, pairs.offsets, pairs.others, above, best, *taking)
 
-    return _span(device, n, offer, ends)
+    return _span(device, n, offer, take)
 
 
 def _has_room(device: Device, n_items: int, n_blooms: int) -> bool:
@@ -86,51 +74,47 @@ def _has_room(device: Device, n_items: int, n_blooms: int) -> bool:
 
 def _rank(device: Device, numbers: NDArray[np.uint64]) -> Any:
     """Return the place of the number of each item among the different ones, int32; 0 for the number 0, else above."""
-    xp = device.xp
+    xp, n, module = device.xp, np.int64(numbers.size), device.load("forest", {})
     values = device.to_device(numbers)
     order = xp.argsort(values)
-    values = values[order]
-    steps = xp.ones(values.size, dtype=np.int32)
-    steps[1:] = values[1:] != values[:-1]
-    steps[:1] = values[:1] != 0
-    ranks = xp.empty(values.size, dtype=np.int32)
-    ranks[order] = xp.cumsum(steps, dtype=np.int32)
+    steps, ranks = xp.empty(numbers.size, dtype=np.int64), xp.empty(numbers.size, dtype=np.int32)
+    launch_over(device, module, "mark_steps", int(n), values, order, n, steps)
+    xp.cumsum(steps, out=steps)
+    launch_over(device, module, "place_ranks", int(n), order, steps, n, ranks)
     return ranks
 
 
 def _span(
-    device: Device,
-    n: int,
-    offer: Callable[[Any, Any], None],
-    ends: Callable[[Any], tuple[Any, Any]],
+    device: Device, n: int, offer: Callable[..., None], take: Callable[..., None]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the pairs that ``n`` items take in rounds, until no component is offered another; both directions."""
+    """Return the pairs that ``n`` items take in rounds, until no component is offered another; both directions.
+
+    ``offer(above, best)`` finds the best pair of each root; ``take(above, best, n, hook, taken, n_taken)`` takes them.
+    """
     xp = device.xp
-    above = xp.arange(n, dtype=np.int32)
-    taken: list[Any] = [xp.zeros(0, dtype=np.uint64)]
-    while True:
+    above, hook = xp.arange(n, dtype=np.int32), xp.empty(n, dtype=np.int32)
+    taken, n_taken = xp.empty(n, dtype=np.uint64), xp.zeros(1, dtype=np.uint64)
+    found, before = 0, -1
+    while found > before:
         best = xp.zeros(n, dtype=np.uint64)
         offer(above, best)
-        roots = xp.flatnonzero(best).astype(np.int32)
-        if not roots.size:
-            return _both_ways(device, n, xp.concatenate(taken))
-        keys = best[roots]
-        a, b = ends(keys & _PAIR_MASK)
-        target = xp.where(above[a] == roots, above[b], above[a])
-        # Of two components that take the same pair the first one stays.
-        goes = (best[target] != keys) | (roots > target)
-        taken.append(a[goes].astype(np.uint64) << _HALF | b[goes].astype(np.uint64))
-        hook = xp.arange(n, dtype=np.int32)
-        hook[roots[goes]] = target[goes]
-        for _ in range(n.bit_length()):
-            hook = hook[hook]
-        above = hook[above]
+        take(above, best, np.int32(n), hook, taken, n_taken)
+        before, found = found, int(device.to_host(n_taken)[0])
+        root = hook
+        for _ in range(n.bit_length() if found > before else 0):
+            root = root[root]
+        above = root[above]
+    return _both_ways(device, n, taken[:found])
 
 
 def _both_ways(device: Device, n: int, pairs: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return pairs, one in each half of a word, by their first items and by their second; on the host."""
-    xp = device.xp
-    keys = xp.sort(xp.concatenate((pairs, pairs >> _HALF | pairs << _HALF)))
-    starts = xp.arange(n + 1, dtype=np.uint64) << _HALF
-    offsets = xp.searchsorted(keys, starts).astype(np.int64)
-    return device.to_host(offsets), device.to_host((keys & _WEDGE_MASK).astype(np.int32))
+    xp, module, n_both = device.xp, device.load("forest", {}), 2 * pairs.size
+    both, offsets = xp.empty(n_both, dtype=np.uint64), xp.empty(n + 1, dtype=np.int64)
+    launch_over(device, module, "turn_pairs", pairs.size, pairs, np.int64(pairs.size), both)
+    both.sort()
+    others = xp.empty(n_both, dtype=np.int32)
+    launch_over(
+        device, module, "list_pairs", max(n + 1, n_both), both, np.int64(n_both), np.int32(n), offsets, others
+    )
+    return device.to_host(offsets), device.to_host(others)

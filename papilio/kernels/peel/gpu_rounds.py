@@ -21,7 +21,6 @@ from papilio.kernels.device.constants import (
     COUNTER_UPDATES,
     COUNTER_WORDS,
     NO_SUPPORT,
-    PEEL_GROUP,
 )
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.peel.phases import (
@@ -140,9 +139,13 @@ def peel_on_gpu(
     return Peeled(numbers, cut.n, cut.rounds, rounds, cut.updates + updates, seconds)
 
 
-def entries_of(sizes: Any) -> Any:
-    """Return how many entries of a list items with so many links (or segments with so many wedges) take."""
-    return (sizes + (PEEL_GROUP - 1)) // PEEL_GROUP + (sizes == 0)
+def count_entries(device: Device, kind: PeelingKind, offsets: Any) -> Any:
+    """Return how many entries of a list each item, by its links, or each segment, by its wedges, takes; int64."""
+    entries = device.xp.empty(offsets.size - 1, dtype=np.int64)
+    launch_over(
+        device, device.load(kind, {}), "count_entries", entries.size, offsets, np.int64(entries.size), entries
+    )
+    return entries
 
 
 def bounds_by_range(xp: Any, ranges: Any, n_ranges: int) -> Any:
@@ -172,7 +175,7 @@ def _cut_ranges(
     offsets = peeled.link_offsets
     total = int(offsets[-1]) + n_items
     wanted = tuning.choose_ranges(total) if n_ranges is None else n_ranges
-    room = int(entries_of(offsets[1:] - offsets[:-1]).sum())
+    room = int(count_entries(device, index.kind, offsets).sum())
     items, ranges = xp.arange(n_items, dtype=np.int32), xp.zeros(n_items, dtype=np.int32)
     gone = xp.zeros(n_items, dtype=np.uint8)
     going, counters = xp.empty(2 * room, dtype=np.uint64), _make_counters(device, 1)
@@ -219,7 +222,7 @@ def peel_ranges(
     peeled = index.open_ranges(device, cut)
     items = xp.argsort(cut.of).astype(np.int32)
     item_bounds = bounds_by_range(xp, cut.of[items], cut.n)
-    entries = entries_of((peeled.link_offsets[1:] - peeled.link_offsets[:-1])[items])
+    entries = count_entries(device, index.kind, peeled.link_offsets)[items]
     going_bounds = make_offsets(xp, entries)[item_bounds]
     weights = np.diff(device.to_host(going_bounds))
     heaviest = np.argsort(-weights, kind="stable")

@@ -10,19 +10,16 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.device.arrays import lengths_of, load_arrays
 from papilio.kernels.device.constants import PEEL_GROUP
 from papilio.kernels.device.protocol import Device, Module, check_fits, launch_over
-from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems, bounds_by_range, entries_of
+from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems, bounds_by_range, count_entries
 from papilio.kernels.peel.phases import PeelingKind
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu_graph import build_wedge_graph, make_offsets
 
 _BYTES_PER_WEDGE = 56
 """Device memory at the peak of indexing: keys, order and sorted keys, both edges, and a copy while sorting."""
-
-_RANGE_BITS = np.uint64(32)
-_LAST_RANGE = 2**31 - 1
-"""A range, in the keys by which the wedges of a bloom are ordered: ranges are int32, and so are blooms."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +69,7 @@ class BloomsGpu:
     def _open(self, device: Device, wedges: LinkedWedges, share: Callable[[Any], Any]) -> PeeledItems:
         """Copy what peeling changes; ``share`` gives the room of the teams in a list of so many entries by segment."""
         xp, n_segments = device.xp, int(wedges.left.size)
-        entries = entries_of(wedges.offsets[1:] - wedges.offsets[:-1])
+        entries = count_entries(device, self.kind, wedges.offsets)
         lost = xp.zeros(2 * n_segments, dtype=np.int32)
         stamp = xp.full(self.n_items, 2**31 - 1, dtype=np.int32)
         touched = xp.empty(2 * int(entries.sum()), dtype=np.uint64)
@@ -93,28 +90,38 @@ def index_wing_gpu(device: Device, graph: BipartiteGraph) -> BloomsGpu:
     """
     check_fits("the number of edges", graph.n_edges, 2**31 - 1, "edges")
     module = device.load("wing", {})
+    device.load("blooms", {})  # compiled, with what arrays need, while the graph is built
+    load_arrays(device)
     keys, one, other = _list_wedges(device, module, graph)
-    xp = device.xp
-    order = xp.argsort(keys)
-    keys = keys[order]
-    heads = xp.ones(keys.size + 1, dtype=bool)
-    heads[1:-1] = keys[1:] != keys[:-1]
-    del keys
-    shared = ~(heads[:-1] & heads[1:])
-    order, heads = order[shared], heads[:-1][shared]
-    one, other = one[order], other[order]
-    offsets = _offsets_of(xp, heads)
+    offsets, one, other, bloom_of = _join_blooms(device, keys, one, other)
     check_fits("the number of blooms", int(offsets.size) - 1, 2**31 - 1, "blooms")
-    bloom_of = (xp.cumsum(heads, dtype=np.int64) - 1).astype(np.int32)
-    left = (offsets[1:] - offsets[:-1]).astype(np.int32)
-    linked = _link(device, module, graph.n_edges, (offsets, one, other, left), bloom_of)
-    return BloomsGpu(graph.n_edges, bloom_of, linked)
+    left = lengths_of(device, offsets)
+    return BloomsGpu(
+        graph.n_edges, bloom_of, _link(device, module, graph.n_edges, (offsets, one, other, left), bloom_of)
+    )
 
 
-def _offsets_of(xp: Any, heads: Any) -> Any:
-    """Return where each run begins, and the last one ends; int64."""
-    size = xp.full(1, heads.size, dtype=np.int64)
-    return xp.concatenate((xp.flatnonzero(heads).astype(np.int64), size))
+def _join_blooms(device: Device, keys: Any, one: Any, other: Any) -> tuple[Any, Any, Any, Any]:
+    """Return where each bloom begins and the last one ends, and both edges and the bloom of their wedges."""
+    xp, n, module = device.xp, np.int64(keys.size), device.load("blooms", {})
+    order = xp.argsort(keys)
+    upto, runs = xp.empty(keys.size, dtype=np.int64), xp.empty(keys.size, dtype=np.int64)
+    launch_over(device, module, "mark_blooms", int(n), keys[order], n, upto, runs)
+    n_kept, n_blooms = _sum_marks(device, upto, runs)
+    one_of, other_of, bloom_of = (xp.empty(n_kept, dtype=np.int32) for _ in range(3))
+    offsets = xp.zeros(n_blooms + 1, dtype=np.int64)
+    launch_over(
+        device, module, "take_blooms", int(n), order, upto, runs, n, one, other, one_of, other_of, bloom_of,
+        offsets,
+    )  # fmt: skip
+    return offsets, one_of, other_of, bloom_of
+
+
+def _sum_marks(device: Device, *marks: Any) -> tuple[int, ...]:
+    """Replace marks, int64, by their inclusive sums; return how many there are."""
+    for each in marks:
+        device.xp.cumsum(each, out=each)
+    return tuple(int(each[-1]) if each.size else 0 for each in marks)
 
 
 def _list_wedges(device: Device, module: Module, graph: BipartiteGraph) -> tuple[Any, Any, Any]:
@@ -133,14 +140,13 @@ def _list_wedges(device: Device, module: Module, graph: BipartiteGraph) -> tuple
             f"there are {room / 2**30:.2f} GiB: use a device with more memory, or --engine cpu"
         )
     n = 2 * graph.n_edges
-    edge_of = xp.empty(n, dtype=np.int32)
+    edge_of, row_of = xp.empty(n, dtype=np.int32), xp.empty(n, dtype=np.int32)
     n_u = np.int32(built.n_u)
     launch_over(
         device, module, "name_entries", graph.n_edges, device.to_device(graph.u), device.to_device(graph.v),
         np.int64(graph.n_edges), built.rank_u, built.rank_v, built.indptr, built.adjacency, n_u, edge_of,
+        row_of,
     )  # fmt: skip
-    places = xp.arange(n, dtype=np.int64)
-    row_of = (xp.searchsorted(built.indptr, places, side="right") - 1).astype(np.int32)
     keys = xp.empty(n_wedges, dtype=np.uint64)
     one, other = xp.empty(n_wedges, dtype=np.int32), xp.empty(n_wedges, dtype=np.int32)
     if n_wedges:
@@ -183,25 +189,24 @@ def _link_ranges(device: Device, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedg
 
     Ranges that are exact, and segments whose bloom has no other wedge so high, are left out.
     """
-    xp, wedges = device.xp, index.wedges
-    lower = xp.minimum(cut.of[wedges.one], cut.of[wedges.other])
-    falling = (_LAST_RANGE - lower).astype(np.uint64)
-    keys = (index.bloom_of.astype(np.uint64) << _RANGE_BITS) | falling
-    order = xp.argsort(keys)
-    keys, lower = keys[order], lower[order]
-    heads = xp.ones(keys.size, dtype=bool)
-    heads[1:] = keys[1:] != keys[:-1]
-    offsets = _offsets_of(xp, heads)
-    blooms = (keys[offsets[:-1]] >> _RANGE_BITS).astype(np.int64)
-    before = offsets[1:] - wedges.offsets[blooms]
-    ranges = lower[offsets[:-1]]
-    kept = (before > 1) & ~device.to_device(cut.is_exact())[ranges]
-    stays = kept[xp.cumsum(heads, dtype=np.int64) - 1]
-    order, heads, lower = order[stays], heads[stays], lower[stays]
-    one, other = (
-        xp.where(cut.of[edges] == lower, edges, np.int32(-1))
-        for edges in (wedges.one[order], wedges.other[order])
+    xp, wedges, module = device.xp, index.wedges, device.load("blooms", {})
+    n = np.int64(wedges.one.size)
+    keys = xp.empty(int(n), dtype=np.uint64)
+    launch_over(
+        device, module, "range_keys", int(n), wedges.one, wedges.other, index.bloom_of, cut.of, n, keys
     )
-    segment_of = (xp.cumsum(heads, dtype=np.int64) - 1).astype(np.int32)
-    segments = (_offsets_of(xp, heads), one, other, before[kept].astype(np.int32))
-    return _link(device, device.load("wing", {}), index.n_items, segments, segment_of), ranges[kept]
+    order = xp.argsort(keys)
+    keys = keys[order]
+    upto, runs = xp.empty(int(n), dtype=np.int64), xp.empty(int(n), dtype=np.int64)
+    is_exact = device.to_device(cut.is_exact().astype(np.uint8))
+    launch_over(device, module, "mark_ranges", int(n), keys, n, is_exact, upto, runs)
+    n_kept, n_segments = _sum_marks(device, upto, runs)
+    one, other, segment_of = (xp.empty(n_kept, dtype=np.int32) for _ in range(3))
+    ranges, before = (xp.empty(n_segments, dtype=np.int32) for _ in range(2))
+    offsets = xp.zeros(n_segments + 1, dtype=np.int64)
+    launch_over(
+        device, module, "take_ranges", int(n), keys, order, upto, runs, n, wedges.one, wedges.other, cut.of,
+        wedges.offsets, one, other, segment_of, offsets, ranges, before,
+    )  # fmt: skip
+    segments = (offsets, one, other, before)
+    return _link(device, device.load("wing", {}), index.n_items, segments, segment_of), ranges

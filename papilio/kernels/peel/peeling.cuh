@@ -160,6 +160,15 @@ __device__ __forceinline__ int bin_of(long long support) {
     return (shift << kBinBits) + (int)(support >> shift);
 }
 
+/// How many entries of a list items with so many links, or segments with so many wedges, take.
+extern "C" __global__ void __launch_bounds__(256)
+count_entries(const long long* offsets, const long long n, long long* entries) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) {
+        const long long size = offsets[i + 1] - offsets[i];
+        entries[i] = size > kGroup ? (size + kGroup - 1) / kGroup : 1;
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(256)
 weigh_items(const int n, const long long* supports, const unsigned char* gone, const long long* link_offsets,
             unsigned long long* weights) {

@@ -17,15 +17,18 @@
 #include "peeling.cuh"
 #include "wedges.cuh"
 
-/// Write the edge of each entry of both rows, by search; edges are given by original ids.
+/// Write the edge and the row of each entry of both rows, by search; edges are given by original ids.
 extern "C" __global__ void __launch_bounds__(256)
 name_entries(const int* u, const int* v, const long long n, const int* rank_u, const int* rank_v,
-             const long long* indptr, const int* adjacency, const int n_u, int* edge_of) {
+             const long long* indptr, const int* adjacency, const int n_u, int* edge_of, int* row_of) {
     for (long long e = global_thread(); e < n; e += grid_threads()) {
         const int a = rank_u[u[e]], b = rank_v[v[e]];
         const long long row_a = indptr[a], row_b = indptr[n_u + b];
-        edge_of[row_a + lower_bound(adjacency + row_a, (int)(indptr[a + 1] - row_a), b)] = (int)e;
-        edge_of[row_b + lower_bound(adjacency + row_b, (int)(indptr[n_u + b + 1] - row_b), a)] = (int)e;
+        const long long at_a = row_a + lower_bound(adjacency + row_a, (int)(indptr[a + 1] - row_a), b);
+        const long long at_b = row_b + lower_bound(adjacency + row_b, (int)(indptr[n_u + b + 1] - row_b), a);
+        edge_of[at_a] = edge_of[at_b] = (int)e;
+        row_of[at_a] = a;
+        row_of[at_b] = n_u + b;
     }
 }
 
