@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-WRAP_UP_S = 2.5
+WRAP_UP_S = 1.5
 """How long leases may take to end, and their answers to be registered."""
 
-LIMIT_S = 4.0
+LIMIT_S = 2.3
 """How long all that follows a signal may take, before the process ends the hard way."""
 
-REMOVAL_S = 0.5
+REMOVAL_S = 0.4
 """How long removing temporary files may take then."""
 
 _REMINDER_S = 0.2

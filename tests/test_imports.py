@@ -18,7 +18,7 @@ PACKAGE = ROOT / "papilio"
 
 LAYERS = [
     ("errors", "interrupts", "arguments", "census_motif", "motifs", "questions", "version"),
-    ("graph", "parts"),
+    ("graph", "parts", "charts"),
     ("storage",),
     ("kernels",),
     ("families",),
@@ -50,7 +50,7 @@ HOMES = {
     "networkx": ("papilio/storage", "papilio/networkx_backend.py"),
     "pandas": ("papilio/storage",),
     "scipy": ("papilio/storage",),
-    "matplotlib": ("papilio/reports/figures.py",),
+    "matplotlib": ("papilio/reports/figures.py", "papilio/charts.py"),
     "packaging": ("papilio/cluster/doctor.py",),
     "jinja2": ("papilio/reports/page.py", "papilio/cluster/sbatch.py"),
     "click": ("papilio/cli",),

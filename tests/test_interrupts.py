@@ -85,7 +85,7 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> interrupts._Listener:
 
 def test_all_that_follows_a_signal_is_bounded() -> None:
     assert interrupts.WRAP_UP_S < interrupts.LIMIT_S
-    assert interrupts.LIMIT_S + interrupts._REMINDER_S + interrupts.REMOVAL_S < 5
+    assert interrupts.LIMIT_S + interrupts._REMINDER_S + interrupts.REMOVAL_S < 3
 
 
 def test_a_signal_is_raised_once(listener: interrupts._Listener) -> None:
@@ -242,6 +242,74 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("interrupts") / "complete"
     papilio.generate(Complete(SIDE, SIDE), path)
     return path
+
+
+def test_an_error_that_a_library_makes_of_a_signal_is_no_error() -> None:
+    """As DuckDB does, whose query ends with an error of its own."""
+    code = """
+import time, papilio
+def convert(*args, **options):
+    try:
+        print("ready", flush=True)
+        time.sleep(1000)
+    except BaseException:
+        raise RuntimeError("Query interrupted")
+papilio.convert = convert
+from papilio.cli import main
+main(["convert", "a", "b"])
+"""
+    process = start(code)
+    wait_for_line(process, "ready")
+    process.send_signal(signal.SIGINT)
+    assert end_of(process) == (130, "", "papilio: interrupted\n")
+
+
+WHEREVER: list[tuple[str, list[str], str]] = [
+    ("converting", ["convert", "-", "out"], "reading"),
+    ("decomposing", ["decompose", "wing", "STORE", "--output", "out"], "listing pairs of vertices"),
+    ("planning", ["count", "butterfly", "STORE", "--cluster", "inline"], "reading and planning"),
+    ("counting", ["count", "butterfly", "STORE", "--output", "a.csv", "--per", "edge"], "counting"),
+    ("starting a cluster", ["count", "butterfly", "STORE", "--cluster", "local", "--workers", "2"], "starting"),
+    ("counting on a cluster", ["count", "butterfly", "STORE", "--cluster", "local", "--workers", "2"], "counting"),
+    ("listing", ["enumerate", "biclique", "STORE", "-p", "3", "-q", "3", "--no-limit", "--output", "out"], "listing"),
+    ("measuring", ["measure", "robins-alexander", "STORE"], "counting"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "phase"),
+    [
+        pytest.param(words, phase, id=name, marks=[] if at < 2 else [pytest.mark.slow])
+        for at, (name, words, phase) in enumerate(WHEREVER)
+    ],
+)
+def test_wherever_a_command_is_it_ends(words: list[str], phase: str, store: Path, tmp_path: Path) -> None:
+    """The whole group hears the signal, as from a terminal; what is read from standard input never ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "papilio", *(str(store) if word == "STORE" else word for word in words), "--verbose"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stderr is not None
+    if "-" in words:
+        process.stdin.write("1 2\n")
+        process.stdin.flush()
+    said = []
+    last = threading.Timer(240, process.kill)
+    last.start()
+    for line in process.stderr:
+        said.append(line)
+        if line.rstrip().endswith(f" s  {phase}"):
+            break
+    last.cancel()
+    os.killpg(process.pid, signal.SIGINT)
+    code, out, err = end_of(process)
+    assert (code, out) == (130, ""), (said, err)
+    assert err.splitlines()[-1] == "papilio: interrupted"
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+    assert is_gone(process.pid)
 
 
 def leases_of(job: Path) -> list[dict[str, Any]]:

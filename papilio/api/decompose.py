@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio import charts
 from papilio.api.inputs import GraphInput
 from papilio.arguments import Threads, checked
 from papilio.errors import CapacityError, EngineUnavailableError, InputError
@@ -78,6 +79,13 @@ class DecompositionResult:
         """Return how many items have each number, by rising number."""
         values, counts = np.unique(self.vectors.by_id("number"), return_counts=True)
         return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw how many items have at least a number; axes and errors as :meth:`papilio.CountResult.plot`."""
+        axes = charts.axes_or_new(axes)
+        items: dict[str, NDArray[Any]] = {self.layer or "edge": self.vectors.by_id("number")}
+        charts.draw_distribution(axes, items, f"{self.kind} number")
+        return axes
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the numbers and the forest as one JSON object; integers in full."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
+from select import poll
 from typing import Any, NoReturn
 
 import click
 
 from papilio.cli.options import COMMAND_LINE
-from papilio.cli.report import say
+from papilio.cli.report import QUIET, VERBOSE
 from papilio.errors import (
     CapacityError,
     ClusterError,
@@ -39,13 +45,14 @@ EXIT_CODES: tuple[tuple[type[PapilioError], int, str], ...] = (
 )
 """Exit code of each class of errors; the first class that fits counts."""
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
 
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     [
         "  0    success",
         *(f"  {code}    {meaning}" for _, code, meaning in sorted(EXIT_CODES, key=lambda row: row[1])),
         f"  {INTERRUPTED}  interrupted (Ctrl-C); nothing partial is left behind",
+        f"  {PIPE_CLOSED}  the program that read the output ended first, as head does",
         f"  {TERMINATED}  terminated (SIGTERM); nothing partial is left behind",
     ]
 )
@@ -78,15 +85,53 @@ _COMMANDS = {
 """Where each command is, in ``papilio.cli``, and what it does."""
 
 
+_SPEECH = {"--quiet": QUIET, "--verbose": VERBOSE}
+
+
+@contextmanager
+def _ended_with_its_reader() -> Iterator[None]:
+    """End the process without a word when nobody reads what the block writes any more.
+
+    ClusterError for another connection that broke.
+    """
+    try:
+        yield
+    except BrokenPipeError as error:
+        pipes = poll()
+        for stream in (sys.stdout, sys.stderr):
+            pipes.register(stream.fileno(), 0)
+        closed = [descriptor for descriptor, _ in pipes.poll(0)]
+        if not closed:
+            raise ClusterError(f"a connection broke ({error}); try again") from error
+        for descriptor in closed:  # what is left to write goes nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+        sys.exit(PIPE_CLOSED)
+
+
 class _LazyGroup(click.Group):
-    """Commands whose modules are imported when they are called."""
+    """Commands whose modules are imported when they are called; all take ``--quiet`` and ``--verbose`` anywhere."""
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> click.Context:
         """Return the context, which keeps the command line as it was given."""
         words = shlex.join(["papilio", *args])
-        context = super().make_context(info_name, args, *rest, **extra)
+        given = {word for word in args[: args.index("--") if "--" in args else None] if word in _SPEECH}
+        if len(given) > 1:
+            raise click.UsageError("--quiet and --verbose contradict each other; give one of them")
+        args = [word for word in args if word not in given]
+        with _ended_with_its_reader():
+            context = super().make_context(info_name, args, *rest, **extra)
         context.meta[COMMAND_LINE] = words
+        context.meta.update({_SPEECH[word]: True for word in given})
+        if "--quiet" in given:
+            logger = logging.getLogger("papilio")
+            context.call_on_close(partial(logger.setLevel, logger.level))
+            logger.setLevel(logging.ERROR)
         return context
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _ended_with_its_reader():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the order of the table."""
@@ -112,6 +157,16 @@ class _LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, prog_name="papilio")
+@click.option(
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    help="Say nothing but the answer and errors; with every command, at any place.",
+)
+@click.option(
+    "--verbose", is_flag=True, expose_value=False,
+    help="Say also what is done when, and every decision; with every command, at any place.",
+)  # fmt: skip
 def cli() -> None:
     """Count dense motifs exactly in large graphs, on one machine, its GPUs, or a Dask cluster."""
 
@@ -129,10 +184,13 @@ def run(args: list[str] | None = None) -> NoReturn:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        say("papilio: interrupted")
+        click.echo("papilio: interrupted", err=True)
         sys.exit(INTERRUPTED)
     except PapilioError as error:
         check()
-        say(f"papilio: {error}")
+        click.echo(f"papilio: {error}", err=True)
         sys.exit(exit_code_of(error))
+    except Exception:
+        check()  # libraries turn what a signal raises into errors of theirs
+        raise
     sys.exit(0)

@@ -9,13 +9,13 @@ import click
 
 import papilio
 from papilio.api.census import CensusResult
+from papilio.charts import require_matplotlib
 from papilio.cli.options import CLUSTER_OPTIONS, JOB_FLAG, RUN_OPTIONS, STORE, with_output
-from papilio.cli.report import print_json, report_result, say
-from papilio.cluster.progress import ProgressBar
+from papilio.cli.report import print_json, report_result, say, show_progress
 from papilio.errors import InputError, StoreError
 from papilio.measures.census_pairs import PAIR_ORDERS, CensusPairs, CensusVertices, PairOrder
 from papilio.motifs import PairSide
-from papilio.reports.figures import draw_census, require_matplotlib
+from papilio.reports.figures import draw_census
 from papilio.storage.location import atomic_file, check_file
 
 _FORMATS = (".svg", ".png")
@@ -73,7 +73,7 @@ def census(
     _check_asked(top, by, per, options["output"])
     drawn = None if figure is None else _check_figure(figure, options["overwrite"])
     lines: list[str] = []
-    with ProgressBar() as bar:
+    with show_progress() as bar:
         options["progress"] = bar
         asked: CensusResult | CensusPairs | CensusVertices
         if top is not None and by is not None:

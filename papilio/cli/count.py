@@ -9,8 +9,7 @@ import click
 import papilio
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import CLUSTER_OPTIONS, COUNT_OPTIONS, JOB_FLAG, RUN_OPTIONS, with_output
-from papilio.cli.report import answer, report_plan, report_result
-from papilio.cluster.progress import ProgressBar
+from papilio.cli.report import answer, report_plan, report_result, show_progress
 from papilio.motifs import Motif
 
 
@@ -35,7 +34,7 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
     papilio count balanced-butterfly STORE --all-k --max-k 9 --pair-side u
     papilio count balanced-biclique STORE -p 3 -q 3
     """
-    with ProgressBar() as bar:
+    with show_progress() as bar:
         result = papilio.count(store, motif, progress=bar, options=engine_options, **options)
     answer(result, as_json, report_result)
 

@@ -9,8 +9,7 @@ import click
 import papilio
 from papilio.api.decompose import DecompositionResult
 from papilio.cli.options import JSON_FLAG, STORE, integer
-from papilio.cli.report import answer, say, say_seconds
-from papilio.cluster.progress import ProgressBar
+from papilio.cli.report import answer, say, say_seconds, show_progress
 
 _PHASES = {
     "read": "reading",
@@ -56,7 +55,7 @@ def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> 
     papilio decompose wing STORE --output wings
     papilio decompose tip STORE --layer u --output tips
     """
-    with ProgressBar() as bar:
+    with show_progress() as bar:
 
         def show(phase: str, done: int, total: int) -> None:
             bar.advance_phase(_PHASES[phase], done, total)

@@ -9,8 +9,7 @@ import click
 import papilio
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import CLUSTER_OPTIONS, JOB_FLAG, RUN_OPTIONS, STORE, integer
-from papilio.cli.report import answer, report_plan, report_result
-from papilio.cluster.progress import ProgressBar
+from papilio.cli.report import answer, report_plan, report_result, show_progress
 from papilio.errors import InputError
 from papilio.motifs import Motif
 
@@ -72,7 +71,7 @@ def enumerate_(
         )
     if output is None:
         raise InputError("where to? give --output DIR, a directory to make")
-    with ProgressBar() as bar:
+    with show_progress() as bar:
         result = papilio.enumerate_motifs(
             store, motif, output=output, limit=limit, job=job, progress=bar, options=engine_options, **options
         )

@@ -10,8 +10,7 @@ import click
 
 import papilio
 from papilio.cli.options import DIRECTORY, JSON_FLAG, SAME_ENGINE_FLAG, SEED, TRUST_FLAG, WORKERS
-from papilio.cli.report import answer, plural, print_json, report_result, say
-from papilio.cluster.progress import ProgressBar
+from papilio.cli.report import answer, plural, print_json, report_result, say, show_progress
 
 if TYPE_CHECKING:
     from papilio.tasks.directory import JobStatus, SessionInfo
@@ -55,7 +54,7 @@ def status(directory: str, as_json: bool) -> None:
 @JSON_FLAG
 def resume(directory: str, as_json: bool, **options: Any) -> None:
     """Go on with the job of DIRECTORY: what its ledger holds is kept, only the rest is counted."""
-    with ProgressBar() as bar:
+    with show_progress() as bar:
         result = papilio.resume_job(directory, progress=bar, **options)
     answer(result, as_json, report_result)
 

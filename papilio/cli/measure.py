@@ -21,8 +21,7 @@ from papilio.cli.options import (
     with_options,
     with_output,
 )
-from papilio.cli.report import align, answer, say, say_seconds
-from papilio.cluster.progress import ProgressBar
+from papilio.cli.report import align, answer, say, say_seconds, show_progress
 from papilio.measures.values import (
     CohesionProfile,
     LargestBicliques,
@@ -68,7 +67,7 @@ def measure() -> None:
 def _answer(
     measured: Callable[..., Any], write: Callable[[Any], None], store: str, as_json: bool, **options: Any
 ) -> None:
-    with ProgressBar() as bar:
+    with show_progress() as bar:
         result = measured(store, progress=bar, **options)
     answer(result, as_json, write)
 

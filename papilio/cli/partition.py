@@ -10,8 +10,7 @@ import click
 import papilio
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import BUDGET_OPTIONS, JSON_FLAG, STORE, THREADS
-from papilio.cli.report import partition_lines, print_json, say
-from papilio.cluster.progress import ProgressBar
+from papilio.cli.report import partition_lines, print_json, say, show_progress
 from papilio.motifs import GRANULARITIES, Motif
 from papilio.partitioning.cut_request import STRATEGIES
 
@@ -61,7 +60,7 @@ def partition(
     papilio partition STORE PARTS --motif butterfly --device-memory 8GiB --host-memory 16GiB
     papilio count butterfly STORE --parts PARTS --device-memory 8GiB
     """
-    with ProgressBar() as bar:
+    with show_progress() as bar:
         bar.describe("cutting into parts")
         made = papilio.partition(
             store, output, motif, options=engine_options, progress=bar.advance_share, **options

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from papilio.census_motif import CensusClass, rows_by_class
+from papilio.cluster.progress import ProgressBar
 from papilio.motifs import Cell
 
 if TYPE_CHECKING:
@@ -22,9 +23,24 @@ MATRIX_WIDTH = 120
 """Columns of text up to which a table of counts is written as a matrix."""
 
 
+QUIET, VERBOSE = "papilio.quiet", "papilio.verbose"
+"""Keys in the context of a command that is to say nothing but the answer and errors, or all there is to say."""
+
+
+def _is(key: str) -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and key in context.meta
+
+
 def say(text: str) -> None:
-    """Write a line on standard error."""
-    click.echo(text, err=True)
+    """Write a line on standard error, unless the command is quiet."""
+    if not _is(QUIET):
+        click.echo(text, err=True)
+
+
+def show_progress() -> ProgressBar:
+    """Return what says how far the command is."""
+    return ProgressBar(quiet=_is(QUIET), verbose=_is(VERBOSE))
 
 
 def print_json(data: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from papilio.charts import require_matplotlib
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
     CLUSTER_OPTIONS,
@@ -25,16 +26,14 @@ from papilio.cli.options import (
     TRUST_FLAG,
     parse_numbers,
 )
-from papilio.cli.report import plural, print_json, say
+from papilio.cli.report import plural, print_json, say, show_progress
 from papilio.cli.slurm import ALLOCATION, allocation_options
-from papilio.cluster.progress import ProgressBar
 from papilio.cluster.sbatch import SbatchSpec
 from papilio.errors import ExecutionError, InputError, PapilioError
 from papilio.motifs import Motif
 from papilio.reports.batch import submit_points
 from papilio.reports.build import write_report
 from papilio.reports.experiment import ExperimentDirectory
-from papilio.reports.figures import require_matplotlib
 from papilio.reports.run import run_experiment
 from papilio.reports.setup import begin_scaling
 from papilio.tasks.result import CountResult
@@ -208,7 +207,7 @@ def _run(
             say(f"{name}: {outcome.count:,} in {outcome.seconds['total']:.3f} s")
 
     try:
-        with ProgressBar() as bar:
+        with show_progress() as bar:
             run_experiment(
                 directory,
                 workers=sorted(workers),

@@ -10,8 +10,7 @@ import click
 import papilio
 from papilio.cli.motifs import attribute_help, field_option
 from papilio.cli.options import JSON_FLAG, SEED, STORE, column, size, with_options
-from papilio.cli.report import info_lines, print_json, report_store, say
-from papilio.cluster.progress import ProgressBar
+from papilio.cli.report import info_lines, print_json, report_store, say, show_progress
 from papilio.storage.formats import FORMATS
 from papilio.storage.generators.models import Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.statistics import describe
@@ -74,10 +73,15 @@ def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) 
     Formats: KONECT, SNAP, MovieLens, Matrix Market, DIMACS, CSV, TSV, plain edge lists, lists with a line of sizes,
     NumPy and Parquet; plain or compressed with gzip, bzip2 or zstd.
     """
-    with ProgressBar() as bar:
-        store = papilio.convert(
-            input[0] if len(input) == 1 else input, output, progress=bar.advance_phase, **options
-        )
+    reading = "reading"
+    with show_progress() as bar:
+        bar.describe(reading)
+
+        def show(phase: str, done: int, total: int) -> None:
+            what, unit = (reading, "bytes") if phase == "read" else ("sorting and writing", "edges")
+            bar.advance_phase(what, done, total, unit)
+
+        store = papilio.convert(input[0] if len(input) == 1 else input, output, progress=show, **options)
     report_store(store, as_json)
 
 
@@ -131,7 +135,7 @@ def _add_model(model: type[Model]) -> None:
     @_MODEL_OPTIONS
     def run(output: str, as_json: bool, **given: Any) -> None:
         made = model(**{flag.name: given.pop(flag.name) for flag in flags if flag.name})
-        with ProgressBar() as bar:
+        with show_progress() as bar:
             bar.describe(f"generating {model.name}")
             store = papilio.generate(made, output, progress=bar.advance, **given)
         report_store(store, as_json)

@@ -9,8 +9,7 @@ import click
 import papilio
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import COUNT_OPTIONS, DIRECTORY, JSON_FLAG, RUN_OPTIONS, with_output
-from papilio.cli.report import answer, report_result, say
-from papilio.cluster.progress import ProgressBar
+from papilio.cli.report import answer, report_result, say, show_progress
 from papilio.motifs import Motif
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def submit() -> None:
 )
 def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Count MOTIF in the graph STORE on a cluster, without waiting for the answer."""
-    with ProgressBar() as bar:
+    with show_progress() as bar:
         job = papilio.submit(store, motif, options=engine_options, progress=bar, **options)
     answer(job.status(), as_json, lambda found: _report_submitted(found, options["cluster"]))
 
@@ -88,7 +87,7 @@ def wait(directory: str, timeout: float | None, as_json: bool) -> None:
     The exit code is 0 when it finished, 1 when it failed or was interrupted, 7 when it was cancelled, and 8 when
     the time is over.
     """
-    with ProgressBar() as bar:
+    with show_progress() as bar:
         result = papilio.wait_job(directory, timeout_s=timeout, report=_Progress(bar))
     answer(result, as_json, report_result)
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from papilio.cluster.events import Event, LeaseFinished, PhaseAdvanced, PhaseStarted, PlanMade, RowsKnown
 from papilio.kernels.announce import on_compiling
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
 _PHASES = {
     "start": "starting",
     "cut": "cutting into parts",
     "plan": "reading and planning",
-    "run": "counting",
     "check": "counting to check",
     "write": "writing",
     "paths": "passing over the edges",
@@ -29,26 +30,52 @@ _SPEED_PERIOD_S = 1e6
 """The remaining time follows from the mean speed so far: leases differ too much in length for a moving one."""
 
 
+def _amount(number: float, unit: str) -> str:
+    """Return a number of units in few digits, as ``1.23M wedges`` and ``12.3 GB``."""
+    for scale, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= scale:
+            return (
+                f"{number / scale:.3g} {letter}B"
+                if unit == "bytes"
+                else f"{number / scale:.3g}{letter} {unit}"
+            )
+    return f"{number:.0f} {unit}"
+
+
 def _make_bar() -> Progress:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
         Progress,
+        ProgressColumn,
         SpinnerColumn,
-        TaskProgressColumn,
+        Task,
         TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
     )
+    from rich.text import Text
+
+    class AmountColumn(ProgressColumn):
+        """How much is done, of how much, in how long, and what remains: as far as it is known."""
+
+        def render(self, task: Task) -> Text:
+            unit, known = task.fields["unit"], []
+            if task.total:
+                known.append(f"{task.percentage:.0f}%")
+            if unit and task.total:
+                done = _amount(task.completed, unit).removesuffix(f" {unit}")
+                known.append(f"({done} of {_amount(task.total, unit)})")
+            elif unit and task.completed:
+                known.append(_amount(task.completed, unit))
+            known.append(f"in {timedelta(seconds=int(task.elapsed or 0))}")
+            if task.total and task.time_remaining:
+                known[-1] += f", {timedelta(seconds=int(task.time_remaining))} left"
+            return Text(" ".join(known))
 
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        BarColumn(bar_width=20),
+        AmountColumn(),
         console=Console(stderr=True),
         transient=True,
         speed_estimate_period=_SPEED_PERIOD_S,
@@ -56,18 +83,26 @@ def _make_bar() -> Progress:
 
 
 class ProgressBar:
-    """A listener that draws on standard error, and only if that is a terminal; a context manager."""
+    """A listener that says on standard error what is going on; a context manager.
 
-    def __init__(self) -> None:
-        self._bar = _make_bar() if sys.stderr.isatty() else None
-        self._task = None if self._bar is None else self._bar.add_task(_PHASES["start"], total=None)
+    On a terminal it draws a bar, unless it is ``quiet``; ``verbose``, it writes a line for every phase and decision.
+    """
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self._bar = _make_bar() if sys.stderr.isatty() and not quiet else None
+        self._task: TaskID | None = None
+        self._quiet, self._verbose = quiet, verbose
+        self._began_s = monotonic()
+        self._phase = ""
         self._lists = False
+        self._planned = 0, 0, ""
 
     def __enter__(self) -> Self:
         if self._bar is not None:
             self._bar.start()
-            console = self._bar.console
-            on_compiling(lambda: console.print("compiling kernels (once)"))
+        self._begin(_PHASES["start"])
+        if self._bar is not None or self._verbose:
+            on_compiling(lambda: self._write("compiling kernels (once)"))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -75,44 +110,69 @@ class ProgressBar:
             self._bar.stop()
 
     def __call__(self, event: Event) -> None:
-        """Draw what an event changes."""
+        """Say what an event changes."""
         match event:
             case PhaseStarted(name):
-                lists = self._lists and name == "run"
-                self._update(description="listing" if lists else _PHASES[name])
+                if name == "run":
+                    self.describe("listing" if self._lists else "counting")
+                    self.restart(*self._planned)
+                else:
+                    self.describe(_PHASES[name])
             case PhaseAdvanced(share):
                 self.advance_share(share)
             case PlanMade(plan):
                 self._lists = plan.job.listing is not None
-                self.restart(plan.work_finished, plan.total_work)
+                self._planned = plan.work_finished, plan.total_work, plan.work_unit
+                for decision in plan.decisions if self._verbose else ():
+                    self._write(f"{decision.what}: {decision.reason}")
             case LeaseFinished(_, work):
                 self._update(advance=work)
             case RowsKnown(rows, n_bytes, job):
                 size = f"{n_bytes:,} bytes of labels before compression"
-                print(f"{rows:,} rows to write, {size}, as {job} counted", file=sys.stderr)
+                if not self._quiet:
+                    self._write(f"{rows:,} rows to write, {size}, as {job} counted")
+
+    def _write(self, text: str) -> None:
+        """Write a line, above the bar where there is one; with the time if it is one of many."""
+        line = f"{monotonic() - self._began_s:8.2f} s  {text}" if self._verbose else text
+        if self._bar is None:
+            print(line, file=sys.stderr, flush=True)
+        else:
+            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _update(self, **changes: Any) -> None:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, **changes)
 
-    def restart(self, done: int, total: int) -> None:
-        """Start from ``done`` of ``total`` units, so that the remaining time follows from what comes now."""
-        if self._bar is not None and self._task is not None:
-            self._bar.reset(self._task, total=max(total, 1), completed=done)
+    def _begin(self, text: str, done: int = 0, total: int | None = None, unit: str = "") -> None:
+        """Begin something, of which ``done`` of ``total`` units are done; what remains follows from what comes."""
+        if self._bar is not None:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._task = self._bar.add_task(text, total=total, completed=done, unit=unit)
 
-    def advance(self, done: int, total: int) -> None:
-        """Show ``done`` of ``total`` units of a job that reports them directly."""
-        self._update(completed=done, total=max(total, 1))
+    def restart(self, done: int, total: int, unit: str = "") -> None:
+        """Show ``done`` of ``total`` units of what goes on, whose remaining time follows from what comes now."""
+        self._begin(self._phase, done, max(total, 1), unit)
+
+    def advance(self, done: int, total: int, unit: str = "") -> None:
+        """Show ``done`` of ``total`` units, where that is not 0, of a job that reports them directly."""
+        self._update(completed=done, total=total or None, unit=unit)
 
     def advance_share(self, share: float) -> None:
         """Show how much of a job that reports it from 0 to 1 is done."""
-        self._update(completed=share, total=1.0)
+        self._update(completed=share, total=1.0, unit="")
 
-    def advance_phase(self, phase: str, done: int, total: int) -> None:
-        """Show ``done`` of ``total`` units of a named phase."""
+    def advance_phase(self, phase: str, done: int, total: int, unit: str = "") -> None:
+        """Show ``done`` of ``total`` units of a named phase, which began anew where it is another."""
         self.describe(phase)
-        self.advance(done, total)
+        self.advance(done, total, unit)
 
     def describe(self, text: str) -> None:
-        """Name what is going on."""
-        self._update(description=text)
+        """Name what is going on; how much of it there is comes later."""
+        if text == self._phase:
+            return
+        if self._verbose:
+            self._write(text)
+        self._phase = text
+        self._begin(text)

@@ -9,9 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from papilio.charts import require_matplotlib
 from papilio.errors import StoreError
 from papilio.reports.experiment import EXPERIMENT_FILE, ExperimentDirectory, RunRecord
-from papilio.reports.figures import Figure, require_matplotlib
+from papilio.reports.figures import Figure
 from papilio.reports.jobpage import draw_job, show_job
 from papilio.reports.jobs import read_job, read_run, read_spans, span_rows
 from papilio.reports.scalepage import ScalingFacts, draw_scaling, show_scaling

@@ -1,4 +1,4 @@
-"""The figures of a report, as SVG and PNG; the only place that imports matplotlib, and only when it draws.
+"""The figures of a report, as SVG and PNG; matplotlib is imported only when one is drawn.
 
 Figures are drawn small, so that their letters stay readable at the width of a phone.
 """
@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from papilio.census_motif import CensusClass
-from papilio.errors import EngineUnavailableError
+from papilio.charts import BLUE, GREY, ORANGE, draw_classes, require_matplotlib
 from papilio.reports.scaling import Mode, Point
 from papilio.reports.timeline import LeaseSpan
 
-BLUE, GREY, ORANGE = "#1f5fa8", "#8a8f98", "#c8641e"
 BARS = ("#1f5fa8", "#7fb0e0")
 """Leases that follow each other differ in colour."""
 
@@ -41,16 +40,6 @@ class Figure:
     caption: str
     svg: bytes
     png: bytes
-
-
-def require_matplotlib() -> None:
-    """Refuse to go on where figures cannot be drawn; the EngineUnavailableError names the extra to install."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise EngineUnavailableError(
-            "figures need matplotlib, which is not installed; install papilio[report], or leave the figures out"
-        ) from error
 
 
 def _draw(name: str, caption: str, size: tuple[float, float], paint: Callable[[Any], None]) -> Figure:
@@ -159,22 +148,7 @@ def draw_times(points: Sequence[Point], mode: Mode) -> Figure:
 
 def draw_census(rows: Sequence[tuple[CensusClass, int, float]], caption: str) -> Figure:
     """Draw the shares of the classes of butterflies, of :meth:`papilio.motifs.Census.rows`, each with its count."""
-    colours = {"coherent": BLUE, "incoherent": ORANGE, "mixed": GREY}
-
-    def paint(axes: Any) -> None:
-        for group, colour in colours.items():
-            chosen = [(at, share) for at, (each, _, share) in enumerate(rows) if each.group == group]
-            places, shares = [at for at, _ in chosen], [100 * share for _, share in chosen]
-            axes.bar(places, shares, color=colour, label=group)
-        for at, (_, count, share) in enumerate(rows):
-            axes.annotate(f"{count:.3g}", (at, 100 * share), ha="center", va="bottom", fontsize=8)
-        axes.set_xticks(range(len(rows)), [each.name for each, _, _ in rows], rotation=30)
-        axes.grid(False, axis="x")
-        axes.set_ylabel("% of butterflies")
-        axes.margins(y=0.12)
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(colours), fontsize=8)
-
-    return _draw("census", caption, SIZE, paint)
+    return _draw("census", caption, SIZE, lambda axes: draw_classes(axes, rows))
 
 
 def draw_timeline(name: str, caption: str, spans: Sequence[LeaseSpan], n_workers: int) -> Figure:

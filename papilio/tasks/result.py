@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio import charts
 from papilio.census_motif import rows_by_class
 from papilio.errors import InputError
 from papilio.families import family_of
@@ -174,6 +175,30 @@ class CountResult:
         import polars
 
         return polars.from_arrow(self.to_arrow())
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the answer with matplotlib: counts by size or class, or how those of vertices and edges are distributed.
+
+        Returns the axes, by default of a new figure: ``result.plot().figure.savefig("counts.png")``.
+
+        Raises
+        ------
+        InputError
+            For an answer that is one number, ``count``.
+        EngineUnavailableError
+            Where matplotlib is not installed.
+        """
+        if not self.table and not self.vectors:
+            raise InputError(f"the answer is one number, {self.count}; there is nothing to draw")
+        axes, family = charts.axes_or_new(axes), family_of(self.motif)
+        if family.classes:
+            charts.draw_classes(axes, rows_by_class(family.classes, self.table))
+        elif self.table:
+            charts.draw_table(axes, family.key, self.table)
+        else:
+            counts = {name: self.vectors.by_id(name) for name in self.vectors}
+            charts.draw_distribution(axes, counts, f"count of {self.motif.title}")
+        return axes
 
     @property
     def _graph(self) -> GraphStore | LabelledGraph:

@@ -1,0 +1,132 @@
+"""Charts of answers, on the axes of matplotlib: counts by size or class, and how counts are distributed.
+
+Counts of any size are drawn by their logarithms, and written with all digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.census_motif import CensusClass
+from papilio.errors import EngineUnavailableError
+from papilio.motifs import Cell
+
+BLUE, GREY, ORANGE = "#1f5fa8", "#8a8f98", "#c8641e"
+
+_MAX_WRITTEN = 12
+"""Rows and columns of a table up to which its cells have their counts written in."""
+
+
+def require_matplotlib() -> None:
+    """Refuse to go on where figures cannot be drawn; the EngineUnavailableError names the extra to install."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise EngineUnavailableError(
+            "figures need matplotlib, which is not installed; install papilio[report], or leave the figures out"
+        ) from error
+
+
+def axes_or_new(axes: Any) -> Any:
+    """Return the axes given, else those of a new figure of pyplot."""
+    if axes is not None:
+        return axes
+    require_matplotlib()
+    from matplotlib import pyplot
+
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def draw_classes(axes: Any, rows: Sequence[tuple[CensusClass, int, float]]) -> None:
+    """Draw the share of each class as a bar, beside its name and its count."""
+    for group, colour in (("coherent", BLUE), ("incoherent", ORANGE), ("mixed", GREY)):
+        chosen = [(at, 100 * share) for at, (each, _, share) in enumerate(rows) if each.group == group]
+        bars = axes.barh([at for at, _ in chosen], [share for _, share in chosen], color=colour, label=group)
+        axes.bar_label(bars, fmt="%.1f%%", padding=3, fontsize=8)
+    names = [f"{each.name}\n{count:,}" for each, count, _ in rows]
+    axes.set_yticks(range(len(rows)), names, fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    axes.set_xlabel("% of butterflies")
+    axes.margins(x=0.18)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8)
+
+
+def draw_table(axes: Any, key: Sequence[str], table: Mapping[Cell, int]) -> None:
+    """Draw counts by size: bars where one size varies, else colours of a grid."""
+    varying = [at for at in range(len(key)) if len({cell[at] for cell in table}) > 1] or [len(key) - 1]
+    if len(varying) > 1:
+        _draw_grid(axes, key, table)
+        return
+    at = varying[0]
+    sizes = [cell[at] for cell in sorted(table)]
+    heights = [_digits(table[cell]) for cell in sorted(table)]
+    axes.bar(sizes, heights, color=BLUE)
+    fixed = [f"{name} = {next(iter(table))[i]}" for i, name in enumerate(key) if i != at]
+    axes.set_title(", ".join(fixed))
+    axes.set_xlabel(key[at])
+    axes.set_ylabel("count")
+    axes.set_ylim(0, max(heights) * 1.05)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.yaxis.set_major_formatter(_power)
+
+
+def _draw_grid(axes: Any, key: Sequence[str], table: Mapping[Cell, int]) -> None:
+    """Draw the logarithms of counts by two sizes, with their scale, and the counts where they are few."""
+    sides = [range(min(sizes), max(sizes) + 1) for sizes in zip(*table, strict=True)]
+    grid = np.full((len(sides[0]), len(sides[1])), np.nan)
+    for (p, q), count in table.items():
+        grid[p - sides[0].start, q - sides[1].start] = _digits(count)
+    image = axes.imshow(
+        grid, aspect="auto", origin="lower", cmap="Blues",
+        extent=(sides[1].start - 0.5, sides[1].stop - 0.5, sides[0].start - 0.5, sides[0].stop - 0.5),
+    )  # fmt: skip
+    if max(map(len, sides)) <= _MAX_WRITTEN and max(table.values()) < 10**5:
+        middle = np.nanmax(grid) / 2
+        for (p, q), count in table.items():
+            colour = "white" if _digits(count) > middle else "black"
+            axes.text(q, p, f"{count:,}", ha="center", va="center", fontsize=7, color=colour)
+    axes.set_ylabel(key[0])
+    axes.set_xlabel(key[1])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.get_major_locator().set_params(integer=True)
+    axes.grid(False)
+    bar = axes.figure.colorbar(image, ax=axes, label="count", format=_power)
+    bar.locator.set_params(integer=True)
+
+
+def _power(digits: float, place: int | None = None) -> str:
+    """Return a power of ten as matplotlib writes it."""
+    return f"$10^{{{digits:g}}}$"
+
+
+def _digits(count: int) -> float:
+    """Return the logarithm to base 10 of an integer of any size, as small as that of 1 gets a bar."""
+    return math.log10(count) if count > 1 else 0.05
+
+
+def draw_distribution(axes: Any, values: Mapping[str, NDArray[Any]], what: str) -> None:
+    """Draw how many items have at least a value, for every value above 0, on two logarithmic scales.
+
+    ``values`` are integers by ``u``, ``v`` or ``n``, the layer of vertices, or ``edge``.
+    """
+    names = {"u": "vertices of U", "v": "vertices of V", "n": "vertices", "edge": "edges"}
+    for (name, column), colour in zip(values.items(), (BLUE, ORANGE), strict=False):
+        found, numbers = np.unique(column, return_counts=True)
+        at_least = np.cumsum(numbers[::-1])[::-1]
+        shown = found > 0
+        axes.plot(
+            found[shown].astype(np.float64), at_least[shown], drawstyle="steps-pre", color=colour, marker=".",
+            label=f"{names[name]} ({int(at_least[shown].max(initial=0)):,} of {column.size:,} above 0)",
+        )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel(f"{what}, at least")
+    axes.set_ylabel("how many")
+    axes.legend(fontsize=8)

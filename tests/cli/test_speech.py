@@ -1,0 +1,143 @@
+"""What commands say beside the answer: nothing, the usual, or all; bars on terminals; completion in shells."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import BashComplete, FishComplete, ZshComplete
+from rich.console import Console
+
+import papilio
+from papilio.cli.app import cli
+from papilio.cluster import progress
+from papilio.cluster.events import PhaseStarted
+from papilio.storage.generators.models import Complete
+from tests.conftest import ROOT
+from tests.tools.commands import Run
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("speech") / "complete"
+    papilio.generate(Complete(60, 70), path)
+    return path
+
+
+def test_quiet_commands_say_the_answer_and_errors(store: Path, tmp_path: Path, run: Run) -> None:
+    for words in (("--quiet", "count", "butterfly", store), ("count", "butterfly", store, "--quiet")):
+        assert run(*words, "--cluster", "inline") == (0, "4274550\n", "")
+    ratings = tmp_path / "ratings.csv"
+    ratings.write_text("u,v\n1,2\n")
+    assert run("count", "butterfly", ratings, "--quiet") == (0, "0\n", ""), "converted without a word"
+    assert run("convert", ratings, tmp_path / "g", "--quiet") == (0, f"{tmp_path / 'g'}\n", "")
+    code, out, err = run("--quiet", "info", tmp_path / "nothing")
+    assert (code, out) == (3, "")
+    assert err.startswith("papilio: ")
+
+
+def test_verbose_commands_say_what_they_do_when(store: Path, tmp_path: Path, run: Run) -> None:
+    said = run("count", "butterfly", store, "--cluster", "inline", "--verbose").stderr
+    lines = [line.split(" s  ", 1)[1] for line in said.splitlines() if " s  " in line]
+    assert [line for line in lines if line in ("starting", "reading and planning", "counting", "writing")] == [
+        "starting", "reading and planning", "counting", "writing",
+    ]  # fmt: skip
+    assert any(line.startswith("engine cpu: ") for line in lines)
+    (tmp_path / "a.txt").write_text("1 2\n")
+    said = run("--verbose", "convert", tmp_path / "a.txt", tmp_path / "g").stderr
+    assert [line.split(" s  ")[1] for line in said.splitlines()[:2]] == ["reading", "sorting and writing"]
+
+
+def test_both_at_once_contradict_each_other(store: Path, run: Run) -> None:
+    code, _, err = run("count", "--quiet", "butterfly", store, "--verbose")
+    assert (code, "contradict" in err) == (2, True)
+    assert run("count", "butterfly", "--", "--quiet").exit_code == 3, "a store of that name"
+
+
+def test_a_bar_says_what_goes_on_how_much_of_it_and_what_remains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    bar = progress.ProgressBar()
+    drawn: Any = bar._bar
+    clock = iter(range(1000))
+    drawn.get_time = lambda: float(next(clock))
+    drawn.live.console = console = Console(file=io.StringIO(), width=120)
+
+    def shown() -> str:
+        console.file = io.StringIO()
+        console.print(drawn.get_renderable())
+        return " ".join(console.file.getvalue().split())
+
+    bar._begin("starting")
+    assert "starting" in shown()
+    bar._planned = 0, 4_000_000, "wedges"
+    bar(PhaseStarted("run"))
+    assert "counting" in shown()
+    for _ in range(4):
+        bar._update(advance=500_000)
+    text = shown()
+    assert "50% (2M of 4M wedges) in 0:00:" in text
+    assert text.endswith(" left")
+    bar(PhaseStarted("write"))
+    assert "%" not in shown(), "how much there is to write is not known"
+    bar.advance_phase("reading", 12_300_000, 45_600_000, "bytes")
+    assert "reading" in shown()
+    assert "27% (12.3 MB of 45.6 MB)" in shown()
+    bar.advance_phase("reading", 12_300_000, 0, "bytes")
+
+
+@pytest.mark.parametrize(
+    "words", [("count", "butterfly", "STORE"), ("info", "STORE", "--json"), ("count", "--help")]
+)
+def test_a_reader_that_ends_first_is_no_error(words: tuple[str, ...], store: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    found = subprocess.run(
+        [sys.executable, "-m", "papilio", *(str(store) if word == "STORE" else word for word in words)],
+        cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False, timeout=300,
+    )  # fmt: skip
+    os.close(writing)
+    assert (found.returncode, found.stderr) == (141, b"")
+
+
+@pytest.mark.slow
+def test_a_terminal_is_left_as_it_was(store: Path) -> None:
+    """The bar is drawn on a terminal, and gone in the end; a quiet command draws none."""
+    for flags, drawn in (([], True), (["--quiet"], False)):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "papilio", "count", "butterfly", str(store), *flags],
+            cwd=ROOT, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+            stdout=subprocess.PIPE, stderr=theirs,
+        )  # fmt: skip
+        os.close(theirs)
+        written = b""
+        with suppress(OSError):  # how a terminal ends
+            while chunk := os.read(ours, 4096):
+                written += chunk
+        assert process.communicate()[0] == b"4274550\n"
+        os.close(ours)
+        assert (b"reading and planning" in written) is drawn
+        assert (b"\x1b[?25h" in written) is drawn, "the cursor is back"
+
+
+@pytest.mark.parametrize("shell", [BashComplete, ZshComplete, FishComplete])
+def test_shells_complete_commands_motifs_and_flags(shell: type[Any]) -> None:
+    made = shell(cli, {}, "papilio", "_PAPILIO_COMPLETE")
+    assert "_PAPILIO_COMPLETE" in made.source()
+
+    def completed(words: list[str], incomplete: str) -> list[str]:
+        return [item.value for item in made.get_completions(words, incomplete)]
+
+    assert completed([], "de") == ["decompose"]
+    assert completed(["count"], "max") == ["maximal-biclique", "maximal-clique"]
+    assert completed(["enumerate"], "c") == ["clique"]
+    assert completed(["submit", "count"], "bi") == ["biclique"]
+    assert completed(["count", "biclique"], "--max") == ["--max-p", "--max-q"]
+    assert "--verbose" in completed([], "--")
