@@ -407,6 +407,11 @@ _ROWS = (
             # Predicted set operations, as for counts: half of the time goes to writing.
             rates={"cpu": WorkRate("set operations", 5.0e6, _CPU_SHARE)},
         ),
+        parted=Parted(
+            "maximal-bicliques",
+            cutter="papilio.partitioning.root_parts:cut_maximal_roots",
+            least_sizes=lambda motif: (motif.min_u, motif.min_v),
+        ),
         has_checksum=True,
     ),
 )

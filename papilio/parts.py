@@ -9,7 +9,8 @@ order. Every pair (start, end) of a layer belongs to exactly one part.
 
 Roots ((p,q)-bicliques). A part has *roots* of the anchored layer, with the subgraph in which every biclique lies that
 holds a root of this part and no vertex of an earlier part's roots. Every biclique belongs to the first part that has
-one of its vertices for a root.
+one of its vertices for a root. Of maximal bicliques, a part has the vertices of earlier parts' roots as well, as
+*excluded* ones: what these extend is no maximal biclique.
 
 First vertices (cliques, maximal cliques). A part has *roots*, and the graph that these and their neighbours induce, in
 an order of all vertices that every part keeps to. Every clique belongs to the part whose root is its first vertex.
@@ -194,6 +195,13 @@ class RootPart:
 
 
 @dataclass(frozen=True, eq=False)
+class MaximalPart(RootPart):
+    """Roots with whatever is next to their neighbours: a part of the engine of maximal bicliques."""
+
+    excluded: NDArray[np.int32]  # ids in ``graph`` of the roots of earlier parts, ascending
+
+
+@dataclass(frozen=True, eq=False)
 class CliquePart:
     """Roots of a unipartite graph with what is around them: a part of the engines of cliques.
 
@@ -234,8 +242,8 @@ class CliquePart:
             yield "edge", self.edges
 
 
-Part = WedgePart | RootPart | CliquePart
-Block = StartBlock | EndBlock | RootPart | CliquePart
+Part = WedgePart | RootPart | MaximalPart | CliquePart
+Block = StartBlock | EndBlock | RootPart | MaximalPart | CliquePart
 
 
 def join_blocks(blocks: Sequence[Any]) -> Part:

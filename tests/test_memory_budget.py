@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from papilio.graph import UnipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage import edges
 from papilio.storage.generate import Rmat, generate
 from papilio.storage.store import write_store
@@ -113,6 +113,25 @@ def test_cliques_stay_within_the_host_memory(
     call(*here, *output, "--host-memory", budget)
     parts, peak = call(*here, *output, "--host-memory", budget)
     assert (parts["count"], parts.get("checksum")) == (whole["count"], whole.get("checksum"))
+    assert parts["strategy"] != whole["strategy"] == "replicate"
+    assert peak <= budget
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="resident sizes are in other units elsewhere")
+@pytest.mark.slow
+def test_maximal_bicliques_stay_within_the_host_memory(tmp_path: Path) -> None:
+    random, n = np.random.default_rng(1), 60_000
+    u = np.repeat(np.arange(n), 8)
+    graph = BipartiteGraph.from_edges(u, (u + random.integers(0, 20, u.size)) % n, n, n)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edges, "ROW_GROUP_EDGES", 1 << 16)
+        write_store(tmp_path / "graph", graph, provenance={})
+    here = ("maximal-biclique", tmp_path / "graph", "--cluster", "inline", "--engine", "cpu")
+    budget = PROCESS_BYTES["cpu"] + 2 * CLIQUE_ROOM
+    whole, _ = call(*here)
+    call(*here, "--host-memory", budget)
+    parts, peak = call(*here, "--host-memory", budget)
+    assert (parts["count"], parts["checksum"]) == (whole["count"], whole["checksum"])
     assert parts["strategy"] != whole["strategy"] == "replicate"
     assert peak <= budget
 

@@ -59,8 +59,8 @@ def partition(
     output : path-like
         Directory of the partition, which must not exist.
     motif : Motif
-        What will be counted: ``Butterfly()``, or a ``Biclique``, ``Clique`` or ``MaximalClique``, whose parts serve all
-        larger sizes as well.
+        What will be counted: ``Butterfly()``, or a ``Biclique``, ``MaximalBiclique``, ``Clique`` or ``MaximalClique``,
+        whose parts serve all larger sizes as well.
     per : {"total", "vertex", "edge"}
         The finest counts that the parts are to serve.
     device_memory : int, optional

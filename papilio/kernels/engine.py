@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from papilio.errors import InputError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Cell, Granularity, Motif
-from papilio.parts import CliquePart, EndBlock, Part, RootPart, StartBlock
+from papilio.parts import CliquePart, EndBlock, MaximalPart, Part, RootPart, StartBlock
 
 EngineName = Literal["cpu", "gpu"]
 ENGINES: tuple[EngineName, ...] = ("cpu", "gpu")
 
-Loadable = TypeVar("Loadable", StartBlock, EndBlock, RootPart, CliquePart)
+Loadable = TypeVar("Loadable", StartBlock, EndBlock, RootPart, MaximalPart, CliquePart)
 """What is read from storage and copied to a device as one: a block of a part, or a part that has no blocks."""
 
 Cut = Callable[[], bool]
@@ -147,7 +147,7 @@ def require_request(
     """
     if not isinstance(motif, motif_type):
         raise UnsupportedError(f"the {engine} engine cannot count {motif.name!r}")
-    if isinstance(graph, Part) and (part_type is None or not isinstance(graph, part_type)):
+    if isinstance(graph, Part) and type(graph) is not part_type:
         raise UnsupportedError(f"the {engine} engine cannot count in a {type(graph).__name__}")
     if not isinstance(graph, graph_type | Part):
         kind = graph_type.__name__.removesuffix("Graph").lower()

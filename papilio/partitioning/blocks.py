@@ -5,6 +5,7 @@ A block is a directory of a few files, one for each kind of row that it has:
     starts block    starts.parquet: rank, id, work, stop    entries.parquet: middle (and edge)
     ends block      ends.parquet: rank, id    middles.parquet: rank, id, stop    entries.parquet: end (and edge)
     roots block     u.parquet: id    v.parquet: id    edges.parquet: u, v    roots.parquet: root, work
+    maximal block   those of a roots block    excluded.parquet: row
     cliques block   n.parquet: id    edges.parquet: u, v (and edge)    roots.parquet: root, work
 
 ``stop`` is where the entries of a row end in ``entries.parquet``; they begin where those of the row before end.
@@ -30,16 +31,24 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import StoreError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.parts import Block, CliquePart, EndBlock, Layer, RootPart, StartBlock
+from papilio.parts import Block, CliquePart, EndBlock, Layer, MaximalPart, RootPart, StartBlock
 from papilio.storage.columns import numbers_of
 
-BlockKind = Literal["starts", "ends", "roots", "cliques"]
+BlockKind = Literal["starts", "ends", "roots", "maximal", "cliques"]
 
 _KINDS: dict[type[Block], BlockKind] = {
     StartBlock: "starts",
     EndBlock: "ends",
     RootPart: "roots",
+    MaximalPart: "maximal",
     CliquePart: "cliques",
+}
+
+_ROOTS = {
+    "u": {"id": "ids_u"},
+    "v": {"id": "ids_v"},
+    "edges": {"u": "graph.u", "v": "graph.v"},
+    "roots": {"root": "roots", "work": "work"},
 }
 
 _LAYOUT: dict[BlockKind, dict[str, dict[str, str]]] = {
@@ -52,12 +61,8 @@ _LAYOUT: dict[BlockKind, dict[str, dict[str, str]]] = {
         "middles": {"rank": "middle_rank", "id": "middle_ids", "stop": "indptr"},
         "entries": {"end": "ends", "edge": "edges"},
     },
-    "roots": {
-        "u": {"id": "ids_u"},
-        "v": {"id": "ids_v"},
-        "edges": {"u": "graph.u", "v": "graph.v"},
-        "roots": {"root": "roots", "work": "work"},
-    },
+    "roots": _ROOTS,
+    "maximal": {**_ROOTS, "excluded": {"row": "excluded"}},
     "cliques": {
         "n": {"id": "ids_n"},
         "edges": {"u": "graph.u", "v": "graph.v", "edge": "edges"},
@@ -172,7 +177,8 @@ class BlockReader:
     def read_block(self) -> Block:
         """Read all of it; errors as :meth:`read`."""
         info = self._info
-        fields: dict[str, NDArray[Any]] = {} if info.kind == "roots" else {"edges": np.empty(0, np.int64)}
+        with_edges = any("edge" in columns for columns in _LAYOUT[info.kind].values())
+        fields: dict[str, NDArray[Any]] = {"edges": np.empty(0, np.int64)} if with_edges else {}
         n_rows, ends = 0, {}
         for file, columns in _LAYOUT[info.kind].items():
             found = self.read(file)
@@ -191,7 +197,8 @@ class BlockReader:
         if info.kind == "cliques":
             return CliquePart(UnipartiteGraph(int(fields["ids_n"].size), u, v), **fields)
         graph = BipartiteGraph(int(fields["ids_u"].size), int(fields["ids_v"].size), u, v)
-        return RootPart(info.layer, graph, **fields)
+        part_type = MaximalPart if info.kind == "maximal" else RootPart
+        return part_type(info.layer, graph, **fields)
 
     def problem(self, name: str, what: object) -> StoreError:
         return StoreError(f"{self._root}/{name}: {what}; the partition is corrupt, make it again")

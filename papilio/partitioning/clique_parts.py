@@ -44,7 +44,7 @@ from papilio.partitioning.clique_loops import (
     price_rows,
 )
 from papilio.partitioning.cut_request import CutProgress, CutRequest
-from papilio.partitioning.cut_run import CutRun, cut_run
+from papilio.partitioning.cut_run import CutRun, cut_run, require_question
 from papilio.partitioning.disk_degrees import core_masks
 from papilio.partitioning.growth import growth_bytes
 from papilio.partitioning.layer_rows import LayerRows, span_rows
@@ -123,7 +123,8 @@ def cut_cliques(
     that is for other motifs. CapacityError when a part of one root passes the limit, or the host memory does not do;
     nothing is written then. StoreError when ``output`` cannot be written.
     """
-    _require_request(motif, options, request)
+    require_question(store, motif, request)
+    _require_request(options, request)
     parted = family_of(motif).parted
     assert parted is not None
     least, _ = parted.least_sizes(motif)
@@ -162,11 +163,7 @@ def cut_cliques(
 cut_maximal_cliques = partial(cut_cliques, is_maximal=True)
 
 
-def _require_request(motif: Motif, options: Mapping[str, str], request: CutRequest) -> None:
-    if request.per not in motif.granularities:
-        raise UnsupportedError(
-            f"{motif.title} cannot be counted per {request.per!r}; known: {', '.join(motif.granularities)}"
-        )
+def _require_request(options: Mapping[str, str], request: CutRequest) -> None:
     if request.strategy == "pair_blocks" or request.closure == "paper":
         what = "closure paper is for bicliques"
         if request.strategy == "pair_blocks":

@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from papilio.errors import CapacityError
+from papilio.errors import CapacityError, UnsupportedError
+from papilio.families import family_of
 from papilio.kernels.costs import LEAST_TABLE_ENTRIES, CostTable
 from papilio.kernels.threads import ChunkRunner
+from papilio.motifs import Motif
 from papilio.partitioning.arrays import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.disk_rows import DiskRows, write_disk_rows
@@ -158,6 +160,17 @@ class CutRun:
                 peak_bytes=self.peak.grown_bytes,
                 **rest,
             )
+        )
+
+
+def require_question(store: GraphStore, motif: Motif, request: CutRequest) -> None:
+    """Refuse (UnsupportedError) a graph, or a granularity, that a motif is not counted on."""
+    kind = family_of(motif).graph_kind
+    if store.kind != kind:
+        raise UnsupportedError(f"{store.path} is {store.kind}; {motif.title} needs a {kind} graph")
+    if request.per not in motif.granularities:
+        raise UnsupportedError(
+            f"{motif.title} cannot be counted per {request.per!r}; known: {', '.join(motif.granularities)}"
         )
 
 

@@ -23,8 +23,8 @@ FORMAT = "papilio-partition"
 FORMAT_VERSION = 1
 """Version of the layout that this code writes, and the newest that it reads."""
 
-Family = Literal["wedges", "roots", "cliques", "maximal-cliques"]
-"""What the parts are cut for: butterflies by wedges, (p,q)-bicliques by roots, or cliques by their first vertices."""
+Family = Literal["wedges", "roots", "maximal-bicliques", "cliques", "maximal-cliques"]
+"""What the parts are cut for: butterflies by wedges, bicliques by roots, or cliques by their first vertices."""
 
 Decisions = tuple[tuple[str, str], ...]
 """What was decided on the way, each with its reason."""
@@ -37,6 +37,7 @@ _TOLD = ("hash", "reason", "decisions", "seconds", "peak_bytes")
 _BLOCKS: dict[str, tuple[BlockKind, ...]] = {
     "wedges": ("starts", "ends"),
     "roots": ("roots",),
+    "maximal-bicliques": ("maximal",),
     "cliques": ("cliques",),
     "maximal-cliques": ("cliques",),
 }

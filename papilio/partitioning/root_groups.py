@@ -4,6 +4,8 @@ The closure of a group is its columns, the right vertices next to its roots, wit
 its own and later groups. Its price is never less than what the part needs: a part holds the roots, the columns, the
 lists, and the other vertices in them, each of which is in at least as many lists as a biclique has right vertices.
 
+Where parts have excluded vertices, the lists are whole in all parts.
+
 The closure of the GBC paper (ICDE 2024) holds a root and its 2-hop neighbours that share enough, each with its
 neighbours and its own 2-hop neighbours. It decides the groups only; the parts are then cut as for the other, and
 a group whose part would pass the limit is split.
@@ -69,11 +71,17 @@ def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) ->
 
 
 def group_roots(
-    rows: AnchoredRows, request: CutRequest, least: tuple[int, int], host_bytes: int
+    rows: AnchoredRows,
+    request: CutRequest,
+    least: tuple[int, int],
+    host_bytes: int,
+    *,
+    shrinks: bool = True,
 ) -> RootGroups:
     """Group all left vertices within ``host_bytes``.
 
-    ``least`` are the fewest left and fewest right vertices of a biclique. ClosureTooLargeError when a root with its
+    ``least`` are the fewest left and fewest right vertices of a biclique. ``shrinks`` says whether a part leaves the
+    roots of earlier parts out of its lists. ClosureTooLargeError when a root with its
     closure passes the limit alone; names it, and the least budget that would do. CapacityError when the host memory
     does not do.
     """
@@ -87,12 +95,17 @@ def group_roots(
     if request.closure == "paper" and name == "bcpar":
         groups, reason = _group_by_paper(rows, request, least, host_bytes)
         return RootGroups(groups[::-1].copy(), "bcpar, closure paper", reason)
-    groups, reason = _group_by_columns(rows, request, name, least[1], host_bytes)
+    groups, reason = _group_by_columns(rows, request, name, least[1], host_bytes, shrinks)
     return RootGroups(groups[::-1].copy(), name, reason)
 
 
 def _group_by_columns(
-    rows: AnchoredRows, request: CutRequest, name: str, least_right: int, host_bytes: int
+    rows: AnchoredRows,
+    request: CutRequest,
+    name: str,
+    least_right: int,
+    host_bytes: int,
+    shrinks: bool,
 ) -> tuple[Ids, str]:
     """Group the left vertices from the last rank to the first by our closure; return the groups and the reason."""
     degrees = np.diff(rows.left.indptr)[::-1]
@@ -101,13 +114,15 @@ def _group_by_columns(
 
     def group(prices: Prices, limit: int) -> Ids:
         column_bytes = np.full(rows.right.n_rows, prices.column, np.int64)
+        if not shrinks:
+            column_bytes += prices.entry * np.diff(rows.right.indptr)
         root_bytes = prices.root + prices.root_entry * degrees
         return group_priced(
             name, indptr, lambda first, last: rows.read_falling(first, last).ids, column_bytes, root_bytes, limit,
-            host_bytes, request.threads, entry_bytes=prices.entry,
+            host_bytes, request.threads, entry_bytes=prices.entry if shrinks else 0,
         )  # fmt: skip
 
-    groups = _within_limit(rows, request, name, least_right, group)
+    groups = _within_limit(rows, request, name, least_right, group, shrinks=shrinks)
     if name != "bcpar":
         return groups, "asked for"
     return groups, "the core does not fit one part, and roots that share columns do not repeat them"
@@ -138,7 +153,13 @@ def group_priced(
 
 
 def _within_limit(
-    rows: AnchoredRows, request: CutRequest, name: str, least_right: int, group: Callable[[Prices, int], Ids]
+    rows: AnchoredRows,
+    request: CutRequest,
+    name: str,
+    least_right: int,
+    group: Callable[[Prices, int], Ids],
+    *,
+    shrinks: bool = True,
 ) -> Ids:
     """Group by the better prices; where a root does not fit by these, by the others.
 
@@ -151,7 +172,7 @@ def _within_limit(
         try:
             return group(prices, limit)
         except CapacityError as error:
-            root, cost = _find_worst(rows, prices)
+            root, cost = _find_worst(rows, prices, shrinks)
             if cost <= limit and name == "bcpar":
                 raise
             if excess is None or cost - limit < excess:
@@ -178,7 +199,7 @@ def _require_host(what: str, needed: int, host_bytes: int) -> None:
         )
 
 
-def _find_worst(rows: AnchoredRows, prices: Prices) -> tuple[int, int]:
+def _find_worst(rows: AnchoredRows, prices: Prices, shrinks: bool) -> tuple[int, int]:
     """Return the root whose closure costs most when every root is a part, least degree first, and what it costs."""
     kept = np.diff(rows.right.indptr).astype(np.int32)
     worst = np.array([-1, -1], np.int64)
@@ -187,7 +208,7 @@ def _find_worst(rows: AnchoredRows, prices: Prices) -> tuple[int, int]:
         target = rows.left.indptr[last] - SCAN_ENTRIES
         first = min(int(np.searchsorted(rows.left.indptr, target)), last - 1)
         indptr = rows.left.indptr[first : last + 1] - rows.left.indptr[first]
-        find_worst_root(Rows(indptr, rows.left.read(first, last)), first, prices, kept, worst)
+        find_worst_root(Rows(indptr, rows.left.read(first, last)), first, prices, shrinks, kept, worst)
         last = first
     return int(worst[0]), int(worst[1])
 

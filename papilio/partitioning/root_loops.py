@@ -27,18 +27,19 @@ class Prices(NamedTuple):
 
 
 @compiled
-def find_worst_root(rows: Rows, first: int, prices: Prices, kept: Ids, worst: Ints) -> None:
+def find_worst_root(rows: Rows, first: int, prices: Prices, shrinks: bool, kept: Ids, worst: Ints) -> None:
     """Find the root that costs most when each is a part of its own, from the last to the first; O(entries).
 
     ``rows`` are the columns of the roots from rank ``first`` on. ``kept``, int32 (n_right,), holds the entries that
-    each list keeps; those of the roots are taken off. ``worst``, the worst root so far and its cost, is updated.
+    each list keeps; those of the roots are taken off where lists shrink. ``worst``, the worst root so far and its
+    cost, is updated.
     """
     for row in range(rows.indptr.size - 2, -1, -1):
         begin, end = rows.indptr[row], rows.indptr[row + 1]
         cost = prices.root + (prices.root_entry) * (end - begin)
         for at in range(begin, end):
             cost += prices.column + prices.entry * kept[rows.ids[at]]
-            kept[rows.ids[at]] -= 1
+            kept[rows.ids[at]] -= shrinks
         if cost > worst[1]:
             worst[0], worst[1] = first + row, cost
 

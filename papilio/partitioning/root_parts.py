@@ -1,4 +1,4 @@
-"""Cuts a stored graph into parts for (p,q)-bicliques (:class:`~papilio.parts.RootPart`), out of core and in parallel.
+"""Cuts a stored graph into parts for bicliques (:class:`~papilio.parts.RootPart`), out of core and in parallel.
 
 1. One layer is anchored, as the engines choose it; the graph is reduced to its core and written as rows on disk.
 2. The vertices of the anchored layer are grouped so that the closure of each group fits a part, see
@@ -6,8 +6,12 @@
 3. Each group becomes a part, see :mod:`papilio.partitioning.root_subgraphs`: all edges between the columns of its
    roots and the left vertices of its own and later groups, reduced once more.
 
-Every biclique belongs to the first part that has one of its anchored vertices for a root. The core of p and q keeps
-every biclique of at least so many vertices, stars too, so that the parts serve all larger p and q.
+Every (p,q)-biclique belongs to the first part that has one of its anchored vertices for a root. The core of p and q
+keeps every biclique of at least so many vertices, stars too, so that the parts serve all larger p and q.
+
+Maximal bicliques belong to parts in the same way, but what extends one may be a root of an earlier part. So the lists
+are whole in every part (:class:`~papilio.parts.MaximalPart`), and the roots of earlier parts in them are excluded. A
+core keeps whatever extends a biclique that it keeps.
 """
 
 from __future__ import annotations
@@ -16,18 +20,22 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
+from papilio.families import family_of
 from papilio.kernels.biclique.decisions import explain_choices
 from papilio.kernels.biclique.index import choose_anchor, choose_sizes
 from papilio.kernels.biclique.question import settle_anchor
-from papilio.motifs import Biclique
+from papilio.kernels.maximal import index as maximal_index
+from papilio.motifs import Biclique, MaximalBiclique, Motif
 from papilio.partitioning.arrays import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
-from papilio.partitioning.cut_run import CutRun, cut_run
+from papilio.partitioning.cut_run import CutRun, cut_run, require_question
 from papilio.partitioning.disk_degrees import core_masks, degrees
 from papilio.partitioning.manifest import PartInfo
 from papilio.partitioning.root_groups import ClosureTooLargeError, RootGroups, group_roots
@@ -53,30 +61,38 @@ RIGHT_BYTES = 12
 def cut_roots(
     store: GraphStore,
     output: str | os.PathLike[str],
-    motif: Biclique,
+    motif: Motif,
     options: Mapping[str, str],
     request: CutRequest,
     progress: CutProgress | None = None,
+    *,
+    is_maximal: bool = False,
 ) -> Partition:
-    """Cut a stored graph into parts for the bicliques of ``motif``, and of all larger p and q.
+    """Cut a stored graph into parts for the bicliques of ``motif``, and of all of larger least sizes.
 
     ``output`` is the partition that is written, which must not exist. The option ``anchor`` is the layer of the roots:
     ``u``, ``v``, or ``auto`` as the engines choose it, or the other one where a root of that fits no part.
 
-    UnsupportedError for a unipartite graph, counts per edge, or the strategy ``pair_blocks``. InputError for an unknown
+    UnsupportedError for counts per edge, or a strategy or closure of other motifs. InputError for an unknown
     anchor. CapacityError when a part of one root passes the limit, or the host memory does not do; nothing is written
     then. StoreError when ``output`` cannot be written.
     """
-    _require_request(store, motif, request)
-    anchor = settle_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
-    least = motif.p or 1, motif.q or 1
+    require_question(store, motif, request)
+    _require_request(request, is_maximal)
+    parted = family_of(motif).parted
+    assert parted is not None
+    least, shrinks = parted.least_sizes(motif), not is_maximal
+    anchor = options.get("anchor", "auto")
+    choose: Any = _choose_maximal_anchor if is_maximal else _choose_anchor
     with cut_run(store, output, request, progress) as run, ExitStack() as stack:
-        swapped, anchor_choice = _choose_anchor(store, motif, anchor, request)
+        layers = _Degrees(store.n_u, store.n_v, *degrees(store, threads=request.threads))
+        anchor, swapped, anchor_choice = choose(layers, motif, options, request)
+        del layers
         release_memory()
         rows, core_choice = _write_rows(stack, run, swapped, least)
         run.lap("rows")
         try:
-            groups, threads = _group(rows, request, least)
+            groups, threads = _group(rows, request, least, shrinks)
         except ClosureTooLargeError as error:
             if anchor != "auto":
                 raise
@@ -86,18 +102,18 @@ def cut_roots(
                 f"a vertex of layer {refused} fits no part with the lists of its neighbours",
             )
             try:
-                groups, threads = _group(rows, request, least)
+                groups, threads = _group(rows, request, least, shrinks)
             except ClosureTooLargeError:
                 raise error from None
         run.lap("groups")
         run.report_parts(0)
-        parts = _write_parts(run, rows, groups, least, threads)
+        parts = _write_parts(run, rows, groups, least, threads, shrinks)
         run.lap("parts")
         run.finish(
             parts,
             decisions=(anchor_choice, core_choice, (f"strategy {groups.strategy}", groups.reason)),
             nothing="nothing is in a biclique",
-            family="roots",
+            family=parted.kind,
             strategy=groups.strategy,
             reason=groups.reason,
             layer=rows.left.layer,
@@ -107,16 +123,17 @@ def cut_roots(
     return run.writer.partition
 
 
-def _require_request(store: GraphStore, motif: Biclique, request: CutRequest) -> None:
-    if store.kind != "bipartite":
-        raise UnsupportedError(f"{store.path} is {store.kind}; {motif.title} needs a bipartite graph")
-    if request.per not in motif.granularities:
-        raise UnsupportedError(
-            f"{motif.title} cannot be counted per {request.per!r}; known: {', '.join(motif.granularities)}"
-        )
+cut_maximal_roots = partial(cut_roots, is_maximal=True)
+
+
+def _require_request(request: CutRequest, is_maximal: bool) -> None:
     if request.strategy == "pair_blocks":
         raise UnsupportedError(
             "strategy pair_blocks is for butterflies; cut for bicliques with bcpar, hash or metis"
+        )
+    if is_maximal and request.closure == "paper":
+        raise UnsupportedError(
+            "closure paper is for (p,q)-bicliques; cut for maximal ones with closure columns"
         )
 
 
@@ -130,18 +147,31 @@ class _Degrees:
     degree_v: NDArray[np.int64]
 
 
+def _choose_maximal_anchor(
+    layers: _Degrees, motif: MaximalBiclique, options: Mapping[str, str], request: CutRequest
+) -> tuple[str, bool, tuple[str, str]]:
+    """Do as :func:`_choose_anchor` for maximal bicliques."""
+    anchor = options.get("anchor", "auto")
+    swapped = maximal_index.choose_anchor(layers, anchor)
+    return (
+        anchor,
+        swapped,
+        (f"layer {'V' if swapped else 'U'} anchored", maximal_index.explain_choice(anchor)),
+    )
+
+
 def _choose_anchor(
-    store: GraphStore, motif: Biclique, anchor: str, request: CutRequest
-) -> tuple[bool, tuple[str, str]]:
-    """Return whether V is anchored, and why, from the degrees alone."""
-    layers = _Degrees(store.n_u, store.n_v, *degrees(store, threads=request.threads))
+    layers: _Degrees, motif: Biclique, options: Mapping[str, str], request: CutRequest
+) -> tuple[str, bool, tuple[str, str]]:
+    """Return the anchor asked for, whether V is anchored, and why, from the degrees alone."""
+    anchor = settle_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
     swapped = choose_anchor(layers, motif, anchor)
     sizes = choose_sizes(layers, motif, swapped)
     why = explain_choices(motif, request.per, sizes, swapped, (anchor, "auto"), "auto")[0]
     layer = f"layer {'V' if swapped else 'U'} anchored"
     if why[0] != layer:
         why = layer, "nothing is searched: closed forms are all that is asked for"
-    return swapped, why
+    return anchor, swapped, why
 
 
 def _write_rows(
@@ -167,14 +197,16 @@ def _fewest(rows: AnchoredRows, least: tuple[int, int]) -> tuple[int, int]:
     return least if rows.left.layer == "u" else least[::-1]
 
 
-def _group(rows: AnchoredRows, request: CutRequest, least: tuple[int, int]) -> tuple[RootGroups, int]:
+def _group(
+    rows: AnchoredRows, request: CutRequest, least: tuple[int, int], shrinks: bool
+) -> tuple[RootGroups, int]:
     """Group the roots; return the groups, and how many parts may be cut at a time."""
     vertices = rows.left.nbytes + rows.right.nbytes
     held = KEPT_BYTES + vertices + LEFT_BYTES * rows.left.n_rows + RIGHT_BYTES * rows.right.n_rows
     bound, threads = bind_parts(rows, request, held)
     try:
-        groups = group_roots(rows, bound, _fewest(rows, least), (request.host_bytes - held) * 15 // 16)
-        return groups, threads
+        left = (request.host_bytes - held) * 15 // 16
+        return group_roots(rows, bound, _fewest(rows, least), left, shrinks=shrinks), threads
     except ClosureTooLargeError as error:
         if bound.limit_bytes == request.limit_bytes:
             raise
@@ -185,12 +217,17 @@ def _group(rows: AnchoredRows, request: CutRequest, least: tuple[int, int]) -> t
 
 
 def _write_parts(
-    run: CutRun, rows: AnchoredRows, groups: RootGroups, least: tuple[int, int], threads: int
+    run: CutRun,
+    rows: AnchoredRows,
+    groups: RootGroups,
+    least: tuple[int, int],
+    threads: int,
+    shrinks: bool,
 ) -> list[PartInfo]:
     """Cut and write all parts, several at a time; return what is known of each, in their order."""
     fewest = _fewest(rows, least)
 
     def cut(scratch: Scratch, group: int, roots: Ids) -> RootPart | None:
-        return cut_root_part(rows, groups.groups, group, roots, fewest, scratch)
+        return cut_root_part(rows, groups.groups, group, roots, fewest, scratch, shrinks=shrinks)
 
     return run.write_groups(groups.groups, threads, lambda: Scratch.of(rows), cut)

@@ -25,7 +25,7 @@ from papilio.partitioning.root_loops import (
     mark_ids,
     number_lefts,
 )
-from papilio.parts import RootPart
+from papilio.parts import MaximalPart, RootPart
 
 RUN_GAP = 1 << 16
 """Entries between two rows that are read along rather than skipped: 256 KiB take as long as another request."""
@@ -148,7 +148,7 @@ def read_runs(
 
 
 def _gather_lists(rows: AnchoredRows, groups: Ids, group: int, columns: Ids) -> tuple[Ints, Ids]:
-    """Return what the part keeps of the lists of its columns, as offsets and entries."""
+    """Return the vertices of a group and of later ones in the lists of some columns, as offsets and entries."""
     room = int((rows.right.indptr[columns + 1] - rows.right.indptr[columns]).sum())
     indptr, kept = np.zeros(columns.size + 1, np.int64), np.empty(room, np.int32)
     to = 0
@@ -172,18 +172,26 @@ def _drop_strangers(core: Core, is_root: NDArray[np.bool_], least: tuple[int, in
 
 
 def cut_root_part(
-    rows: AnchoredRows, groups: Ids, group: int, roots: Ids, least: tuple[int, int], scratch: Scratch
+    rows: AnchoredRows,
+    groups: Ids,
+    group: int,
+    roots: Ids,
+    least: tuple[int, int],
+    scratch: Scratch,
+    *,
+    shrinks: bool = True,
 ) -> RootPart | None:
     """Cut the part of one group; None when none of its roots is in a biclique.
 
     ``groups`` are those of all left ranks; ``roots`` are the left ranks of this one, ascending; ``least`` are the
-    fewest left and fewest right vertices of a biclique that the part must serve.
+    fewest left and fewest right vertices of a biclique that the part must serve. Where parts do not shrink, it is a
+    :class:`~papilio.parts.MaximalPart`: the roots of earlier ones are excluded.
     """
     for begin, end, entries in read_runs(roots, rows.left.indptr, rows.left.read, rows.run_entries):
         mark_ids(roots[begin:end], rows.left.indptr, entries, scratch.roles, 1)
     columns = np.flatnonzero(scratch.roles).astype(np.int32)
     scratch.roles[columns] = 0
-    indptr, entries = _gather_lists(rows, groups, group, columns)
+    indptr, entries = _gather_lists(rows, groups, group if shrinks else 0, columns)
     lefts = number_lefts(entries, scratch.places)
     rights = Rows(indptr, entries)
     core = reduce_rows(transpose_rows(rights, lefts.size), rights, *least)
@@ -193,7 +201,11 @@ def cut_root_part(
     local_roots = np.flatnonzero(groups[left_ids] == group)
     if not local_roots.size:
         return None
-    return _make_part(rows, core.rows, (left_ids, right_ids), local_roots)
+    part = _make_part(rows, core.rows, (left_ids, right_ids), local_roots)
+    if shrinks:
+        return part
+    excluded = np.flatnonzero(groups[left_ids] < group).astype(np.int32)
+    return MaximalPart(**vars(part), excluded=excluded)
 
 
 def _make_part(rows: AnchoredRows, lefts: Rows, ranks: tuple[Ids, Ids], roots: Ints) -> RootPart:

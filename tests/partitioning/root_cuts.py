@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.motifs import Biclique
+from papilio.motifs import Biclique, MaximalBiclique
 from papilio.partitioning.cut_request import Closure, CutRequest, Strategy
 from papilio.partitioning.root_parts import cut_roots
 from papilio.partitioning.store import Partition
@@ -23,7 +24,7 @@ HOST_BYTES = 1 << 30
 def cut(
     graph: BipartiteGraph,
     path: Path,
-    motif: Biclique,
+    motif: Biclique | MaximalBiclique,
     anchor: str = "auto",
     share: float = 0.3,
     *,
@@ -31,6 +32,7 @@ def cut(
     closure: Closure = "columns",
     threads: int = 2,
     limit_bytes: int | None = None,
+    cutter: Callable[..., Partition] = cut_roots,
 ) -> Partition:
     """Cut with a budget of a share of the whole graph's bytes, or with the least that does, if that is more."""
     store = write_store(path / "graph", graph, provenance={}, overwrite=True)
@@ -40,7 +42,7 @@ def cut(
     def attempt(limit: int) -> Partition:
         request = CutRequest("total", PART_BYTES, limit, HOST_BYTES, threads, strategy, closure)
         output = path / f"parts-{len(list(path.iterdir()))}"
-        return cut_roots(store, output, motif, {"anchor": anchor}, request)
+        return cutter(store, output, motif, {"anchor": anchor}, request)
 
     try:
         return attempt(limit)

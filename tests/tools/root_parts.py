@@ -9,11 +9,17 @@ import numpy as np
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Engine, Partial, fold_partials
-from papilio.motifs import Biclique, Granularity
-from papilio.parts import Layer, RootPart
+from papilio.motifs import Granularity, Motif
+from papilio.parts import Layer, MaximalPart, RootPart
 from tests.tools.strategies import edge_list
 
-__all__ = ["count_parts", "cut_by_definition", "group_at_random", "spread_vectors"]
+__all__ = [
+    "count_parts",
+    "cut_by_definition",
+    "cut_maximal_by_definition",
+    "group_at_random",
+    "spread_vectors",
+]
 
 Neighbours = dict[int, set[int]]
 
@@ -40,6 +46,44 @@ def _reduce(rows: Neighbours, least_left: int, least_right: int) -> Neighbours:
         rows = kept
 
 
+def cut_maximal_by_definition(
+    graph: BipartiteGraph,
+    layer: Layer,
+    groups: Sequence[Sequence[int]],
+    core: tuple[int, int] | None = None,
+) -> list[MaximalPart]:
+    """Return a part for each group as :func:`cut_by_definition`, with the roots of earlier groups as excluded."""
+    rows = _rows_of(graph, layer)
+    parts = []
+    earlier: set[int] = set()
+    for group in groups:
+        inside = _find_inside(rows, group, core)
+        roots = [root for root in group if root in inside]
+        if roots:
+            part = _make_part(layer, inside, roots)
+            local = {left: at for at, left in enumerate(sorted(inside))}
+            excluded = np.array([local[left] for left in sorted(earlier & set(inside))], np.int32)
+            parts.append(MaximalPart(**{**vars(part), "excluded": excluded}))
+        earlier |= set(group)
+    return parts
+
+
+def _rows_of(graph: BipartiteGraph, layer: Layer) -> Neighbours:
+    rows: Neighbours = {}
+    for u, v in edge_list(graph):
+        left, right = (u, v) if layer == "u" else (v, u)
+        rows.setdefault(left, set()).add(right)
+    return rows
+
+
+def _find_inside(rows: Neighbours, group: Sequence[int], core: tuple[int, int] | None) -> Neighbours:
+    """Return the rows over the columns of a group, reduced to a core."""
+    columns: set[int] = set().union(*(rows.get(root, set()) for root in group))
+    inside = {left: row & columns for left, row in rows.items() if row & columns}
+    inside |= {root: set() for root in group if root not in inside}
+    return inside if core is None else _reduce(inside, *core)
+
+
 def cut_by_definition(
     graph: BipartiteGraph,
     layer: Layer,
@@ -57,17 +101,10 @@ def cut_by_definition(
     core : tuple of int, optional
         Least size of the anchored and of the other side of what is counted: each part is reduced to the core of that.
     """
-    rows: Neighbours = {}
-    for u, v in edge_list(graph):
-        left, right = (u, v) if layer == "u" else (v, u)
-        rows.setdefault(left, set()).add(right)
+    rows = _rows_of(graph, layer)
     parts = []
     for group in groups:
-        columns: set[int] = set().union(*(rows.get(root, set()) for root in group))
-        inside = {left: row & columns for left, row in rows.items() if row & columns}
-        inside |= {root: set() for root in group if root not in inside}
-        if core is not None:
-            inside = _reduce(inside, *core)
+        inside = _find_inside(rows, group, core)
         roots = [root for root in group if root in inside]
         if roots:
             parts.append(_make_part(layer, inside, roots))
@@ -112,7 +149,7 @@ def count_parts(
     engine: Engine,
     graph: BipartiteGraph,
     parts: Sequence[RootPart],
-    motif: Biclique,
+    motif: Motif,
     per: Granularity = "total",
 ) -> Partial:
     """Count all items of all parts and fold; ``n_items`` are the roots."""
@@ -124,5 +161,6 @@ def count_parts(
         got = engine.run(prepared, 0, prepared.n_items)
         assert got.n_items == prepared.n_items
         vectors = spread_vectors(part, got, graph) if per == "vertex" else {}
-        folded = fold_partials(folded, Partial(got.n_items, got.total, got.work, vectors, got.cells))
+        whole = Partial(got.n_items, got.total, got.work, vectors, got.cells, checksum=got.checksum)
+        folded = fold_partials(folded, whole)
     return folded

@@ -29,7 +29,9 @@ from papilio.kernels.biclique.index import (
     add_pairs,
     choose_anchor,
     choose_sizes,
+    make_root_items,
     make_star_item,
+    split_pairs,
 )
 from papilio.kernels.biclique.items import BicliqueItems, SizeRange, number_roots, place_roots
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
@@ -114,7 +116,8 @@ class DeviceEdges:
 class _Core:
     """Rows of the core by rank; original ids of the left vertices by rank and of the right ones, int32.
 
-    Of a part also the item of each left vertex by rank, -1 for those that are no roots, and how many items there are.
+    Of a part also the item of each left vertex by rank, -1 for those that are no roots, how many items there are, and
+    which left vertices are excluded, where that matters.
     """
 
     rows: PairRows
@@ -122,6 +125,7 @@ class _Core:
     right_ids: Any
     items: Any = None
     n_items: int = 0
+    excluded: Any = None
 
 
 def build_device_index(
@@ -176,8 +180,11 @@ def build_index(
     keep_pairs: bool = True,
     tuning: PairTuning | None = None,
     roots: NDArray[np.int32] | None = None,
+    excluded: NDArray[np.int32] | None = None,
 ) -> BicliqueDeviceIndex:
     """Do as :func:`papilio.kernels.biclique.index.build_index`, with the edges on the device, which are used up.
+
+    The pairs with excluded vertices are ``apart_indptr`` and ``apart`` among the arrays.
 
     Raises
     ------
@@ -189,8 +196,8 @@ def build_index(
     if swapped:
         edges.swap()
     if sizes.is_empty or not _peel(device, edges, sizes):
-        return _empty_index(device, swapped, sizes, closed, roots)
-    core = _link_core(device, edges, sizes, roots)
+        return _empty_index(device, swapped, sizes, closed, roots, excluded)
+    core = _link_core(device, edges, sizes, roots, excluded)
     edges.drop()
     least = min(sizes.least_right, _MAX_INT)
     if sizes.most_left == 2 and not keep_pairs:
@@ -212,10 +219,18 @@ def halve_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDe
     return replace(index, **pieces, arrays=arrays, closed_cells=halve_cells(index.closed_cells))
 
 
-def turn_rows(xp: Any, indptr: Any, ids: Any, n_ids: int) -> tuple[Any, Any]:
-    """Return the rows of the other layer, which has ``n_ids`` vertices: offsets (int64) and ids (int32), ascending."""
+def turn_rows(
+    xp: Any, indptr: Any, ids: Any, n_ids: int, more: tuple[Any, Any] | None = None
+) -> tuple[Any, Any]:
+    """Return the rows of the other layer, which has ``n_ids`` vertices: offsets (int64) and ids (int32), ascending.
+
+    ``more`` are rows of that layer whose entries are added.
+    """
     rows = xp.searchsorted(indptr, xp.arange(ids.size), side="right") - 1
     keys = ids.astype(np.uint64) << _HIGH | rows.astype(np.uint64)
+    if more is not None:
+        rows = xp.searchsorted(more[0], xp.arange(more[1].size), side="right") - 1
+        keys = xp.concatenate((keys, rows.astype(np.uint64) << _HIGH | more[1].astype(np.uint64)))
     keys.sort()
     starts = xp.arange(n_ids + 1, dtype=np.uint64) << _HIGH
     return xp.searchsorted(keys, starts).astype(np.int64), (keys & _LOW_MASK).astype(np.int32)
@@ -287,7 +302,11 @@ def _peel(device: Device, edges: DeviceEdges, sizes: SizeRange) -> int:
 
 
 def _link_core(
-    device: Device, edges: DeviceEdges, sizes: SizeRange, roots: NDArray[np.int32] | None
+    device: Device,
+    edges: DeviceEdges,
+    sizes: SizeRange,
+    roots: NDArray[np.int32] | None,
+    excluded: NDArray[np.int32] | None,
 ) -> _Core:
     """Number the vertices of the core, left ones by falling degree, then id, roots last; sort its edges into rows."""
     xp, linker = device.xp, _load_linker(device)
@@ -295,6 +314,10 @@ def _link_core(
     n_left, n_right, n_edges = lefts.size, rights.size, edges.lefts.size
     keys = edges.degree_left[lefts].astype(np.uint64)
     items: Any = None
+    is_excluded: Any = None
+    if excluded is not None:
+        is_excluded = xp.zeros(edges.degree_left.size, dtype=np.bool_)
+        is_excluded[device.to_device(excluded)] = True
     if roots is not None:
         items = device.to_device(number_roots(roots, edges.degree_left.size))
         keys |= (items[lefts] < 0).astype(np.uint64) << _NO_ROOT
@@ -318,7 +341,9 @@ def _link_core(
         n_roots = int((items >= 0).astype(np.int64).sum())
     most_shared = int(device.to_host(degree[n_left - n_roots :][:1]).max(initial=0))
     rows = PairRows(n_left, n_roots, degree, indptr, adjacency, prefix, most_shared)
-    return _Core(rows, left_ids, right_ids, items, n_items)
+    if is_excluded is not None:
+        is_excluded = is_excluded[by_rank]
+    return _Core(rows, left_ids, right_ids, items, n_items, is_excluded)
 
 
 def _no_pairs(device: Device, rows: PairRows) -> Pairs:
@@ -330,12 +355,20 @@ def _no_pairs(device: Device, rows: PairRows) -> Pairs:
 
 
 def _empty_index(
-    device: Device, swapped: bool, sizes: SizeRange, closed: Cells, roots: NDArray[np.int32] | None
+    device: Device,
+    swapped: bool,
+    sizes: SizeRange,
+    closed: Cells,
+    roots: NDArray[np.int32] | None,
+    excluded: NDArray[np.int32] | None,
 ) -> BicliqueDeviceIndex:
     xp = device.xp
     none, start = xp.zeros(0, dtype=np.int32), xp.zeros(1, dtype=np.int64)
     rows = PairRows(0, 0, none, start, none, none, 0)
-    core = _Core(rows, none, none) if roots is None else _Core(rows, none, none, none, int(roots.size))
+    core = _Core(rows, none, none)
+    if roots is not None:
+        apart = None if excluded is None else none.astype(np.bool_)
+        core = _Core(rows, none, none, none, int(roots.size), apart)
     return _make_index(device, core, _no_pairs(device, rows), swapped, sizes, closed)
 
 
@@ -358,12 +391,21 @@ def _make_index(
         "columns": columns,
         "left_ids": core.left_ids[pairs.order],
         "right_ids": core.right_ids,
-        "hop_indptr": pairs.indptr,
-        "hop": pairs.others,
-        "hop_common": pairs.common,
     }
+    if core.excluded is not None:
+        kept, apart = split_pairs(pairs.indptr, pairs.others, pairs.common, core.excluded[pairs.order])
+        pairs = replace(pairs, indptr=kept[0], others=kept[1], common=kept[2])
+        arrays |= {"apart_indptr": apart[0], "apart": apart[1]}
+    arrays |= {"hop_indptr": pairs.indptr, "hop": pairs.others, "hop_common": pairs.common}
     items = None if core.items is None else core.items[pairs.order]
-    if pairs.others.size:
+    if core.excluded is not None:
+        items, n_items = to_host(items), core.n_items
+        found = _list_roots(device, module, pairs, sizes.most_left > 2, items, n_items)
+        roots, firsts, lasts, costs, widest = found
+        later, degree = lasts - firsts, xp.diff(indptr)[xp.maximum(roots, 0)] if n_left else roots
+        measures = [to_host(each).astype(np.int64) for each in (later, degree, widest)]
+        items = None
+    elif pairs.others.size:
         roots, firsts, lasts, costs, widest = _cut_items(device, module, pairs, sizes.most_left > 2, items)
         later, degree = pairs.indptr[1:][roots] - firsts, xp.diff(indptr)[roots]
         measures = [to_host(each).astype(np.int64) for each in (later, degree, widest)]
@@ -401,14 +443,9 @@ def _cut_items(
     ``items`` of a part are those of the left vertices, -1 for those that are no roots; None for a whole graph.
     """
     xp = device.xp
-    n_left, n_pairs = pairs.indptr.size - 1, pairs.others.size
+    n_left = pairs.indptr.size - 1
     n_threads, n_rows = 32 * n_left, np.int32(n_left)
-    child_costs = xp.empty(n_pairs, dtype=np.int64)
-    launch_over(
-        device, module, "estimate_children", n_threads, pairs.indptr, pairs.common, n_rows, np.int32(deep),
-        child_costs,
-    )  # fmt: skip
-    ends = xp.cumsum(child_costs)
+    ends = _sum_child_costs(device, module, pairs, deep)
     most = np.int64(max(LEAST_ITEM_COST, int(device.to_host(ends[-1:])[0]) // ITEMS_PER_JOB))
     n_items = xp.empty(n_left, dtype=np.int32)
     launch_over(device, module, "count_items", n_threads, pairs.indptr, ends, n_rows, most, n_items)
@@ -424,6 +461,39 @@ def _cut_items(
     if items is not None:
         order = order[xp.argsort(items[roots[order]], kind="stable")]
     roots, firsts, lasts, costs = (each[order] for each in (roots, firsts, lasts, costs))
-    widest = xp.empty(n, dtype=np.int32)
-    launch_over(device, module, "widest_child", 32 * n, firsts, lasts, np.int64(n), pairs.common, widest)
-    return roots, firsts, lasts, costs, widest
+    return roots, firsts, lasts, costs, _find_widest(device, module, pairs, firsts, lasts)
+
+
+def _sum_child_costs(device: Device, module: Module, pairs: Pairs, deep: bool) -> Any:
+    """Return the cost of all children up to each one, int64."""
+    n_left = pairs.indptr.size - 1
+    child_costs = device.xp.empty(pairs.others.size, dtype=np.int64)
+    launch_over(
+        device, module, "estimate_children", 32 * n_left, pairs.indptr, pairs.common, np.int32(n_left),
+        np.int32(deep), child_costs,
+    )  # fmt: skip
+    return device.xp.cumsum(child_costs)
+
+
+def _find_widest(device: Device, module: Module, pairs: Pairs, firsts: Any, lasts: Any) -> Any:
+    """Return most shared columns of a child of each piece, int32."""
+    widest = device.xp.zeros(firsts.size, dtype=np.int32)
+    count = np.int64(firsts.size)
+    launch_over(device, module, "widest_child", 32 * firsts.size, firsts, lasts, count, pairs.common, widest)
+    return widest
+
+
+def _list_roots(
+    device: Device, module: Module, pairs: Pairs, deep: bool, items: NDArray[np.int32], n_items: int
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Return what :func:`_cut_items` does with each root of a part as one item; ``items`` are on the host."""
+    indptr = device.to_host(pairs.indptr)
+    before = np.zeros_like(indptr)
+    if pairs.others.size:
+        ends = _sum_child_costs(device, module, pairs, deep)
+        before[indptr > 0] = device.to_host(ends[device.to_device(indptr[indptr > 0] - 1)])
+    made = [device.to_device(each) for each in make_root_items(indptr, before, items, n_items)]
+    roots, firsts, lasts, costs = made
+    if not pairs.others.size:
+        return roots, firsts, lasts, costs, firsts.astype(np.int32)
+    return roots, firsts, lasts, costs, _find_widest(device, module, pairs, firsts, lasts)

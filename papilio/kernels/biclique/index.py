@@ -58,6 +58,9 @@ from papilio.motifs import Biclique
 
 ANCHORS = ("auto", "u", "v")
 
+_Rows = tuple[Any, Any, Any]
+"""Offsets, other vertices and common ones of pairs."""
+
 MANY_TIMES = 4
 """A layer of given size is enumerated, and pivoting on the other one beats that where there are many more wedges: 0.1 s
 against 45 s for four vertices of V in marvel (21 times the wedges), 0.8 s against 41 s for four of U in
@@ -85,6 +88,8 @@ class BicliqueIndex(BicliqueItems):
     # how many they share
     hop: NDArray[np.int32]
     hop_common: NDArray[np.int32]
+    # of a part with excluded vertices, the pairs of each root with these, which are not in ``hop``
+    excluded: Pairs | None = None
 
 
 def choose_sizes(graph: Layers, motif: Biclique, swapped: bool) -> SizeRange:
@@ -176,6 +181,32 @@ def order_left(rows: Rows, pairs: Pairs) -> NDArray[np.int64]:
     return _sort_rising(count_partners(pairs))
 
 
+def split_pairs(indptr: Any, others: Any, common: Any, is_excluded: Any) -> tuple[_Rows, _Rows]:
+    """Return the pairs with vertices that are not excluded, and those that are; on the host or on a device."""
+    apart = is_excluded[others]
+    n_apart = apart.astype(np.int64).cumsum()
+    before = indptr * 0
+    before[indptr > 0] = n_apart[indptr[indptr > 0] - 1]
+    return (indptr - before, others[~apart], common[~apart]), (before, others[apart], common[apart])
+
+
+def make_root_items(
+    indptr: Ints, costs_before: Ints, items: Ids32, n_items: int
+) -> tuple[Ids32, Ints, Ints, Ints]:
+    """Return root, first and last child, and cost of each item of a part, a root with all of its children.
+
+    ``indptr`` is that of the children, ``costs_before`` the cost of all that come before each left vertex, and
+    ``items`` the item of each, -1 for none. The root of an item without children is -1.
+    """
+    roots, (firsts, lasts) = np.full(n_items, -1, np.int32), np.zeros((2, n_items), np.int64)
+    costs = np.ones(n_items, np.int64)
+    lefts = np.flatnonzero(np.diff(indptr))
+    at = items[lefts]
+    roots[at], firsts[at], lasts[at] = lefts, indptr[lefts], indptr[lefts + 1]
+    costs[at] = np.maximum(costs_before[lefts + 1] - costs_before[lefts], 1)
+    return roots, firsts, lasts, costs
+
+
 def make_star_item() -> tuple[Ids32, Ints, Ints, Ints]:
     """Return root, first and last child, and cost of the one item of a job that is all closed forms."""
     return np.array([-1], np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64)
@@ -220,6 +251,7 @@ def build_index(
     limit_bytes: int | None = None,
     keep_pairs: bool = True,
     roots: NDArray[np.int32] | None = None,
+    excluded: NDArray[np.int32] | None = None,
 ) -> BicliqueIndex:
     """Reduce, order, pair and cut; O(edges + wedges of the core whose middles are right).
 
@@ -239,6 +271,8 @@ def build_index(
         Whether pairs are wanted where nothing is searched below them; else they are counted as closed forms.
     roots : ndarray of int32, optional
         The graph is that of a part with these roots, of the anchored layer.
+    excluded : ndarray of int32, optional
+        Vertices of that layer that are no children: pairs with them are kept apart. Each root is then one item.
 
     Raises
     ------
@@ -264,8 +298,16 @@ def build_index(
         order = _roots_first(order, items[by_degree])
         items = items[by_degree[order]]
     pairs = lay_pairs(found, order)
-    rows = order_rows(rows, order)
-    pieces, item_ptr = _cut_pieces(pairs, sizes, items, 0 if roots is None else roots.size)
+    rows, left_ids = order_rows(rows, order), core.left_ids[by_degree[order]]
+    apart = None
+    if roots is None or items is None or excluded is None:
+        pieces, item_ptr = _cut_pieces(pairs, sizes, items, 0 if roots is None else roots.size)
+    else:
+        kept, shut = split_pairs(*pairs, np.isin(left_ids, excluded))
+        apart = Pairs(*shut)
+        pairs, item_ptr = Pairs(*kept), None
+        costs = np.concatenate((np.zeros(1, np.int64), np.cumsum(_child_costs(pairs, sizes.most_left > 2))))
+        pieces = make_root_items(pairs.indptr, costs[pairs.indptr], items, roots.size)
     if closed and roots is None and not pieces[0].size:
         pieces = make_star_item()
     return BicliqueIndex(
@@ -275,11 +317,12 @@ def build_index(
         n_right=core.right_ids.size,
         indptr=rows.indptr,
         columns=rows.ids,
-        left_ids=core.left_ids[by_degree[order]],
+        left_ids=left_ids,
         right_ids=core.right_ids,
         hop_indptr=pairs.indptr,
         hop=pairs.others,
         hop_common=pairs.common,
+        excluded=apart,
         item_root=pieces[0],
         item_first=pieces[1],
         item_last=pieces[2],

@@ -26,7 +26,7 @@ def settle_anchor(motif: Biclique, anchor: str, algorithm: str) -> str:
     return anchor
 
 
-def _anchor_part(part: RootPart, anchor: str) -> str:
+def anchor_part(part: RootPart, anchor: str) -> str:
     """Return the anchored layer of a part; refuse the other one."""
     check_anchor(anchor)
     if anchor not in ("auto", part.layer):
@@ -122,7 +122,7 @@ def ask_bicliques(
     require_request("biclique", Biclique, graph, motif, per, None if motif.needs_signs else RootPart)
     assert isinstance(motif, Biclique)
     if isinstance(graph, RootPart):
-        source, settled = graph.graph, _anchor_part(graph, anchor)
+        source, settled = graph.graph, anchor_part(graph, anchor)
         return BicliqueQuestion(motif, per, source, graph, source, ("part", algorithm), settled)
     assert isinstance(graph, BipartiteGraph)
     searched = make_cover(graph) if motif.needs_signs else graph

@@ -21,14 +21,14 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.maximal.found import CHECKSUM, WORDS, Found, Limits
-from papilio.kernels.maximal.index import build_maximal_index, hash_sides
+from papilio.kernels.maximal.index import build_maximal_index, explain_anchor, hash_sides
 from papilio.kernels.maximal.loops import Search, Stack
 from papilio.kernels.maximal.roots import Near, Roots, lay_roots, make_near, search_items
 from papilio.kernels.maximal.stars import Stars, find_stars
 from papilio.kernels.rows import make_row_block
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
 from papilio.motifs import Granularity, MaximalBiclique, Motif
-from papilio.parts import Part
+from papilio.parts import MaximalPart, Part
 
 SERIAL_COST = 1 << 14
 """Below this many estimated set operations (a millisecond to ten) threads cost more than they bring."""
@@ -110,16 +110,17 @@ class MaximalBicliqueCpu:
         Raises
         ------
         UnsupportedError
-            For another motif, kind of graph or granularity.
+            For another motif, kind of graph or granularity, and for a part of another layer than the one anchored.
         CapacityError
             When the pairs of rows do not fit the memory.
         """
-        require_request("cpu maximal-biclique", MaximalBiclique, graph, motif, per)
-        assert isinstance(graph, BipartiteGraph)
+        require_request("cpu maximal-biclique", MaximalBiclique, graph, motif, per, MaximalPart)
+        assert isinstance(graph, BipartiteGraph | MaximalPart)
         assert isinstance(motif, MaximalBiclique)
-        stars = find_stars(graph, motif)
-        index = build_maximal_index(graph, motif, self.threads, self.anchor, bool(stars.cells))
-        asked = "fewer wedges lie between its pairs" if self.anchor == "auto" else "asked for"
+        part = graph if isinstance(graph, MaximalPart) else None
+        source = graph.graph if isinstance(graph, MaximalPart) else graph
+        stars = find_stars(source, motif, part)
+        index = build_maximal_index(source, motif, self.threads, self.anchor, bool(stars.cells), part=part)
         roots = lay_roots(index)
         return PreparedMaximalCpu(
             index=index,
@@ -127,7 +128,7 @@ class MaximalBicliqueCpu:
             hashes=hash_sides(index),
             stars=stars,
             cell_at=place_cells(roots),
-            decisions=((f"anchor {'V' if index.swapped else 'U'}", asked),),
+            decisions=(explain_anchor(index.swapped, self.anchor, part),),
         )
 
     def work(self, prepared: PreparedMaximalCpu) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import Cells, turn
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_index, load_edges
 from papilio.kernels.biclique.index import make_star_item
+from papilio.kernels.biclique.question import anchor_part
 from papilio.kernels.device.constants import MAXIMAL_NODE_WORDS, MAXIMAL_SEEN, MAXIMAL_WIDE_WORDS
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import (
@@ -38,14 +39,14 @@ from papilio.kernels.maximal.gpu_roots import (
     load_rows,
     root_arguments,
 )
-from papilio.kernels.maximal.index import choose_anchor, choose_sizes
+from papilio.kernels.maximal.index import choose_anchor, choose_sizes, explain_anchor
 from papilio.kernels.maximal.stars import Stars, find_stars
 from papilio.kernels.tree.engine import TreeEngine
 from papilio.kernels.tree.launch import TreeSearch
 from papilio.kernels.tree.layout import TreeClass
 from papilio.kernels.tuning import TreeTuning, maximal_tuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
-from papilio.parts import Part
+from papilio.parts import MaximalPart, Part
 
 _FIXED_WORDS = 2 * (64 + MAXIMAL_SEEN)
 """Of shared memory of a warp: the hashes of 64 columns, and rows that were seen."""
@@ -134,20 +135,21 @@ class MaximalBicliqueGpu(TreeEngine):
         Raises
         ------
         UnsupportedError
-            For another motif, kind of graph or granularity, and for parts.
+            For another motif, kind of graph or granularity, and for a part of another layer than the one anchored.
         CapacityError
             When the pairs of rows do not fit the device memory.
         """
-        require_request("gpu maximal-biclique", MaximalBiclique, graph, motif, per)
-        assert isinstance(graph, BipartiteGraph)
+        require_request("gpu maximal-biclique", MaximalBiclique, graph, motif, per, MaximalPart)
+        assert isinstance(graph, BipartiteGraph | MaximalPart)
         assert isinstance(motif, MaximalBiclique)
-        stars = find_stars(graph, motif)
+        part = graph if isinstance(graph, MaximalPart) else None
+        source = graph.graph if isinstance(graph, MaximalPart) else graph
+        stars = find_stars(self._on_host(source), motif, part)
         with self.device.guard():
-            index = self._build_index(graph, motif, bool(stars.cells))
+            index = self._build_index(source, motif, bool(stars.cells), part)
             roots, ranges = find_roots(self.device, index), cut_ranges(self.device, index)
             classes: tuple[TreeClass, ...] = ()
-            asked = "fewer wedges lie between its pairs" if self.anchor == "auto" else "asked for"
-            decisions = ((f"anchor {'V' if index.swapped else 'U'}", asked), *index.choices)
+            decisions = (explain_anchor(index.swapped, self.anchor, part), *index.choices)
             if index.n_pairs:
                 need = _estimate_need(index, roots)[ranges.items]
                 classes, shortage = self._make_ready(self._search, need)
@@ -160,13 +162,29 @@ class MaximalBicliqueGpu(TreeEngine):
         blocks_per_sm = self.tuning.blocks_per_sm[0]
         return TreeSearch("maximal", "maximal_search", self.defines, self.tuning, _FIXED_WORDS, blocks_per_sm)
 
+    def _on_host(self, graph: BipartiteGraph) -> BipartiteGraph:
+        """Return the graph of a staged part on the host again."""
+        if isinstance(graph.u, np.ndarray):
+            return graph
+        u, v = self.device.to_host(graph.u), self.device.to_host(graph.v)
+        return BipartiteGraph(graph.n_u, graph.n_v, u, v)
+
     def _build_index(
-        self, graph: BipartiteGraph, motif: MaximalBiclique, has_stars: bool
+        self, graph: BipartiteGraph, motif: MaximalBiclique, has_stars: bool, part: MaximalPart | None
     ) -> BicliqueDeviceIndex:
         """Do as :func:`~papilio.kernels.maximal.index.build_maximal_index`."""
         edges, layers = load_edges(self.device, graph)
-        swapped = choose_anchor(layers, self.anchor)
-        index = build_index(self.device, edges, swapped, choose_sizes(layers, motif, swapped))
+        swapped = choose_anchor(layers, self.anchor if part is None else anchor_part(part, self.anchor))
+        sizes = choose_sizes(layers, motif, swapped)
+        if part is not None:
+            index = build_index(self.device, edges, swapped, sizes, roots=part.roots, excluded=part.excluded)
+            left, right = (part.ids_v, part.ids_u) if swapped else (part.ids_u, part.ids_v)
+            named = {
+                name: self.device.to_device(ids)[index.arrays[name]]
+                for name, ids in (("left_ids", left), ("right_ids", right))
+            }
+            return replace(index, arrays=index.arrays | named)
+        index = build_index(self.device, edges, swapped, sizes)
         if index.n_items or not has_stars:
             return index
         root, first, last, costs = make_star_item()
@@ -178,7 +196,10 @@ class MaximalBicliqueGpu(TreeEngine):
         found = Partial(0, 0, 0)
         if start < stop and prepared.classes:
             for group in group_pieces(self.device, prepared.index, prepared.roots, bounds):
-                partial = self._search_group(prepared, group, cut)
+                pieces = prepared.ranges.starts[[group[0], group[-1]]]
+                partial = Partial(group[-1] - group[0], 0, 0)
+                if pieces[0] < pieces[1]:
+                    partial = self._search_group(prepared, group, cut)
                 found = fold_partials(found, partial)
                 if partial.n_items < group[-1] - group[0] or (group[-1] < stop and cut()):
                     break

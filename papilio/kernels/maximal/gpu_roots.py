@@ -100,9 +100,10 @@ def cut_ranges(device: Device, index: BicliqueDeviceIndex) -> Ranges:
 
 
 def find_roots(device: Device, index: BicliqueDeviceIndex) -> MaximalRoots:
-    """Turn the lists of later vertices into those of earlier ones; one sort of the pairs."""
+    """Turn the lists of later vertices into those of earlier ones, with excluded ones; one sort of the pairs."""
     xp, arrays = device.xp, index.arrays
-    earlier_indptr, earlier = turn_rows(xp, arrays["hop_indptr"], arrays["hop"], index.n_left)
+    apart = (arrays["apart_indptr"], arrays["apart"]) if "apart" in arrays else None
+    earlier_indptr, earlier = turn_rows(xp, arrays["hop_indptr"], arrays["hop"], index.n_left, apart)
     hashes = hash_ids(arrays["left_ids"], arrays["right_ids"], index.swapped)
     n_rows = device.to_host(xp.diff(earlier_indptr) + xp.diff(arrays["hop_indptr"])).astype(np.int64)
     n_columns = device.to_host(xp.diff(arrays["indptr"])).astype(np.int64)
@@ -129,14 +130,15 @@ def group_pieces(
     """
     room, sizes = int(_MATRIX_FRACTION * device.free_bytes()) // 4, roots.matrix_words
     pieces = index.item_root[bounds[0] : bounds[-1]]
-    if int(sizes[np.unique(pieces)].sum()) <= room:
+    if int(sizes[_searched(pieces)].sum()) <= room:
         yield list(bounds)
         return
     group, held, used = [bounds[0]], set[int](), 0
     ends = iter(bounds[1:])
     end = next(ends)
     for piece, root in enumerate(pieces.tolist(), bounds[0]):
-        if root not in held and used + int(sizes[root]) > room:
+        is_new = root >= 0 and root not in held
+        if is_new and used + int(sizes[root]) > room:
             if not held:
                 raise LeaseTooLargeError(
                     f"the rows around one vertex take {4 * int(sizes[root])} bytes of device memory; "
@@ -144,13 +146,18 @@ def group_pieces(
                 )
             yield [*group, piece]
             group, held, used = [piece], set(), 0
-        if root not in held:
+        if is_new:
             used += int(sizes[root])
             held.add(root)
         if piece + 1 == end:
             group.append(end)
             end = next(ends, -1)
     yield group
+
+
+def _searched(roots: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the different roots of pieces; a piece without children has none."""
+    return np.unique(roots[roots >= 0])
 
 
 def load_rows(device: Device) -> Module:
@@ -165,7 +172,7 @@ def fill_matrices(
 ) -> Matrices:
     """Return the matrices of the roots of the pieces ``[first, last)``, of which there is one at least."""
     xp = device.xp
-    vertices = np.unique(index.item_root[first:last])
+    vertices = _searched(index.item_root[first:last])
     sizes = roots.matrix_words[vertices]
     starts = np.zeros(index.n_left, np.int64)
     starts[vertices[1:]] = np.cumsum(sizes)[:-1]

@@ -5,6 +5,9 @@ are *columns*. A maximal biclique of two rows and two columns or more belongs to
 rows that hold all columns of the first one count as the last. Those of one row or one column are stars, and are found
 without a search (:mod:`papilio.kernels.maximal.stars`).
 
+Of a part (:class:`~papilio.parts.MaximalPart`) each root is an item, and the excluded vertices near it come before its
+later ones: they are rows that are never taken.
+
 The core is taken for the least sizes that are asked for, 2 or more. A vertex that extends a biclique of these sizes
 is in the core too, so that what is maximal there is maximal in the graph.
 """
@@ -21,8 +24,10 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.forms import Layers
 from papilio.kernels.biclique.index import BicliqueIndex, build_index, check_anchor, make_star_item
 from papilio.kernels.biclique.items import SizeRange
+from papilio.kernels.biclique.question import anchor_part
 from papilio.kernels.checksum import mix
 from papilio.motifs import MaximalBiclique
+from papilio.parts import MaximalPart
 
 
 def choose_sizes(graph: Layers, motif: MaximalBiclique, swapped: bool) -> SizeRange:
@@ -49,6 +54,17 @@ def choose_anchor(graph: Layers, anchor: str) -> bool:
     return of_v < of_u
 
 
+def explain_choice(asked: str) -> str:
+    """Return why a layer is anchored."""
+    return "asked for" if asked != "auto" else "fewer wedges lie between its pairs"
+
+
+def explain_anchor(swapped: bool, asked: str, part: MaximalPart | None) -> tuple[str, str]:
+    """Return which layer is anchored, and why."""
+    why = explain_choice(asked) if part is None else "the roots of the part are of this layer"
+    return f"anchor {'V' if swapped else 'U'}", why
+
+
 def build_maximal_index(
     graph: BipartiteGraph,
     motif: MaximalBiclique,
@@ -56,6 +72,7 @@ def build_maximal_index(
     anchor: str = "auto",
     has_stars: bool = False,
     limit_bytes: int | None = None,
+    part: MaximalPart | None = None,
 ) -> BicliqueIndex:
     """Build the index; where there are stars, it has an item even if nothing is searched.
 
@@ -63,6 +80,8 @@ def build_maximal_index(
     ----------
     limit_bytes : int, optional
         What the pairs may take; by default half of this machine's memory.
+    part : MaximalPart, optional
+        The graph is that of this part, whose layer is anchored. Vertices have their ids in the whole graph then.
 
     Raises
     ------
@@ -71,8 +90,15 @@ def build_maximal_index(
     CapacityError
         When there are more pairs than the memory has room for.
     """
-    swapped = choose_anchor(graph, anchor)
-    index = build_index(graph, swapped, choose_sizes(graph, motif, swapped), threads, limit_bytes=limit_bytes)
+    swapped = choose_anchor(graph, anchor if part is None else anchor_part(part, anchor))
+    sizes = choose_sizes(graph, motif, swapped)
+    if part is not None:
+        index = build_index(
+            graph, swapped, sizes, threads, limit_bytes=limit_bytes, roots=part.roots, excluded=part.excluded
+        )
+        of_left, of_right = (part.ids_v, part.ids_u) if swapped else (part.ids_u, part.ids_v)
+        return replace(index, left_ids=of_left[index.left_ids], right_ids=of_right[index.right_ids])
+    index = build_index(graph, swapped, sizes, threads, limit_bytes=limit_bytes)
     if index.n_items or not has_stars:
         return index
     root, first, last, costs = make_star_item()

@@ -89,6 +89,8 @@ def lay_roots(index: BicliqueIndex) -> Roots:
     graph = lay_graph(index)
     later = Pairs(index.hop_indptr, index.hop, index.hop_common)
     earlier = list_earlier(later, np.arange(index.n_left))
+    if index.excluded is not None:
+        earlier = _join_pairs(earlier, index.excluded)
     near = _join_pairs(earlier, later)
     whole = graph._replace(
         after=graph.rights.indptr[graph.lefts.ids],

@@ -1,4 +1,4 @@
-"""Cliques and maximal cliques of graphs beyond a budget, through the command line and the public functions."""
+"""Cliques, maximal ones and maximal bicliques beyond a budget, through the command line and the public functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import papilio
 from papilio.cluster.events import Event, LeaseFinished
 from papilio.errors import CapacityError, UnsupportedError
-from papilio.graph import UnipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.store import write_store
 from papilio.tasks.forecast import PROCESS_BYTES
 from tests.tools.commands import Run
@@ -23,7 +23,12 @@ QUESTIONS: list[tuple[papilio.Motif, Any]] = [
     (papilio.Clique(4), "vertex"),
     (papilio.Clique(3), "edge"),
     (papilio.MaximalClique(), "total"),
+    (papilio.MaximalBiclique(), "total"),
 ]
+
+
+PAIRS_ROOM = 4 << 20
+"""More of a budget for maximal bicliques, whose roots are charged with pairs."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +39,29 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Groups of buyers with what they bought, and edges astray."""
+    random = np.random.default_rng(3)
+    u, v = random.integers(0, 20, (2, 240, 90)) + 20 * np.arange(240)[:, None]
+    astray = random.integers(0, 4800, (2, 500))
+    ends = np.concatenate((u.ravel(), astray[0])), np.concatenate((v.ravel(), astray[1]))
+    path = tmp_path_factory.mktemp("ratings") / "ratings"
+    write_store(path, BipartiteGraph.from_edges(*ends, 4800, 4800), provenance={})
+    return path
+
+
+@pytest.fixture
+def graph(request: pytest.FixtureRequest, friends: Path) -> Path:
+    """The graph that a motif is asked of."""
+    motif = request.node.callspec.params.get("motif") if hasattr(request.node, "callspec") else None
+    if isinstance(motif, papilio.MaximalBiclique):
+        ratings: Path = request.getfixturevalue("ratings")
+        return ratings
+    return friends
+
+
+@pytest.fixture(scope="module")
+def friends(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Groups of friends, some isolated, with edges astray."""
     random = np.random.default_rng(7)
     groups = np.concatenate([40 * group + random.integers(0, 40, (300, 2)) for group in range(240)])
@@ -62,6 +89,7 @@ def assert_same(found: Any, whole: Any) -> None:
 def test_budget_alone_is_enough(graph: Path, budget: int, motif: papilio.Motif, per: Any) -> None:
     heard: list[Event] = []
     budget += {"total": 0, "vertex": 1 << 18, "edge": 1 << 20}[per]
+    budget += PAIRS_ROOM if isinstance(motif, papilio.MaximalBiclique) else 0
     before = set(graph.parent.iterdir())
     found = papilio.count(graph, motif, per=per, engine="cpu", host_memory=budget, progress=heard.append)
     assert_same(found, papilio.count(graph, motif, per=per, engine="cpu"))
@@ -69,9 +97,12 @@ def test_budget_alone_is_enough(graph: Path, budget: int, motif: papilio.Motif, 
     assert set(graph.parent.iterdir()) == before
 
 
-@pytest.mark.parametrize("motif", [papilio.Clique(4), papilio.MaximalClique()], ids=str)
+@pytest.mark.parametrize(
+    "motif", [papilio.Clique(4), papilio.MaximalClique(), papilio.MaximalBiclique()], ids=str
+)
 def test_job_resumes_on_its_parts(graph: Path, budget: int, motif: papilio.Motif, tmp_path: Path) -> None:
     job = tmp_path / "job"
+    budget += PAIRS_ROOM if isinstance(motif, papilio.MaximalBiclique) else 0
 
     class StopError(Exception):
         pass
