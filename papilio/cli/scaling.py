@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,7 @@ from papilio.reports.batch import submit_points
 from papilio.reports.build import write_report
 from papilio.reports.experiment import ExperimentDirectory
 from papilio.reports.run import run_experiment
+from papilio.reports.scaling import SHORT_S, counting_s
 from papilio.reports.setup import begin_scaling
 from papilio.tasks.result import CountResult
 
@@ -127,9 +129,8 @@ def count(
         raise InputError(
             f"{given[0].removesuffix('_bytes')} describes the jobs of --slurm; give both or neither"
         )
-    directory = begin_scaling(
-        output, motif, stores, command=context.meta[COMMAND_LINE], options=engine_options, **options
-    )
+    command = f"cd {shlex.quote(os.getcwd())}\n{context.meta[COMMAND_LINE]}"
+    directory = begin_scaling(output, motif, stores, command=command, options=engine_options, **options)
     if slurm:
         _submit(directory, motif, {**allocation, "insecure": INSECURE in context.meta}, figures)
         return
@@ -204,7 +205,7 @@ def _run(
         elif isinstance(outcome, PapilioError):
             say(f"{name}: FAILED, {outcome}")
         else:
-            say(f"{name}: {outcome.count:,} in {outcome.seconds['total']:.3f} s")
+            say(f"{name}: {outcome.count:,} in {counting_s(outcome.seconds):.3f} s")
 
     try:
         with show_progress() as bar:
@@ -257,5 +258,10 @@ def _report(root: Path, output: str | None, figures: bool, as_json: bool, overwr
         click.echo(
             f"{point['workers']}\t{point['seconds_median']:.3f} s\tspeed-up {point['speedup']:.2f}\t"
             f"efficiency {100 * point['efficiency']:.1f} %"
+        )
+    points = results.get("points")
+    if points and points[-1]["seconds_median"] < SHORT_S:
+        say(
+            f"runs of less than {SHORT_S:.0f} s say little about scaling: take a larger graph or a longer question"
         )
     say(f"report: {page}")

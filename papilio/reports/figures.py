@@ -93,15 +93,19 @@ def draw_speedup(points: Sequence[Point]) -> Figure:
     def paint(axes: Any) -> None:
         workers = [point.workers for point in points]
         ideal = [point.ideal for point in points]
-        axes.plot(workers, ideal, "--", color=GREY, label="ideal")
+        axes.plot([0, *workers], [0, *ideal], "--", color=GREY, label="ideal")
         axes.plot(*_per_run(points, lambda point: point.speedups), ".", color=ORANGE, label="each run")
         axes.plot(workers, [point.speedup for point in points], "o-", color=BLUE, label="median")
-        _label_workers(axes, points)
-        axes.set_yscale("log", base=2)
-        axes.set_yticks(ideal, [f"{value:g}" for value in ideal])
-        axes.minorticks_off()
+        most = workers[-1]
+        ticks = [
+            at for at, after in zip(workers, [*workers[1:], 2 * most], strict=True) if after - at > most / 16
+        ]
+        axes.set_xticks(ticks, [str(at) for at in ticks])
+        axes.set_xlim(0, 1.05 * most)
+        axes.set_ylim(0, 1.05 * max(*ideal, *(speedup for point in points for speedup in point.speedups)))
+        axes.set_xlabel("workers")
         axes.set_ylabel("speed-up")
-        axes.legend()
+        axes.legend(loc="upper left")
 
     return _draw("speedup", "Speed-up over the smallest number of workers.", SIZE, paint)
 
@@ -153,6 +157,10 @@ def draw_census(rows: Sequence[tuple[CensusClass, int, float]], caption: str) ->
 
 def draw_timeline(name: str, caption: str, spans: Sequence[LeaseSpan], n_workers: int) -> Figure:
     """Draw the leases of every worker as bars over time: a Gantt chart, with empty rows for idle workers."""
+    require_matplotlib()
+    from matplotlib.legend_handler import HandlerTuple
+    from matplotlib.patches import Patch
+
     workers = sorted({span.worker for span in spans})
     rows = {worker: row for row, worker in enumerate(workers)}
     n_rows = max(n_workers, len(rows))
@@ -174,6 +182,11 @@ def draw_timeline(name: str, caption: str, spans: Sequence[LeaseSpan], n_workers
         axes.set_xlim(left=0)
         axes.grid(False, axis="y")
         axes.set_xlabel("seconds since the first lease began")
+        shades = tuple(Patch(color=colour) for colour in BARS)
+        axes.legend(
+            [shades], ["leases; their shades alternate, to tell them apart"], handler_map={tuple: HandlerTuple(None)},
+            loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, fontsize=8,
+        )  # fmt: skip
         axes.set_ylabel("worker")
 
     return _draw(name, caption, (WIDTH, min(0.9 + 0.3 * n_rows, 9.0)), paint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from papilio.questions import Listing, motif_from_json
 from papilio.reports.figures import Figure, draw_timeline
 from papilio.reports.jobs import JobFacts
 from papilio.reports.page import plural, render_page, show_moment
+from papilio.storage.location import is_url
 from papilio.storage.names import read_names
 from papilio.storage.store import open_store
 
@@ -63,19 +65,23 @@ def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
 
 
 def _command(facts: JobFacts) -> str:
-    """Return the command that asks the same question."""
-    status = facts.status
+    """Return the command that asks the same question, into a job directory beside this one."""
+    status, verb = facts.status, "count" if facts.status.listing is None else "enumerate"
     motif, *flags = motif_from_json(status.motif).words
-    if status.listing is None:
-        words = ["papilio", "count", motif, status.source or "GRAPH", *flags, "--per", status.per]
-    else:
-        words = ["papilio", "enumerate", motif, status.source or "GRAPH", *flags, *_listing_words(facts)]
+    words = ["papilio", verb, motif, _absolute(status.source or "GRAPH"), *flags]
+    words += ["--per", status.per] if status.listing is None else _listing_words(facts)
+    if facts.plan is not None:
+        words += [word for name, value in facts.plan.job.options for word in (f"--{name}", value)]
     if facts.timelines:
         session = facts.timelines[-1].session
         words += ["--engine", session.engine, "--workers", str(session.workers)]
         if session.cluster in ("inline", "local", "cuda"):
             words += ["--cluster", session.cluster]
-    return shlex.join(words)
+    return shlex.join([*words, "--job", f"{os.path.abspath(status.path)}-again"])
+
+
+def _absolute(path: str) -> str:
+    return path if is_url(path) or path == "GRAPH" else os.path.abspath(path)
 
 
 def _listing_words(facts: JobFacts) -> list[str]:
@@ -94,4 +100,4 @@ def _listing_words(facts: JobFacts) -> list[str]:
     for flag, labels in zip(flags, held, strict=True):
         words += [word for label in labels for word in (flag, str(label))]
     output = facts.result.output if facts.result is not None else None
-    return [*words, "--output", output or "DIR"]
+    return [*words, "--output", f"{os.path.abspath(output)}-again" if output else "DIR"]

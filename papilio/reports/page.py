@@ -17,6 +17,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from papilio.reports.scaling import SHORT_S, counting_s
 from papilio.tasks.worker import WorkerInfo
 
 _MAX_ROWS = 64
@@ -64,9 +65,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["MAX_ROWS"] = _MAX_ROWS
+    environment.globals |= {"MAX_ROWS": _MAX_ROWS, "SHORT_S": SHORT_S}
     environment.filters |= {
         "base64": lambda content: b64encode(content).decode(),
+        "counting": counting_s,
         "machines": _machines,
         "median": median,
         "mib": _mib,

@@ -8,7 +8,7 @@ the usual ratio of times; with graphs that grow it is the scaled speed-up, whate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Literal
@@ -18,6 +18,15 @@ from papilio.reports.timeline import TimelineMeasures
 
 Mode = Literal["strong", "weak"]
 """One graph for all numbers of workers, or one for each."""
+
+
+SHORT_S = 10.0
+"""A run that counts for less says little about scaling: what is not divided among workers takes most of it."""
+
+
+def counting_s(seconds: Mapping[str, float]) -> float:
+    """Return the wall time of everything after the workers run and the graph is read, from the times of phases."""
+    return seconds["total"] - seconds["start"] - seconds["read"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Run:
     @property
     def counting_s(self) -> float:
         """Wall time of everything after the workers run and the graph is read."""
-        return self.seconds["total"] - self.seconds["start"] - self.seconds["read"]
+        return counting_s(self.seconds)
 
     @property
     def speed(self) -> float:

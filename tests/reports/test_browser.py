@@ -4,14 +4,43 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
+from math import comb
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from papilio.census_motif import CENSUS_CLASSES, rows_by_class
 from papilio.reports.build import write_report
+from papilio.reports.figures import draw_census
+from papilio.reports.jobpage import show_job
+from papilio.reports.jobs import read_job
 
 LIMIT_MS = 120_000
+
+OVERLAPS = """selector => {
+    const found = [...document.querySelectorAll(selector)].filter(each => !each.querySelector(selector));
+    const boxes = found.map(each => {
+        let {left, top, right, bottom} = each.getBoundingClientRect();
+        const frame = each.closest(".scroll")?.getBoundingClientRect();
+        if (frame) { left = Math.max(left, frame.left); right = Math.min(right, frame.right); }
+        return {left, top, right, bottom, text: each.textContent.trim().slice(0, 40) || each.alt};
+    }).filter(box => box.right > box.left && box.bottom > box.top);
+    return boxes.flatMap((a, at) => boxes.slice(0, at).filter(b =>
+        Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
+        Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1).map(b => [a.text, b.text]));
+}"""
+"""The pairs of elements without others in them whose boxes share a pixel, in what scrolls as far as it is seen."""
+
+LINES = """selector => [...document.querySelectorAll(selector)].map(each => {
+    const range = document.createRange();
+    range.selectNodeContents(each);
+    return [each.textContent, new Set([...range.getClientRects()].map(box => Math.round(box.top))).size];
+})"""
+"""How many lines the text of each element takes."""
+
+TEXTS = "h1, h2, p, dt, dd, .value, .name, th, td, figcaption, pre, img"
 
 
 @pytest.fixture(scope="module")
@@ -60,4 +89,36 @@ def test_the_page_loads_without_errors_and_fits(
         page.evaluate("getComputedStyle(document.querySelector('section')).backgroundColor")
         == "rgb(255, 255, 255)"
     )
+    assert page.evaluate(OVERLAPS, TEXTS) == []
+    assert [text for text, lines in page.evaluate(LINES, ".value") if lines > 1] == []
+    page.close()
+
+
+def test_a_number_that_no_screen_holds_breaks_between_its_digits_by_three(
+    browser: Any, odd_job: Path
+) -> None:
+    facts = read_job(odd_job)
+    assert facts.result is not None
+    result = replace(facts.result, count=comb(400, 200))
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.set_content(show_job(replace(facts, result=result), []))
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert page.evaluate(OVERLAPS, TEXTS) == []
+    ((text, lines),) = page.evaluate(LINES, ".tile:first-child .value")
+    assert text == f"{comb(400, 200):,}"
+    assert lines > 1
+    page.close()
+
+
+def test_no_text_of_a_figure_lies_on_another(browser: Any, measured: Path) -> None:
+    rows = rows_by_class(
+        CENSUS_CLASSES, {each.cell: 10 ** (3 * at) for at, each in enumerate(CENSUS_CLASSES)}
+    )
+    census = measured / "census.svg"
+    census.write_bytes(draw_census(rows, "").svg)
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    for path in (*sorted((measured / "report" / "figures").glob("*.svg")), census):
+        page.goto(path.as_uri(), wait_until="load")
+        assert page.evaluate("document.querySelectorAll('text').length") > 4
+        assert page.evaluate(OVERLAPS, "text") == [], path.name
     page.close()

@@ -45,6 +45,17 @@ def assert_self_contained(path: Path) -> ElementTree.Element:
     return page
 
 
+def shown(path: Path) -> str:
+    """Return a path as a shell's word and a page have it."""
+    return str(path).replace("'", "'\"'\"'").replace("\x01", "\ufffd")
+
+
+def svg_texts(path: Path) -> set[str]:
+    return {
+        "".join(each.itertext()) for each in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")
+    }
+
+
 def test_the_page_of_an_experiment(measured: Path) -> None:
     page = assert_self_contained(measured / "report" / "report.html")
     text = text_of(page)
@@ -52,6 +63,15 @@ def test_the_page_of_an_experiment(measured: Path) -> None:
     assert f"{SENATE:,}".replace(",", ", ") in text
     assert f"papilio scale count butterfly {measured.parent}/votes" in text
     assert "--workers 1,2" in text or "--workers 2,1" in text
+    assert f"To reproduce cd {Path.cwd()} papilio scale" in text
+    assert re.search(
+        r"The runs with 2 workers took \d+\.\d+ s, less than 10 s: .* say little about scaling", text
+    )
+    texts = {
+        name: svg_texts(measured / "report" / "figures" / f"{name}.svg") for name in ("speedup", "leases-w2")
+    }
+    assert {"0.0", "1.0", "ideal"} <= texts["speedup"], "the axis begins at 0"
+    assert "leases; their shades alternate, to tell them apart" in texts["leases-w2"]
     for heading in (
         "Scaling",
         "Seconds by phase, medians",
@@ -76,6 +96,13 @@ def test_the_page_of_a_job_escapes_what_users_name(odd_job: Path, tmp_path: Path
     assert "<b onclick='f()'>&amp;\"x\ufffd" in text
     assert page.findall(f".//{XHTML}b") == []
     assert "Butterfly count finished" in text
+    assert f"papilio count butterfly '{shown(odd_job.parent)}/graph' --per total" in text
+    assert f"--job '{shown(odd_job)}-again'" in text
+    counting = re.search(
+        r" total (\d+\.\d+) s time (\d+\.\d+) s Time: everything after the workers run", text
+    )
+    assert counting is not None
+    assert f"{counting[2]} s time" in text, "the tile and the table are of one definition"
     results = json.loads((output / "results.json").read_text())
     assert results["result"]["count"] == (40 * 39 // 2) * (30 * 29 // 2)
     assert results["sessions"][0]["outcome"] == "finished"
