@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,7 +25,8 @@ from papilio.kernels.engine import EngineName
 from papilio.kernels.peel.components import Forest
 from papilio.kernels.peel.decomposers import Decomposed, decompose_graph
 from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
-from papilio.storage.labelled import Vectors
+from papilio.storage.frames import Tabular, edge_table, vertex_table
+from papilio.storage.labelled import LabelledGraph, Vectors
 from papilio.storage.results import check_decomposition_path, write_decomposition
 from papilio.storage.store import GraphStore
 from papilio.tasks.graphs import require_graph_kind
@@ -37,8 +39,8 @@ _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 80
 """What the graph and its wedge index take before the index that is peeled can be measured."""
 
 
-@dataclass(frozen=True, eq=False)
-class DecompositionResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class DecompositionResult(Tabular):
     """The exact number of every item, the forest of components, and how they were found."""
 
     kind: PeelingKind  # ``wing`` or ``tip``
@@ -58,6 +60,36 @@ class DecompositionResult:
     # wall time by phase: ``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``, and ``total``
     seconds: dict[str, float] = field(repr=False)
     output: str | None = None  # the directory written
+    source: GraphStore | LabelledGraph | None = field(default=None, repr=False)  # what was decomposed
+
+    def __repr__(self) -> str:
+        """One line: what was decomposed, the largest number, and what found it."""
+        what = f"{self.kind} numbers of {self.n_items:,} {'edges' if self.layer is None else self.layer + ' vertices'}"
+        return f"<{what}: up to {self.max_number:,} ({self.engine}, {self.seconds['total']:.2f} s)>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: that line."""
+        return f"<p>{escape(repr(self)[1:-1])}</p>"
+
+    def to_arrow(self) -> Any:
+        """Return a row for each edge (u, v, u_label, v_label, number, node) or vertex (layer, id, label, number, node).
+
+        ``node`` is there with the hierarchy, labels where the graph has some. Rows of edges are those of the table or
+        array that was given, in its order, else of the edges sorted by (u, v). InputError for a graph in memory that is
+        not at hand, StoreError when its store is not.
+        """
+        source = self.source
+        if source is None:
+            raise InputError(
+                "the graph was in memory when it was decomposed, and is not kept with the answer"
+            )
+        columns = {name: self.vectors.by_id(name) for name in self.vectors}
+        return (
+            edge_table(source, columns) if self.layer is None else vertex_table(source, {self.layer: columns})
+        )
+
+    def _has_edge_rows(self) -> bool:
+        return self.layer is None
 
     @property
     def numbers(self) -> NDArray[np.uint64]:
@@ -187,6 +219,7 @@ def decompose(
         **{name: getattr(made.peeled, name) for name in same},
         seconds={**seconds, "total": perf_counter() - began},
         output=None if target is None else str(target),
+        source=source.given,
     )  # fmt: skip
 
 

@@ -13,9 +13,38 @@ from papilio.errors import InputError, StoreError
 from papilio.motifs import Cell
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.location import os_errors_named
+from papilio.storage.origins import FrameRows
 from papilio.storage.store import GraphStore
 
 Source = GraphStore | LabelledGraph
+
+
+class Tabular:
+    """An answer that is a table: ``to_arrow`` makes it, and here it becomes a frame."""
+
+    source: Source | None
+
+    def to_arrow(self) -> pa.Table:
+        raise NotImplementedError
+
+    def _has_edge_rows(self) -> bool:
+        """Whether a row of the table is an edge of the graph."""
+        return False
+
+    def to_pandas(self) -> Any:
+        """Return :meth:`to_arrow` as a ``pandas.DataFrame``: edges with the index of a frame given, counts in full."""
+        table, source = self.to_arrow(), self.source
+        origin = source.origin if isinstance(source, LabelledGraph) and self._has_edge_rows() else None
+        frame = table.to_pandas()
+        if "count" in frame and table.schema.field("count").type == pa.string():
+            frame["count"] = np.array([int(count) for count in frame["count"]], dtype=object)
+        return frame.set_axis(origin.index, axis=0) if isinstance(origin, FrameRows) else frame
+
+    def to_polars(self) -> Any:
+        """Return :meth:`to_arrow` as a ``polars.DataFrame``."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())
 
 
 def vertex_table(source: Source, layers: Mapping[str, Mapping[str, NDArray[Any]]]) -> pa.Table:
@@ -110,14 +139,6 @@ def to_arrow_table(stream: Any) -> pa.Table:
         raise InputError(
             f"a {kind} gives no Arrow table ({error}); give a table of one edge per row"
         ) from error
-
-
-def to_frame(table: pa.Table, index: Any = None) -> Any:
-    """Return a pandas DataFrame; counts that Arrow holds as text are Python integers."""
-    frame = table.to_pandas()
-    if "count" in frame and table.schema.field("count").type == pa.string():
-        frame["count"] = np.array([int(count) for count in frame["count"]], dtype=object)
-    return frame if index is None else frame.set_axis(index, axis=0)
 
 
 def _label_column(source: Source, layer: Literal["u", "v"]) -> pa.ChunkedArray | None:

@@ -20,7 +20,7 @@ from papilio.questions import Listing
 from papilio.storage import frames
 from papilio.storage.array_file import slices_of
 from papilio.storage.labelled import LabelledGraph, Vectors
-from papilio.storage.origins import FrameRows, plain_labels
+from papilio.storage.origins import plain_labels
 from papilio.storage.records import table_rows
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.plan import Decision
@@ -58,7 +58,7 @@ def json_labels(labels: Sequence[Any]) -> list[str | int]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CountResult:
+class CountResult(frames.Tabular):
     """An exact count."""
 
     motif: Motif
@@ -159,22 +159,8 @@ class CountResult:
         values = {name: {"count": self.vectors.by_id(name)} for name in self.vectors}
         return frames.vertex_table(self._graph, values)
 
-    def to_pandas(self) -> Any:
-        """Return :meth:`to_arrow` as a ``pandas.DataFrame``: edges with the index of a frame given, counts in full."""
-        source, index = self.source, None
-        if (
-            isinstance(source, LabelledGraph)
-            and isinstance(source.origin, FrameRows)
-            and "edge" in self.vectors
-        ):
-            index = source.origin.index
-        return frames.to_frame(self.to_arrow(), index)
-
-    def to_polars(self) -> Any:
-        """Return :meth:`to_arrow` as a ``polars.DataFrame``."""
-        import polars
-
-        return polars.from_arrow(self.to_arrow())
+    def _has_edge_rows(self) -> bool:
+        return "edge" in self.vectors
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the answer with matplotlib: counts by size or class, or how those of vertices and edges are distributed.

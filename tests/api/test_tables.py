@@ -200,3 +200,20 @@ def test_graphs_of_graph_tool_are_read(attribute: str) -> None:
     assert papilio.count(_GraphTool([(0, 1), (1, 2), (2, 0)], 4), papilio.Clique(3)).count == 1
     with pytest.raises(papilio.PapilioError, match="no attribute 'type'"):
         papilio.count(_GraphTool([(0, 1)], 2), "butterfly")
+
+
+def test_wings_and_tips_stand_beside_what_was_given() -> None:
+    frame = pd.DataFrame(nx.davis_southern_women_graph().edges(), columns=["woman", "event"]).sample(
+        frac=1, random_state=1
+    )
+    result = papilio.decompose(frame, "wing")
+    wings = result.to_pandas()
+    assert wings.index.equals(frame.index)
+    assert wings["u_label"].tolist() == frame["woman"].tolist()
+    assert wings["number"].tolist() == result.vectors.aligned("number").tolist()
+    assert repr(result).startswith(f"<wing numbers of 89 edges: up to {result.max_number}")
+    tips = papilio.decompose(frame, "tip", layer="u", hierarchy=False).to_pandas()
+    assert tips.columns.tolist() == ["layer", "id", "label", "number"]
+    assert dict(zip(tips["label"], tips["number"], strict=True)) == dict(
+        papilio.decompose(frame, "tip", layer="u").vectors.aligned("number")
+    )

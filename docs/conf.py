@@ -1,0 +1,27 @@
+"""How the site is built: ``make docs`` reads the documents where they lie and writes ``build/docs``."""
+
+from __future__ import annotations
+
+from papilio.version import __version__
+
+project = "Papilio"
+author = "the Papilio developers"
+release = version = __version__
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+# The whole project is the source, so that a link means the same here and in a checkout.
+root_doc = "docs/index"
+include_patterns = [
+    "*.md", "docs/**.md", "examples/README.md", "deploy/README.md", "benchmarks/results/*.md",
+]  # fmt: skip
+html_theme = "furo"
+html_title = "Papilio"
+
+myst_heading_anchors = 3
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+
+autodoc_typehints = "none"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
