@@ -21,7 +21,10 @@ myst_heading_anchors = 3
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
+nb_execution_in_temp = True
+nb_merge_streams = True
 
 autodoc_typehints = "none"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True
