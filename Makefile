@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 # Two processes for each processor; tests/conftest.py says which tests begin first.
 PYTEST := -n auto --no-loadscope-reorder
 
-.PHONY: demo test test-all mutants lint benchmark wheel clean
+.PHONY: demo test test-all mutants lint docs benchmark wheel clean
 
 demo: $(VENV)/.demo
 	@mkdir -p $(OUTPUT)
@@ -34,6 +34,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -b html --quiet --fail-on-warning --keep-going -c docs . build/docs
+	@echo "documentation: build/docs/docs/index.html"
+
 benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.butterfly --engine $(if $(CUDA),gpu,cpu)
 
@@ -49,7 +53,7 @@ wheel: $(BIN)/python
 	  rm -rf $$scratch && echo "$$package counts" || exit 1; done
 
 clean:
-	rm -rf dist $(VENV) $(OUTPUT) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf build dist $(VENV) $(OUTPUT) .pytest_cache .mypy_cache .ruff_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"Papilio needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}; set PYTHON=...")'
@@ -65,4 +69,8 @@ $(VENV)/.test: $(BIN)/python pyproject.toml
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,dev$(EXTRA)]"
+	@touch $@
+
+$(VENV)/.docs: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	@touch $@

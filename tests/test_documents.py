@@ -1,0 +1,100 @@
+"""What the documents say holds: commands and flags exist, quoted errors are the program's, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from papilio.cli import cli
+from papilio.errors import UnsupportedError
+from papilio.version import __version__
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("*/README.md"))]
+
+
+def commands_in(document: Path) -> Iterator[list[str]]:
+    """The words after ``papilio`` of every command that stands on lines of its own, without what is said beside it."""
+    text = document.read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in re.findall(r"^ {0,4}papilio (\S.*)$", text, re.MULTILINE):
+        command = re.split(r"\s{2,}\S* ?\S|\s{3,}|\s#", line + " ")[0]
+        yield shlex.split(command.split(" > ")[0], comments=True)
+
+
+def unknown_words(words: list[str]) -> list[str]:
+    """The first name that is no command, or the flags that the command does not have."""
+    command: click.Command = cli
+    context = click.Context(cli)
+    words = list(words)
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        if words[0].isupper() or words[0] == "...":
+            return []
+        name = (
+            words[words.index("--motif") + 1] if command is not cli and "--motif" in words else words.pop(0)
+        )
+        try:
+            found = command.get_command(context, name)
+        except UnsupportedError:
+            return [name]
+        if found is None:
+            return [name]
+        command = found
+    flags = {"--motif", "--help"} | {
+        name for each in command.get_params(context) for name in (*each.opts, *each.secondary_opts)
+    }
+    return [word for word in words if re.match(r"--?[a-z]", word) and word.split("=")[0] not in flags]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_commands_and_flags_exist(document: Path) -> None:
+    wrong = {" ".join(words): bad for words in commands_in(document) if (bad := unknown_words(words))}
+    assert not wrong
+
+
+def test_commands_are_found() -> None:
+    assert sum(1 for document in DOCUMENTS for _ in commands_in(document)) > 120
+    assert unknown_words(["count", "butterfly", "graph", "--no-such-flag"]) == ["--no-such-flag"]
+    assert unknown_words(["count", "moth", "graph"]) == ["moth"]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_links_lead_to_files(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text)
+    assert [each for each in targets if not (document.parent / each).exists()] == []
+
+
+def test_quoted_errors_are_those_of_the_program() -> None:
+    text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = [
+        each
+        for row in re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
+        for each in re.findall(r"`([^`]+)`", row)
+    ]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "papilio").rglob("*.py"))
+    source = re.sub(r'"\s*\n\s*f?"', "", source)
+    assert len(quoted) > 12
+    for each in quoted:
+        pieces = re.split(r"line \d+: '.*': \d+ |expected \d+|^is |(?:uni|bi)partite| \.\.\. |^\d+ ", each)
+        assert all(piece.strip() in source for piece in pieces), each
+
+
+def test_the_conda_recipe_needs_what_the_package_needs() -> None:
+    recipe = yaml.safe_load((ROOT / "deploy" / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    run = {need.replace(" ", "") for need in recipe["requirements"]["run"]}
+    renamed = {
+        need.replace("dask>", "dask-core>").replace("duckdb>", "python-duckdb>")
+        for need in project["dependencies"]
+    }
+    assert run == renamed | {f"python{project['requires-python']}"}
+    assert recipe["context"]["version"] == __version__
+    assert recipe["about"]["license"] == project["license"]
+    assert recipe["tests"][0]["python"]["imports"] == ["papilio"]
