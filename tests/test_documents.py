@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import networkx as nx
 import pytest
 import yaml
 
+import papilio
 from papilio.cli import cli
 from papilio.errors import UnsupportedError
 from papilio.version import __version__
+from tests.tools.commands import Run
 
 ROOT = Path(__file__).resolve().parents[1]
+GUIDES = [
+    "bicliques",
+    "cliques",
+    "decomposition",
+    "jobs",
+    "maximal-bicliques",
+    "measures",
+    "out-of-memory",
+    "papers",
+    "signed",
+]
 DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("*/README.md"))]
 
 
@@ -56,6 +71,71 @@ def unknown_words(words: list[str]) -> list[str]:
 def test_commands_and_flags_exist(document: Path) -> None:
     wrong = {" ".join(words): bad for words in commands_in(document) if (bad := unknown_words(words))}
     assert not wrong
+
+
+ELSEWHERE = (
+    "cuda",
+    "://",
+    "slurm",
+    "submit",
+    "scheduler",
+    "/shared/",
+    "scale ",
+    "report ",
+    "MOTIF",
+    "DIR",
+    "...",
+    "wait ",
+)
+"""What the commands hold that need another machine, a cluster, or a directory of the reader's."""
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with what the guides call their graphs: attendances, with and without signs, and friends."""
+    root = tmp_path_factory.mktemp("graphs")
+    women = [
+        f"{a.split()[0]} {b} {1 if i % 3 else -1} {i % 5 + 1}"
+        for i, (a, b) in enumerate(nx.davis_southern_women_graph().edges())
+    ]
+    (root / "ratings.dat").write_text(
+        "\n".join(f"{row.rsplit(' ', 2)[0]} {row.rsplit(' ', 1)[1]}" for row in women), "utf-8"
+    )
+    (root / "votes.txt").write_text("\n".join(row.rsplit(" ", 1)[0] for row in women), "utf-8")
+    named = {0: "Ada", 1: "Grace"}
+    friends = [f"{named.get(a, a)} {named.get(b, b)}" for a, b in nx.karate_club_graph().edges()]
+    (root / "friends.txt").write_text("\n".join(friends), "utf-8")
+    for name in ("STORE", "graph", "drugs", "signed"):
+        papilio.convert(root / "votes.txt", root / name, sign_column=3)
+    papilio.convert(root / "votes.txt", root / "ratings", u=1, v=2)
+    papilio.convert(root / "friends.txt", root / "friends", bipartite=False)
+    return root
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guide", GUIDES)
+def test_commands_of_the_guides_run(
+    guide: str, graphs: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for each in graphs.iterdir():
+        Path(each.name).symlink_to(each)
+    Path("runs").mkdir()
+    ran = 0
+    for words in commands_in(ROOT / "docs" / f"{guide}.md"):
+        command = [word for word in words if not re.search(r"[][]", word)]
+        target = Path(command[command.index("--output") + 1] if "--output" in command else command[2])
+        if any(part in " ".join([*words, ""]) for part in ELSEWHERE):
+            continue
+        if command[0] == "convert" and target.is_symlink():
+            target.unlink()
+        elif "--output" in command:
+            shutil.rmtree(target, ignore_errors=True)
+            target.unlink(missing_ok=True)
+        result = run(*command)
+        assert result.exit_code == 0, (command, result.stderr)
+        ran += 1
+    assert ran > 0
 
 
 def test_commands_are_found() -> None:
