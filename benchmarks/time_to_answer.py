@@ -1,10 +1,11 @@
 """How long a user waits: whole commands from the shell to the prompt, warm and for the first time on a machine.
 
-    python -m benchmarks.time_to_answer BIPARTITE_STORE [--repeat 3] [--output FILE]
+    python -m benchmarks.time_to_answer STORE [STORE ...] [--only WORD ...] [--repeat 3] [--output FILE]
 
-Each row is a command in a process of its own; the least of its runs counts. ``first`` has empty caches of Numba and
-CuPy, and runs once. Beside the wall time stands the processor time of all threads, which a busy machine changes less,
-and the ratio of both to those of the imports that no count can do without, in the same session.
+Each row is a command in a process of its own, on the store of its kind of graph; the least of its runs counts.
+``first`` has empty caches of Numba and CuPy, and runs once. Beside the wall time stands the processor time of all
+threads, which a busy machine changes less, and the ratio of both to those of the imports that no count can do without,
+in the same session.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from papilio.kernels.device.discovery import missing_for_gpu
+from papilio.storage.store import open_store
 
 BASE = [sys.executable, "-c", "import numba, pyarrow.parquet, click"]
 _PAPILIO = [sys.executable, "-m", "papilio"]
@@ -36,16 +38,25 @@ class Row:
     processor_s: float
 
 
-def commands(store: str) -> dict[str, list[str]]:
-    """Return the commands by name."""
+COUNTS: dict[str, tuple[str, ...]] = {
+    "bipartite": (
+        "count butterfly", "count biclique -p 3 -q 3", "count biclique -p 6 -q 6", "count maximal-biclique",
+        "decompose wing",
+    ),
+    "unipartite": ("count clique -k 5", "count maximal-clique"),
+}  # fmt: skip
+"""Commands by kind of graph, without the store."""
+
+
+def commands(stores: Sequence[str], only: Sequence[str]) -> dict[str, list[str]]:
+    """Return the commands by name; with ``only`` those alone whose name holds one of the words."""
     engine = ["--engine", "cpu" if missing_for_gpu() is not None else "gpu"]
-    return {
-        "--help": ["--help"],
-        "count --help": ["count", "--help"],
-        "count butterfly": ["count", "butterfly", store, *engine],
-        "count biclique -p 3 -q 3": ["count", "biclique", store, "-p", "3", "-q", "3", *engine],
-        "decompose wing": ["decompose", "wing", store, *engine],
-    }
+    named = {"--help": ["--help"], "count --help": ["count", "--help"]}
+    for store in stores:
+        for name in COUNTS[open_store(store).kind]:
+            verb, motif, *flags = name.split()
+            named[f"{name}, {Path(store).name}"] = [verb, motif, store, *flags, *engine]
+    return {name: words for name, words in named.items() if not only or any(word in name for word in only)}
 
 
 def time_command(name: str, words: Sequence[str], environment: Mapping[str, str], repeat: int) -> Row:
@@ -60,14 +71,13 @@ def time_command(name: str, words: Sequence[str], environment: Mapping[str, str]
     return Row(name, min(walls), min(processors))
 
 
-def measure(store: str, repeat: int) -> list[Row]:
+def measure(named: Mapping[str, Sequence[str]], repeat: int) -> list[Row]:
     """Return all rows; the first one is that of the imports."""
-    rows = [time_command("imports", BASE, os.environ, repeat)]
-    for name, words in commands(store).items():
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    rows = [time_command("imports", BASE, plain, repeat)]
+    for name, words in named.items():
         with tempfile.TemporaryDirectory() as caches:
-            environment = os.environ | {
-                "NUMBA_CACHE_DIR": f"{caches}/numba", "CUPY_CACHE_DIR": f"{caches}/cupy"
-            }  # fmt: skip
+            environment = plain | {"NUMBA_CACHE_DIR": f"{caches}/numba", "CUPY_CACHE_DIR": f"{caches}/cupy"}
             if not name.endswith("--help"):
                 rows.append(time_command(f"{name}, first", [*_PAPILIO, *words], environment, 1))
             rows.append(time_command(name, [*_PAPILIO, *words], environment, repeat))
@@ -91,11 +101,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("store")
+    parser.add_argument("stores", nargs="+", metavar="STORE")
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="Rows whose name holds one.")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--output", type=Path, help="Also write the rows there, as JSON.")
     given = parser.parse_args()
-    rows = measure(given.store, given.repeat)
+    rows = measure(commands(given.stores, given.only), given.repeat)
     print("\n".join(table(rows)))
     if given.output is not None:
         given.output.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
