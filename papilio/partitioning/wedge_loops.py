@@ -200,8 +200,13 @@ def gather_ends(
     for i in range(rows.size):
         at = slab.offsets[rows[i]]
         stop = at + slab.split[rows[i]]
-        if low > 0:
-            at += np.searchsorted(slab.columns[at:stop], low)
+        above = stop
+        while at < above:  # the first rank that is not below
+            middle = (at + above) // 2
+            if slab.columns[middle] < low:
+                at = middle + 1
+            else:
+                above = middle
         before = to
         while at < stop and slab.columns[at] < high:
             ends[to] = slab.columns[at]

@@ -19,6 +19,9 @@ def compiled_functions() -> Iterator[tuple[str, ast.FunctionDef]]:
 
 FUNCTIONS = dict(compiled_functions())
 
+SLOW_CALLS = {"np.diff", "np.searchsorted", "np.cumsum"}
+"""Half a second and more each; a loop compiles in a tenth of it."""
+
 PLAIN = (ast.Constant, ast.Name, ast.UnaryOp)
 """What a slice may be filled with: Numba brings text along for arrays, to say in an error what shapes they have."""
 
@@ -29,7 +32,7 @@ def is_slow(node: ast.AST) -> bool:
         slices = [each for target in targets for each in ast.walk(target) if isinstance(each, ast.Slice)]
         return bool(slices) and (isinstance(node, ast.AugAssign) or not isinstance(node.value, PLAIN))
     if isinstance(node, ast.Call):
-        return ast.unparse(node.func) == "np.diff"
+        return ast.unparse(node.func) in SLOW_CALLS
     return isinstance(node, ast.JoinedStr)
 
 
@@ -37,6 +40,7 @@ def is_slow(node: ast.AST) -> bool:
     ("code", "slow"),
     [
         ("a[:n] = b[:n]", True), ("a[:, 0] = b.c", True), ("a[1:] += 1", True), ("x = np.diff(a)", True),
+        ("at = np.searchsorted(a, b)", True),
         ("a[:n] = 0", False), ("a[:] = _NONE", False), ("a[i] = b[i]", False), ("x = a[1:].copy()", False),
     ],
 )  # fmt: skip

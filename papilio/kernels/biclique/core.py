@@ -98,8 +98,15 @@ def _peel(rows: Rows, columns: Rows, least_row: int, least_column: int) -> tuple
 @compiled
 def _keep(rows: Rows, row_kept: Bools, column_kept: Bools) -> Rows:
     """Return the kept entries, rows and columns numbered anew in their order."""
-    new = np.cumsum(column_kept) - 1
-    indptr = np.zeros(np.sum(row_kept) + 1, np.int64)
+    new = np.empty(column_kept.size, np.int64)
+    n_kept = 0
+    for column in range(column_kept.size):
+        new[column] = n_kept
+        n_kept += column_kept[column]
+    n_kept = 0
+    for row in range(row_kept.size):
+        n_kept += row_kept[row]
+    indptr = np.zeros(n_kept + 1, np.int64)
     ids = np.empty(rows.ids.size, np.int32)
     to, end = 0, 0
     for row in range(row_kept.size):

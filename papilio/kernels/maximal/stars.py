@@ -38,9 +38,15 @@ class Stars:
 
 @compiled
 def _has(rows: Rows, row: int, column: int) -> bool:
-    begin, end = rows.indptr[row], rows.indptr[row + 1]
-    at = begin + np.searchsorted(rows.ids[begin:end], column)
-    return bool(at < end and rows.ids[at] == column)
+    low, high = rows.indptr[row], rows.indptr[row + 1]
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if rows.ids[middle] < column:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < end and rows.ids[low] == column)
 
 
 @compiled
@@ -67,13 +73,11 @@ def _is_covered(rows: Rows, columns: Rows, row: int) -> bool:
 
 
 @compiled
-def _find_uncovered(rows: Rows, columns: Rows, asked: Bools, least: int, most: int) -> Bools:
-    """Return which rows asked for, of ``least`` (at least 1) to ``most`` entries, are centres of maximal stars."""
-    found = np.zeros(rows.indptr.size - 1, np.bool_)
+def _find_uncovered(rows: Rows, columns: Rows, least: int, most: int, found: Bools) -> None:
+    """Leave of the rows in ``found`` those of ``least`` (at least 1) to ``most`` entries that are centres of stars."""
     for row in range(found.size):
         size = rows.indptr[row + 1] - rows.indptr[row]
-        found[row] = asked[row] and least <= size <= most and not _is_covered(rows, columns, row)
-    return found
+        found[row] = found[row] and least <= size <= most and not _is_covered(rows, columns, row)
 
 
 def _take_rows(rows: Rows, centres: Ids32) -> tuple[RaggedColumn, RaggedColumn]:
@@ -116,7 +120,9 @@ def find_stars(graph: BipartiteGraph, motif: MaximalBiclique, part: MaximalPart 
         if least_own > 1 or (most is not None and most < least):
             return np.empty(0, np.int32)
         top = other.indptr.size if most is None else most
-        return np.flatnonzero(_find_uncovered(own, other, asked, least, top)).astype(np.int32)
+        found = asked.copy()
+        _find_uncovered(own, other, least, top, found)
+        return np.flatnonzero(found).astype(np.int32)
 
     of_u = _take_rows(rows, centres(rows, columns, asked_u, least_u, least_v, most_v))
     lists_v, lists_u = _take_rows(columns, centres(columns, rows, asked_v, least_v, max(least_u, 2), most_u))
