@@ -15,8 +15,9 @@ from papilio.cluster.events import Event, LeaseFinished
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.store import write_store
-from papilio.tasks.forecast import PROCESS_BYTES
+from papilio.tasks.forecast import CONTEXT_BYTES, PROCESS_BYTES
 from tests.tools.commands import Run
+from tests.tools.devices import cuda_device
 
 QUESTIONS: list[tuple[papilio.Motif, Any]] = [
     (papilio.Clique(), "total"),
@@ -95,6 +96,20 @@ def test_budget_alone_is_enough(graph: Path, budget: int, motif: papilio.Motif, 
     assert_same(found, papilio.count(graph, motif, per=per, engine="cpu"))
     assert len({event.result.partition for event in heard if isinstance(event, LeaseFinished)}) > 1
     assert set(graph.parent.iterdir()) == before
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("motif", "per"), QUESTIONS)
+def test_device_budget_alone_is_enough(graph: Path, motif: papilio.Motif, per: Any) -> None:
+    cuda_device()
+    heard: list[Event] = []
+    room = 130 << 20 if isinstance(motif, papilio.MaximalBiclique) else 114 << 20
+    found = papilio.count(
+        graph, motif, per=per, engine="gpu", device_memory=CONTEXT_BYTES + room, progress=heard.append
+    )
+    assert_same(found, papilio.count(graph, motif, per=per, engine="cpu"))
+    assert found.engine == "gpu"
+    assert len({event.result.partition for event in heard if isinstance(event, LeaseFinished)}) > 1
 
 
 @pytest.mark.parametrize(
