@@ -2,11 +2,12 @@
 
 python -m benchmarks.partitions --data ../shared/data --output benchmarks/results/partitions.md
 python -m benchmarks.partitions --cases community --tables groups,chunks
+python -m benchmarks.partitions --cases soc-Epinions1,marvel --tables searches
 
-Three tables, after the comparison of BCPar with METIS in the GBC paper (ICDE 2024, Figure 10): ``groups`` (in memory;
-our closure and the paper's), ``parts`` (cut by the cutters, stored, read and counted by the CPU engines) and
-``chunks`` (growth within a bound of host memory). Seconds are processor time of one thread, so that other programs on
-the machine change them little.
+Four tables, after the comparison of BCPar with METIS in the GBC paper (ICDE 2024, Figure 10): ``groups`` (in memory;
+our closure and the paper's), ``parts`` (cut by the cutters, stored, read and counted by the CPU engines), ``searches``
+(the same for cliques and what is maximal) and ``chunks`` (growth within a bound of host memory). Seconds are processor
+time of one thread, so that other programs on the machine change them little.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from importlib import import_module
 from math import exp, log
 from multiprocessing import get_context
 from pathlib import Path
@@ -27,16 +29,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.cases import CASES, load_case
+from benchmarks.cases import CASES, Case, load_case
+from benchmarks.clique import read
 from benchmarks.harness import describe_machine
 from papilio.errors import CapacityError
-from papilio.families import load_engine
+from papilio.families import family_of, load_engine, resolve
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.core import Rows
-from papilio.kernels.biclique.memory import part_arrays as root_arrays
 from papilio.kernels.biclique.pairs import PAIR_BYTES, find_pairs
-from papilio.kernels.wedge.memory import part_arrays as wedge_arrays
-from papilio.motifs import Biclique, Butterfly, Motif
+from papilio.motifs import Biclique, Butterfly, Clique, MaximalBiclique, MaximalClique, Motif
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import (
     PricedRows,
@@ -48,9 +49,7 @@ from papilio.partitioning.growth import (
 from papilio.partitioning.growth_chunks import grow_chunks
 from papilio.partitioning.metis_groups import metis_groups
 from papilio.partitioning.peak_memory import PeakMemory
-from papilio.partitioning.root_parts import cut_roots
 from papilio.partitioning.store import Partition
-from papilio.partitioning.wedge_parts import cut_wedges
 from papilio.storage.store import GraphStore, open_store, write_store
 
 __all__ = ["GRAPHS", "PartCase", "community_graph"]
@@ -81,14 +80,19 @@ class PartCase:
     anchor: str
     counted_parts: tuple[int, ...] = PARTS
     tables: tuple[str, ...] = ("groups", "parts", "chunks")
+    searches: tuple[Motif, ...] = ()  # of the table of this name
 
 
 GRAPHS = (
-    PartCase("marvel", "u"),
-    PartCase("youtube-groupmemberships", "v"),
+    PartCase("marvel", "u", searches=(MaximalBiclique(),)),
+    PartCase("youtube-groupmemberships", "v", searches=(MaximalBiclique(),)),
     PartCase("yelp2018", "v", counted_parts=(4, 16)),
     PartCase("community", "u"),
     PartCase("large-community", "u", tables=("chunks",)),
+    PartCase("opsahl-ucforum", "u", tables=(), searches=(MaximalBiclique(),)),
+    PartCase("ca-AstroPh", "n", tables=(), searches=(Clique(5), Clique(), MaximalClique())),
+    PartCase("wiki-Vote", "n", tables=(), searches=(Clique(5), MaximalClique())),
+    PartCase("soc-Epinions1", "n", tables=(), searches=(Clique(5), MaximalClique())),
 )
 
 
@@ -105,11 +109,14 @@ def community_graph(
     return BipartiteGraph.from_edges(random.permutation(n)[u], random.permutation(n)[v])
 
 
-def load_graph(case: PartCase, data: Path) -> BipartiteGraph | None:
+def load_graph(case: PartCase, data: Path) -> Any:
     """Return the graph of a case, or None when its file is not in ``data``."""
+    if case.anchor == "n":
+        return read(data, case.name) if (data / "unipartite" / f"{case.name}.txt.gz").is_file() else None
     if case.name in ("community", "large-community"):
         return community_graph(size=500 if case.name == "community" else 4_000)
-    return load_case(next(one for one in CASES if one.name == case.name), data)
+    known = next((one for one in CASES if one.name == case.name), Case(case.name, 0))
+    return load_case(known, data)
 
 
 def rows_of(graph: BipartiteGraph, anchor: str, least: int) -> tuple[Ints, Ids, int]:
@@ -247,6 +254,7 @@ def count_whole(store: GraphStore, motif: Motif) -> tuple[Any, float]:
 
 
 Cut = Callable[[Path, int, str], Partition]
+Cutter = Callable[..., Partition]
 
 
 def cut_for(store: GraphStore, motif: Motif, host_bytes: int) -> Cut:
@@ -254,27 +262,27 @@ def cut_for(store: GraphStore, motif: Motif, host_bytes: int) -> Cut:
 
     def cut(output: Path, limit: int, strategy: str) -> Partition:
         name, _, closure = strategy.partition(", ")
-        request: Any = partial(CutRequest, "total", limit_bytes=limit, host_bytes=host_bytes, threads=1)
-        if isinstance(motif, Biclique):
-            price = root_arrays("total")
-            asked = request(part_bytes=price, strategy=name, closure="paper" if closure else "columns")
-            return cut_roots(store, output, motif, {}, asked)
-        return cut_wedges(
-            store, output, Butterfly(), {}, request(part_bytes=wedge_arrays("total"), strategy=name)
+        asked = CutRequest(
+            "total", price, limit, host_bytes, 1, strategy=name, closure="paper" if closure else "columns"
         )
+        cutter: Cutter = resolve(family.parted.cutter)
+        return cutter(store, output, motif, {}, asked)
 
+    family = family_of(motif)
+    assert family.parted is not None
+    price = import_module(family.memory).part_arrays("total")
     return cut
 
 
-STRATEGIES = {
+STRATEGIES: dict[str, tuple[Any, ...]] = {
     "biclique": ("bcpar", "bcpar, paper's closure", "hash", "metis"),
     "butterfly": ("bcpar", "pair_blocks", "hash", "metis"),
 }
 
 
-def parts_table(case: PartCase, graph: BipartiteGraph, motif: Motif) -> Iterator[list[str]]:
+def parts_table(case: PartCase, graph: Any, motif: Motif) -> Iterator[list[str]]:
     """Yield rows: graph, question, budget, strategy, parts, replication, and how fast they are cut and counted."""
-    unit = "wedges" if isinstance(motif, Butterfly) else "bicliques"
+    unit = "wedges" if isinstance(motif, Butterfly) else "motifs"
     whole = 16 * graph.n_edges + 32 * (graph.n_u + graph.n_v)
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
@@ -292,7 +300,7 @@ def parts_table(case: PartCase, graph: BipartiteGraph, motif: Motif) -> Iterator
 
         limits = [seek_limit(n_parts, wanted, whole, tries=5) for wanted in case.counted_parts]
         for limit in dict.fromkeys(one for one in limits if one is not None):
-            for strategy in STRATEGIES[motif.name]:
+            for strategy in STRATEGIES.get(motif.name, ("bcpar", "hash")):
                 head = [case.name, motif.title, mib(limit), strategy]
                 began = process_time()
                 try:
@@ -370,6 +378,7 @@ HEADS = {
               "per s", "same count"],
     "chunks": ["graph", "budget, MiB", "host memory, MiB", "peak, MiB", "parts", "replication", "s"],
 }  # fmt: skip
+HEADS["searches"] = HEADS["parts"]
 
 
 def print_rows(head: Sequence[str], rows: Iterator[list[str]], lines: list[str]) -> bool:
@@ -403,6 +412,9 @@ def main() -> int:
 
         def rows(table: str = table) -> Iterator[list[str]]:
             for case, graph in graphs.items():
+                if table == "searches":
+                    for motif in case.searches:
+                        yield from parts_table(case, graph, motif)
                 if table not in case.tables:
                     continue
                 if table == "groups":

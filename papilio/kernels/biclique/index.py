@@ -279,20 +279,18 @@ def build_index(
     CapacityError
         When there are more pairs than the memory has room for.
     """
-    closed = closed or {}
-    core = _find_core(graph, swapped, sizes)
+    core, closed = _find_core(graph, swapped, sizes), closed or {}
     items = None if roots is None else number_roots(roots, graph.n_v if swapped else graph.n_u)[core.left_ids]
     n_roots = core.left_ids.size if items is None else int(np.count_nonzero(items >= 0))
     by_degree = _roots_first(_sort_rising(np.diff(core.rows.indptr)), items)
     rows = order_rows(core.rows, by_degree)
+    n_right = core.right_ids.size
     if sizes.most_left == 2 and not keep_pairs:
-        shared = count_pairs(rows, core.right_ids.size, threads, n_roots)
-        closed = add_pairs(closed, shared, sizes, swapped)
-        none = np.empty(0, np.int32)
-        found = Pairs(np.zeros(rows.indptr.size, np.int64), none, none)
+        closed = add_pairs(closed, count_pairs(rows, n_right, threads, n_roots), sizes, swapped)
+        found = _no_pairs(rows)
     else:
         limit = available_bytes() if limit_bytes is None else limit_bytes
-        found = find_pairs(rows, core.right_ids.size, sizes.least_right, threads, limit, n_roots)
+        found = find_pairs(rows, n_right, sizes.least_right, threads, limit, n_roots)
     order = order_left(rows, found)
     if items is not None:
         order = _roots_first(order, items[by_degree])
@@ -300,21 +298,16 @@ def build_index(
     pairs = lay_pairs(found, order)
     rows, left_ids = order_rows(rows, order), core.left_ids[by_degree[order]]
     apart = None
-    if roots is None or items is None or excluded is None:
-        pieces, item_ptr = _cut_pieces(pairs, sizes, items, 0 if roots is None else roots.size)
-    else:
-        kept, shut = split_pairs(*pairs, np.isin(left_ids, excluded))
-        apart = Pairs(*shut)
-        pairs, item_ptr = Pairs(*kept), None
-        costs = np.concatenate((np.zeros(1, np.int64), np.cumsum(_child_costs(pairs, sizes.most_left > 2))))
-        pieces = make_root_items(pairs.indptr, costs[pairs.indptr], items, roots.size)
+    if excluded is not None:
+        pairs, apart = (Pairs(*each) for each in split_pairs(*pairs, np.isin(left_ids, excluded)))
+    pieces, item_ptr = _cut_pieces(pairs, sizes, items, roots, excluded is None)
     if closed and roots is None and not pieces[0].size:
         pieces = make_star_item()
     return BicliqueIndex(
         swapped=swapped,
         sizes=sizes,
         n_left=core.left_ids.size,
-        n_right=core.right_ids.size,
+        n_right=n_right,
         indptr=rows.indptr,
         columns=rows.ids,
         left_ids=left_ids,
@@ -330,6 +323,11 @@ def build_index(
         closed_cells=closed,
         item_ptr=item_ptr,
     )
+
+
+def _no_pairs(rows: Rows) -> Pairs:
+    none = np.empty(0, np.int32)
+    return Pairs(np.zeros(rows.indptr.size, np.int64), none, none)
 
 
 def lay_graph(index: BicliqueIndex) -> LeftGraph:
@@ -371,13 +369,17 @@ def _stars_of(
 
 
 def _cut_pieces(
-    pairs: Pairs, sizes: SizeRange, items: Ids32 | None, n_items: int
+    pairs: Pairs, sizes: SizeRange, items: Ids32 | None, roots: Ids32 | None, finer: bool
 ) -> tuple[tuple[Ids32, Ints, Ints, Ints], Ints | None]:
     """Return root, first and last child, and cost of each piece, in order, and ``item_ptr``; see BicliqueItems.
 
-    ``items`` is the item of each left vertex of a part, -1 for those that are no roots; None for a whole graph.
+    ``items`` is the item of each left vertex of a part, -1 for those that are no roots; None for a whole graph. An item
+    of a part may have several pieces where they may be ``finer``.
     """
-    child_costs = _child_costs(pairs, sizes.most_left > 2)
+    child_costs, n_items = _child_costs(pairs, sizes.most_left > 2), 0 if roots is None else roots.size
+    if items is not None and not finer:
+        before = np.append(0, np.cumsum(child_costs))[pairs.indptr]
+        return make_root_items(pairs.indptr, before, items, n_items), None
     most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
     roots, firsts, lasts, costs = cut_items(pairs.indptr, child_costs, most)
     order = _sort_rising(-costs)
