@@ -2,20 +2,21 @@
 //
 // Requires: the later neighbours of every vertex in an order, by rank, ascending.
 // Counted once: a clique is found at its first vertex, the root of a work item; below it, branches hold disjoint sets of
-// cliques (clique_lanes.cuh says what the branches of a node are, here and there).
+// cliques. ORIENT 0: the branches of a node are those of clique_lanes.cuh. ORIENT 1: there is one for each candidate, which
+// that one ends; its candidates are those before it.
 // A warp owns an item: the root, whose later neighbours are a square matrix of bits; with EDGES 1 the root and the next
-// vertex, and the later neighbours of both. Sub-trees of at most 32 candidates
-// are numbered anew and given to a lane of the warp each; the warp itself goes through the nodes above, while fewer than
-// kIdleLanes of its lanes are idle they search. Sub-trees of larger nodes go to warps that wait, as a matrix of their own,
-// through the queue of tree_queue.cuh; the round of a warp is that of search.cuh.
-// Memory of a warp: kCounterWords of shared memory for its lanes; for the matrix, a list of its candidates and a frame
-// for each level the arena.
+// vertex, and the later neighbours of both. It goes through the nodes with a stack. Where one size is asked for and no more
+// than three vertices are missing, it counts edges and triangles (clique_few.cuh). With ORIENT 0 sub-trees of at most 32
+// candidates are numbered anew and given to a lane of the warp each; while fewer than kIdleLanes of its lanes are idle they
+// search. Warps that wait get the later half of the branches of a node, or the last one, as a matrix of their own, through
+// the queue of tree_queue.cuh; the round of a warp is that of search.cuh.
+// Memory of a warp: kCounterWords of shared memory for its lanes; for the matrix, a list of its candidates, a frame for
+// each level and the matrix of a node whose triangles are counted the arena.
 // PER 1, 2: vertices or edges of the cliques of one size get their numbers too (clique_paths.cuh). The warp then goes through
 // all nodes itself, and knows the vertices of its path.
-// sums: ORIENT 0: leaves by held * stride + free. ORIENT 1: low and high halves of the number of cliques (SplitSum).
+// sums: kSumWords numbers of CliqueSum; then, with ORIENT 0, leaves by held * stride + free.
 // Sources: Almasri et al., ICS 2022; Jain and Seshadhri, WSDM 2020 (Pivoter).
 #include "clique_lanes.cuh"
-#include "clique_matrix.cuh"
 #include "clique_paths.cuh"
 #include "search.cuh"
 
@@ -35,18 +36,19 @@ constexpr unsigned kCliqueSlot = 1;
 constexpr int kCliqueHead = 8;
 /// Candidates from which a node is worth leaving to others.
 constexpr int kSharedCandidates = 12;
-/// Candidates of the largest sub-trees that have no frame of the warp.
-constexpr int kLaneSize = kPer != 0 ? 0 : kWarpSize;
+/// Whether lanes search sub-trees, and candidates up to which they do.
+constexpr bool kHasLanes = kPer == 0 && !kOrients;
+constexpr int kLaneSize = kHasLanes ? kWarpSize : 0;
 /// Idle lanes for which a warp looks for sub-trees.
 constexpr int kIdleLanes = 8;
 
-/// A node above the lanes: a frame of the stack. Words: held, free, pivot + 1 or 0 where that branch is taken, unused;
-/// the candidates; those that are branched on.
+/// A node: a frame of the stack. Words: held, free, pivot + 1 or 0 where that branch is taken, unused; the candidates; those
+/// that are branched on.
 constexpr int kNodeHead = 4;
 
 /// The search of one warp: the matrix of the root at hand, or of a sub-tree of another warp, and the nodes on it.
 struct CliqueSearch {
-    static constexpr int kCounterWords = kPer != 0 ? 0 : kLaneWords;
+    static constexpr int kCounterWords = kHasLanes ? kLaneWords : 0;
     static constexpr bool kShares = true;
 
     Arena& arena;
@@ -54,33 +56,26 @@ struct CliqueSearch {
     Adjacency later;
     CliqueLanes& lanes;
     CliquePaths& paths;
-    RowList matrix;
+    Square matrix;
     int* names;       // ranks of the candidates, where paths are kept
     int* members;     // room for matrix.n
-    unsigned* branch; // a set
+    unsigned* branch; // two sets
     unsigned* nodes;  // frames of 2 * n_words + kNodeHead words
-    unsigned long long words;
+    bool has_branches;  // whether the first node has its branches already
+    unsigned long long words;  // of this lane
 
     __device__ __forceinline__ int open(const Children& unit) {
-        if (kEdges && unit.first < 0) {  // the root alone
-            add_leaf(1, 0);
-            return 0;
-        }
-        const int held = kEdges ? 2 : 1, n = name_members(unit);
+        const bool is_alone = kEdges && unit.first < 0;  // the root alone
+        const int held = kEdges && !is_alone ? 2 : 1, n = is_alone ? 0 : name_members(unit);
         if (kPer != 0 && lane_id() == 0) paths.held[0] = unit.root;
         __syncwarp();
-        if (kOrients && lanes.limits.most == held + 1) {
-            if (lane_id() == 0) lanes.cliques += (unsigned)n;
+        if (n == 0 || lanes.limits.most - held <= (counts_few() ? 1 : 0)) {
+            end_node(held, 0, n);
             return 0;
         }
-        if (n == 0 || lanes.limits.most == held) {
-            add_leaf(held, 0);
-            return 0;
-        }
-        fill_square(matrix, members, later);
-        if (n > kLaneSize) return start(held, 0);
-        give_lane(lane_id() < n ? matrix.at(0, lane_id()) : 0u, n, held, 0);
-        return 0;
+        clear_words(matrix.words, Square::size(n));
+        fill_square(matrix, members, n, later);
+        return start(held, 0) ? 1 : 0;
     }
 
     __device__ __forceinline__ bool open_child(int) const { return true; }
@@ -88,26 +83,23 @@ struct CliqueSearch {
     /// The sub-tree in a slot of the queue.
     __device__ __forceinline__ void read(const unsigned* slot) {
         const int n = (int)slot[1], held = (int)slot[2], free = (int)slot[3];
-        matrix.n = 0;
-        if (n <= kLaneSize) {
-            give_lane(lane_id() < n ? slot[kCliqueHead + lane_id()] : 0u, n, held, free);
-            return;
-        }
         take_memory(n, held, free);
-        const unsigned* from = copy(matrix.words, slot + kCliqueHead, matrix.n_words * n);
+        const unsigned* from = copy(matrix.words, slot + kCliqueHead, Square::size(n));
+        has_branches = slot[4] != 0;
+        if (has_branches) from = copy(rest_of(node_at(0)), from, matrix.n_words);
         if (kPer != 0) {
             from = copy(names, from, n);
             from = copy(paths.held, from, held);
             copy(paths.free, from, free);
         }
-        start(held, free);
+        if (!start(held, free)) matrix.n = 0;
     }
 
     /// Go through the nodes of the matrix; the lanes search what is below them.
     __device__ __forceinline__ void search() {
         if (matrix.n == 0) return;
         int level = 0;
-        bool is_new = true;
+        bool is_new = !has_branches;
         while (level >= 0) {
             unsigned* const node = node_at(level);
             if (is_new && !enter(node)) {
@@ -115,18 +107,10 @@ struct CliqueSearch {
                 --level;
                 continue;
             }
-            is_new = false;
             share(level);
-            unsigned* const below = node_at(level + 1);
-            const int n = take_branch(node, below);
-            if (n < 0)
-                --level;
-            else if (n > kLaneSize) {
-                ++level;
-                is_new = true;
-            } else {
-                settle(below, n);
-            }
+            const int n = take_branch(node, node_at(level + 1));
+            is_new = n >= 0 && !settle(node_at(level + 1), n);
+            level += n < 0 ? -1 : is_new ? 1 : 0;
         }
         matrix.n = 0;
     }
@@ -138,12 +122,8 @@ struct CliqueSearch {
 
     __device__ __forceinline__ unsigned long long flush() {
         lanes.run(0);
-        if (kOrients) {
-            SplitSum total;
-            total.add(lanes.cliques);
-            total.flush(lanes.leaves.sums);
-        }
-        return words + warp_sum(lanes.steps);
+        lanes.sum.flush(lanes.leaves.sums - kSumWords);
+        return warp_sum(words + lanes.steps);
     }
 
   private:
@@ -152,8 +132,16 @@ struct CliqueSearch {
     __device__ __forceinline__ unsigned* candidates_of(unsigned* node) const { return node + kNodeHead; }
     __device__ __forceinline__ unsigned* rest_of(unsigned* node) const { return node + kNodeHead + matrix.n_words; }
 
-    /// One leaf; the warp.
-    __device__ __forceinline__ void add_leaf(int held, int free) const {
+    /// Whether cliques of one size are only counted.
+    __device__ __forceinline__ bool counts_few() const { return kPer == 0 && lanes.limits.is_one(); }
+
+    /// A node of n candidates that has no branches; the warp.
+    __device__ __forceinline__ void end_node(int held, int free, int n) const {
+        const int missing = lanes.limits.most - held;
+        if (counts_few() && missing <= 1) {
+            if (lane_id() == 0) lanes.sum.add(missing, free, n, FewCounts{0, 0});
+            return;
+        }
         if (kOrients || held + free < lanes.limits.least) return;
         if (lane_id() == 0) lanes.leaves.add(held, free, 1);
         if (kPer != 0) paths.add(later, held, free, lanes.limits.most);
@@ -184,7 +172,7 @@ struct CliqueSearch {
             if (is_shared) members[n + __popc(shared & lanes_before(lane_id()))] = of_child[i];
             n += __popc(shared);
         }
-        matrix = RowList{matrix.words, n, n, words_for(n)};
+        matrix = Square{matrix.words, n, words_for(n)};
         return n;
     }
 
@@ -201,86 +189,118 @@ struct CliqueSearch {
         return to + n;
     }
 
-    /// The matrix of n candidates, their list, a set, the nodes and the path: what the host counts as the need of an item.
+    /// A list of n candidates, sets, the nodes, the path and the matrix: what the host counts as the need of an item. A node
+    /// that others left begins with a branch of one candidate fewer.
     __device__ __forceinline__ void take_memory(int n, int held, int free) {
-        const int n_words = words_for(n);
-        matrix = RowList{arena.take((long long)n * n_words), n, n, n_words};
+        const int n_words = words_for(n), above = max(0, n - kLaneSize);
+        matrix = Square{nullptr, n, n_words};
         members = reinterpret_cast<int*>(arena.take(n));
+        branch = arena.take(2 * n_words);
+        nodes = arena.take((long long)(kOrients ? min(n, lanes.limits.most) + 1 : (above + 1) / 2 + 2) * stride());
         if (kPer != 0) {
             names = reinterpret_cast<int*>(arena.take(n));
             paths.held = reinterpret_cast<int*>(arena.take(held + n));
             paths.free = reinterpret_cast<int*>(arena.take(free + n));
         }
-        if (n <= kLaneSize) return;
-        branch = arena.take(n_words);
-        const int levels = kOrients ? min(n - kLaneSize + 1, lanes.limits.most) : (n - kLaneSize + 1) / 2 + 1;
-        nodes = arena.take((long long)levels * stride());
+        matrix.words = arena.take(Square::size(n));
+        has_branches = false;
     }
 
-    /// All candidates at level 0.
-    __device__ __forceinline__ int start(int held, int free) {
+    /// All candidates at level 0; false: they are counted, or given to a lane.
+    __device__ __forceinline__ bool start(int held, int free) {
         unsigned* const node = node_at(0);
         for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) candidates_of(node)[k] = bits_below(matrix.n - 32 * k);
         if (lane_id() == 0) set_head(node, held, free);
         __syncwarp();
-        return 1;
+        return has_branches || !settle(node, matrix.n);
     }
 
     __device__ __forceinline__ static void set_head(unsigned* node, int held, int free) {
         node[0] = (unsigned)held;
         node[1] = (unsigned)free;
+        node[2] = 0;
     }
 
-    /// Give a graph of at most 32 vertices to a lane; the lanes search first where none is idle.
-    __device__ __forceinline__ void give_lane(unsigned row, int n, int held, int free) {
-        if (lanes.idle() == 0) queue.spend(lanes.run(kWarpSize - kIdleLanes));
-        lanes.give(row, n, held, free);
-    }
-
-    /// A node that has no frame: at most 32 candidates.
-    __device__ __forceinline__ void settle(unsigned* node, int n) {
+    /// A node of n candidates: whether it is counted, or given to a lane. If not, it has branches.
+    __device__ __forceinline__ bool settle(unsigned* node, int n) {
         const int held = (int)node[0], free = (int)node[1], missing = lanes.limits.most - held;
-        if (kOrients ? n < missing : held + free + n < lanes.limits.least) return;
-        if (!kOrients && (n == 0 || missing == 0)) {
-            add_leaf(held, free);
-            return;
+        if (held + free + n < lanes.limits.least) return true;
+        if (n == 0 || missing <= (counts_few() ? 1 : 0)) {
+            end_node(held, free, n);
+            return true;
         }
+        if (counts_few() && missing <= (kOrients ? 3 : 2)) {
+            count_few(node, n);
+            return true;
+        }
+        if (n > kLaneSize) return false;
         list_members(candidates_of(node), matrix.n_words, members);
-        give_lane(gather_square(matrix, members, n), n, held, free);
+        if (lanes.idle() == 0) queue.spend(lanes.run(kWarpSize - kIdleLanes));
+        lanes.give(gather_square(matrix, members, n), n, held, free);
+        return true;
+    }
+
+    /// The cliques of a node of n candidates that lacks two vertices or three.
+    __device__ __forceinline__ void count_few(unsigned* node, int n) {
+        const int missing = lanes.limits.most - (int)node[0];
+        FewCounts found{0, 0};
+        if (missing == 3 && n == matrix.n) {
+            found = count_triangles(matrix);
+        } else {
+            list_members(candidates_of(node), matrix.n_words, members);
+            if (missing == 2)
+                found = count_pairs(matrix, candidates_of(node), members, n);
+            else if (n <= kWarpSize)
+                found = count_triangles(gather_square(matrix, members, n), n);
+            else
+                found = count_triangles_among(n);
+        }
+        found = FewCounts{warp_total(found.edges), warp_sum(found.triangles)};
+        if (lane_id() == 0) lanes.sum.add(missing, (int)node[1], n, found);
+        spend(missing == 2 ? (long long)n * matrix.n_words / 2 : (long long)found.edges * words_for(n) / 2 + n);
+        __syncwarp();
+    }
+
+    /// Edges and triangles of the n candidates in `members`, as a matrix of their own.
+    __device__ __forceinline__ FewCounts count_triangles_among(int n) {
+        const Arena::Mark mark = arena.mark();
+        const Square own{arena.take(Square::size(n)), n, words_for(n)};
+        gather_rows(own, matrix, [&](int i) { return members[i]; }, n, members, n);
+        const FewCounts found = count_triangles(own);
+        __syncwarp();
+        arena.release(mark);
+        return found;
     }
 
     /// Choose the branches of a node of more than kLaneSize candidates; false: it has none, and is counted.
     __device__ __forceinline__ bool enter(unsigned* node) {
-        const int held = (int)node[0], missing = lanes.limits.most - held;
-        unsigned* const candidates = candidates_of(node);
-        int n = set_size(candidates, matrix.n_words);
+        unsigned *const candidates = candidates_of(node), *const rest = rest_of(node);
         if (kOrients) {
-            if (n < missing) return false;
-            if (missing == 2) {
-                count_pairs(candidates);
-                return false;
-            }
-            for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest_of(node)[k] = candidates[k];
+            for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest[k] = candidates[k];
             __syncwarp();
             return true;
         }
-        const int free = (int)node[1];
-        if (held + free + n < lanes.limits.least) return false;
-        if (missing == 0) {
-            add_leaf(held, free);
+        int n = set_size(candidates, matrix.n_words);
+        const unsigned best = find_pivot(candidates, rest, n);
+        const int n_all = set_size(rest, matrix.n_words), pivot = (int)(best & 0xffffu);
+        if (n_all != 0) {
+            take_free(node, n_all);
+            n -= n_all;
+            if (settle(node, n)) return false;
+        }
+        const int missing = lanes.limits.most - (int)node[0];
+        if (counts_few() && missing == 3 && has_few_triangles(n, (int)(best >> 16) - 1 - n_all)) {
+            count_few(node, n);
             return false;
         }
-        const unsigned pivot = find_pivot(candidates, rest_of(node), n);
-        const int n_all = set_size(rest_of(node), matrix.n_words);
-        if (kPer != 0 && n_all != 0) {
-            list_members(rest_of(node), matrix.n_words, members);
-            for (int i = lane_id(); i < n_all; i += kWarpSize) paths.free[free + i] = names[members[i]];
-        }
-        return finish_node(node, (int)(pivot & 0xffffu), n - n_all, n_all);
+        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize)
+            rest[k] = candidates[k] & ~matrix.at(k, pivot) & ~(k == pivot / 32 ? 1u << (pivot & 31) : 0u);
+        if (lane_id() == 0) node[2] = (unsigned)pivot + 1;
+        __syncwarp();
+        return true;
     }
 
-    /// Take the candidates that are next to all others away, which `rest` lists; the most neighbours << 16 | candidate of
-    /// the others.
+    /// List the candidates that are next to all others in `rest`; the most neighbours + 1 << 16 | candidate of the others.
     __device__ __forceinline__ unsigned find_pivot(const unsigned* candidates, unsigned* rest, int n) {
         const int lane = lane_id();
         unsigned best = 0;
@@ -300,34 +320,17 @@ struct CliqueSearch {
         return ~warp_least(~best);
     }
 
-    /// With the n candidates that are not in `rest`: leaf, sub-tree of a lane, or a node with its branches in `rest`.
-    __device__ __forceinline__ bool finish_node(unsigned* node, int pivot, int n, int n_all) {
-        unsigned *const candidates = candidates_of(node), *const rest = rest_of(node);
-        __syncwarp();
-        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
-            const unsigned kept = candidates[k] & ~rest[k];
-            candidates[k] = kept;
-            if (n > kLaneSize) rest[k] = kept & ~matrix.at(k, pivot) & ~(k == pivot / 32 ? 1u << (pivot & 31) : 0u);
-        }
-        if (lane_id() == 0) {
-            node[1] += (unsigned)n_all;
-            node[2] = (unsigned)pivot + 1;
+    /// The n_all candidates in `rest` are free from here on.
+    __device__ __forceinline__ void take_free(unsigned* node, int n_all) {
+        const unsigned* const rest = rest_of(node);
+        if (kPer != 0) {
+            list_members(rest, matrix.n_words, members);
+            for (int i = lane_id(); i < n_all; i += kWarpSize) paths.free[node[1] + i] = names[members[i]];
         }
         __syncwarp();
-        if (n > kLaneSize) return true;
-        settle(node, n);
-        return false;
-    }
-
-    /// Pairs of candidates that are next to each other.
-    __device__ __forceinline__ void count_pairs(const unsigned* candidates) {
-        for (int k = 0; k < matrix.n_words; ++k) {
-            if (!(candidates[k] >> lane_id() & 1u)) continue;
-            const int row = 32 * k + lane_id();
-            lanes.cliques += (unsigned)__popc(matrix.at(k, row) & candidates[k] & ~bits_below(lane_id() + 1));
-            for (int y = k + 1; y < matrix.n_words; ++y) lanes.cliques += (unsigned)__popc(matrix.at(y, row) & candidates[y]);
-        }
-        spend((long long)matrix.n * matrix.n_words / 2);
+        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) candidates_of(node)[k] &= ~rest[k];
+        if (lane_id() == 0) node[1] += (unsigned)n_all;
+        __syncwarp();
     }
 
     __device__ __forceinline__ void spend(long long n) {
@@ -337,15 +340,15 @@ struct CliqueSearch {
 
     /// The candidate whose branch comes next, or -1.
     __device__ __forceinline__ int next_branch(unsigned* node) const {
-        return !kOrients && node[2] != 0 ? (int)node[2] - 1 : first_member(rest_of(node), matrix.n_words);
+        return node[2] != 0 ? (int)node[2] - 1 : first_member(rest_of(node), matrix.n_words);
     }
 
-    /// Write the node of a branch to `below`; its number of candidates.
+    /// Write the node of a branch to `to`, its candidates to `set`; their number.
     __device__ __forceinline__ int write_branch(unsigned* node, int next, unsigned* set) const {
         unsigned size = 0;
-        const unsigned* const from = kOrients ? rest_of(node) : candidates_of(node);
         for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
-            set[k] = from[k] & matrix.at(k, next);
+            const unsigned row = kOrients && k > next / 32 ? 0u : matrix.at(k, next);
+            set[k] = candidates_of(node)[k] & row;
             size += (unsigned)__popc(set[k]);
         }
         return (int)warp_total(size);
@@ -357,7 +360,7 @@ struct CliqueSearch {
         if (lane_id() == 0) {
             const unsigned others = ~(1u << (next & 31));
             if (!kOrients) candidates_of(node)[next / 32] &= others;
-            if (!kOrients && node[2] != 0)
+            if (node[2] != 0)
                 node[2] = 0;
             else
                 rest_of(node)[next / 32] &= others;
@@ -371,7 +374,7 @@ struct CliqueSearch {
         if (next < 0) return -1;
         __syncwarp();
         const int n = write_branch(node, next, candidates_of(below));
-        const bool is_free = !kOrients && node[2] != 0;
+        const bool is_free = node[2] != 0;
         if (lane_id() == 0) {
             set_head(below, (int)node[0] + (is_free ? 0 : 1), (int)node[1] + (is_free ? 1 : 0));
             if (kPer != 0) (is_free ? paths.free + node[1] : paths.held + node[0])[0] = names[next];
@@ -381,46 +384,95 @@ struct CliqueSearch {
         return n;
     }
 
-    /// The ranks of the candidates in `members`, and the path to a branch of a node.
-    __device__ __forceinline__ void write_path(unsigned* to, const unsigned* node, int n, int next, bool is_free) const {
-        for (int i = lane_id(); i < n; i += kWarpSize) to[i] = (unsigned)names[members[i]];
-        to = copy_out(to + n, paths.held, (int)node[0]);
-        if (!is_free && lane_id() == 0) to[0] = (unsigned)names[next];
-        to = copy_out(to + (is_free ? 0 : 1), paths.free, (int)node[1]);
-        if (is_free && lane_id() == 0) to[0] = (unsigned)names[next];
-    }
-
-    /// Leave the next branch of the highest node that has one to others, if they wait.
+    /// Leave branches of the highest node that has some worth it to others, if they wait.
     __device__ __forceinline__ void share(int level) {
         if (!queue.is_wanted()) return;
-        for (int i = 0; i <= level; ++i) {
-            unsigned* const node = node_at(i);
-            const int next = next_branch(node);
-            if (next < 0) continue;
-            const int n = write_branch(node, next, branch), n_words = words_for(n);
-            __syncwarp();
-            const bool is_free = !kOrients && node[2] != 0;
-            const int held = (int)node[0] + (is_free ? 0 : 1), free = (int)node[1] + (is_free ? 1 : 0);
-            const long long n_path = kPer != 0 ? n + held + free : 0;
-            if (n < kSharedCandidates || (long long)n * n_words + kCliqueHead + n_path > queue.slot_words) return;
-            list_members(branch, matrix.n_words, members);
-            const bool is_left = queue.offer([&](unsigned* slot) {
-                if (lane_id() == 0) {
-                    slot[0] = kCliqueSlot;
-                    slot[1] = (unsigned)n;
-                    slot[2] = (unsigned)held;
-                    slot[3] = (unsigned)free;
-                }
-                if (kPer != 0) write_path(slot + kCliqueHead + n * n_words, node, n, next, is_free);
-                for (int k = 0; k < n_words; ++k)
-                    for (int r = 0; r < n; ++r) {
-                        const unsigned bits = gather_bits(matrix, members[r], members, n, k);
-                        if (lane_id() == 0) slot[kCliqueHead + k * n + r] = bits;
-                    }
-            });
-            if (is_left) drop_branch(node, next);
-            return;
+        for (int i = 0; i <= level; ++i)
+            if (share_half(node_at(i)) || share_next(node_at(i))) return;
+    }
+
+    /// Leave the later half of the branches of a node to others; false: there are fewer than two, or too few candidates.
+    __device__ __forceinline__ bool share_half(unsigned* node) {
+        unsigned *const rest = rest_of(node), *const upper = branch + matrix.n_words;
+        const int n_rest = set_size(rest, matrix.n_words);
+        if (n_rest < 2) return false;
+        const int pivot = (int)node[2] - 1;
+        int n_kept = n_rest / 2, n = 0;
+        for (int k = 0; k < matrix.n_words; ++k) {
+            unsigned kept = rest[k];
+            while (__popc(kept) > n_kept) kept ^= 1u << (31 - __clz((int)kept));
+            n_kept -= __popc(kept);
+            unsigned left = candidates_of(node)[k];
+            if (!kOrients) left &= ~kept & ~(pivot >= 0 && pivot / 32 == k ? 1u << (pivot & 31) : 0u);
+            n += __popc(left);
+            if (lane_id() == 0) {
+                upper[k] = rest[k] & ~kept;
+                branch[k] = left;
+            }
         }
+        __syncwarp();
+        if (n <= max(kLaneSize, kSharedCandidates) || !fits(n, node)) return false;
+        if (offer(node, n, (int)node[0], (int)node[1], -1))
+            for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest[k] &= ~upper[k];
+        __syncwarp();
+        return true;
+    }
+
+    /// Leave the next branch of a node to others; false: there is none, or it has too few candidates.
+    __device__ __forceinline__ bool share_next(unsigned* node) {
+        const int next = next_branch(node);
+        if (next < 0) return false;
+        const int n = write_branch(node, next, branch);
+        __syncwarp();
+        if (n < kSharedCandidates || !fits(n, node)) return false;
+        const bool is_free = node[2] != 0;
+        if (offer(node, n, (int)node[0] + (is_free ? 0 : 1), (int)node[1] + (is_free ? 1 : 0), next))
+            drop_branch(node, next);
+        return true;
+    }
+
+    /// Whether a slot has room for n candidates, their branches and the path.
+    __device__ __forceinline__ bool fits(int n, const unsigned* node) const {
+        const long long n_path = kPer != 0 ? n + (int)node[0] + (int)node[1] + 1 : 0;
+        return Square::size(n) + words_for(n) + kCliqueHead + n_path <= queue.slot_words;
+    }
+
+    /// Leave the n candidates in `branch` to others: as a node of its own, that of a branch of `node`, or, where there is
+    /// none (-1), as that node with the branches behind `branch`. False: the queue is full.
+    __device__ __forceinline__ bool offer(const unsigned* node, int n, int held, int free, int next) {
+        list_members(branch, matrix.n_words, members);
+        return queue.offer([&](unsigned* slot) {
+            if (lane_id() == 0) {
+                slot[0] = kCliqueSlot;
+                slot[1] = (unsigned)n;
+                slot[2] = (unsigned)held;
+                slot[3] = (unsigned)free;
+                slot[4] = next < 0 ? 1u : 0u;
+            }
+            const Square own{slot + kCliqueHead, n, words_for(n)};
+            gather_rows(own, matrix, [&](int i) { return members[i]; }, n, members, n);
+            unsigned* to = own.words + Square::size(n);
+            if (next < 0) {
+                const unsigned* const upper = branch + matrix.n_words;
+                for (int k = 0; k < own.n_words; ++k) {
+                    const int j = 32 * k + lane_id(), column = j < n ? members[j] : 0;
+                    const unsigned bits = __ballot_sync(kFullMask, j < n && (upper[column / 32] >> (column & 31) & 1u));
+                    if (lane_id() == 0) to[k] = bits;
+                }
+                to += own.n_words;
+            }
+            if (kPer != 0) write_path(to, node, n, next);
+        });
+    }
+
+    /// The ranks of the n candidates in `members`, and the path to a node, or to its branch `next`, unless that is -1.
+    __device__ __forceinline__ void write_path(unsigned* to, const unsigned* node, int n, int next) const {
+        const bool is_free = node[2] != 0;
+        for (int i = lane_id(); i < n; i += kWarpSize) to[i] = (unsigned)names[members[i]];
+        to = copy_out(to + n, paths.held, (int)node[0]);
+        if (next >= 0 && !is_free && lane_id() == 0) to[0] = (unsigned)names[next];
+        to = copy_out(to + (next >= 0 && !is_free ? 1 : 0), paths.free, (int)node[1]);
+        if (next >= 0 && is_free && lane_id() == 0) to[0] = (unsigned)names[next];
     }
 };
 
@@ -436,14 +488,14 @@ clique_search(const long long* __restrict__ indptr, const int* __restrict__ ids,
     __shared__ unsigned few[kOrients ? 1 : PivotLeaves::kHeld * PivotLeaves::kFree];
     Arena arena SEARCH_ARENA(kWords);
     TreeQueue queue SEARCH_QUEUE;
-    const PivotLeaves leaves{few, sums, stride};
+    const PivotLeaves leaves{few, sums + kSumWords, stride};
     if (!kOrients) leaves.clear();
     unsigned* const own = warp_memory(kWords + near_words);
     CliqueLanes lanes{CliqueLimits{least, most}, leaves, closed, own + lane_id(), own + kWarpSize * kWarpSize + lane_id(),
-                      0, 0, 0, 0, 0, 0, false};
+                      CliqueSum{}, 0, 0, 0, 0, 0, false};
     CliquePaths paths{choose, vector, nullptr, nullptr};
-    CliqueSearch search{arena,   queue,   Adjacency{indptr, ids}, lanes,   paths, RowList{nullptr, 0, 0, 0},
-                        nullptr, nullptr, nullptr,                nullptr, 0};
+    CliqueSearch search{arena,   queue,   Adjacency{indptr, ids}, lanes, paths, Square{nullptr, 0, 0}, nullptr,
+                        nullptr, nullptr, nullptr,                false, 0};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);
     if (!kOrients) leaves.flush();
 }

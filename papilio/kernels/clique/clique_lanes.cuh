@@ -4,29 +4,24 @@
 // are idle again (`run`). A lane keeps its rows and its stack in words of shared memory of its own bank, so that lanes
 // never meet. A node is a set of candidates and how many vertices are held (in every clique below) or free (in it or not,
 // at will).
-// ORIENT 0  counts leaves by (held, free). Candidates next to all others become free at once; else the one next to most is
-//           the pivot: one branch goes among its neighbours, where it is free, and one for each of those that it is not next
-//           to, which holds that one and leaves out those before. Two closed forms end a branch: six candidates or fewer
-//           have a table of their cliques by size, and where each is next to all but one, m pairs have C(m, j) 2^j.
-// ORIENT 1  counts cliques of one size: candidates are taken one after the other; the last two, and all where no more than
-//           six candidates are left, at once.
-// Shared memory: kLaneWords words per warp. A branch has at least two candidates fewer than its node (one fewer where
-// candidates are taken in order), and only nodes of seven and more are kept, so that kLaneFrames frames are enough.
+// Candidates next to all others become free at once; else the one next to most is the pivot: one branch goes among its
+// neighbours, where it is free, and one for each of those that it is not next to, which holds that one and leaves out those
+// before. Leaves are counted by (held, free). Closed forms end a branch: six candidates or fewer have a table of their
+// cliques by size; where each is next to all but one, m pairs have C(m, j) 2^j; and where one size is asked for, the last
+// two vertices come from the number of edges, the last three, unless there are many, from that of triangles, too.
+// Shared memory: kLaneWords words per warp. A branch has at least two candidates fewer than its node, and only nodes of
+// seven and more are kept, so that kLaneFrames frames are enough.
 // Source: Jain and Seshadhri, WSDM 2020 (Pivoter); Almasri et al., ICS 2022.
 #pragma once
 
+#include "clique_few.cuh"
 #include "clique_leaves.cuh"
 
-#ifndef ORIENT
-#define ORIENT 0
-#endif
-
-constexpr bool kOrients = ORIENT != 0;
 /// Candidates whose cliques a table has (kernels/clique/closed.py).
 constexpr int kClosed = 6;
-/// Words of a frame of a lane, and frames: candidates 32, 30, ... 8; in order 32, 31, ... 7.
-constexpr int kLaneFrameWords = kOrients ? 1 : 3;
-constexpr int kLaneFrames = kOrients ? 26 : 13;
+/// Words of a frame of a lane, and frames: candidates 32, 30, ... 8.
+constexpr int kLaneFrameWords = 3;
+constexpr int kLaneFrames = 13;
 constexpr int kLaneWords = LANE_WORDS;
 static_assert(kWarpSize * (kWarpSize + kLaneFrameWords * kLaneFrames) <= kLaneWords, "rows and frames of all lanes");
 /// Most pairs whose cliques are added up at once: C(m, j) 2^j is then no more than the steps that found them, by far.
@@ -36,7 +31,13 @@ constexpr int kMostPairs = 8;
 struct CliqueLimits {
     int least;
     int most;
+
+    __device__ __forceinline__ bool is_one() const { return least == most; }
 };
+
+/// Whether triangles are counted rather than pivots taken, where three vertices of n are missing and the pivot is next to
+/// `most` of them: branches pay where few candidates are not next to it.
+__device__ __forceinline__ bool has_few_triangles(int n, int most) { return 4 * most < 3 * n; }
 
 using PivotLeaves = CliqueLeaves<32>;
 
@@ -46,7 +47,7 @@ struct CliqueLanes {
     const unsigned short* closed;  // cliques of 3, 4, 5 and 6 vertices of each graph of six: 5, 4, 3 and 1 bits
     unsigned* rows;                // row r of the calling lane is at 32 r
     unsigned* frames;              // word k of frame i of the calling lane is at 32 (kLaneFrameWords i + k)
-    unsigned long long cliques;    // of one size, found by this lane
+    CliqueSum sum;                 // of one size, found by this lane
     unsigned long long steps;      // rows that this lane intersected
     unsigned set;                  // the node at hand: candidates,
     int held;
@@ -76,12 +77,7 @@ struct CliqueLanes {
     __device__ __forceinline__ int run(int most) {
         int turns = 0;
         while (__popc(__ballot_sync(kFullMask, busy)) > most) {
-            if (busy) {
-                if (kOrients)
-                    take_in_order();
-                else
-                    take_pivot();
-            }
+            if (busy) take_pivot();
             ++turns;
         }
         return turns;
@@ -115,14 +111,39 @@ struct CliqueLanes {
         if (count != 0 && n_held <= limits.most && n_held + free >= limits.least) leaves.add(n_held, free, count);
     }
 
+    /// Whether one size is asked for, of which the node at hand lacks no more vertices.
+    __device__ __forceinline__ bool is_few(int most_missing) const {
+        return limits.is_one() && limits.most - held <= most_missing;
+    }
+
+    /// Edges among the candidates, and triangles where these are asked for.
+    __device__ __forceinline__ FewCounts count_among(bool with_triangles) {
+        FewCounts found{0, 0};
+        for (unsigned rest = set; rest != 0;) {
+            const int v = 31 - __clz((int)rest);
+            rest ^= 1u << v;
+            unsigned near = row_of(v) & rest;
+            found.edges += (unsigned)__popc(near);
+            while (with_triangles && near != 0) {
+                const int u = 31 - __clz((int)near);
+                near ^= 1u << u;
+                found.triangles += (unsigned)__popc(row_of(u) & near);
+            }
+        }
+        steps += (unsigned)__popc(set) + (with_triangles ? found.edges : 0u);
+        return found;
+    }
+
     /// All cliques of n, at most kClosed, candidates.
-    __device__ __forceinline__ void add_closed(int n) const {
+    __device__ __forceinline__ void add_closed(int n) {
+        const unsigned pairs = n < 2 ? 0u : pairs_of(set), larger = closed[pairs];
+        if (is_few(3)) {
+            sum.add(3, free, n, FewCounts{(unsigned)__popc(pairs), larger & 31u});
+            return;
+        }
         add_leaf(held, 1);
         add_leaf(held + 1, (unsigned)n);
-        if (n < 2) return;
-        const unsigned pairs = pairs_of(set);
         add_leaf(held + 2, (unsigned)__popc(pairs));
-        const unsigned larger = closed[pairs];
         add_leaf(held + 3, larger & 31u);
         add_leaf(held + 4, larger >> 5 & 15u);
         add_leaf(held + 5, larger >> 9 & 7u);
@@ -142,6 +163,10 @@ struct CliqueLanes {
     __device__ __forceinline__ bool enter_pivot() {
         int n = __popc(set);
         if (held + free + n < limits.least) return false;
+        if (is_few(2)) {
+            sum.add(limits.most - held, free, n, count_among(false));
+            return false;
+        }
         if (held >= limits.most) {
             add_leaf(held, 1);
             return false;
@@ -180,6 +205,10 @@ struct CliqueLanes {
             add_pairs(n / 2);
             return false;
         }
+        if (is_few(3) && has_few_triangles(n, best - n_all)) {
+            sum.add(3, free, n, count_among(true));
+            return false;
+        }
         const unsigned row = row_of(pivot);
         set ^= 1u << pivot;
         frame(depth, 0) = set;
@@ -207,37 +236,5 @@ struct CliqueLanes {
             frame(depth - 1, 0) = candidates ^ 1u << next;
             frame(depth - 1, 1) = rest ^ 1u << next;
         }
-    }
-
-    /// Whether the node at hand, of which `missing` candidates are to be taken, has branches; if not, it is counted.
-    __device__ __forceinline__ bool enter_order(int missing) {
-        const int n = __popc(set);
-        if (n < missing) return false;
-        if (missing == 2) {
-            steps += (unsigned)n;
-            for (unsigned rest = set; rest != 0;) {
-                const int candidate = 31 - __clz((int)rest);
-                rest ^= 1u << candidate;
-                cliques += (unsigned)__popc(row_of(candidate) & rest);
-            }
-            return false;
-        }
-        if (n > kClosed) return true;
-        const unsigned larger = closed[pairs_of(set)];
-        cliques += missing == 3 ? larger & 31u : missing == 4 ? larger >> 5 & 15u : missing == 5 ? larger >> 9 & 7u : larger >> 12;
-        return false;
-    }
-
-    /// `held` is that of the node that was given; below it, frame i holds i more.
-    __device__ __forceinline__ void take_in_order() {
-        if (enter_order(limits.most - held - depth)) frame(depth++, 0) = set;
-        while (depth > 0 && __popc(frame(depth - 1, 0)) < limits.most - held - depth + 1) --depth;
-        busy = depth != 0;
-        if (!busy) return;
-        const unsigned rest = frame(depth - 1, 0);
-        const int next = 31 - __clz((int)rest);
-        frame(depth - 1, 0) = rest ^ 1u << next;
-        set = rest & row_of(next);
-        ++steps;
     }
 };

@@ -5,9 +5,34 @@
 
 #include "bit_matrix.cuh"
 
+/// 1: candidates are taken one after the other, the last ones first: a row has the candidates before its own alone.
+#ifndef ORIENT
+#define ORIENT 0
+#endif
+constexpr bool kOrients = ORIENT != 0;
+
 /// Lanes that share the list of a vertex, and entries that each of them looks up at once, so that loads overlap.
 constexpr int kListLanes = 8;
 constexpr int kListEntries = 4;
+
+/// A row of bits for each of n candidates: word k of row i is at(k, i). With kOrients a row ends with the word of its own
+/// bit, and all rows together take half the words.
+struct Square {
+    unsigned* words;
+    int n;
+    int n_words;
+
+    static __device__ __forceinline__ int size(int n) {
+        return n * words_for(n) - (kOrients ? 16 * words_for(n) * (words_for(n) - 1) : 0);
+    }
+    __device__ __forceinline__ unsigned& at(int k, int row) const {
+        return words[k * (kOrients ? n - 16 * (k + 1) : n) + row];
+    }
+    /// What is before the row's own bit of word k, which is the one of this bit.
+    __device__ __forceinline__ unsigned last(int k, int row) const {
+        return kOrients ? at(k, row) : at(k, row) & lanes_before(row & 31);
+    }
+};
 
 /// Call `set(i, j)` where the later neighbours of vertex i of `ids` hold member j of n ascending ones, by some lane each.
 template <class Set>
@@ -34,30 +59,51 @@ __device__ __forceinline__ void find_members(const Adjacency& later, const int* 
     __syncwarp();
 }
 
-/// Set what each of the n ascending members is next to among them, from the later neighbours of all.
-__device__ __forceinline__ void fill_square(const RowList& matrix, const int* members, const Adjacency& later) {
-    for (int k = 0; k < matrix.n_words; ++k)
-        for (int i = lane_id(); i < matrix.n; i += kWarpSize) matrix.at(k, i) = 0;
+__device__ __forceinline__ void clear_words(unsigned* words, long long n) {
+    for (long long i = lane_id(); i < n; i += kWarpSize) words[i] = 0;
     __syncwarp();
-    find_members(later, members, matrix.n, members, matrix.n, [&](int i, int j) {
-        atomicOr(&matrix.at(j / 32, i), 1u << (j & 31));
+}
+
+/// Set what each of n ascending members is next to among them, from the later neighbours of all; all words are 0.
+template <class Matrix>
+__device__ __forceinline__ void fill_square(const Matrix& matrix, const int* members, int n, const Adjacency& later) {
+    find_members(later, members, n, members, n, [&](int i, int j) {
         atomicOr(&matrix.at(i / 32, j), 1u << (i & 31));
+        if (!kOrients) atomicOr(&matrix.at(j / 32, i), 1u << (j & 31));
     });
 }
 
-/// Word k of the row of a vertex over n members alone; in every lane.
-__device__ __forceinline__ unsigned gather_bits(const RowList& matrix, int row, const int* members, int n, int k) {
+/// Word k of the rows `row_at(first + i)` over n members alone, for each i below `n_rows`, at most 32, in lane i. With
+/// kOrients the rows are those of the members.
+template <class Matrix, class RowAt>
+__device__ __forceinline__ unsigned gather_words(const Matrix& matrix, const RowAt& row_at, int first, int n_rows,
+                                                 const int* members, int n, int k) {
     const int j = 32 * k + lane_id(), column = j < n ? members[j] : 0;
-    const unsigned bit = j < n ? matrix.at(column / 32, row) >> (column & 31) & 1u : 0u;
-    return __ballot_sync(kFullMask, bit);
+    unsigned own = 0;
+    for (int i = 0; i < n_rows; ++i) {
+        const bool has = j < (kOrients ? first + i : n);
+        const unsigned bit = has ? matrix.at(column / 32, row_at(first + i)) >> (column & 31) & 1u : 0u;
+        const unsigned bits = __ballot_sync(kFullMask, bit);
+        if (lane_id() == i) own = bits;
+    }
+    return own;
 }
 
 /// The graph of n, at most 32, members: lane i has row i.
-__device__ __forceinline__ unsigned gather_square(const RowList& matrix, const int* members, int n) {
-    unsigned row = 0;
-    for (int i = 0; i < n; ++i) {
-        const unsigned bits = gather_bits(matrix, members[i], members, n, 0);
-        if (lane_id() == i) row = bits;
-    }
-    return row;
+template <class Matrix>
+__device__ __forceinline__ unsigned gather_square(const Matrix& matrix, const int* members, int n) {
+    return gather_words(matrix, [&](int i) { return members[i]; }, 0, n, members, n, 0);
+}
+
+/// Write the rows `row_at(i)`, i below `n_rows`, over n members alone.
+template <class Matrix, class RowAt>
+__device__ __forceinline__ void gather_rows(const Matrix& to, const Matrix& from, const RowAt& row_at, int n_rows,
+                                            const int* members, int n) {
+    for (int k = 0; k < words_for(n); ++k)
+        for (int first = kOrients ? 32 * k : 0; first < n_rows; first += kWarpSize) {
+            const int n_now = min(kWarpSize, n_rows - first);
+            const unsigned own = gather_words(from, row_at, first, n_now, members, n, k);
+            if (lane_id() < n_now) to.at(k, first + lane_id()) = own;
+        }
+    __syncwarp();
 }

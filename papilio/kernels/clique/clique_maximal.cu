@@ -66,7 +66,8 @@ struct MaximalSearch {
         take_memory(n_later, n_earlier);
         for (int i = lane_id(); i < n; i += kWarpSize) names[i] = later.ids[unit.first + i];
         __syncwarp();
-        fill_square(square(), names, later);
+        clear_words(matrix.words, (long long)matrix.n * matrix.n_words);
+        fill_square(square(), names, n, later);
         fill_outer(earlier.ids + first);
         return start(HeldOutside{1, hashes[unit.root]});
     }
@@ -149,9 +150,6 @@ struct MaximalSearch {
 
     /// The rows of vertices that come before the root; that of the i-th one is behind those of the candidates.
     __device__ __forceinline__ void fill_outer(const int* ids) {
-        for (int k = 0; k < matrix.n_words; ++k)
-            for (int i = lane_id(); i < n_outer; i += kWarpSize) matrix.at(k, n + i) = 0;
-        __syncwarp();
         find_members(later, ids, n_outer, names, n,
                      [&](int i, int j) { atomicOr(&matrix.at(j / 32, n + i), 1u << (j & 31)); });
     }
@@ -415,13 +413,8 @@ struct MaximalSearch {
                 slot[5] = branch[2];
             }
             for (int i = lane_id(); i < size; i += kWarpSize) slot[kMaximalHead + i] = (unsigned)names[members[i]];
-            unsigned* const rows = slot + kMaximalHead + size;
-            for (int k = 0; k < n_words; ++k)
-                for (int r = 0; r < n_rows; ++r) {
-                    const int row = r < size ? members[r] : chosen[r - size];
-                    const unsigned bits = gather_bits(matrix, row, members, size, k);
-                    if (lane_id() == 0) rows[k * n_rows + r] = bits;
-                }
+            const RowList rows{slot + kMaximalHead + size, n_rows, n_rows, n_words};
+            gather_rows(rows, matrix, [&](int r) { return r < size ? members[r] : chosen[r - size]; }, n_rows, members, size);
         });
     }
 };

@@ -7,7 +7,7 @@ in order, cliques; what leaves stand for is worked out on the host in Python int
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from papilio.kernels.clique.question import (
     require_part_choices,
     size_range,
 )
-from papilio.kernels.device.constants import LANE_WORDS
+from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import (
     Cut,
@@ -184,20 +184,21 @@ class CliqueGpu(TreeEngine):
             found[later.vertices if prepared.per == "vertex" else later.edges] = vector
             vectors = {"n" if prepared.per == "vertex" else "edge": self.device.to_host(found)}
         cells: dict[tuple[int, ...], int] = {}
-        if prepared.algorithm == "orient":
-            total = int(sums[0]) + (int(sums[1]) << 32)
-        else:
-            expand_leaves(sums, stride, least, most, cells)
-            total = sum(cells.values())
+        low, high, carries = (int(number) for number in sums[:CLIQUE_SUM_WORDS])
+        expand_leaves(sums[CLIQUE_SUM_WORDS:], stride, least, most, cells)
+        if of_one_size := low + (high << 32) + (carries << 64):
+            cells[(most,)] = cells.get((most,), 0) + of_one_size
         table = cells if prepared.motif.is_table else {}
-        return Partial(end - start, total, self._work_done(), vectors, table)
+        return Partial(end - start, sum(cells.values()), self._work_done(), vectors, table)
 
     def _choose_search(self, algorithm: str, per: Granularity, of_edges: bool) -> TreeSearch:
         orients = algorithm == "orient"
         which, fixed_words = (int(not orients), LANE_WORDS) if per == "total" else (2, 0)
         defines = {"ORIENT": int(orients), "PER": _PER[per], "EDGES": int(of_edges)}
-        blocks_per_sm = self.tuning.blocks_per_sm[which]
-        return TreeSearch("clique", "clique_search", defines, self.tuning, fixed_words, blocks_per_sm)
+        tuning, blocks_per_sm = self.tuning, self.tuning.blocks_per_sm[which]
+        if orients:  # the memory of the lanes, which do not search
+            tuning, fixed_words = replace(tuning, near_words=tuning.near_words + LANE_WORDS), 0
+        return TreeSearch("clique", "clique_search", defines, tuning, fixed_words, blocks_per_sm)
 
     def _check_leaves(self, prepared: PreparedCliqueGpu) -> None:
         need, room = 8 * _count_sums(prepared), self.device.free_bytes()
@@ -212,16 +213,15 @@ def _estimate_need(
     sizes: NDArray[np.int64], algorithm: str, k: int | None, per: Granularity
 ) -> NDArray[np.int64]:
     """Return the words that a warp needs for roots of so many later neighbours, as ``take_memory`` of clique.cu."""
-    words, lanes = (sizes + 31) // 32, _LANES if per == "total" else 0
-    levels = (sizes - lanes + 1) // 2 + 1
+    words, has_lanes = (sizes + 31) // 32, per == "total" and algorithm != "orient"
+    levels = (np.maximum(sizes - (_LANES if has_lanes else 0), 0) + 1) // 2 + 2
+    square = sizes * words
     if algorithm == "orient":
         assert k is not None
-        levels = np.minimum(sizes - lanes + 1, k)
-    always = [sizes * words, sizes, *([sizes, sizes + 1, sizes] if per != "total" else [])]
-    nodes = [words, levels * (2 * words + _NODE_HEAD)]
-    of_nodes = np.where(sizes > lanes, add_aligned(nodes), 0)
-    need: NDArray[np.int64] = add_aligned(always) + of_nodes
-    return need
+        levels, square = np.minimum(sizes, k) + 1, square - 16 * words * (words - 1)
+    paths = [sizes, sizes + 1, sizes] if per != "total" else []
+    triangles = square if per == "total" and k is not None else np.zeros_like(sizes)
+    return add_aligned([sizes, 2 * words, levels * (2 * words + _NODE_HEAD), *paths, square, triangles])
 
 
 def _make_vector(device: Device, prepared: PreparedCliqueGpu) -> Any:
@@ -240,8 +240,8 @@ def _list_choices(device: Device, prepared: PreparedCliqueGpu) -> Any:
 
 
 def _count_sums(prepared: PreparedCliqueGpu) -> int:
-    """Return how many numbers the kernel counts into: two halves of one, or one for each kind of leaf."""
+    """Return how many numbers the kernel counts into: those of a sum, and one for each kind of leaf."""
     if prepared.algorithm == "orient":
-        return 2
+        return CLIQUE_SUM_WORDS
     stride = prepared.most_later + 2
-    return (min(prepared.sizes[1], stride - 1) + 1) * stride
+    return CLIQUE_SUM_WORDS + (min(prepared.sizes[1], stride - 1) + 1) * stride

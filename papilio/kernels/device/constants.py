@@ -48,6 +48,9 @@ LANE_WORDS = 32 * (32 + 39)
 """Words of shared memory of a warp whose lanes search cliques each: a row of each of 32 vertices, and frames
 (clique_lanes.cuh)."""
 
+CLIQUE_SUM_WORDS = 3
+"""Numbers that a sum of cliques of one size ends in (clique_few.cuh)."""
+
 MAXIMAL_LANE_WORDS = 32 * (4 * 32 + 5 * 16)
 """The same for maximal cliques: rows of both kinds, hashes in two words, and frames (clique_maximal_lanes.cuh)."""
 
