@@ -396,21 +396,13 @@ struct CliqueSearch {
         unsigned *const rest = rest_of(node), *const upper = branch + matrix.n_words;
         const int n_rest = set_size(rest, matrix.n_words);
         if (n_rest < 2) return false;
-        const int pivot = (int)node[2] - 1;
-        int n_kept = n_rest / 2, n = 0;
-        for (int k = 0; k < matrix.n_words; ++k) {
-            unsigned kept = rest[k];
-            while (__popc(kept) > n_kept) kept ^= 1u << (31 - __clz((int)kept));
-            n_kept -= __popc(kept);
-            unsigned left = candidates_of(node)[k];
-            if (!kOrients) left &= ~kept & ~(pivot >= 0 && pivot / 32 == k ? 1u << (pivot & 31) : 0u);
-            n += __popc(left);
-            if (lane_id() == 0) {
-                upper[k] = rest[k] & ~kept;
-                branch[k] = left;
-            }
+        drop_first(rest, matrix.n_words, n_rest / 2, upper);
+        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
+            const unsigned pivot = bits_below((int)node[2] - 32 * k) & ~bits_below((int)node[2] - 1 - 32 * k);
+            branch[k] = candidates_of(node)[k] & (kOrients ? kFullMask : ~(rest[k] & ~upper[k]) & ~pivot);
         }
         __syncwarp();
+        const int n = set_size(branch, matrix.n_words);
         if (n <= max(kLaneSize, kSharedCandidates) || !fits(n, node)) return false;
         if (offer(node, n, (int)node[0], (int)node[1], -1))
             for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest[k] &= ~upper[k];
@@ -453,12 +445,7 @@ struct CliqueSearch {
             gather_rows(own, matrix, [&](int i) { return members[i]; }, n, members, n);
             unsigned* to = own.words + Square::size(n);
             if (next < 0) {
-                const unsigned* const upper = branch + matrix.n_words;
-                for (int k = 0; k < own.n_words; ++k) {
-                    const int j = 32 * k + lane_id(), column = j < n ? members[j] : 0;
-                    const unsigned bits = __ballot_sync(kFullMask, j < n && (upper[column / 32] >> (column & 31) & 1u));
-                    if (lane_id() == 0) to[k] = bits;
-                }
+                gather_set(to, branch + matrix.n_words, members, n);
                 to += own.n_words;
             }
             if (kPer != 0) write_path(to, node, n, next);

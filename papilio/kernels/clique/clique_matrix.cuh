@@ -107,3 +107,24 @@ __device__ __forceinline__ void gather_rows(const Matrix& to, const Matrix& from
         }
     __syncwarp();
 }
+
+/// Write a set without its first members, `n_first` of them, to `others`.
+__device__ __forceinline__ void drop_first(const unsigned* set, int n_words, int n_first, unsigned* others) {
+    for (int k = 0; k < n_words; ++k) {
+        unsigned first = set[k];
+        while (__popc(first) > n_first) first ^= 1u << (31 - __clz((int)first));
+        n_first -= __popc(first);
+        if (lane_id() == 0) others[k] = set[k] & ~first;
+    }
+    __syncwarp();
+}
+
+/// Word by word, the members of a set among n members, numbered anew.
+__device__ __forceinline__ void gather_set(unsigned* to, const unsigned* set, const int* members, int n) {
+    for (int k = 0; k < words_for(n); ++k) {
+        const int j = 32 * k + lane_id(), column = j < n ? members[j] : 0;
+        const unsigned bits = __ballot_sync(kFullMask, j < n && (set[column / 32] >> (column & 31) & 1u));
+        if (lane_id() == 0) to[k] = bits;
+    }
+    __syncwarp();
+}

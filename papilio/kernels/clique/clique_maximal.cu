@@ -28,6 +28,8 @@ constexpr int kMaximalHead = 8;
 constexpr int kSharedCandidates = 8;
 /// Idle lanes for which a warp looks for sub-trees.
 constexpr int kIdleLanes = 8;
+/// Steps that 32 rows of excluded vertices are worth, which are cut to the candidates and compared.
+constexpr int kKeptSteps = 16;
 /// Words of a node before its sets: held, low and high half of their hash, unused. The sets: candidates, excluded ones that
 /// were candidates, candidates that are branched on; rows of vertices excluded from the beginning.
 constexpr int kNodeHead = 4;
@@ -53,6 +55,7 @@ struct MaximalSearch {
     int* chosen;       // room for n + n_outer
     unsigned* branch;  // a node
     unsigned* nodes;
+    bool has_branches;  // whether the first node has its branches already
     unsigned long long words;
 
     __device__ __forceinline__ int open(const Children& unit) {
@@ -79,14 +82,18 @@ struct MaximalSearch {
         take_memory((int)slot[1], (int)slot[2]);
         for (int i = lane_id(); i < n; i += kWarpSize) names[i] = (int)slot[kMaximalHead + i];
         const unsigned* const rows = slot + kMaximalHead + n;
-        for (int k = lane_id(); k < matrix.n_words * matrix.n; k += kWarpSize) matrix.words[k] = rows[k];
+        const int n_words = matrix.n_words * matrix.n;
+        for (int k = lane_id(); k < n_words; k += kWarpSize) matrix.words[k] = rows[k];
+        has_branches = slot[6] != 0;
+        if (has_branches)
+            for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest_of(node_at(0))[k] = rows[n_words + k];
         start(HeldOutside{(int)slot[3], (unsigned long long)slot[5] << 32 | slot[4]});
     }
 
     /// Go through the nodes of the matrix; the lanes search what is below them.
     __device__ __forceinline__ void search() {
         int level = 0;
-        bool is_new = true;
+        bool is_new = !has_branches;
         while (level >= 0) {
             unsigned* const node = node_at(level);
             if (is_new && (settle(node) || !enter(node))) {
@@ -134,7 +141,7 @@ struct MaximalSearch {
         node[2] = (unsigned)(held.hash >> 32);
     }
 
-    /// What the host counts as the need of an item.
+    /// What the host counts as the need of an item. A node that others left begins with a branch of one candidate fewer.
     __device__ __forceinline__ void take_memory(int n_candidates, int n_excluded) {
         n = n_candidates;
         n_outer = n_excluded;
@@ -145,7 +152,8 @@ struct MaximalSearch {
         members = reinterpret_cast<int*>(arena.take(n));
         chosen = reinterpret_cast<int*>(arena.take(n_rows));
         branch = arena.take(node_words());
-        nodes = arena.take((long long)(n / 2 + 2) * node_words());
+        nodes = arena.take((long long)(n / 2 + 3) * node_words());
+        has_branches = false;
     }
 
     /// The rows of vertices that come before the root; that of the i-th one is behind those of the candidates.
@@ -223,6 +231,7 @@ struct MaximalSearch {
         for (int k = 0; k < n_words; ++k) {
             const unsigned word = set[k];
             if (word == 0) continue;
+            queue.spend(kKeptSteps);
             const bool is_there = word >> lane_id() & 1u;
             unsigned row = 0;
             for (int y = 0, j = 0; y < matrix.n_words; ++y) {
@@ -369,22 +378,45 @@ struct MaximalSearch {
         return true;
     }
 
-    /// Leave the next branch of the highest node that has one to others, if they wait.
+    /// Leave branches of the highest node that has some worth it to others, if they wait.
     __device__ __forceinline__ void share(int level) {
         if (!queue.is_wanted()) return;
-        for (int i = 0; i <= level; ++i) {
-            unsigned* const node = node_at(i);
-            const int next = first_member(rest_of(node), matrix.n_words);
-            if (next < 0) continue;
-            __syncwarp();
-            write_branch(node, next, branch);
-            const int size = set_size(candidates_of(branch), matrix.n_words);
-            if (size < kSharedCandidates) return;
-            int n_chosen = choose_near(excluded_of(branch), matrix.n_words, 0, 0);
-            n_chosen = choose_near(outer_of(branch), outer_words, n, n_chosen);
-            if (offer(size, n_chosen)) drop_branch(node, next);
-            return;
+        for (int i = 0; i <= level; ++i)
+            if (share_half(node_at(i)) || share_next(node_at(i))) return;
+    }
+
+    /// Leave the later half of the branches of a node to others; false: there are fewer than two, or too few candidates.
+    /// The vertices of the branches that stay are excluded there.
+    __device__ __forceinline__ bool share_half(unsigned* node) {
+        unsigned *const rest = rest_of(node), *const upper = rest_of(branch);
+        const int n_rest = set_size(rest, matrix.n_words);
+        if (n_rest < 2) return false;
+        drop_first(rest, matrix.n_words, n_rest / 2, upper);
+        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
+            const unsigned kept = rest[k] & ~upper[k];
+            candidates_of(branch)[k] = candidates_of(node)[k] & ~kept;
+            excluded_of(branch)[k] = excluded_of(node)[k] | kept;
         }
+        for (int k = lane_id(); k < outer_words; k += kWarpSize) outer_of(branch)[k] = outer_of(node)[k];
+        if (lane_id() == 0) set_held(branch, held_of(node));
+        __syncwarp();
+        const int size = set_size(candidates_of(branch), matrix.n_words);
+        if (size <= kWarpSize || !offer(size, true)) return false;
+        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest[k] &= ~upper[k];
+        __syncwarp();
+        return true;
+    }
+
+    /// Leave the next branch of a node to others; false: there is none, it has too few candidates, or there is no room.
+    __device__ __forceinline__ bool share_next(unsigned* node) {
+        const int next = first_member(rest_of(node), matrix.n_words);
+        if (next < 0) return false;
+        __syncwarp();
+        write_branch(node, next, branch);
+        const int size = set_size(candidates_of(branch), matrix.n_words);
+        if (size < kSharedCandidates || !offer(size, false)) return false;
+        drop_branch(node, next);
+        return true;
     }
 
     /// List the rows of a set that have one of the candidates of `branch`, behind those listed; how many then are.
@@ -398,10 +430,12 @@ struct MaximalSearch {
         return n_chosen;
     }
 
-    /// Leave `branch`, and the rows chosen, to others; false: there is no room.
-    __device__ __forceinline__ bool offer(int size, int n_chosen) const {
+    /// Leave `branch` to others, as a new node or with the branches that it has; false: there is no room.
+    __device__ __forceinline__ bool offer(int size, bool with_branches) const {
+        int n_chosen = choose_near(excluded_of(branch), matrix.n_words, 0, 0);
+        n_chosen = choose_near(outer_of(branch), outer_words, n, n_chosen);
         const int n_rows = size + n_chosen, n_words = words_for(size);
-        if ((long long)n_rows * n_words + size + kMaximalHead > queue.slot_words) return false;
+        if ((long long)(n_rows + 1) * n_words + size + kMaximalHead > queue.slot_words) return false;
         list_members(candidates_of(branch), matrix.n_words, members);
         return queue.offer([&](unsigned* slot) {
             if (lane_id() == 0) {
@@ -411,10 +445,12 @@ struct MaximalSearch {
                 slot[3] = branch[0];
                 slot[4] = branch[1];
                 slot[5] = branch[2];
+                slot[6] = with_branches ? 1u : 0u;
             }
             for (int i = lane_id(); i < size; i += kWarpSize) slot[kMaximalHead + i] = (unsigned)names[members[i]];
             const RowList rows{slot + kMaximalHead + size, n_rows, n_rows, n_words};
             gather_rows(rows, matrix, [&](int r) { return r < size ? members[r] : chosen[r - size]; }, n_rows, members, size);
+            if (with_branches) gather_set(rows.words + n_words * n_rows, rest_of(branch), members, size);
         });
     }
 };

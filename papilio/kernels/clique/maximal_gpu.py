@@ -149,5 +149,5 @@ class MaximalCliqueGpu(TreeEngine):
 def _estimate_need(later: NDArray[np.int64], earlier: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the words that a warp needs for roots of so many neighbours, as ``take_memory`` of clique_maximal.cu."""
     words, rows = (later + 31) // 32, later + earlier
-    node = _NODE_HEAD + 3 * words + (earlier + 31) // 32
-    return add_aligned([rows * words, later, later, rows, node, (later // 2 + 2) * node])
+    node = _NODE_HEAD + 3 * words + (rows + 31) // 32  # earlier ones; in a sub-tree candidates before it, too
+    return add_aligned([rows * words, later, later, rows, node, (later // 2 + 3) * node])
