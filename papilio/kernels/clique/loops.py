@@ -24,6 +24,7 @@ from papilio.kernels.jit import Ints, Sums, compiled, inlined
 from papilio.kernels.tree.bits import ONE, Words, fill_span, first_bit, lowest_bit, popcount, words_of
 
 TOTAL, PER_VERTEX, PER_EDGE = 0, 1, 2
+_TWO, _THREE, _FOUR = np.uint64(2), np.uint64(3), np.uint64(4)
 
 
 class Search(NamedTuple):
@@ -34,7 +35,7 @@ class Search(NamedTuple):
     ``pivot_of``, ``held_at`` and ``pivots_at`` (d + 1) what a level began with. ``held`` and ``pivots`` are the path.
     ``leaves`` ((d + 2) * (d + 2)) counts by held * (d + 2) + pivots. ``sums`` (d) and ``pair_sums`` (d * d) are of the
     root at hand, ``root_sum`` is that of the root itself; ``vertex_sums`` (n) and ``edge_sums`` (n_edges) are of all.
-    ``place`` (n) is -1 between roots. ``total`` has the two halves of a sum of 128 bits, then the words intersected.
+    ``place`` (n) is -1 and ``near`` (n) 0 between roots. ``total`` has the two halves of a sum of 128 bits, then the words intersected.
     """
 
     rows: Words
@@ -53,6 +54,7 @@ class Search(NamedTuple):
     vertex_sums: Sums
     edge_sums: Sums
     place: Ints
+    near: NDArray[np.uint8]
     root_sum: Sums
     total: Sums
 
@@ -78,6 +80,7 @@ def make_search(later: Later, most: int, per: int, n_edges: int) -> Search:
         vertex_sums=np.zeros(n if per == PER_VERTEX else 0, np.uint64),
         edge_sums=np.zeros(n_edges if per == PER_EDGE else 0, np.uint64),
         place=np.full(n, -1, np.int64),
+        near=np.zeros(n, np.uint8),
         root_sum=np.zeros(1, np.uint64),
         total=np.zeros(3, np.uint64),
     )
@@ -311,19 +314,33 @@ def count_pivots(
 
 
 @compiled
+def _count_near(near: NDArray[np.uint8], ids: NDArray[np.int32], begin: int, end: int) -> int:
+    """Return the sum of what is marked among ids; four at a time, without the test for negative places."""
+    first, second = 0, 0
+    at, stop = np.uint64(begin), np.uint64(end)
+    while at + _THREE < stop:
+        first += near[np.uint32(ids[at])] + near[np.uint32(ids[at + ONE])]
+        second += near[np.uint32(ids[at + _TWO])] + near[np.uint32(ids[at + _THREE])]
+        at += _FOUR
+    while at < stop:
+        first += near[np.uint32(ids[at])]
+        at += ONE
+    return first + second
+
+
+@compiled
 def _count_triangles(later: Later, search: Search, root: int) -> None:
     """Count the edges among the later neighbours of a root, without a matrix."""
     begin, end = later.indptr[root], later.indptr[root + 1]
     for at in range(begin, end):
-        search.place[later.ids[at]] = 0
+        search.near[later.ids[at]] = 1
     count, work = 0, 0
     for at in range(begin, end - 1):
         name = later.ids[at]
-        for other in range(later.indptr[name], later.indptr[name + 1]):
-            count += search.place[later.ids[other]] == 0
+        count += _count_near(search.near, later.ids, later.indptr[name], later.indptr[name + 1])
         work += later.indptr[name + 1] - later.indptr[name]
     for at in range(begin, end):
-        search.place[later.ids[at]] = -1
+        search.near[later.ids[at]] = 0
     _add_wide(search.total, np.uint64(count))
     search.total[2] += np.uint64(work)
 

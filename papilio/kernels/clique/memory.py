@@ -45,7 +45,7 @@ def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[
     if job.listing is not None:
         listed = graph + job.n_vertices * 3 * ID + listing_bytes(job.n_vertices, threads)
     return listed + graph + edges + vertices + threads * (
-        _SEARCH_BYTES + job.n_vertices * OFFSET + vectors
+        _SEARCH_BYTES + job.n_vertices * (OFFSET + 1) + vectors
     ) + vectors, 0
 
 
