@@ -79,3 +79,27 @@ __device__ __forceinline__ FewCounts count_triangles(unsigned row, int n) {
     }
     return found;
 }
+
+/// The edges among the n members of a set, and their triangles where these are asked for; in every lane. `members` has room
+/// for them, and the arena for a matrix of their own.
+__device__ __forceinline__ FewCounts count_among(Arena& arena, const Square& matrix, const unsigned* set, int* members, int n,
+                                                 bool with_triangles) {
+    FewCounts found;
+    if (with_triangles && n == matrix.n) {
+        found = count_triangles(matrix);
+    } else {
+        list_members(set, matrix.n_words, members);
+        if (!with_triangles) {
+            found = count_pairs(matrix, set, members, n);
+        } else if (n <= kWarpSize) {
+            found = count_triangles(gather_square(matrix, members, n), n);
+        } else {
+            const Arena::Mark mark = arena.mark();
+            const Square own{arena.take(Square::size(n)), n, words_for(n)};
+            gather_rows(own, matrix, [&](int i) { return members[i]; }, n, members, n);
+            found = count_triangles(own);
+            arena.release(mark);
+        }
+    }
+    return FewCounts{warp_total(found.edges), warp_sum(found.triangles)};
+}

@@ -15,6 +15,9 @@ constexpr bool kOrients = ORIENT != 0;
 constexpr int kListLanes = 8;
 constexpr int kListEntries = 4;
 
+/// Word k of the set of one number.
+__device__ __forceinline__ unsigned bit_of(int number, int k) { return number / 32 == k ? 1u << (number & 31) : 0u; }
+
 /// A row of bits for each of n candidates: word k of row i is at(k, i). With kOrients a row ends with the word of its own
 /// bit, and all rows together take half the words.
 struct Square {
@@ -57,6 +60,20 @@ __device__ __forceinline__ void find_members(const Adjacency& later, const int* 
         }
     }
     __syncwarp();
+}
+
+/// The members of two ascending lists that both have, ascending, to `shared`; returns how many.
+__device__ __forceinline__ int list_shared(const int* ids, int n_ids, const int* others, int n_others, int* shared) {
+    int n = 0;
+    for (int first = 0; first < n_others; first += kWarpSize) {
+        const int i = first + lane_id();
+        const bool has = i < n_others && find_id(ids, n_ids, others[i]) >= 0;
+        const unsigned all = __ballot_sync(kFullMask, has);
+        if (has) shared[n + __popc(all & lanes_before(lane_id()))] = others[i];
+        n += __popc(all);
+    }
+    __syncwarp();
+    return n;
 }
 
 __device__ __forceinline__ void clear_words(unsigned* words, long long n) {

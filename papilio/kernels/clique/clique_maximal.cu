@@ -12,9 +12,8 @@
 // Memory of a warp: kCounterWords of shared memory for its lanes; for the matrix and the nodes the arena.
 // sums: cliques by size. checksum: of all.
 // Sources: Tomita et al., Theor. Comput. Sci. 2006; Eppstein, Löffler and Strash, ISAAC 2010.
-#include "clique_matrix.cuh"
 #include "clique_maximal_lanes.cuh"
-#include "search.cuh"
+#include "clique_nodes.cuh"
 
 /// Blocks that a multiprocessor must have registers for.
 #ifndef MIN_BLOCKS
@@ -30,33 +29,21 @@ constexpr int kSharedCandidates = 8;
 constexpr int kIdleLanes = 8;
 /// Steps that 32 rows of excluded vertices are worth, which are cut to the candidates and compared.
 constexpr int kKeptSteps = 16;
-/// Words of a node before its sets: held, low and high half of their hash, unused. The sets: candidates, excluded ones that
-/// were candidates, candidates that are branched on; rows of vertices excluded from the beginning.
-constexpr int kNodeHead = 4;
 
-/// The search of one warp.
-struct MaximalSearch {
+/// The search of one warp; the matrix has n candidates, then n_outer excluded vertices, over the candidates. A node begins
+/// with the number of vertices held and the halves of their hash; its sets are the candidates, those that are branched on,
+/// excluded ones that were candidates, and rows of vertices excluded from the beginning.
+struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
     static constexpr int kCounterWords = kMaximalWords;
-    static constexpr bool kShares = true;
 
-    Arena& arena;
-    TreeQueue& queue;
-    Adjacency later;
     Adjacency earlier;
     const unsigned long long* hashes;
     unsigned long long* checksum;
     MaximalLanes& lanes;
-    RowList matrix;  // n candidates, then n_outer excluded vertices, over the candidates
+    int* chosen;  // room for n + n_outer
     int n;
     int n_outer;
     int outer_words;
-    int* names;        // ranks of the candidates
-    int* members;      // room for n
-    int* chosen;       // room for n + n_outer
-    unsigned* branch;  // a node
-    unsigned* nodes;
-    bool has_branches;  // whether the first node has its branches already
-    unsigned long long words;
 
     __device__ __forceinline__ int open(const Children& unit) {
         const int n_later = (int)(unit.last - unit.first);
@@ -75,39 +62,17 @@ struct MaximalSearch {
         return start(HeldOutside{1, hashes[unit.root]});
     }
 
-    __device__ __forceinline__ bool open_child(int) const { return true; }
-
     /// The sub-tree in a slot of the queue.
     __device__ __forceinline__ void read(const unsigned* slot) {
         take_memory((int)slot[1], (int)slot[2]);
-        for (int i = lane_id(); i < n; i += kWarpSize) names[i] = (int)slot[kMaximalHead + i];
-        const unsigned* const rows = slot + kMaximalHead + n;
-        const int n_words = matrix.n_words * matrix.n;
-        for (int k = lane_id(); k < n_words; k += kWarpSize) matrix.words[k] = rows[k];
+        const unsigned* from = copy_in(names, slot + kMaximalHead, n);
+        from = copy_in(matrix.words, from, matrix.n_words * matrix.n);
         has_branches = slot[6] != 0;
-        if (has_branches)
-            for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest_of(node_at(0))[k] = rows[n_words + k];
+        if (has_branches) copy_in(rest_of(node_at(0)), from, matrix.n_words);
         start(HeldOutside{(int)slot[3], (unsigned long long)slot[5] << 32 | slot[4]});
     }
 
-    /// Go through the nodes of the matrix; the lanes search what is below them.
-    __device__ __forceinline__ void search() {
-        int level = 0;
-        bool is_new = !has_branches;
-        while (level >= 0) {
-            unsigned* const node = node_at(level);
-            if (is_new && (settle(node) || !enter(node))) {
-                is_new = false;
-                --level;
-                continue;
-            }
-            share(level);
-            is_new = take_branch(node, node_at(level + 1));
-            level += is_new ? 1 : -1;
-        }
-    }
-
-    __device__ __forceinline__ void close() const {}
+    __device__ __forceinline__ void search() { search_nodes(); }
 
     /// What the lanes still have, before the warp waits for others.
     __device__ __forceinline__ void finish_kept() { lanes.run(0); }
@@ -116,16 +81,15 @@ struct MaximalSearch {
         lanes.run(0);
         const unsigned long long all = warp_sum(lanes.checksum);
         if (lane_id() == 0) atomicAdd(checksum, all);
-        return words + warp_sum(lanes.steps);
+        return warp_sum(words + lanes.steps);
     }
 
   private:
+    friend struct NodeSearch<MaximalSearch, RowList>;
+
     __device__ __forceinline__ int node_words() const { return kNodeHead + 3 * matrix.n_words + outer_words; }
-    __device__ __forceinline__ unsigned* node_at(int level) const { return nodes + (long long)level * node_words(); }
-    __device__ __forceinline__ unsigned* candidates_of(unsigned* node) const { return node + kNodeHead; }
-    __device__ __forceinline__ unsigned* excluded_of(unsigned* node) const { return node + kNodeHead + matrix.n_words; }
-    __device__ __forceinline__ unsigned* rest_of(unsigned* node) const { return node + kNodeHead + 2 * matrix.n_words; }
-    __device__ __forceinline__ unsigned* outer_of(unsigned* node) const { return node + kNodeHead + 3 * matrix.n_words; }
+    __device__ __forceinline__ unsigned* excluded_of(unsigned* node) const { return rest_of(node) + matrix.n_words; }
+    __device__ __forceinline__ unsigned* outer_of(unsigned* node) const { return excluded_of(node) + matrix.n_words; }
 
     /// The rows of the candidates.
     __device__ __forceinline__ RowList square() const { return RowList{matrix.words, n, matrix.stride, matrix.n_words}; }
@@ -165,19 +129,12 @@ struct MaximalSearch {
     /// The node of all candidates.
     __device__ __forceinline__ int start(HeldOutside held) {
         unsigned* const node = node_at(0);
-        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
-            candidates_of(node)[k] = bits_below(n - 32 * k);
-            excluded_of(node)[k] = 0;
-        }
+        fill_candidates(node, n);
+        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) excluded_of(node)[k] = 0;
         for (int k = lane_id(); k < outer_words; k += kWarpSize) outer_of(node)[k] = bits_below(n_outer - 32 * k);
         if (lane_id() == 0) set_held(node, held);
         __syncwarp();
         return 1;
-    }
-
-    __device__ __forceinline__ void spend(long long n_rows) {
-        words += lane_id() == 0 ? (unsigned long long)(n_rows * matrix.n_words) : 0ull;
-        queue.spend((int)(n_rows * matrix.n_words / kWarpSize) + 1);
     }
 
     /// Call `visit(row, shared)` for the rows of a set of n_words words, `first` being that of bit 0: each lane for its
@@ -253,6 +210,7 @@ struct MaximalSearch {
 
     /// Choose the branches of a node; false: it has none, and is done with.
     __device__ __forceinline__ bool enter(unsigned* node) {
+        if (settle(node)) return false;
         unsigned *const candidates = candidates_of(node), *const rest = rest_of(node);
         const int before = set_size(candidates, matrix.n_words), lane = lane_id();
         if ((int)node[0] + before < lanes.least) return false;
@@ -273,7 +231,7 @@ struct MaximalSearch {
             best = best < 0 ? best : best - n_common;
             hold_common(node, n_common);
         }
-        spend(before);
+        spend((long long)before * matrix.n_words);
         if (size == 0) {
             const int n_excluded = set_size(excluded_of(node), matrix.n_words) + set_size(outer_of(node), outer_words);
             if (n_excluded == 0 && lane == 0) lanes.add((int)node[0], held_of(node).hash);
@@ -367,31 +325,20 @@ struct MaximalSearch {
         __syncwarp();
     }
 
-    /// Take the next branch of a node away and write it to the one below; false: there is none.
     __device__ __forceinline__ bool take_branch(unsigned* node, unsigned* below) {
         const int next = first_member(rest_of(node), matrix.n_words);
         if (next < 0) return false;
         __syncwarp();
         write_branch(node, next, below);
         drop_branch(node, next);
-        spend(outer_words + 1);
+        spend((outer_words + 1) * matrix.n_words);
         return true;
     }
 
-    /// Leave branches of the highest node that has some worth it to others, if they wait.
-    __device__ __forceinline__ void share(int level) {
-        if (!queue.is_wanted()) return;
-        for (int i = 0; i <= level; ++i)
-            if (share_half(node_at(i)) || share_next(node_at(i))) return;
-    }
-
-    /// Leave the later half of the branches of a node to others; false: there are fewer than two, or too few candidates.
-    /// The vertices of the branches that stay are excluded there.
+    /// The candidates of the branches that stay are excluded there.
     __device__ __forceinline__ bool share_half(unsigned* node) {
         unsigned *const rest = rest_of(node), *const upper = rest_of(branch);
-        const int n_rest = set_size(rest, matrix.n_words);
-        if (n_rest < 2) return false;
-        drop_first(rest, matrix.n_words, n_rest / 2, upper);
+        if (!list_later_half(node, upper)) return false;
         for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
             const unsigned kept = rest[k] & ~upper[k];
             candidates_of(branch)[k] = candidates_of(node)[k] & ~kept;
@@ -402,12 +349,10 @@ struct MaximalSearch {
         __syncwarp();
         const int size = set_size(candidates_of(branch), matrix.n_words);
         if (size <= kWarpSize || !offer(size, true)) return false;
-        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest[k] &= ~upper[k];
-        __syncwarp();
+        drop_branches(node, upper);
         return true;
     }
 
-    /// Leave the next branch of a node to others; false: there is none, it has too few candidates, or there is no room.
     __device__ __forceinline__ bool share_next(unsigned* node) {
         const int next = first_member(rest_of(node), matrix.n_words);
         if (next < 0) return false;
@@ -475,8 +420,15 @@ clique_maximal(const long long* __restrict__ indptr, const int* __restrict__ ids
                        0,     0,      HeldOutside{}, 0,
                        0,     0,      0,             0,
                        0,     false};
-    MaximalSearch search{arena,   queue, Adjacency{indptr, ids}, Adjacency{earlier_indptr, earlier_ids}, hashes, checksum,
-                         lanes,   RowList{nullptr, 0, 0, 0}, 0, 0, 0, nullptr, nullptr, nullptr, nullptr, nullptr, 0};
+    MaximalSearch search{{arena, queue, Adjacency{indptr, ids}, RowList{}, nullptr, nullptr, nullptr, nullptr, false, 0},
+                         Adjacency{earlier_indptr, earlier_ids},
+                         hashes,
+                         checksum,
+                         lanes,
+                         nullptr,
+                         0,
+                         0,
+                         0};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);
     counts.flush();
 }

@@ -5,7 +5,7 @@
 // `choose[n * (k + 1) + j]` is C(n, j) modulo 2^64. `sums` are by rank, or by entry of the later neighbours.
 #pragma once
 
-#include "bit_matrix.cuh"
+#include "clique_nodes.cuh"
 
 #ifndef PER
 #define PER 0
@@ -41,6 +41,14 @@ struct CliquePaths {
                 if (way != 0) atomicAdd(&sums[entry_of(later, min(x, y), max(x, y))], way);
             }
         }
+    }
+
+    /// Copy the first held and free ones, and one more, unless that is -1, held or free; the warp.
+    __device__ __forceinline__ void write(unsigned* to, int n_held, int n_free, int next, bool is_free) const {
+        to = copy_out(to, held, n_held);
+        if (next >= 0 && !is_free && lane_id() == 0) to[0] = (unsigned)next;
+        to = copy_out(to + (next >= 0 && !is_free ? 1 : 0), free, n_free);
+        if (next >= 0 && is_free && lane_id() == 0) to[0] = (unsigned)next;
     }
 
   private:
