@@ -8,8 +8,8 @@
 // vertex, and the later neighbours of both. It goes through the nodes with a stack. Where one size is asked for and no more
 // than three vertices are missing, it counts edges and triangles (clique_few.cuh). With ORIENT 0 sub-trees of at most 32
 // candidates are numbered anew and given to a lane of the warp each; while fewer than kIdleLanes of its lanes are idle they
-// search. Warps that wait get the later half of the branches of a node, or the last one, as a matrix of their own, through
-// the queue of tree_queue.cuh; the round of a warp is that of search.cuh.
+// search. Warps that wait get half of the branches of a node, or the last one, as a matrix of their own, through the queue of
+// tree_queue.cuh; the round of a warp is that of search.cuh.
 // Memory of a warp: kCounterWords of shared memory for its lanes; for the matrix, a list of its candidates, a frame for
 // each level and the matrix of a node whose triangles are counted the arena.
 // PER 1, 2: vertices or edges of the cliques of one size get their numbers too (clique_paths.cuh). The warp then goes through
@@ -34,11 +34,11 @@ constexpr bool kEdges = EDGES != 0;
 /// What a slot of the queue begins with, and the words before its rows.
 constexpr unsigned kCliqueSlot = 1;
 constexpr int kCliqueHead = 8;
-/// Candidates from which a node is worth leaving to others.
-constexpr int kSharedCandidates = 12;
 /// Whether lanes search sub-trees, and candidates up to which they do.
 constexpr bool kHasLanes = kPer == 0 && !kOrients;
 constexpr int kLaneSize = kHasLanes ? kWarpSize : 0;
+/// Candidates from which a node is worth leaving to others: those of lanes are not.
+constexpr int kSharedCandidates = kHasLanes ? kLaneSize + 1 : 12;
 /// Idle lanes for which a warp looks for sub-trees.
 constexpr int kIdleLanes = 8;
 
@@ -121,7 +121,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     __device__ __forceinline__ void take_memory(int n, int held, int free) {
         matrix = Square{nullptr, n, words_for(n)};
         members = reinterpret_cast<int*>(arena.take(n));
-        branch = arena.take(2 * matrix.n_words);
+        branch = arena.take(node_words());
         const int levels = kOrients ? min(n, lanes.limits.most) + 1 : (max(0, n - kLaneSize) + 1) / 2 + 2;
         nodes = arena.take((long long)levels * node_words());
         if (kPer != 0) {
@@ -250,22 +250,26 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         __syncwarp();
     }
 
-    /// The candidate whose branch comes next, or -1.
     __device__ __forceinline__ int next_branch(unsigned* node) const {
         return node[2] != 0 ? (int)node[2] - 1 : first_member(rest_of(node), matrix.n_words);
     }
 
-    /// Write the candidates of a branch to `set`; their number.
-    __device__ __forceinline__ int write_branch(unsigned* node, int next, unsigned* set) const {
+    __device__ __forceinline__ void write_branch(unsigned* node, int next, unsigned* to) {
         unsigned size = 0;
         for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
-            set[k] = kOrients && k > next / 32 ? 0u : candidates_of(node)[k] & matrix.at(k, next);
-            size += (unsigned)__popc(set[k]);
+            candidates_of(to)[k] = kOrients && k > next / 32 ? 0u : candidates_of(node)[k] & matrix.at(k, next);
+            size += (unsigned)__popc(candidates_of(to)[k]);
         }
-        return (int)warp_total(size);
+        const int n = (int)warp_total(size);
+        if (lane_id() == 0) set_head(to, (int)node[0] + (node[2] == 0), (int)node[1] + (node[2] != 0), n);
+        spend(matrix.n_words);
+        __syncwarp();
     }
 
-    /// Take a branch away.
+    __device__ __forceinline__ void follow(const unsigned* node, int next) const {
+        if (kPer != 0 && lane_id() == 0) (node[2] != 0 ? paths.free + node[1] : paths.held + node[0])[0] = names[next];
+    }
+
     __device__ __forceinline__ void drop_branch(unsigned* node, int next) const {
         __syncwarp();
         if (lane_id() == 0) {
@@ -279,58 +283,29 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         __syncwarp();
     }
 
-    __device__ __forceinline__ bool take_branch(unsigned* node, unsigned* below) {
-        const int next = next_branch(node);
-        if (next < 0) return false;
-        __syncwarp();
-        const int n = write_branch(node, next, candidates_of(below));
-        const bool is_free = node[2] != 0;
-        if (lane_id() == 0) {
-            set_head(below, (int)node[0] + (is_free ? 0 : 1), (int)node[1] + (is_free ? 1 : 0), n);
-            if (kPer != 0) (is_free ? paths.free + node[1] : paths.held + node[0])[0] = names[next];
-        }
-        drop_branch(node, next);
-        spend(matrix.n_words);
-        return true;
-    }
-
-    /// The candidates of the branches that stay, and a pivot that was not taken, are none there.
-    __device__ __forceinline__ bool share_half(unsigned* node) {
-        unsigned *const rest = rest_of(node), *const upper = branch + matrix.n_words;
-        if (!list_later_half(node, upper)) return false;
+    /// The branches that stay come first: their candidates, and a pivot that was not taken, are none of the others'.
+    __device__ __forceinline__ bool write_half(unsigned* node) {
+        const unsigned *const rest = rest_of(node), *const half = rest_of(branch);
         for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
-            const unsigned stays = (rest[k] & ~upper[k]) | (node[2] != 0 ? bit_of((int)node[2] - 1, k) : 0u);
-            branch[k] = candidates_of(node)[k] & (kOrients ? kFullMask : ~stays);
+            const unsigned stays = (rest[k] & ~half[k]) | (node[2] != 0 ? bit_of((int)node[2] - 1, k) : 0u);
+            candidates_of(branch)[k] = candidates_of(node)[k] & (kOrients ? kFullMask : ~stays);
         }
         __syncwarp();
-        const int n = set_size(branch, matrix.n_words);
-        if (n <= max(kLaneSize, kSharedCandidates) || !fits(n, node)) return false;
-        if (offer(node, n, (int)node[0], (int)node[1], -1)) drop_branches(node, upper);
-        return true;
-    }
-
-    __device__ __forceinline__ bool share_next(unsigned* node) {
-        const int next = next_branch(node);
-        if (next < 0) return false;
-        const int n = write_branch(node, next, branch);
+        const int n = set_size(candidates_of(branch), matrix.n_words);
+        if (lane_id() == 0) set_head(branch, (int)node[0], (int)node[1], n);
         __syncwarp();
-        if (n < kSharedCandidates || !fits(n, node)) return false;
-        const bool is_free = node[2] != 0;
-        if (offer(node, n, (int)node[0] + (is_free ? 0 : 1), (int)node[1] + (is_free ? 1 : 0), next))
-            drop_branch(node, next);
-        return true;
+        return is_worth(branch);
     }
 
-    /// Whether a slot has room for n candidates, their branches and the path.
-    __device__ __forceinline__ bool fits(int n, const unsigned* node) const {
-        const long long n_path = kPer != 0 ? n + (int)node[0] + (int)node[1] + 1 : 0;
-        return Square::size(n) + words_for(n) + kCliqueHead + n_path <= queue.slot_words;
+    __device__ __forceinline__ bool is_worth(const unsigned* node) const {
+        return (int)node[3] >= kSharedCandidates && (!counts_few() || lanes.limits.most - (int)node[0] > 3);
     }
 
-    /// Leave the n candidates in `branch` to others: as a node of its own, that of a branch of `node`, or, where there is
-    /// none (-1), as that node with the branches behind `branch`. False: the queue is full.
-    __device__ __forceinline__ bool offer(const unsigned* node, int n, int held, int free, int next) {
-        list_members(branch, matrix.n_words, members);
+    __device__ __forceinline__ bool offer(const unsigned* node, int next) {
+        const int held = (int)branch[0], free = (int)branch[1], n = (int)branch[3];
+        const long long n_path = kPer != 0 ? n + held + free : 0;
+        if (Square::size(n) + words_for(n) + kCliqueHead + n_path > queue.slot_words) return false;
+        list_members(candidates_of(branch), matrix.n_words, members);
         return queue.offer([&](unsigned* slot) {
             if (lane_id() == 0) {
                 slot[0] = kCliqueSlot;
@@ -343,7 +318,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
             gather_rows(own, matrix, [&](int i) { return members[i]; }, n, members, n);
             unsigned* to = own.words + Square::size(n);
             if (next < 0) {
-                gather_set(to, branch + matrix.n_words, members, n);
+                gather_set(to, rest_of(branch), members, n);
                 to += own.n_words;
             }
             if (kPer == 0) return;

@@ -125,13 +125,15 @@ __device__ __forceinline__ void gather_rows(const Matrix& to, const Matrix& from
     __syncwarp();
 }
 
-/// Write a set without its first members, `n_first` of them, to `others`.
-__device__ __forceinline__ void drop_first(const unsigned* set, int n_words, int n_first, unsigned* others) {
+/// Write every second member of a set, from the second on, to `others`.
+__device__ __forceinline__ void list_every_second(const unsigned* set, int n_words, unsigned* others) {
+    unsigned is_odd = 0;  // all bits: whether an odd number of members was before
     for (int k = 0; k < n_words; ++k) {
-        unsigned first = set[k];
-        while (__popc(first) > n_first) first ^= 1u << (31 - __clz((int)first));
-        n_first -= __popc(first);
-        if (lane_id() == 0) others[k] = set[k] & ~first;
+        unsigned odd = set[k];
+        for (int step = 1; step < 32; step *= 2) odd ^= odd << step;  // bit i: those up to i are odd in number
+        odd ^= is_odd;
+        if (lane_id() == 0) others[k] = set[k] & ~odd;
+        is_odd = odd >> 31 != 0 ? kFullMask : 0u;
     }
     __syncwarp();
 }

@@ -295,8 +295,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         __syncwarp();
     }
 
-    /// Write the node of a branch.
-    __device__ __forceinline__ void write_branch(unsigned* node, int next, unsigned* to) const {
+    __device__ __forceinline__ void write_branch(unsigned* node, int next, unsigned* to) {
         for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
             candidates_of(to)[k] = candidates_of(node)[k] & matrix.at(k, next);
             excluded_of(to)[k] = excluded_of(node)[k] & matrix.at(k, next);
@@ -310,6 +309,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         }
         const HeldOutside held = held_of(node);
         if (lane_id() == 0) set_held(to, HeldOutside{held.n + 1, held.hash + hashes[names[next]]});
+        spend((outer_words + 1) * matrix.n_words);
         __syncwarp();
     }
 
@@ -325,43 +325,27 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         __syncwarp();
     }
 
-    __device__ __forceinline__ bool take_branch(unsigned* node, unsigned* below) {
-        const int next = first_member(rest_of(node), matrix.n_words);
-        if (next < 0) return false;
-        __syncwarp();
-        write_branch(node, next, below);
-        drop_branch(node, next);
-        spend((outer_words + 1) * matrix.n_words);
-        return true;
+    __device__ __forceinline__ int next_branch(unsigned* node) const {
+        return first_member(rest_of(node), matrix.n_words);
     }
 
+    __device__ __forceinline__ void follow(const unsigned*, int) const {}
+
     /// The candidates of the branches that stay are excluded there.
-    __device__ __forceinline__ bool share_half(unsigned* node) {
-        unsigned *const rest = rest_of(node), *const upper = rest_of(branch);
-        if (!list_later_half(node, upper)) return false;
+    __device__ __forceinline__ bool write_half(unsigned* node) {
         for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
-            const unsigned kept = rest[k] & ~upper[k];
-            candidates_of(branch)[k] = candidates_of(node)[k] & ~kept;
-            excluded_of(branch)[k] = excluded_of(node)[k] | kept;
+            const unsigned stays = rest_of(node)[k] & ~rest_of(branch)[k];
+            candidates_of(branch)[k] = candidates_of(node)[k] & ~stays;
+            excluded_of(branch)[k] = excluded_of(node)[k] | stays;
         }
         for (int k = lane_id(); k < outer_words; k += kWarpSize) outer_of(branch)[k] = outer_of(node)[k];
         if (lane_id() == 0) set_held(branch, held_of(node));
         __syncwarp();
-        const int size = set_size(candidates_of(branch), matrix.n_words);
-        if (size <= kWarpSize || !offer(size, true)) return false;
-        drop_branches(node, upper);
-        return true;
+        return set_size(candidates_of(branch), matrix.n_words) > kWarpSize;
     }
 
-    __device__ __forceinline__ bool share_next(unsigned* node) {
-        const int next = first_member(rest_of(node), matrix.n_words);
-        if (next < 0) return false;
-        __syncwarp();
-        write_branch(node, next, branch);
-        const int size = set_size(candidates_of(branch), matrix.n_words);
-        if (size < kSharedCandidates || !offer(size, false)) return false;
-        drop_branch(node, next);
-        return true;
+    __device__ __forceinline__ bool is_worth(unsigned* node) const {
+        return set_size(candidates_of(node), matrix.n_words) >= kSharedCandidates;
     }
 
     /// List the rows of a set that have one of the candidates of `branch`, behind those listed; how many then are.
@@ -375,11 +359,10 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         return n_chosen;
     }
 
-    /// Leave `branch` to others, as a new node or with the branches that it has; false: there is no room.
-    __device__ __forceinline__ bool offer(int size, bool with_branches) const {
+    __device__ __forceinline__ bool offer(const unsigned*, int next) const {
         int n_chosen = choose_near(excluded_of(branch), matrix.n_words, 0, 0);
         n_chosen = choose_near(outer_of(branch), outer_words, n, n_chosen);
-        const int n_rows = size + n_chosen, n_words = words_for(size);
+        const int size = set_size(candidates_of(branch), matrix.n_words), n_rows = size + n_chosen, n_words = words_for(size);
         if ((long long)(n_rows + 1) * n_words + size + kMaximalHead > queue.slot_words) return false;
         list_members(candidates_of(branch), matrix.n_words, members);
         return queue.offer([&](unsigned* slot) {
@@ -390,12 +373,12 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
                 slot[3] = branch[0];
                 slot[4] = branch[1];
                 slot[5] = branch[2];
-                slot[6] = with_branches ? 1u : 0u;
+                slot[6] = next < 0 ? 1u : 0u;
             }
             for (int i = lane_id(); i < size; i += kWarpSize) slot[kMaximalHead + i] = (unsigned)names[members[i]];
             const RowList rows{slot + kMaximalHead + size, n_rows, n_rows, n_words};
             gather_rows(rows, matrix, [&](int r) { return r < size ? members[r] : chosen[r - size]; }, n_rows, members, size);
-            if (with_branches) gather_set(rows.words + n_words * n_rows, rest_of(branch), members, size);
+            if (next < 0) gather_set(rows.words + n_words * n_rows, rest_of(branch), members, size);
         });
     }
 };

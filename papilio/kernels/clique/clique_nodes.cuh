@@ -2,11 +2,16 @@
 //
 // Nodes are frames of a stack: kNodeHead words that mean something to the search, the candidates, those of them that have a
 // branch left (`rest`), and what else the search keeps, as sets of bits. A Search has
-//   int node_words()                  of a frame
-//   bool enter(node)                  chooses the branches of a new node; false: it has none, and is done with
-//   bool take_branch(node, below)     takes its next branch away and writes it to the frame below; false: there is none
-//   bool share_half(node)             leaves the later half of its branches to others; false: there are too few
-//   bool share_next(node)             leaves its next branch to others; false: there is none, or too little of it
+//   int node_words()                      of a frame
+//   bool enter(node)                      chooses the branches of a new node; false: it has none, and is done with
+//   int next_branch(node)                 the candidate whose branch comes next, or -1
+//   void write_branch(node, next, to)     writes its node
+//   void drop_branch(node, next)          takes it away
+//   void follow(node, next)               goes into it
+//   bool write_half(node)                 makes `branch`, whose `rest` are every second of the node's branches, a node that
+//                                         these alone are left of; false: it is not worth being left to others
+//   bool is_worth(branch)                 whether a new node is
+//   bool offer(node, next)                leaves `branch`, that one or a half (-1), to others; false: none waits, or no room
 // Functions are called by all lanes of a warp together.
 #pragma once
 
@@ -14,6 +19,8 @@
 #include "search.cuh"
 
 constexpr int kNodeHead = 4;
+/// Nodes that a warp leaves to others at once.
+constexpr int kSharedAtOnce = 4;
 
 template <class Search, class Matrix>
 struct NodeSearch {
@@ -25,7 +32,7 @@ struct NodeSearch {
     Matrix matrix;
     int* names;         // ranks of the candidates
     int* members;       // room for all candidates
-    unsigned* branch;   // what is left to others
+    unsigned* branch;   // a node, for others
     unsigned* nodes;
     bool has_branches;  // whether the first node has its branches already
     unsigned long long words;  // of this lane
@@ -52,16 +59,39 @@ struct NodeSearch {
                 continue;
             }
             share(level);
-            is_new = self().take_branch(node_at(level), node_at(level + 1));
+            unsigned* const node = node_at(level);
+            const int next = self().next_branch(node);
+            is_new = next >= 0;
+            if (is_new) {
+                __syncwarp();
+                self().write_branch(node, next, node_at(level + 1));
+                self().follow(node, next);
+                self().drop_branch(node, next);
+            }
             level += is_new ? 1 : -1;
         }
     }
 
-    /// Leave branches of the highest node that has some worth it to others, if they wait.
+    /// Leave half of the branches of the highest node that has some worth it to others, or its last one, if they wait, and
+    /// once more.
     __device__ __forceinline__ void share(int level) {
         if (!queue.is_wanted()) return;
-        for (int i = 0; i <= level; ++i)
-            if (self().share_half(node_at(i)) || self().share_next(node_at(i))) return;
+        for (int i = 0, n_left = 0; i <= level && n_left < kSharedAtOnce;) {
+            unsigned* const node = node_at(i);
+            const bool is_half = list_half(node, rest_of(branch)) && self().write_half(node);
+            const int next = is_half ? -1 : self().next_branch(node);
+            if (next >= 0) self().write_branch(node, next, branch);
+            if (!is_half && (next < 0 || !self().is_worth(branch))) {
+                ++i;
+                continue;
+            }
+            if (!self().offer(node, next)) return;
+            ++n_left;
+            if (is_half)
+                drop_branches(node, rest_of(branch));
+            else
+                self().drop_branch(node, next);
+        }
     }
 
     /// Rows of the matrix were intersected.
@@ -75,15 +105,15 @@ struct NodeSearch {
         for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) candidates_of(node)[k] = bits_below(n - 32 * k);
     }
 
-    /// Write the later half of the branches to `upper`; false: there are fewer than two.
-    __device__ __forceinline__ bool list_later_half(unsigned* node, unsigned* upper) const {
-        const int n_rest = set_size(rest_of(node), matrix.n_words);
-        if (n_rest >= 2) drop_first(rest_of(node), matrix.n_words, n_rest / 2, upper);
-        return n_rest >= 2;
+    /// Write every second one of the branches to `half`; false: there are fewer than two.
+    __device__ __forceinline__ bool list_half(unsigned* node, unsigned* half) const {
+        const bool has_two = set_size(rest_of(node), matrix.n_words) >= 2;
+        if (has_two) list_every_second(rest_of(node), matrix.n_words, half);
+        return has_two;
     }
 
-    __device__ __forceinline__ void drop_branches(unsigned* node, const unsigned* upper) const {
-        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest_of(node)[k] &= ~upper[k];
+    __device__ __forceinline__ void drop_branches(unsigned* node, const unsigned* branches) const {
+        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest_of(node)[k] &= ~branches[k];
         __syncwarp();
     }
 };

@@ -215,13 +215,13 @@ def _estimate_need(
     """Return the words that a warp needs for roots of so many later neighbours, as ``take_memory`` of clique.cu."""
     words, has_lanes = (sizes + 31) // 32, per == "total" and algorithm != "orient"
     levels = (np.maximum(sizes - (_LANES if has_lanes else 0), 0) + 1) // 2 + 2
-    square = sizes * words
+    node, square = _NODE_HEAD + 2 * words, sizes * words
     if algorithm == "orient":
         assert k is not None
         levels, square = np.minimum(sizes, k) + 1, square - 16 * words * (words - 1)
     paths = [sizes, sizes + 1, sizes] if per != "total" else []
     triangles = square if per == "total" and k is not None else np.zeros_like(sizes)
-    return add_aligned([sizes, 2 * words, levels * (2 * words + _NODE_HEAD), *paths, square, triangles])
+    return add_aligned([sizes, node, levels * node, *paths, square, triangles])
 
 
 def _make_vector(device: Device, prepared: PreparedCliqueGpu) -> Any:
