@@ -78,8 +78,10 @@ struct NodeSearch {
         if (!queue.is_wanted()) return;
         for (int i = 0, n_left = 0; i <= level && n_left < kSharedAtOnce;) {
             unsigned* const node = node_at(i);
+            __syncwarp();
             const bool is_half = list_half(node, rest_of(branch)) && self().write_half(node);
             const int next = is_half ? -1 : self().next_branch(node);
+            __syncwarp();
             if (next >= 0) self().write_branch(node, next, branch);
             if (!is_half && (next < 0 || !self().is_worth(branch))) {
                 ++i;
