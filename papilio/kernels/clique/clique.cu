@@ -83,10 +83,12 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     __device__ __forceinline__ void search() { search_nodes(); }
 
     /// What the lanes still have, before the warp waits for others.
-    __device__ __forceinline__ void finish_kept() { lanes.run(0); }
+    __device__ __forceinline__ void finish_kept() {
+        if (kHasLanes) lanes.run(0);
+    }
 
     __device__ __forceinline__ unsigned long long flush() {
-        lanes.run(0);
+        finish_kept();
         lanes.sum.flush(lanes.leaves.sums - kSumWords);
         return warp_sum(words + lanes.steps);
     }
@@ -186,7 +188,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
             count_few(node);
             return true;
         }
-        if (n > kLaneSize) return false;
+        if (!kHasLanes || n > kLaneSize) return false;
         list_members(candidates_of(node), matrix.n_words, members);
         if (lanes.idle() == 0) queue.spend(lanes.run(kWarpSize - kIdleLanes));
         lanes.give(gather_square(matrix, members, n), n, held, free);

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import comb
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -85,15 +83,21 @@ def predict_maximal_work(out: NDArray[np.int64], back: NDArray[np.int64]) -> NDA
 def expand_leaves(
     leaves: NDArray[np.uint64], stride: int, least: int, most: int, cells: dict[tuple[int, ...], int]
 ) -> None:
-    """Add what the leaves of a thread stand for to the cliques by (k,): C(p, k - h) each."""
-    for key in np.flatnonzero(leaves).tolist():
-        held, pivots = divmod(key, stride)
-        count = int(leaves[key])
-        first = max(held, least)
-        cliques = count * comb(pivots, first - held)
-        for k in range(first, min(held + pivots, most) + 1):
-            cells[(k,)] = cells.get((k,), 0) + cliques
-            cliques = cliques * (pivots - k + held) // (k - held + 1)
+    """Add what the leaves of a thread stand for to the cliques by (k,): C(p, k - h) each.
+
+    They are the coefficients of the sum of x^h (1 + x)^p over the leaves, worked out from the largest p down (Horner).
+    """
+    held, pivots = np.nonzero(leaves.reshape(-1, stride)[: most + 1])
+    if not held.size:
+        return
+    table = leaves.reshape(-1, stride)[: int(held.max()) + 1].astype(object)
+    sums = np.zeros(min(int((held + pivots).max()), most) + 1, dtype=object)
+    for pivot in range(int(pivots.max()), -1, -1):
+        sums[1:] += sums[:-1]
+        sums[: len(table)] += table[:, pivot]
+    for k in range(least, sums.size):
+        if sums[k]:
+            cells[(k,)] = cells.get((k,), 0) + sums[k]
 
 
 def size_range(motif: Clique, most_later: int) -> tuple[int, int]:
