@@ -33,7 +33,7 @@ CASES: tuple[tuple[str, Motif], ...] = (
     *((name, Clique(k)) for name in ("email-Eu-core", "wiki-Vote", "ca-AstroPh", "soc-Epinions1") for k in (3, 4, 5)),
     ("ca-HepPh", Clique(3)),
     ("ca-HepPh", Clique(4)),
-    ("facebook_combined", Clique(4)),
+    *(("facebook_combined", Clique(k)) for k in (3, 4, 5)),
     ("wiki-Vote", Clique(7)),
     *((name, Clique()) for name in ("email-Eu-core", "wiki-Vote", "ca-HepPh", "ca-AstroPh", "soc-Epinions1")),
     *((name, MaximalClique()) for name in ("email-Eu-core", "wiki-Vote", "ca-AstroPh", "soc-Epinions1")),
