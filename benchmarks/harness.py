@@ -53,21 +53,17 @@ class Measurement:
         return self.work / self.seconds["kernels"]
 
 
-class TimedKernels:
-    """Wraps a device so that every kernel launch is timed by events."""
+@dataclass(frozen=True)
+class _TimedModule:
+    """A module whose launches are added to ``launches``: name, begin, end."""
 
-    def __init__(self, device: Any) -> None:
-        self._load = device.load
-        self.launches: list[tuple[str, Any, Any]] = []
-
-    def __call__(self, stem: str, defines: Mapping[str, int]) -> TimedKernels:
-        self._module = self._load(stem, defines)
-        return self
+    module: Any
+    launches: list[tuple[str, Any, Any]]
 
     def get_function(self, name: str) -> Callable[..., None]:
         import cupy
 
-        kernel = self._module.get_function(name)
+        kernel = self.module.get_function(name)
 
         def launch(*args: Any, **options: Any) -> None:
             begin, end = cupy.cuda.Event(), cupy.cuda.Event()
@@ -77,6 +73,17 @@ class TimedKernels:
             self.launches.append((name, begin, end))
 
         return launch
+
+
+class TimedKernels:
+    """Wraps a device so that every kernel launch is timed by events."""
+
+    def __init__(self, device: Any) -> None:
+        self._load = device.load
+        self.launches: list[tuple[str, Any, Any]] = []
+
+    def __call__(self, stem: str, defines: Mapping[str, int]) -> _TimedModule:
+        return _TimedModule(self._load(stem, defines), self.launches)
 
     def seconds(self) -> tuple[float, dict[str, float]]:
         """Return the time in which at least one kernel ran, and the time of each kernel; these may overlap."""
