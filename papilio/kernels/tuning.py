@@ -148,7 +148,7 @@ def clique_tuning(max_shared_bytes: int) -> TreeTuning:
         near_words=960,
         slots=256,
         slot_words=1 << 13,
-        check_steps=256,
+        check_steps=64,
         share_cost=1 << 6,
     )
     return (
@@ -169,7 +169,7 @@ def maximal_clique_tuning(max_shared_bytes: int) -> TreeTuning:
         near_words=192,
         slots=256,
         slot_words=1 << 13,
-        check_steps=256,
+        check_steps=64,
         share_cost=1 << 6,
     )
     return row if max_shared_bytes >= 160 << 10 else replace(row, blocks_per_sm=(1, 1, 1), threads=32)
