@@ -35,7 +35,8 @@ class Search(NamedTuple):
     ``pivot_of``, ``held_at`` and ``pivots_at`` (d + 1) what a level began with. ``held`` and ``pivots`` are the path.
     ``leaves`` ((d + 2) * (d + 2)) counts by held * (d + 2) + pivots. ``sums`` (d) and ``pair_sums`` (d * d) are of the
     root at hand, ``root_sum`` is that of the root itself; ``vertex_sums`` (n) and ``edge_sums`` (n_edges) are of all.
-    ``place`` (n) is -1 and ``near`` (n) 0 between roots. ``total`` has the two halves of a sum of 128 bits, then the words intersected.
+    ``place`` (n) is -1 and ``near`` (n) 0 between roots. ``total`` has the two halves of a sum of 128 bits, then the
+    words intersected.
     """
 
     rows: Words
