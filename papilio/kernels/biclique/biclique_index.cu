@@ -51,6 +51,35 @@ peel_edges(const int* __restrict__ lefts, const int* __restrict__ rights, const 
     if (lane_id() == 0 && all != 0) atomicAdd(n_removed, all);
 }
 
+/// The wedges of each left vertex, none for the first `n_ends`, which are no roots; and the key of each that has `least`:
+/// by schedule, the first of `tables` (most wedges and, unless negative, highest rank) that takes it, then by falling
+/// wedges. All others come behind. `found` counts the roots of each schedule; wedges are below 2^58.
+extern "C" __global__ void __launch_bounds__(256)
+classify_roots(const long long* __restrict__ upto, const long long* __restrict__ indptr, const int n_left,
+               const int n_ends, const long long least, const long long* __restrict__ tables, const int n_tables,
+               long long* wedges, long long* keys, unsigned long long* found) {
+    const long long padded = ((long long)n_left + kWarpSize - 1) / kWarpSize * kWarpSize;
+    for (long long left = global_thread(); left < padded; left += grid_threads()) {
+        const bool is_root = left < n_left && left >= n_ends;
+        const long long own = is_root ? upto[indptr[left + 1]] - upto[indptr[left]] : 0;
+        int table = n_tables;
+        if (is_root && own >= least) {
+            table = 0;
+            while (table + 1 < n_tables &&
+                   (own > tables[2 * table] || (tables[2 * table + 1] >= 0 && left > tables[2 * table + 1])))
+                ++table;
+        }
+        if (left < n_left) {
+            wedges[left] = own;
+            keys[left] = table < n_tables ? ((long long)table << 58) - own : 0x7fffffffffffffffll;
+        }
+        for (int each = 0; each < n_tables; ++each) {
+            const unsigned those = __ballot_sync(kFullMask, table == each);
+            if (those && lane_id() == 0) atomicAdd(&found[each], (unsigned long long)__popc(those));
+        }
+    }
+}
+
 /// Rows in another order: row i is the old row `order[i]`. A warp per row.
 extern "C" __global__ void __launch_bounds__(256)
 copy_rows(const long long* __restrict__ indptr, const int* __restrict__ ids, const int* __restrict__ order,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ PAIR_BYTES = 32
 """A pair while they are sorted: keys, the sort's copy, vertex and number of shared ones; then sums of costs."""
 
 _KEY_BITS = 64
-_CLASS = np.int64(1 << 58)
 _NO_ROOT = np.uint64(1 << 31)
 """Of the key of a vertex that is no root; numbers of pairs are below 2^31."""
 
@@ -69,20 +68,20 @@ class _Passes:
         self.module = device.load("biclique_index", {})
         n_left = rows.n_left
         n_entries = rows.adjacency.size // 2
-        self.wedges = xp.diff(make_offsets(xp, rows.prefix[:n_entries])[rows.indptr[: n_left + 1]])
-        self.wedges[: n_left - rows.n_roots] = 0
-        rank = xp.arange(n_left, dtype=np.int64)
-        number = xp.full(n_left, len(tuning.tables) - 1, dtype=np.int64)
-        for at, table in reversed(list(enumerate(tuning.tables[:-1]))):
-            fits = self.wedges <= table.max_wedges
-            if table.kernel == "dense":
-                fits &= rank <= table.table_bytes // 4
-            number[fits] = at
-        roots = xp.flatnonzero(self.wedges >= least)
-        keys = (number * _CLASS - self.wedges)[roots]
-        self.roots = roots[xp.argsort(keys)].astype(np.int32)
-        ends = xp.searchsorted(xp.sort(number[roots]), xp.arange(len(tuning.tables) + 1))
-        self.bounds = [int(end) for end in device.to_host(ends)]
+        upto = make_offsets(xp, rows.prefix[:n_entries])
+        tables = [
+            (table.max_wedges, table.table_bytes // 4 if table.kernel == "dense" else -1)
+            for table in tuning.tables
+        ]
+        self.wedges, keys = xp.empty(n_left, dtype=np.int64), xp.empty(n_left, dtype=np.int64)
+        found = xp.zeros(len(tables), dtype=np.uint64)
+        launch_over(
+            device, self.module, "classify_roots", n_left, upto, rows.indptr, np.int32(n_left),
+            np.int32(n_left - rows.n_roots), np.int64(least), device.to_device(np.array(tables, dtype=np.int64)),
+            np.int32(len(tables)), self.wedges, keys, found,
+        )  # fmt: skip
+        self.bounds = [0, *accumulate(int(each) for each in device.to_host(found))]
+        self.roots = xp.argsort(keys)[: self.bounds[-1]].astype(np.int32)
         self.n_slabs = tuning.slabs_per_sm * device.sm_count
         self._wanted_slabs = min(self.bounds[-1] - self.bounds[-2], self.n_slabs)
         self._make_slabs(int(tuning.slab_fraction * device.free_bytes()))
