@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from papilio.arguments import Count, check_fields
@@ -87,18 +87,23 @@ def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
 
 
 def read_motif(motif: Motif | str) -> Motif:
-    """Return a motif, which may be given by its name where it has no sizes and no side to be chosen.
+    """Return a motif, which may be given by its name where no size and no side has to be chosen.
 
     InputError for anything else.
     """
     if isinstance(motif, Motif):
         return motif
-    ready: dict[str, type[Motif]] = {each.name: each for each in (Butterfly, BalancedButterfly)}
+    ready: dict[str, type[Motif]] = {
+        each.name: each for each in (Butterfly, BalancedButterfly, MaximalBiclique, MaximalClique)
+    }
     if motif in ready:
         return ready[motif]()
     if motif in MOTIFS:
+        kind = MOTIFS[motif]
+        parameters = ", ".join(field.name for field in fields(kind))
         raise InputError(
-            f"motif is {motif!r}, whose parameters are not said; give papilio.{MOTIFS[motif].__name__}(...)"
+            f"motif is {motif!r}, whose parameters are not said; give papilio.{kind.__name__}({parameters}), each with a "
+            "value or left out"
         )
     raise InputError(
         f"motif is {motif!r}; known: {', '.join(sorted(MOTIFS))}, as papilio.Butterfly() and so on"

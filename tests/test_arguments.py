@@ -134,7 +134,7 @@ def test_missing_and_unknown_arguments(name: str, place: Path) -> None:
     ("call", "message"),
     [
         (lambda: papilio.count(GRAPH, papilio.Butterfly), "that is the class; give one of it, such as Butterfly"),
-        (lambda: papilio.count(GRAPH, "biclique"), "parameters are not said; give papilio.Biclique"),
+        (lambda: papilio.count(GRAPH, "biclique"), r"are not said; give papilio.Biclique\(p, q, max_p"),
         (lambda: papilio.count(GRAPH, "btterfly"), "motif is 'btterfly'; known: .*butterfly"),
         (lambda: papilio.count(GRAPH, 5), "motif is 5; expected a Motif or a text"),
         (lambda: papilio.count(GRAPH, "butterfly", progress=True), "progress is True; expected a function or None"),

@@ -254,14 +254,16 @@ class Head:
         return found
 
 
-def fields_of(layout: TextLayout, line: bytes) -> list[bytes]:
-    """Return the fields of a line, without the quotes of csv; what csv refuses the parser names."""
+def fields_of(layout: TextLayout, line: bytes, *, strict: bool = False) -> list[bytes]:
+    """Return the fields of a line, without the quotes of csv; wrong quotes stay as they are, or are a csv.Error."""
     if layout.format != "csv":
         return layout.split(line)
     text = line.decode("utf-8", errors="surrogateescape")
     try:
-        row = next(csv.reader([text], delimiter=layout.delimiter.decode()))
+        row = next(csv.reader([text], delimiter=layout.delimiter.decode(), strict=strict))
     except csv.Error:
+        if strict:
+            raise
         return layout.split(line)
     return [part.strip().encode("utf-8", errors="surrogateescape") for part in row]
 

@@ -20,6 +20,7 @@ from papilio.storage.formats import (
     NOT_A_NUMBER,
     ReadOptions,
     TextLayout,
+    fields_of,
     has_leading_zero,
     is_integer,
     time_type,
@@ -280,7 +281,7 @@ class LineParser:
             if alone or (layout.labels[0] == "integer" and layout.columns.u == 0):
                 return _COMMENT
         try:
-            fields = self._fields(line)
+            fields = fields_of(layout, line, strict=True)
         except csv.Error as error:
             return str(error)
         if len(fields) != layout.n_columns:
@@ -317,13 +318,6 @@ class LineParser:
             if reason:
                 return reason
         return None
-
-    def _fields(self, line: bytes) -> list[bytes]:
-        if self._layout.format != "csv":
-            return self._layout.split(line)
-        text = line.decode("utf-8", errors="surrogateescape")
-        row = next(csv.reader([text], delimiter=self._layout.delimiter.decode(), strict=True))
-        return [part.strip().encode("utf-8", errors="surrogateescape") for part in row]
 
 
 def _convert_options(types: dict[str, pa.DataType]) -> arrow_csv.ConvertOptions:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError
@@ -15,8 +16,6 @@ from papilio.storage.formats import LabelType, ReadOptions, SourceInfo, describe
 
 _CHUNK_ROWS = 1 << 20
 """Rows read at a time."""
-_SCAN = pads.ParquetFragmentScanOptions(pre_buffer=False)
-"""Whole row groups are not read ahead: they may be larger than the bound of the memory."""
 
 
 class ParquetSource:
@@ -109,29 +108,33 @@ class ParquetSource:
         done = 0
         for fragment, _ in self._fragments:
             name, before = self._names[fragment.path], done
+            said = pads.get_partition_keys(fragment.partition_expression)
+            held = [column for column in self._columns if column in fragment.physical_schema.names]
             try:
-                for batch in fragment.to_batches(
-                    self._schema,
-                    columns=self._columns,
-                    batch_size=_CHUNK_ROWS,
-                    batch_readahead=1,
-                    fragment_scan_options=_SCAN,
-                ):
-                    yield self._edges(batch, name, done - before)
-                    done += batch.num_rows
-                    if self._on_read is not None:
-                        self._on_read(self._n_bytes * done // max(rows, 1))
+                with pq.ParquetFile(fragment.path, filesystem=fragment.filesystem) as file:
+                    for batch in file.iter_batches(_CHUNK_ROWS, columns=held):
+                        columns = [
+                            batch.column(column)
+                            if column in held
+                            else pa.repeat(
+                                pa.scalar(said[column], self._schema.field(column).type), batch.num_rows
+                            )
+                            for column in self._columns
+                        ]
+                        yield self._edges(columns, name, done - before)
+                        done += batch.num_rows
+                        if self._on_read is not None:
+                            self._on_read(self._n_bytes * done // max(rows, 1))
             except (pa.ArrowException, OSError) as error:
                 raise InputError(f"{name}: rows from {done - before} on cannot be read ({error})") from error
 
-    def _edges(self, batch: pa.RecordBatch, name: str, start: int) -> pa.RecordBatch:
-        """Return the edges of rows of a file, from the row ``start`` on."""
-        columns = [batch.column(column) for column in self._columns]
+    def _edges(self, columns: list[pa.Array], name: str, start: int) -> pa.RecordBatch:
+        """Return the edges of rows of a file, from the row ``start`` on, given their columns."""
         for title, column in zip(self._columns, columns, strict=True):
             if column.null_count:
                 raise InputError(
                     f"{name}: column {title} has {column.null_count} missing values "
-                    f"in rows {start} to {start + batch.num_rows - 1}; remove them"
+                    f"in rows {start} to {start + len(column) - 1}; remove them"
                 )
         if self._options.sign is not None:
             columns[2] = self._signs(columns[2])

@@ -13,13 +13,24 @@ from pyarrow import fs as arrow_fs
 from papilio.errors import InputError
 from papilio.storage.arrays import NpySource
 from papilio.storage.compression import Compression, InputFile
-from papilio.storage.formats import Declared, EdgeSource, FormatName, ReadOptions, SourceInfo
+from papilio.storage.formats import (
+    Declared,
+    EdgeSource,
+    FormatName,
+    ReadOptions,
+    SourceInfo,
+    fields_of,
+    unify_line_ends,
+)
 from papilio.storage.parquet_source import ParquetSource
 from papilio.storage.places import Place
 from papilio.storage.textlines import TextSource
 
 OnRead = Callable[[int], None]
 """Told the bytes of the stored files taken so far."""
+
+_LINE_BYTES = 1 << 16
+"""Beginning of a file that tells whether there is more than a line of names."""
 
 _MAGIC: tuple[tuple[bytes, FormatName], ...] = ((b"\x93NUMPY", "npy"), (b"PAR1", "parquet"))
 
@@ -122,11 +133,21 @@ class JoinedText:
                     raise InputError(
                         f"{place.name} is of the format {kind}, and the first file is text: convert one format"
                     )
-                if file.peek(1):
+                if not self._is_empty(file):
                     source = self._open(file, options, before)
                     yield from source.batches()
                     _add(self.info, source.info, place.name)
             before += place.n_bytes
+
+    def _is_empty(self, file: InputFile) -> bool:
+        """Tell whether a file has no lines, or the line of names alone, as Spark writes empty parts."""
+        lines = unify_line_ends(file.peek(_LINE_BYTES).removeprefix(b"\xef\xbb\xbf")).split(b"\n")
+        filled = [line for line in lines if line.strip()]
+        if len(filled) != 1:
+            return not filled
+        layout = self._first.layout
+        names = [field.decode(errors="replace") for field in fields_of(layout, filled[0])]
+        return bool(layout.names) and sorted(names) == sorted(layout.names)
 
 
 def _add(info: SourceInfo, more: SourceInfo, name: str) -> None:

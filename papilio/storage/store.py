@@ -192,7 +192,7 @@ class GraphStore:
 
 
 def open_store(path: str | os.PathLike[str]) -> GraphStore:
-    """Open the graph store at a local path or at a URL that pyarrow reads.
+    """Open the graph store at a local path or at a URL that pyarrow or fsspec reads.
 
     Reads the manifest and checks that the edge files are there with their recorded sizes. StoreError when there is no
     store, or it is corrupt, truncated, foreign or of a newer version.
@@ -224,7 +224,7 @@ def _why_no_manifest(filesystem: arrow_fs.FileSystem, root: str, name: str) -> s
         return f"{name} does not exist; give the path of a graph store, or convert a file into one"
     if kind == arrow_fs.FileType.File:
         return f"{name} is a file; a graph store is a directory: convert the file into one"
-    return f"{name} has no {MANIFEST_NAME}: it is not a graph store"
+    return f"{name} has no {MANIFEST_NAME}: it is not a graph store; files of edges in it: papilio convert {name} STORE"
 
 
 class StoreWriter:

@@ -197,7 +197,9 @@ def test_graphs_of_graph_tool_are_read(attribute: str) -> None:
     right = papilio.count(women, "butterfly", per="vertex")
     assert result.vectors.aligned("u") == right.vectors.aligned("u")
     assert from_any(graph, sign="stars", positive_from=2).sign.tolist() == [-1] * 89
-    assert papilio.count(_GraphTool([(0, 1), (1, 2), (2, 0)], 4), papilio.Clique(3)).count == 1
+    triangle = _GraphTool([(0, 1), (1, 2), (2, 0)], 4)
+    assert papilio.count(triangle, papilio.Clique(3)).count == 1
+    assert papilio.count(triangle, "maximal-clique").table == {(1,): 1, (3,): 1}
     with pytest.raises(papilio.PapilioError, match="no attribute 'type'"):
         papilio.count(_GraphTool([(0, 1)], 2), "butterfly")
 

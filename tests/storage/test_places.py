@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import papilio
 from papilio.errors import InputError, MalformedLineError, PapilioError, StoreError
 from papilio.storage import textlines
 from papilio.storage.convert import convert
@@ -35,13 +36,14 @@ def notes(store: Any) -> str:
 
 @pytest.fixture
 def parts(tmp_path: Path) -> Path:
-    """A directory as Spark writes it: parts with a line of names each, one of them compressed, one empty."""
+    """A directory as Spark writes it: parts with a line of names each, one of them compressed, two empty."""
     folder = tmp_path / "ratings"
     folder.mkdir()
     write_input(folder, lines(ROWS[:2]), "part-2.csv")
     write_input(folder, gzip.compress(lines(ROWS[2:4]).encode()), "part-10.csv.gz")
     write_input(folder, lines(ROWS[4:]), "part-9.csv")
     write_input(folder, "", "part-11.csv")
+    write_input(folder, lines([]), "part-12.csv")
     write_input(folder, "", "_SUCCESS")
     write_input(folder, "x", ".part-2.csv.crc")
     return folder
@@ -54,7 +56,7 @@ def test_files_are_read_in_the_order_of_their_numbers(parts: Path, tmp_path: Pat
         store = convert(given, tmp_path / f"g{at}", positive_from=4)
         assert (store.hash, labelled_edges(store)) == (whole.hash, labelled_edges(whole))
         found = store.manifest.provenance
-        assert (found["source_files"], found["edges_read"]) == (4, 6)
+        assert (found["source_files"], found["edges_read"]) == (5, 6)
         assert found["layout"]["read"]["u"] == "user (column 1)"
 
 
@@ -122,9 +124,9 @@ def test_errors_name_the_file_and_its_line(parts: Path, tmp_path: Path) -> None:
     store = convert(parts, tmp_path / "g", skip_malformed=True)
     assert (store.manifest.dropped["malformed"], store.n_edges) == (1, 6)
     write_input(parts, lines(ROWS[4:]), "part-9.csv")
-    pq.write_table(pa.table({"user": ["a"], "film": ["b"]}), parts / "part-12.parquet")
+    pq.write_table(pa.table({"user": ["a"], "film": ["b"]}), parts / "part-13.parquet")
     with pytest.raises(
-        InputError, match=r"part-12.parquet is of the format parquet, and the first file is text"
+        InputError, match=r"part-13.parquet is of the format parquet, and the first file is text"
     ):
         convert(parts, tmp_path / "h")
 
@@ -238,6 +240,8 @@ def test_urls_of_fsspec(tmp_path: Path) -> None:
     try:
         for at, given in enumerate(("csv", "csv/*.gz", "csv/part*", "parquet", "parquet/*/a.parquet")):
             assert labelled_edges(convert(f"memory://papilio-test/{given}", tmp_path / f"g{at}")) == EDGES
+        memory.put(str(tmp_path / "g0"), "/papilio-test/store", recursive=True)
+        assert papilio.read("memory://papilio-test/store").read().n_edges == len(EDGES)
         with pytest.raises(InputError, match="memory://papilio-test/none does not exist"):
             convert("memory://papilio-test/none", tmp_path / "h")
     finally:
