@@ -102,8 +102,8 @@ def read_motif(motif: Motif | str) -> Motif:
         kind = MOTIFS[motif]
         parameters = ", ".join(field.name for field in fields(kind))
         raise InputError(
-            f"motif is {motif!r}, whose parameters are not said; give papilio.{kind.__name__}({parameters}), each with a "
-            "value or left out"
+            f"motif is {motif!r}, whose parameters are not said; give papilio.{kind.__name__}({parameters}), with a "
+            "value for each, or without"
         )
     raise InputError(
         f"motif is {motif!r}; known: {', '.join(sorted(MOTIFS))}, as papilio.Butterfly() and so on"

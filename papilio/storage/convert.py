@@ -385,9 +385,13 @@ def _read_format(name: str | None) -> FormatName | None:
 
 
 def _known(encoding: str | None) -> str | None:
+    """Return an encoding of text that Python knows, by its usual name."""
+    if encoding is None:
+        return None
     try:
-        return None if encoding is None else codecs.lookup(encoding).name
-    except LookupError:
+        bytes(4).decode(encoding, "replace")  # not all codecs are of text
+        return codecs.lookup(encoding).name
+    except (LookupError, ValueError):
         raise InputError(
             f"unknown encoding {encoding!r}; known are utf-8, utf-16, latin-1, cp1252 ..."
         ) from None

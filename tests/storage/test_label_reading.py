@@ -363,8 +363,9 @@ def test_text_that_is_not_of_its_encoding(tmp_path: Path) -> None:
     latin = write_input(tmp_path, "é,b\nc,d\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"line 1: .* a label is not UTF-8 \(say the encoding"):
         convert(latin, tmp_path / "g")
-    with pytest.raises(InputError, match="unknown encoding 'klingon'"):
-        convert(latin, tmp_path / "g", encoding="klingon")
+    for name in ("klingon", "hex", "rot13", "undefined", "a\0b", ""):
+        with pytest.raises(InputError, match="unknown encoding"):
+            convert(latin, tmp_path / "g", encoding=name)
 
 
 def test_what_looks_like_other_kinds_can_be_forced(tmp_path: Path) -> None:
