@@ -44,7 +44,7 @@ from papilio.partitioning.clique_loops import (
     price_rows,
 )
 from papilio.partitioning.cut_request import CutProgress, CutRequest
-from papilio.partitioning.cut_run import CutRun, cut_run, require_question
+from papilio.partitioning.cut_run import CutRun, cut_run
 from papilio.partitioning.disk_degrees import core_masks
 from papilio.partitioning.growth import growth_bytes
 from papilio.partitioning.layer_rows import LayerRows, span_rows
@@ -123,12 +123,11 @@ def cut_cliques(
     that is for other motifs. CapacityError when a part of one root passes the limit, or the host memory does not do;
     nothing is written then. StoreError when ``output`` cannot be written.
     """
-    require_question(store, motif, request)
     _require_request(options, request)
     parted = family_of(motif).parted
     assert parted is not None
     least, _ = parted.least_sizes(motif)
-    with cut_run(store, output, request, progress) as run, ExitStack() as stack:
+    with cut_run(store, output, motif, request, progress) as run, ExitStack() as stack:
         needs, core_choice = _write_rows(stack, run, is_maximal, least)
         run.lap("rows")
         bound, threads, left = _bind(needs, request)

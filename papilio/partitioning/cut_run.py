@@ -163,8 +163,7 @@ class CutRun:
         )
 
 
-def require_question(store: GraphStore, motif: Motif, request: CutRequest) -> None:
-    """Refuse (UnsupportedError) a graph, or a granularity, that a motif is not counted on."""
+def _require_question(store: GraphStore, motif: Motif, request: CutRequest) -> None:
     kind = family_of(motif).graph_kind
     if store.kind != kind:
         raise UnsupportedError(f"{store.path} is {store.kind}; {motif.title} needs a {kind} graph")
@@ -176,9 +175,17 @@ def require_question(store: GraphStore, motif: Motif, request: CutRequest) -> No
 
 @contextmanager
 def cut_run(
-    store: GraphStore, output: str | PathLike[str], request: CutRequest, progress: CutProgress | None
+    store: GraphStore,
+    output: str | PathLike[str],
+    motif: Motif,
+    request: CutRequest,
+    progress: CutProgress | None,
 ) -> Iterator[CutRun]:
-    """Begin a cut; ``writer.partition`` is the partition once the block has ended."""
+    """Begin a cut; ``writer.partition`` is the partition once the block has ended.
+
+    UnsupportedError for a graph, or a granularity, on which the motif is not counted.
+    """
+    _require_question(store, motif, request)
     report = progress or (lambda share: None)
     directory = request.scratch or local_path(output).parent
     with PeakMemory() as peak, PartitionWriter(output) as writer:

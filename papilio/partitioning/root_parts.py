@@ -35,7 +35,7 @@ from papilio.kernels.maximal import index as maximal_index
 from papilio.motifs import Biclique, MaximalBiclique, Motif
 from papilio.partitioning.arrays import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
-from papilio.partitioning.cut_run import CutRun, cut_run, require_question
+from papilio.partitioning.cut_run import CutRun, cut_run
 from papilio.partitioning.disk_degrees import core_masks, degrees
 from papilio.partitioning.manifest import PartInfo
 from papilio.partitioning.root_groups import ClosureTooLargeError, RootGroups, group_roots
@@ -77,14 +77,13 @@ def cut_roots(
     anchor. CapacityError when a part of one root passes the limit, or the host memory does not do; nothing is written
     then. StoreError when ``output`` cannot be written.
     """
-    require_question(store, motif, request)
     _require_request(request, is_maximal)
     parted = family_of(motif).parted
     assert parted is not None
     least, shrinks = parted.least_sizes(motif), not is_maximal
     anchor = options.get("anchor", "auto")
     choose: Any = _choose_maximal_anchor if is_maximal else _choose_anchor
-    with cut_run(store, output, request, progress) as run, ExitStack() as stack:
+    with cut_run(store, output, motif, request, progress) as run, ExitStack() as stack:
         layers = _Degrees(store.n_u, store.n_v, *degrees(store, threads=request.threads))
         anchor, swapped, anchor_choice = choose(layers, motif, options, request)
         del layers

@@ -19,7 +19,6 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from papilio.errors import UnsupportedError
 from papilio.kernels.costs import CostTable
 from papilio.kernels.wedge.graph import order_falling
 from papilio.motifs import Butterfly
@@ -87,10 +86,8 @@ def cut_wedges(
     CapacityError when a part that cannot be cut further passes the limit, or the host memory does not do; nothing is
     written then. StoreError when ``output`` cannot be written.
     """
-    if store.kind != "bipartite":
-        raise UnsupportedError(f"{store.path} is {store.kind}; butterflies need a bipartite graph")
     with (
-        cut_run(store, output, request, progress) as run,
+        cut_run(store, output, motif, request, progress) as run,
         run.write_rows(request.host_bytes, with_edges=request.per == "edge") as disk,
     ):
         run.lap("rows")

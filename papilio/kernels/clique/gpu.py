@@ -131,13 +131,12 @@ class CliqueGpu(TreeEngine):
         assert isinstance(motif, Clique)
         algorithm, reason = choose_algorithm(motif, per, self.algorithm)
         items, why = choose_items(motif, per, self.root)
-        by_degree = self.order == "degree" or isinstance(graph, CliquePart)
-        if isinstance(graph, CliquePart):
-            require_part_choices(self.order, self.root)
         with self.device.guard():
             if isinstance(graph, CliquePart):
-                later = orient_part_on_device(self.device, graph)
+                require_part_choices(self.order, self.root)
+                by_degree, later = True, orient_part_on_device(self.device, graph)
             else:
+                by_degree = self.order == "degree"
                 later = orient_on_device(self.device, graph, by_degree, per == "edge")
             most_later = int(later.out.max()) if later.out.size else 0
             check_fits("the most later neighbours of a vertex", most_later, _MOST_LATER, "vertices")

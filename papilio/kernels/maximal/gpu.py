@@ -166,7 +166,8 @@ class MaximalBicliqueGpu(TreeEngine):
         """Return the graph of a staged part on the host again."""
         if isinstance(graph.u, np.ndarray):
             return graph
-        u, v = self.device.to_host(graph.u), self.device.to_host(graph.v)
+        with self.device.guard():
+            u, v = self.device.to_host(graph.u), self.device.to_host(graph.v)
         return BipartiteGraph(graph.n_u, graph.n_v, u, v)
 
     def _build_index(
