@@ -61,6 +61,19 @@ class _Ahead:
         """Leave the stream open, which another opened."""
 
 
+def known_encoding(encoding: str | None) -> str | None:
+    """Return an encoding of text that Python knows, by its usual name; InputError for another name."""
+    if encoding is None:
+        return None
+    try:
+        bytes(4).decode(encoding, "replace")  # not all codecs are of text
+        return codecs.lookup(encoding).name
+    except (LookupError, ValueError):
+        raise InputError(
+            f"unknown encoding {encoding!r}; known are utf-8, utf-16, latin-1, cp1252 ..."
+        ) from None
+
+
 class InputFile:
     """A file to convert, read once from its beginning, decompressed on the way; a context manager.
 
@@ -125,11 +138,11 @@ class InputFile:
     def decode(self, encoding: str | None) -> None:
         """Read text of an encoding, of UTF-16 if None and its mark is there, as UTF-8 from here on.
 
-        Nothing but a beginning may have been peeked at. InputError for an encoding that is not known.
+        Nothing but a beginning may have been peeked at.
         """
         if encoding is None and self.peek(4).startswith(_UTF_16) and not self.peek(4).endswith(b"\0\0"):
             encoding = "utf-16"
-        if encoding is None or codecs.lookup(encoding).name == "utf-8":
+        if encoding is None or encoding == "utf-8":
             return
         self._decoder = codecs.getincrementaldecoder(encoding)()
         self._peeked = self._decoded(self._peeked)

@@ -6,7 +6,6 @@ dense ids; DuckDB sorts the edges out of core; the sorted stream is deduplicated
 
 from __future__ import annotations
 
-import codecs
 import errno
 import os
 import tempfile
@@ -27,6 +26,7 @@ from papilio.errors import CapacityError, DuplicateEdgeError, InputError
 from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef, WantedColumns
 from papilio.storage.columns import numbers_of
+from papilio.storage.compression import known_encoding
 from papilio.storage.formats import FORMATS, EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
 from papilio.storage.labels import read_label, write_labels
 from papilio.storage.location import check_replaceable, local_path
@@ -363,7 +363,14 @@ def convert(
     values = weight_column if sign_column is None else sign_column
     columns = WantedColumns(u, v, values, time_column, signed=rule is not None)
     options = ReadOptions(
-        _read_format(format), bipartite, rule, columns, labels, header, skip_malformed, _known(encoding)
+        _read_format(format),
+        bipartite,
+        rule,
+        columns,
+        labels,
+        header,
+        skip_malformed,
+        known_encoding(encoding),
     )
     memory = _read_memory(memory_bytes)
     threads = max(1, min(os.cpu_count() or 1, 8, memory // MIN_MEMORY_BYTES))
@@ -382,19 +389,6 @@ def _read_format(name: str | None) -> FormatName | None:
     if name is not None:
         raise InputError(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
     return None
-
-
-def _known(encoding: str | None) -> str | None:
-    """Return an encoding of text that Python knows, by its usual name."""
-    if encoding is None:
-        return None
-    try:
-        bytes(4).decode(encoding, "replace")  # not all codecs are of text
-        return codecs.lookup(encoding).name
-    except (LookupError, ValueError):
-        raise InputError(
-            f"unknown encoding {encoding!r}; known are utf-8, utf-16, latin-1, cp1252 ..."
-        ) from None
 
 
 def _read_memory(given: Bytes | None) -> int:
