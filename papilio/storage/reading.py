@@ -79,9 +79,8 @@ def read(
         )
     from papilio.storage.convert import convert  # slow to import, and only needed once for each file
 
-    store = convert(name, target, bipartite=kind == "bipartite", overwrite=True, **options)
-    _LOG.warning("papilio: %s was converted into %s, which is read from now on", name, target)
-    return store
+    _LOG.warning("papilio: %s is converted into %s, which is read from then on", name, target)
+    return convert(name, target, bipartite=kind == "bipartite", overwrite=True, **options)
 
 
 def _store_of(name: str, kind: GraphKind, options: dict[str, Any]) -> Path:

@@ -30,7 +30,7 @@ def test_a_file_is_converted_once(ratings: Path, caplog: pytest.LogCaptureFixtur
         before = (made[1] / "graph.json").stat().st_mtime_ns
         assert papilio.count(str(ratings), papilio.Biclique(2, 2)).count == 1
     assert (made[1] / "graph.json").stat().st_mtime_ns == before
-    assert len([each for each in caplog.messages if "was converted into" in each]) == 1
+    assert len([each for each in caplog.messages if "is converted into" in each]) == 1
 
 
 def test_a_file_that_changed_is_converted_again(ratings: Path) -> None:
