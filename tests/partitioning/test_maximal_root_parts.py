@@ -60,7 +60,7 @@ def assert_equal_counts(
 
 
 def test_any_budget_counts_by_the_definition() -> None:
-    @settings(max_examples=share_of_examples(60), deadline=None, derandomize=True, database=None)
+    @settings(max_examples=share_of_examples(30), deadline=None, derandomize=True, database=None)
     @given(bipartite_graphs(10), motifs(), st.sampled_from(["auto", "u", "v"]), st.floats(0, 1.2))
     def run(graph: BipartiteGraph, motif: MaximalBiclique, anchor: str, share: float) -> None:
         with TemporaryDirectory() as path:
@@ -101,7 +101,7 @@ def test_the_cut_depends_on_no_threads(tmp_path: Path, strategy: Any) -> None:
         ("moreno-crime", MaximalBiclique(), 0.1, 620),
         ("opsahl-ucforum", MaximalBiclique(), 0.6, 16_261),
         ("bonanza", MaximalBiclique(), 0.35, 54_036),
-        ("marvel", MaximalBiclique(3, 3), 0.5, None),
+        pytest.param("marvel", MaximalBiclique(3, 3), 0.5, None, marks=pytest.mark.slow),
     ],
 )
 def test_reference_graphs(

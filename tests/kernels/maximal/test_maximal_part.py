@@ -76,10 +76,9 @@ def test_parts_add_up_to_the_definition(case: EngineCase) -> None:
     case.check(st.tuples(cut_graphs(case.max_side), motifs(), st.booleans()), law)
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("layer", "seed"), [("u", 1), ("v", 2)])
 def test_parts_add_up_to_the_whole_graph(case: EngineCase, layer: Any, seed: int) -> None:
-    side = 90 if case.name != "emulator" else 24
+    side = 90 if case.name != "emulator" else 15
     graph = (
         skewed_graph(seed, side, side, 9 * side)
         if seed == 1
@@ -90,11 +89,11 @@ def test_parts_add_up_to_the_whole_graph(case: EngineCase, layer: Any, seed: int
     parts = cut_maximal_by_definition(graph, layer, group_at_random(graph, layer, 4, seed))
     got = count_parts(case.engine, graph, parts, MaximalBiclique())
     assert (got.total, got.cells, got.checksum) == (whole.total, whole.cells, whole.checksum)
-    assert got.total > 50
+    assert got.total > 20
 
 
 def test_any_split_of_the_items_adds_up_to_the_part(case: EngineCase) -> None:
-    graph = planted_graph(2, 30, 26, 4, 6, 40, 0.1)
+    graph = planted_graph(2, 14, 13, 3, 5, 20, 0.1)
     part = cut_maximal_by_definition(graph, "u", group_at_random(graph, "u", 2, 1))[1]
     assert part.excluded.size > 0
     engine, motif = case.engine, MaximalBiclique()
