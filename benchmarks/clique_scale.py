@@ -49,7 +49,6 @@ def serve(
     number: int, n_gpus: int, case: CliqueCase, root: str, options: Any, barrier: Any, answers: Any
 ) -> None:
     """Count the items of one GPU again and again; put (begin, end, kernel blocks' words, total) of each time."""
-    os.environ["CUDA_VISIBLE_DEVICES"] = str(number)
     engine: Any = load_engine(case.motif, "gpu", root=root)
     prepared = engine.prepare(read_graph(options.data, case.graph), case.motif, "total")
     own = deal(prepared, number, n_gpus)
@@ -70,8 +69,11 @@ def measure(n_gpus: int, case: CliqueCase, root: str, options: Any) -> tuple[flo
         context.Process(target=serve, args=(number, n_gpus, case, root, options, barrier, answers))
         for number in range(n_gpus)
     ]
-    for worker in workers:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(n_gpus)))).split(",")
+    for worker, gpu in zip(workers, visible, strict=False):
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # of the process that begins now
         worker.start()
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(visible)
     seconds, total, words = [], 0, [0.0] * n_gpus
     for _ in range(options.repeats):
         got = [answers.get(timeout=300) for _ in range(n_gpus)]
