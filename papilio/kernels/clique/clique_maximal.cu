@@ -27,9 +27,6 @@ constexpr int kMaximalHead = 8;
 constexpr int kSharedCandidates = 8;
 /// Idle lanes for which a warp looks for sub-trees.
 constexpr int kIdleLanes = 8;
-/// Steps that 32 rows of excluded vertices are worth, which are cut to the candidates and compared.
-constexpr int kKeptSteps = 16;
-
 /// The search of one warp; the matrix has n candidates, then n_outer excluded vertices, over the candidates. A node begins
 /// with the number of vertices held and the halves of their hash; its sets are the candidates, those that are branched on,
 /// excluded ones that were candidates, and rows of vertices excluded from the beginning.
@@ -171,41 +168,14 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         list_members(candidates_of(node), matrix.n_words, members);
         unsigned kept = 0;  // of the maximal rows of the excluded, that of this lane
         const unsigned all = bits_below(size);
-        int state = keep_maximal(candidates_of(node), excluded_of(node), matrix.n_words, 0, all, kept);
-        if (state == 0) state = keep_maximal(candidates_of(node), outer_of(node), outer_words, n, all, kept);
+        int state = keep_maximal(queue, matrix, candidates_of(node), excluded_of(node), matrix.n_words, 0, all, kept);
+        if (state == 0) state = keep_maximal(queue, matrix, candidates_of(node), outer_of(node), outer_words, n, all, kept);
         if (state != 0) return state > 0;
         const unsigned row = gather_square(square(), members, size);
         const unsigned long long hash = lane < size ? hashes[names[members[lane]]] : 0ull;
         if (lanes.idle() == 0) queue.spend(4 * lanes.run(kWarpSize - kIdleLanes));
         lanes.give(row, kept, hash, size, held);
         return true;
-    }
-
-    /// Add the rows of a set, over the candidates alone, to those that the lanes keep, and only such as lie in no other.
-    /// 1: one is next to all; -1: there are more than 32.
-    __device__ __forceinline__ int keep_maximal(const unsigned* candidates, const unsigned* set, int n_words, int first,
-                                                unsigned all, unsigned& kept) const {
-        for (int k = 0; k < n_words; ++k) {
-            const unsigned word = set[k];
-            if (word == 0) continue;
-            queue.spend(kKeptSteps);
-            const bool is_there = word >> lane_id() & 1u;
-            unsigned row = 0;
-            for (int y = 0, j = 0; y < matrix.n_words; ++y) {
-                const unsigned bits = is_there ? matrix.at(y, first + 32 * k + lane_id()) : 0u;
-                for (unsigned rest = candidates[y]; rest != 0; rest &= rest - 1, ++j)
-                    row |= (bits >> (__ffs((int)rest) - 1) & 1u) << j;
-            }
-            if (__ballot_sync(kFullMask, row == all) != 0) return 1;
-            for (unsigned waiting = __ballot_sync(kFullMask, row != 0); waiting != 0; waiting &= waiting - 1) {
-                const unsigned next = __shfl_sync(kFullMask, row, __ffs((int)waiting) - 1);
-                if (__ballot_sync(kFullMask, (next & ~kept) == 0) != 0) continue;
-                const unsigned within = __ballot_sync(kFullMask, (kept & ~next) == 0);
-                if (within == 0) return -1;
-                if (within >> lane_id() & 1u) kept = lane_id() == __ffs((int)within) - 1 ? next : 0u;
-            }
-        }
-        return 0;
     }
 
     /// Choose the branches of a node; false: it has none, and is done with.

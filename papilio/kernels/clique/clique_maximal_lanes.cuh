@@ -11,7 +11,9 @@
 // Source: Tomita, Tanaka and Takahashi, Theor. Comput. Sci. 363(1), 2006.
 #pragma once
 
+#include "bit_matrix.cuh"
 #include "clique_leaves.cuh"
+#include "tree_queue.cuh"
 
 constexpr int kMaximalFrameWords = 5;
 constexpr int kMaximalFrames = 16;
@@ -205,3 +207,34 @@ struct MaximalLanes {
         added = bit;
     }
 };
+
+/// Steps that 32 rows of excluded vertices are worth, which are cut to the candidates and compared.
+constexpr int kKeptSteps = 16;
+
+/// Add the rows of a set of n_words words, the row of bit 0 being `first`, over the candidates alone, to those that the lanes
+/// keep in `kept`, and only such as lie in no other. `all`: the bits of all candidates. 1: one is next to all; -1: there are
+/// more than 32.
+__device__ __forceinline__ int keep_maximal(TreeQueue& queue, const RowList& matrix, const unsigned* candidates,
+                                            const unsigned* set, int n_words, int first, unsigned all, unsigned& kept) {
+    for (int k = 0; k < n_words; ++k) {
+        const unsigned word = set[k];
+        if (word == 0) continue;
+        queue.spend(kKeptSteps);
+        const bool is_there = word >> lane_id() & 1u;
+        unsigned row = 0;
+        for (int y = 0, j = 0; y < matrix.n_words; ++y) {
+            const unsigned bits = is_there ? matrix.at(y, first + 32 * k + lane_id()) : 0u;
+            for (unsigned rest = candidates[y]; rest != 0; rest &= rest - 1, ++j)
+                row |= (bits >> (__ffs((int)rest) - 1) & 1u) << j;
+        }
+        if (__ballot_sync(kFullMask, row == all) != 0) return 1;
+        for (unsigned waiting = __ballot_sync(kFullMask, row != 0); waiting != 0; waiting &= waiting - 1) {
+            const unsigned next = __shfl_sync(kFullMask, row, __ffs((int)waiting) - 1);
+            if (__ballot_sync(kFullMask, (next & ~kept) == 0) != 0) continue;
+            const unsigned within = __ballot_sync(kFullMask, (kept & ~next) == 0);
+            if (within == 0) return -1;
+            if (within >> lane_id() & 1u) kept = lane_id() == __ffs((int)within) - 1 ? next : 0u;
+        }
+    }
+    return 0;
+}

@@ -121,7 +121,7 @@ class CliqueCpu(RootsCpu):
         require_request("cpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, Clique)
-        algorithm, reason = choose_algorithm(motif, per, self.algorithm)
+        algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name)
         later, by_degree = self._orient(graph)
         out = np.diff(later.indptr)
         items, why = choose_items(motif, per, self.root)

@@ -129,7 +129,7 @@ class CliqueGpu(TreeEngine):
         require_request("gpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, Clique)
-        algorithm, reason = choose_algorithm(motif, per, self.algorithm)
+        algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name)
         items, why = choose_items(motif, per, self.root)
         with self.device.guard():
             if isinstance(graph, CliquePart):

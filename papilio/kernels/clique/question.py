@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.kernels.binomials import choose_modulo
+from papilio.kernels.engine import EngineName
 from papilio.motifs import Clique, Granularity
 
-MOST_ORIENTED = 5
-"""Up to this k, taking vertices in order and counting the last level by popcounts beats pivots; one thread, seconds:
-facebook_combined k=4 0.02 and 0.22, k=5 0.12 and 0.93; wiki-Vote k=5 0.03 and 0.05, k=6 0.06 and 0.05. One H200, ms:
-facebook_combined k=4 0.4 and 5, k=5 9 and 10, k=6 38 and 16; an R-MAT graph of 9 million edges k=4 24 and 5,700."""
+MOST_ORIENTED: Mapping[EngineName, int] = {"cpu": 5, "gpu": 5}
+"""Up to this k, taking vertices in order and counting the last levels by popcounts beats pivots.
+
+One thread, seconds: facebook_combined k=4 0.02 and 0.22, k=5 0.12 and 0.93; wiki-Vote k=5 0.03 and 0.05, k=6 0.06 and
+0.05. On a GPU both count the last three vertices as triangles where few candidates are next to most others. One H200,
+ms: facebook_combined k=4 0.2 and 0.4, k=5 2.4 and 2.3, k=6 32 and 6; soc-Epinions1 k=5 0.43 and 0.45; ca-HepPh k=5 6
+and 0.5."""
 
 
-def choose_algorithm(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]:
+def choose_algorithm(motif: Clique, per: Granularity, asked: str, engine: EngineName) -> tuple[str, str]:
     """Return the algorithm, and why.
 
     Raises
@@ -30,11 +36,12 @@ def choose_algorithm(motif: Clique, per: Granularity, asked: str) -> tuple[str, 
         )
     if asked != "auto":
         return asked, "asked for"
-    if able and motif.k is not None and motif.k <= MOST_ORIENTED:
-        return "orient", f"k is at most {MOST_ORIENTED}"
+    most = MOST_ORIENTED[engine]
+    if able and motif.k is not None and motif.k <= most:
+        return "orient", f"k is at most {most}"
     if not able:
         return "pivot", "a leaf tells every size, vertex and edge" if motif.k != 2 else "k is below 3"
-    return "pivot", f"k is above {MOST_ORIENTED}"
+    return "pivot", f"k is above {most}"
 
 
 def choose_items(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]:

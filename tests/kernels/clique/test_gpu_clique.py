@@ -154,8 +154,8 @@ def test_every_order_of_threads_comes_to_the_same_end() -> None:
             assert (got.total, got.cells) == (wanted.total, wanted.cells)
 
 
-@pytest.mark.parametrize("algorithm", ["pivot", "orient"])
-def test_one_root_keeps_all_blocks_busy(algorithm: str) -> None:
+@pytest.mark.parametrize(("algorithm", "most"), [("pivot", 0.6), ("orient", 0.4)])
+def test_one_root_keeps_all_blocks_busy(algorithm: str, most: float) -> None:
     graph = random_graph(8, 80, 0.8)
     share = {}
     for slots in (0, 64):
@@ -166,7 +166,7 @@ def test_one_root_keeps_all_blocks_busy(algorithm: str) -> None:
         assert engine.block_words.size == 4
         share[slots] = float(engine.block_words.max() / engine.block_words.sum())
     assert share[0] == 1.0
-    assert share[64] < 0.6
+    assert share[64] < most
 
 
 @pytest.mark.parametrize("motif", [Clique(), Clique(4)])
