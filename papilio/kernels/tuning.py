@@ -128,7 +128,7 @@ def maximal_tuning(max_shared_bytes: int) -> TreeTuning:
     if max_shared_bytes >= 160 << 10:
         return TreeTuning(
             blocks_per_sm=(4, 4, 4),
-            near_words=2784,
+            near_words=2016,
             far_words=(1 << 19, 1 << 22),
             check_steps=512,
             share_cost=8,

@@ -41,6 +41,9 @@ MAXIMAL_SIDE, MAXIMAL_SEEN = 32, 128
 """Sizes below the first are counted in shared memory; rows in which equal ones are looked for (maximal_counts.cuh,
 maximal_narrow.cuh)."""
 
+MAXIMAL_TABLE_WORDS = 3 * 256
+"""Words of the table of the sets of up to 8 columns (maximal_subsets.cuh)."""
+
 SUM_WORDS = 2
 """Words of a sum of a vertex."""
 

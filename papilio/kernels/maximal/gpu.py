@@ -20,7 +20,12 @@ from papilio.kernels.biclique.forms import Cells, turn
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_index, load_edges
 from papilio.kernels.biclique.index import make_star_item
 from papilio.kernels.biclique.question import anchor_part
-from papilio.kernels.device.constants import MAXIMAL_NODE_WORDS, MAXIMAL_SEEN, MAXIMAL_WIDE_WORDS
+from papilio.kernels.device.constants import (
+    MAXIMAL_NODE_WORDS,
+    MAXIMAL_SEEN,
+    MAXIMAL_TABLE_WORDS,
+    MAXIMAL_WIDE_WORDS,
+)
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import (
     Cut,
@@ -48,8 +53,8 @@ from papilio.kernels.tuning import TreeTuning, maximal_tuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part
 
-_FIXED_WORDS = 2 * (64 + MAXIMAL_SEEN)
-"""Of shared memory of a warp: the hashes of 64 columns, and rows that were seen."""
+_FIXED_WORDS = 2 * (64 + MAXIMAL_SEEN) + MAXIMAL_TABLE_WORDS
+"""Of shared memory of a warp: the hashes of 64 columns, rows that were seen, and a table of sets of columns."""
 
 _SLOT_BYTES = 16
 """Of the table of sizes: a key and its count."""
@@ -113,7 +118,7 @@ class MaximalBicliqueGpu(TreeEngine):
     defines : dict, optional
         FILTERS and DROPS of maximal_narrow.cuh, for comparisons.
     patience : int
-        Branches that a search takes below 64 columns before it leaves some to other warps.
+        Words of 32 bits that a search below 64 columns intersects before it leaves branches to other warps.
     """
 
     def __init__(
@@ -122,7 +127,7 @@ class MaximalBicliqueGpu(TreeEngine):
         anchor: str = "auto",
         tuning: TreeTuning | None = None,
         defines: dict[str, int] | None = None,
-        patience: int = 256,
+        patience: int = 1 << 14,
     ) -> None:
         super().__init__(device, tuning if tuning is not None else maximal_tuning(device.max_shared_bytes))
         self.anchor, self.patience, self.defines = anchor, patience, defines or {}

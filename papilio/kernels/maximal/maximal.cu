@@ -38,7 +38,7 @@ static_assert(sizeof(WideNode) == kWideWords * sizeof(unsigned), "the launcher c
 
 /// The search of one warp.
 struct MaximalSearch {
-    static constexpr int kCounterWords = 2 * (64 + RowLists::kSeen);
+    static constexpr int kCounterWords = 2 * (64 + RowLists::kSeen) + kTableWords;
     static constexpr bool kShares = true;
 
     Arena& arena;
@@ -196,6 +196,16 @@ struct MaximalSearch {
             arena.release(mark);
             return;
         }
+        if (columns.n_columns <= kTableColumns) {
+            const Word hash = root.row_hash(branch) + (from == nullptr ? taken_hash[root.vertex] : from->hash);
+            const int n_taken = 1 + (from == nullptr ? taken[root.vertex] : from->n_taken);
+            narrow.nodes += (unsigned)with_table(counts.subsets, columns.n_columns, [&](auto table) {
+                return root.count_in_table(table, sets, branch, columns, counts, hash, n_taken);
+            });
+            spend(columns.n_columns * words_for(root.n_sets));
+            arena.release(mark);
+            return;
+        }
         ++narrow.nodes;
         const int by_columns = columns.n_columns * words_for(root.n_sets), by_rows = columns.n * root.n_sets;
         const Below found = by_columns < by_rows ? root.split_by_columns(sets, branch, columns, candidates, excluded)
@@ -318,9 +328,10 @@ maximal_search(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const lon
     __syncthreads();
     Arena arena SEARCH_ARENA(kWords);
     TreeQueue queue SEARCH_QUEUE;
+    unsigned* const memory = warp_memory(kWords + near_words);
     MaximalCounts counts{SizeLimits{least_left, most_left, least_right, most_right},
-                         LeafTable(keys, by_key, n_keys, full), sizes,
-                         reinterpret_cast<Word*>(warp_memory(kWords + near_words)), 0, 0, 0, 0, 0, 0};
+                         LeafTable(keys, by_key, n_keys, full), sizes, memory + kWords - kTableWords,
+                         reinterpret_cast<Word*>(memory), 0, 0, 0, 0, 0, 0};
     NarrowSearch narrow{arena, queue, counts, RowLists{counts.column_hash + 64, least_right}, patience, 0, 0};
     MaximalSearch search{arena, queue, RootGraph ROOT_ARGUMENTS, matrices, matrix_at, taken, taken_hash, left_hash,
                          right_hash, counts, narrow, totals};

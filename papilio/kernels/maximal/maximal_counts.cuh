@@ -29,7 +29,8 @@ struct MaximalCounts {
     SizeLimits limits;
     LeafTable table;
     unsigned* sizes;     // kSide * kSide counters of the block, in shared memory
-    Word* column_hash;   // of the 64 columns at hand, in the warp's shared memory
+    unsigned* subsets;   // kTableWords of the warp's shared memory
+    Word* column_hash;   // of the 64 columns at hand, there too
     Word checksum;       // of this lane
     // The one that this lane keeps: its columns among those at hand, how many it has in all, the hash of what else it
     // has, and how many rows.
@@ -41,7 +42,6 @@ struct MaximalCounts {
 
     /// One that has `columns` of those at hand, and `hash` for all else; the warp, with the same in every lane.
     __device__ __forceinline__ void add(Word own, int n_columns, Word rest, int n_rows) {
-        if (n_rows < limits.least_left || n_rows > limits.most_left || n_columns > limits.most_right) return;
         if (lane_id() == n_held) {
             columns = own;
             hash = rest;
@@ -60,16 +60,20 @@ struct MaximalCounts {
     /// Count what is kept; the warp.
     __device__ __forceinline__ void flush() {
         resolve();
-        if (lane_id() < n_held) {
-            checksum += mix_word(hash);
-            if (width < kSide && height < kSide) {
-                if (atomicAdd(&sizes[width * kSide + height], 1u) == ~0u) table.insert(key(width, height), 1ull << 32);
-            } else {
-                table.insert(key(width, height), 1);
-            }
-        }
+        if (lane_id() < n_held) count(width, height, hash);
         __syncwarp();
         n_held = 0;
+    }
+
+    /// Count one with the hash of all that it has, if it is asked for; any lane alone.
+    __device__ __forceinline__ void count(int n_columns, int n_rows, Word all) {
+        if (n_rows < limits.least_left || n_rows > limits.most_left || n_columns > limits.most_right) return;
+        checksum += mix_word(all);
+        if (n_columns < kSide && n_rows < kSide) {
+            if (atomicAdd(&sizes[n_columns * kSide + n_rows], 1u) == ~0u) table.insert(key(n_columns, n_rows), 1ull << 32);
+        } else {
+            table.insert(key(n_columns, n_rows), 1);
+        }
     }
 
     /// Bring the counters of the block to the table; the block, when all of its warps are done.

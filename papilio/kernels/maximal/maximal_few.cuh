@@ -6,16 +6,11 @@
 // the one above it, and one that is left has two: so 31 levels are enough.
 #pragma once
 
-#include "maximal_counts.cuh"
+#include "maximal_subsets.cuh"
 #include "tree_queue.cuh"
 
 __device__ __forceinline__ Word warp_union(Word word) {
-#if __CUDA_ARCH__ >= 800
-    return (Word)__reduce_or_sync(kFullMask, (unsigned)(word >> 32)) << 32 | __reduce_or_sync(kFullMask, (unsigned)word);
-#else
-    for (int step = kWarpSize / 2; step > 0; step >>= 1) word |= __shfl_xor_sync(kFullMask, word, step);
-    return word;
-#endif
+    return (Word)warp_or((unsigned)(word >> 32)) << 32 | warp_or((unsigned)word);
 }
 
 constexpr int kSlices = 4;
@@ -49,7 +44,7 @@ struct FewSearch {
     MaximalCounts& counts;
     unsigned long long& nodes;
     unsigned long long& words;
-    int patience;  // branches that a search takes before it looks for those who wait: leaving them less brings nothing
+    int patience;  // words that a search intersects before it looks for those who wait: leaving them less brings nothing
     Word rows[kSlices];  // of this lane
     Word row_hash;       // of the first, if it may be a candidate
 
@@ -91,13 +86,34 @@ struct FewSearch {
         return below;
     }
 
+    /// Whether a table costs less than what it would take to search a node of two candidates or more.
+    __device__ __forceinline__ static bool is_for_table(const FewLevel& level) {
+        const int n = __popcll(level.columns);
+        return n <= kTableColumns && 32 * __popc(level.candidates) >= 1 << n;
+    }
+
+    /// Count all below a node, by a table; returns how many there are.
+    __device__ __forceinline__ int count_in_table(const FewLevel& level) {
+        return with_table(counts.subsets, __popcll(level.columns), [&](auto table) {
+            const FewColumns<decltype(table)::kColumns> columns(level.columns);
+            const int lane = lane_id();
+#pragma unroll
+            for (int k = 0; k < kSlices; ++k)
+                if (level.excluded[k] >> lane & 1u) table.mark(columns.place(rows[k]));
+            table.join_marks();
+            if (level.candidates >> lane & 1u) table.add(columns.place(rows[0]), row_hash);
+            return table.count(counts, counts.limits.least_right, false, level.hash, level.n_taken,
+                               columns.of_lane(counts.column_hash));
+        });
+    }
+
     /// Search below a node. `give(level)` leaves one to others; false: nobody takes it.
     template <class Give>
     __device__ __forceinline__ void search(FewLevel level, const Give& give) {
         const int lane = lane_id();
         FewLevel kept{0, 0, 0, {}, 0};  // the level of this lane's depth
         int depth = 0;
-        const unsigned long long begun = nodes;
+        const unsigned long long begun = words;
         bool is_wanted = false;
         for (;;) {
             if (level.candidates == 0) {
@@ -105,7 +121,7 @@ struct FewSearch {
                 level = kept.of_lane(--depth);
                 continue;
             }
-            is_wanted = is_wanted || (nodes - begun >= (unsigned)patience && queue.is_wanted());
+            is_wanted = is_wanted || (words - begun >= (unsigned)patience && queue.is_wanted());
             int from = depth;
             if (is_wanted) {
                 const unsigned open = __ballot_sync(kFullMask, lane < depth && kept.candidates != 0);
@@ -115,7 +131,7 @@ struct FewSearch {
             const int branch = __ffs((int)above.candidates) - 1;
             FewBranch below = enter(above, branch);
             const unsigned candidates = below.level.candidates;
-            const bool goes_on = (candidates & (candidates - 1)) != 0;
+            bool goes_on = (candidates & (candidates - 1)) != 0;
             bool is_given = false;
             words += 2 * kWarpSize;
             queue.spend(2);
@@ -137,6 +153,10 @@ struct FewSearch {
                 ++nodes;
                 const Word hash = __shfl_sync(kFullMask, row_hash, __ffs((int)candidates) - 1);
                 counts.add(below.single, __popcll(below.single), below.level.hash + hash, below.level.n_taken + 1);
+            }
+            if (!is_given && goes_on && is_for_table(below.level)) {
+                nodes += (unsigned)count_in_table(below.level);
+                goes_on = false;
             }
             if (!goes_on || is_given) continue;
             if (level.candidates != 0 && lane == depth) kept = level;

@@ -41,6 +41,13 @@ struct RowLists {
         return n_kept;
     }
 
+    /// Keep, of n rows, none that lies inside another one, and of equal ones the first; return how many are left. Where few
+    /// are, that takes few steps: each row is held against those that are left before it first.
+    __device__ __forceinline__ int keep_largest(Word* rows, int n) const {
+        n = keep_outside(rows, n, false);
+        return keep_outside(rows, n, true);
+    }
+
     /// Take out the rows, and their hashes, all columns of which an excluded row has; return how many are left.
     __device__ __forceinline__ int drop_covered(Word* rows, Word* hashes, int n, const Word* excluded, int n_excluded) const {
         const int lane = lane_id();
@@ -74,5 +81,32 @@ struct RowLists {
             n_left += __popc(left);
         }
         return n_left;
+    }
+
+  private:
+    /// Keep the rows that do not lie inside one before them that was kept, or in the same step of the warp, or, if `later`,
+    /// behind them; return how many there are.
+    __device__ __forceinline__ int keep_outside(Word* rows, int n, bool later) const {
+        const int lane = lane_id();
+        int n_kept = 0;
+        for (int first = 0; first < n; first += kWarpSize) {
+            const Word row = first + lane < n ? rows[first + lane] : 0;
+            bool is_inside = false;
+#pragma unroll 4
+            for (int i = 0; i < n_kept; ++i) is_inside = is_inside || (row & ~rows[i]) == 0;
+            const int here = min(kWarpSize, n - first);
+            for (int i = 0; i < here; ++i) {
+                const Word other = __shfl_sync(kFullMask, row, i);
+                is_inside = is_inside || ((row & ~other) == 0 && (row != other || i < lane));
+            }
+#pragma unroll 4
+            for (int i = first + kWarpSize; i < (later ? n : 0); ++i) is_inside = is_inside || (row & ~rows[i]) == 0;
+            const unsigned kept = __ballot_sync(kFullMask, first + lane < n && !is_inside);
+            __syncwarp();
+            if (kept >> lane & 1u) rows[n_kept + __popc(kept & lanes_before(lane))] = row;
+            __syncwarp();
+            n_kept += __popc(kept);
+        }
+        return n_kept;
     }
 };

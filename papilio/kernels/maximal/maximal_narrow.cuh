@@ -74,11 +74,11 @@ struct NarrowSearch {
             return;
         }
         const NarrowNode* waits = nullptr;
-        const unsigned long long begun = nodes;
+        const unsigned long long begun = words;
         bool is_wanted = false;
         for (;;) {
             NarrowNode* from = node;
-            is_wanted = is_wanted || (nodes - begun >= (unsigned)patience && queue.is_wanted());
+            is_wanted = is_wanted || (words - begun >= (unsigned)patience && queue.is_wanted());
             const bool gives = is_wanted && waits == nullptr;
             if (gives) {
                 for (NarrowNode* each = node; each != nullptr; each = each->above)
@@ -257,6 +257,10 @@ struct NarrowSearch {
         const Word all = from->columns, columns = rows[branch] & all;
         unsigned* const candidates = from->candidates();
         unsigned* const excluded = from->excluded();
+        if (FILTERS && DROPS && __popcll(columns) <= kTableColumns) {
+            close_branch(from, branch, columns);
+            return nullptr;
+        }
         const Arena::Mark mark = arena.mark();
         NarrowNode* const below = take(n_words);
         unsigned* const kept = below->candidates();
@@ -310,6 +314,35 @@ struct NarrowSearch {
         __syncwarp();
         if (made == nullptr) arena.release(mark);
         return made;
+    }
+
+    /// Take a candidate of few columns, and count all below it, by a table.
+    __device__ __forceinline__ void close_branch(NarrowNode* from, int branch, Word columns) {
+        const int lane = lane_id(), n_words = words_for(from->n_rows), least = counts.limits.least_right;
+        const Word* const rows = from->rows;
+        const Word hash = from->hash + from->hashes[branch];
+        unsigned* const candidates = from->candidates();
+        unsigned* const excluded = from->excluded();
+        nodes += (unsigned)with_table(counts.subsets, __popcll(columns), [&](auto table) {
+            const FewColumns<decltype(table)::kColumns> few(columns);
+            for (int k = 0; k < n_words; ++k)
+                if (excluded[k] >> lane & 1u) table.mark(few.place(rows[32 * k + lane]));
+            table.join_marks();
+            for (int k = 0; k < n_words; ++k) {
+                const unsigned set = candidates[k];
+                if (set == 0) continue;
+                const bool is_member = (set >> lane & 1u) != 0 && 32 * k + lane != branch;
+                const Word row = is_member ? rows[32 * k + lane] & from->columns : 0;
+                const unsigned place = few.place(row), stays = __ballot_sync(kFullMask, is_member && (row & ~columns) != 0);
+                const bool is_covered = table.is_covered(place);
+                if (__popc(place) >= least && !is_covered) table.add(place, from->hashes[32 * k + lane]);
+                __syncwarp();
+                if (lane == 0) candidates[k] = stays;
+            }
+            if (lane == 0) excluded[branch / 32] |= 1u << (branch & 31);
+            return table.count(counts, least, true, hash, from->n_taken + 1, few.of_lane(counts.column_hash));
+        });
+        spend(n_words);
     }
 
     /// Whether one of a set of rows has all of some columns.
@@ -399,8 +432,9 @@ struct NarrowSearch {
                                                   int n_excluded) {
         int n_left = n_candidates;
         if (FILTERS) {
-            n_left = lists.drop_covered(rows, hashes, n_candidates, rows + n_candidates, n_excluded);
             spend(words_for(n_candidates) * words_for(n_excluded));
+            n_excluded = lists.keep_largest(rows + n_candidates, n_excluded);
+            n_left = lists.drop_covered(rows, hashes, n_candidates, rows + n_candidates, n_excluded);
         }
         if (n_left == 0) return nullptr;
         Word span = 0;

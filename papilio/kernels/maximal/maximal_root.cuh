@@ -5,6 +5,7 @@
 
 #include "bit_matrix.cuh"
 #include "maximal_counts.cuh"
+#include "maximal_subsets.cuh"
 #include "root_rows.cuh"
 
 /// The columns of a node: the words that hold any, with their places, and all of them one after the other, ascending.
@@ -166,6 +167,68 @@ struct Root {
         return below;
     }
 
+    /// Count the maximal bicliques of a branch of no more columns than a table has; returns how many there are. `hash` and
+    /// `n_taken` are those of the rows taken, the branch among them.
+    template <class Table>
+    __device__ __forceinline__ int count_in_table(Table table, const unsigned* sets, int branch, const ColumnWords& shared,
+                                                  MaximalCounts& counts, Word hash, int n_taken) const {
+        const int lane = lane_id(), n = shared.n_columns;
+        const Word column_hash = lane < n ? right_hash[columns[shared.columns[lane]]] : 0;
+        unsigned own[Table::kColumns];
+        for (int first = 0; first < n_sets; first += kWarpSize) {
+            const int k = first + lane;
+            const unsigned set = k < n_sets ? excluded_from(sets, branch, k) : 0u;
+            if (!__any_sync(kFullMask, set != 0)) continue;
+            unsigned all;
+            unsigned rest = read_columns(own, shared, k, set, all);
+            if (__any_sync(kFullMask, all != 0)) return 0;
+            for (; rest != 0; rest &= rest - 1) table.mark(gather(own, __ffs((int)rest) - 1));
+        }
+        table.join_marks();
+        for (int first = 0; first < n_sets; first += kWarpSize) {
+            const int k = first + lane;
+            const unsigned set = k < n_sets ? left_after(sets, branch, k) : 0u;
+            if (!__any_sync(kFullMask, set != 0)) continue;
+            unsigned all, left = 0;
+            for (unsigned rest = read_columns(own, shared, k, set, all); __any_sync(kFullMask, rest != 0); rest &= rest - 1) {
+                const bool is_covered = table.is_covered(gather(own, max(0, __ffs((int)rest) - 1)));
+                if (!is_covered) left |= rest & (0u - rest);
+            }
+            for (; left != 0; left &= left - 1) {
+                const int bit = __ffs((int)left) - 1;
+                table.add(gather(own, bit), row_hash(32 * k + bit));
+            }
+        }
+        return table.count(counts, counts.limits.least_right, true, hash, n_taken, column_hash);
+    }
+
+    /// Word k of the rows of a set that have two of the columns, and of those that have all of them; `own` gets the words
+    /// of all columns. Any lane alone.
+    template <int kColumns>
+    __device__ __forceinline__ unsigned read_columns(unsigned (&own)[kColumns], const ColumnWords& shared, int k, unsigned set,
+                                                     unsigned& all) const {
+        unsigned one = 0, two = 0;
+        all = set;
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) {
+            const bool is_column = j < shared.n_columns;
+            own[j] = is_column && set != 0 ? by_columns[(long long)shared.columns[j] * n_sets + k] & set : 0u;
+            if (is_column) all &= own[j];
+            two |= one & own[j];
+            one |= own[j];
+        }
+        return two;
+    }
+
+    /// Bit i of each word, as a number.
+    template <int kColumns>
+    __device__ __forceinline__ static unsigned gather(const unsigned (&own)[kColumns], int i) {
+        unsigned bits = 0;
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) bits |= (own[j] >> i & 1u) << j;
+        return bits;
+    }
+
     /// The sum of the hashes of a node's columns.
     __device__ __forceinline__ Word hash_columns(const ColumnWords& shared) const {
         Word hash = 0;
@@ -182,16 +245,28 @@ struct Root {
 
     /// The columns of a row in one word: those of the root where it has no more than 64, else those given; any lane alone.
     __device__ __forceinline__ Word pack_row(const ColumnWords& shared, int row) const {
+        constexpr int kAhead = 4;
         Word packed = 0;
         int place = 0;
-        for (int z = 0; z < shared.n; ++z) {
-            const unsigned bits = word(shared.places[z], row), wanted = shared.words[z];
-            if (n_columns <= 64) {
-                packed |= (Word)(bits & wanted) << 32 * shared.places[z];
-                continue;
+        for (int first = 0; first < shared.n; first += kAhead) {
+            unsigned found[kAhead];
+#pragma unroll
+            for (int i = 0; i < kAhead; ++i) {
+                const int z = min(first + i, shared.n - 1);
+                found[i] = word(shared.places[z], row) & shared.words[z];
             }
-            for (unsigned rest = wanted; rest != 0; rest &= rest - 1)
-                packed |= (Word)((bits & rest & (0u - rest)) != 0) << place++;
+#pragma unroll
+            for (int i = 0; i < kAhead; ++i) {
+                if (first + i >= shared.n) break;
+                if (n_columns <= 64) {
+                    packed |= (Word)found[i] << 32 * shared.places[first + i];
+                    continue;
+                }
+                const unsigned wanted = shared.words[first + i];
+                for (unsigned rest = found[i]; rest != 0; rest &= rest - 1)
+                    packed |= 1ull << (place + __popc(wanted & ((rest & (0u - rest)) - 1u)));
+                place += __popc(wanted);
+            }
         }
         return packed;
     }
