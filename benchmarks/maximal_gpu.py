@@ -32,11 +32,12 @@ ANSWERS: dict[str, int] = {
 
 VARIANTS: dict[str, dict[str, int]] = {
     "": {},
-    "keeps what lies within a branch": {"DROPS": 0},
-    "keeps what excluded rows cover": {"FILTERS": 0},
-    "keeps both": {"DROPS": 0, "FILTERS": 0},
+    "no tables": {"TABLES": 0},
+    "no tables, keeps what lies within a branch": {"TABLES": 0, "DROPS": 0},
+    "no tables, keeps what excluded rows cover": {"TABLES": 0, "FILTERS": 0},
+    "no tables, keeps both": {"TABLES": 0, "DROPS": 0, "FILTERS": 0},
 }
-"""Filters of maximal_narrow.cuh that are left out."""
+"""Tables of maximal_subsets.cuh and filters of maximal_narrow.cuh that are left out."""
 
 
 @dataclass(frozen=True)

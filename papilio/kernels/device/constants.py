@@ -34,7 +34,7 @@ STOPPABLE_ROWS = 4
 SUBSET_FRAME_WORDS, PIVOT_FRAME_WORDS, VERTEX_FRAME_WORDS = 10, 4, 14
 """Words of a frame: of enumeration, of pivots beside its sets, of enumeration for vertices."""
 
-MAXIMAL_NODE_WORDS, MAXIMAL_WIDE_WORDS = 16, 10
+MAXIMAL_NODE_WORDS, MAXIMAL_WIDE_WORDS = 16, 12
 """Words of a node of at most 64 columns and of a wider one, beside their sets (maximal_narrow.cuh, maximal.cu)."""
 
 MAXIMAL_SIDE, MAXIMAL_SEEN = 32, 128

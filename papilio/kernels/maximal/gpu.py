@@ -116,7 +116,7 @@ class MaximalBicliqueGpu(TreeEngine):
     tuning : TreeTuning, optional
         Launch constants; by default those of the device.
     defines : dict, optional
-        FILTERS and DROPS of maximal_narrow.cuh, for comparisons.
+        FILTERS and DROPS of maximal_narrow.cuh and TABLES of maximal_subsets.cuh, for comparisons.
     patience : int
         Words of 32 bits that a search below 64 columns intersects before it leaves branches to other warps.
     """
@@ -277,17 +277,15 @@ class MaximalBicliqueGpu(TreeEngine):
 def _estimate_need(index: BicliqueDeviceIndex, roots: MaximalRoots) -> NDArray[np.int64]:
     """Return the words that a warp needs for each work item at most, int64 of shape (n_items,).
 
-    Two paths of wide nodes can be held, with one for each column above 64 of a child: its columns three times in words,
+    A path of wide nodes can be held, with one for each column above 64 of a child: its columns three times in words,
     and by their places, and two sets of rows. Below, there are two paths, each with a node for every column, and with
     bases: all rows, and then no more than half of the words of the base before, or four.
     """
     root = index.item_root
     n_rows, row_words, set_words = roots.n_rows[root], roots.row_words[root], roots.set_words[root]
     common, later = index.item_common, index.item_later
-    wide = (
-        2
-        * (2 + np.clip(np.minimum(common - 64, later), 0, None))
-        * (MAXIMAL_WIDE_WORDS + 3 * row_words + 2 * set_words + common + 20)
+    wide = (2 + np.clip(np.minimum(common - 64, later), 0, None)) * (
+        MAXIMAL_WIDE_WORDS + 3 * row_words + 2 * set_words + common + 20
     )
     depth = 2 + np.minimum(np.minimum(common, later), 64)
     narrow = depth * (MAXIMAL_NODE_WORDS + 2 * set_words + 16) + 4 * (2 * n_rows + 256)

@@ -5,10 +5,12 @@
 // of the root count as the last. Rows before the child that have all columns of a node mean that it is found elsewhere,
 // or is not maximal.
 // A warp owns an item: the root and a range of its children. A child has the columns that it shares with the root. Up to
-// 64 of them its node is searched in words (maximal_narrow.cuh); above that it is *wide*, and its rows are those of the
-// root's matrix, of which two sets are kept, until 64 columns are left.
-// Nodes go to warps that wait, through the queue of tree_queue.cuh. The round of a warp is that of search.cuh. Counters
-// of a warp: the hashes of 64 columns, and rows that were seen. totals: the sum of all hashes, and the branches taken; keys, counts: by size.
+// 8 of them all below it is counted by a table (maximal_subsets.cuh), up to 64 its node is searched in words
+// (maximal_narrow.cuh); above that it is *wide*, and its rows are those of the root's matrix, of which two sets are kept,
+// until 64 columns are left.
+// Work goes to warps that wait, through the queue of tree_queue.cuh: half of the branches that the highest wide node has
+// left, or a narrow node. The round of a warp is that of search.cuh. Shared memory of a warp: the hashes of 64 columns, rows
+// that were seen, and a table. totals: the sum of all hashes, and the branches taken; keys, by_key: by size.
 // Sources: Pan et al., SC 2023 (GMBE); Pan et al., SC 2024 (AdaMBE).
 #include "maximal_narrow.cuh"
 #include "maximal_root.cuh"
@@ -21,7 +23,7 @@
 
 /// What a slot of the queue begins with that holds a wide node.
 constexpr unsigned kWideSlot = 4;
-constexpr int kWideSlotHead = 6;
+constexpr int kWideSlotHead = 7;
 
 /// A node of more than 64 columns; behind it lie its columns, its candidates and its excluded rows, as sets.
 struct WideNode {
@@ -30,6 +32,7 @@ struct WideNode {
     Word hash;         // of the rows taken
     int n_taken;       // rows
     int n_columns;
+    int end;           // rows from here on are candidates, but no branches: they were left to others
 
     __device__ __forceinline__ unsigned* columns() { return reinterpret_cast<unsigned*>(this + 1); }
 };
@@ -61,7 +64,7 @@ struct MaximalSearch {
     int branch;
 
     __device__ __forceinline__ int open(const Children& unit) {
-        if (counts.table.is_full() || taken[unit.root] == 0) return 0;
+        if (counts.table.table.is_full() || taken[unit.root] == 0) return 0;
         open_root(unit.root);
         const long long begin = graph.hop_indptr[unit.root];
         first_row = root.n_before + (int)(unit.first - begin);
@@ -70,7 +73,7 @@ struct MaximalSearch {
             for (int j = lane_id(); j < root.n_columns; j += kWarpSize) hash += root.right_hash[root.columns[j]];
             counts.add(0, root.n_columns, warp_sum(hash) + taken_hash[unit.root], taken[unit.root]);
         }
-        return taken[unit.root] < counts.limits.most_left ? (int)(unit.last - unit.first) : 0;
+        return taken[unit.root] < counts.table.limits.most_left ? (int)(unit.last - unit.first) : 0;
     }
 
     __device__ __forceinline__ bool open_child(int child) {
@@ -93,52 +96,38 @@ struct MaximalSearch {
         const Arena::Mark mark = arena.mark();
         wide = take_wide();
         const Word hash = (Word)slot[5] << 32 | slot[4];
-        write(wide, WideNode{mark, nullptr, hash, (int)slot[2], (int)slot[3]});
+        write(wide, WideNode{mark, nullptr, hash, (int)slot[2], (int)slot[3], (int)slot[6]});
         for (int k = lane_id(); k < root.n_words + 2 * root.n_sets; k += kWarpSize) wide->columns()[k] = slot[kWideSlotHead + k];
         __syncwarp();
     }
 
-    /// Go through what is below a branch of the root, or a node of a slot. A wide node that is wanted elsewhere is made of
-    /// the highest one that has candidates; nobody taking it, it is searched here, and until that is done no other one is
-    /// offered: so at most two paths are held at a time.
+    /// Go through what is below a branch of the root, or a node of a slot.
     __device__ __forceinline__ void search() {
         WideNode* last = wide;  // the one at hand
-        const WideNode* waits = nullptr;
-        bool gives = false;
         for (;;) {
-            WideNode* from = last;
             if (node == nullptr) {
-                gives = gives || queue.is_wanted();
-                if (gives && waits == nullptr) {
-                    for (WideNode* each = last; each != nullptr; each = each->above)
-                        if (next_branch(each) >= 0) from = each;
+                if (last != nullptr) {
+                    if (queue.is_wanted()) share(last);
+                    branch = next_branch(last);
                 }
-                if (from != nullptr) branch = next_branch(from);
                 if (branch < 0) {
                     if (last == nullptr) return;
                     WideNode* const above = last->above;
                     const Arena::Mark mark = last->mark;
                     __syncwarp();
                     arena.release(mark);
-                    if (above == waits) waits = nullptr;
                     last = above;
                     continue;
                 }
-                enter(from, branch, last);
+                WideNode* const from = last;
+                enter(from, branch);
                 if (from != nullptr) exclude(from, branch);
+                if (wide != nullptr) last = wide;
                 branch = -1;
             }
             if (node != nullptr) {
                 narrow.search(node);
                 node = nullptr;
-            } else if (wide != nullptr) {
-                if (gives && waits == nullptr && offer(wide)) {
-                    arena.release(wide->mark);
-                } else {
-                    if (from != last) waits = last;
-                    last = wide;
-                }
-                gives = false;
             }
         }
     }
@@ -147,7 +136,7 @@ struct MaximalSearch {
 
     __device__ __forceinline__ unsigned long long flush() {
         counts.flush();
-        counts.close();
+        counts.table.close();
         const Word checksum = warp_sum(counts.checksum);
         if (lane_id() == 0) {
             atomicAdd(&totals[0], checksum);
@@ -179,9 +168,8 @@ struct MaximalSearch {
         __syncwarp();
     }
 
-    /// Take a row of the root, or of a node: makes the node below, which hangs on `above`, `wide` or `node`, or neither if
-    /// nothing is left.
-    __device__ __forceinline__ void enter(WideNode* from, int branch, WideNode* above) {
+    /// Take a row of the root, or of a node: makes the node below, `wide` or `node`, or neither if nothing is left.
+    __device__ __forceinline__ void enter(WideNode* from, int branch) {
         wide = nullptr;
         node = nullptr;
         const Arena::Mark mark = arena.mark();
@@ -191,7 +179,7 @@ struct MaximalSearch {
         const unsigned* const within = from == nullptr ? nullptr : from->columns();
         const unsigned* const sets = from == nullptr ? nullptr : within + root.n_words;
         const ColumnWords columns = root.share_columns(arena, within, branch, below->columns());
-        const int least = counts.limits.least_right;
+        const int least = counts.table.limits.least_right;
         if (columns.n_columns < least) {  // it has all columns of the root
             arena.release(mark);
             return;
@@ -216,11 +204,11 @@ struct MaximalSearch {
             Word hash = found.hash + root.row_hash(branch);
             hash += from == nullptr ? taken_hash[root.vertex] : from->hash;
             counts.add(0, columns.n_columns, hash + root.hash_columns(columns), n_taken);
-            if (found.n_kept > 0 && n_taken + found.n_kept >= counts.limits.least_left && n_taken < counts.limits.most_left) {
+            if (found.n_kept > 0 && n_taken + found.n_kept >= counts.table.limits.least_left && n_taken < counts.table.limits.most_left) {
                 if (columns.n_columns <= 64) {
                     node = narrow_down(mark, columns, candidates, found, hash, n_taken);
                 } else {
-                    write(below, WideNode{mark, above, hash, n_taken, columns.n_columns});
+                    write(below, WideNode{mark, from, hash, n_taken, columns.n_columns, root.n_rows});
                     wide = below;
                 }
             }
@@ -229,7 +217,8 @@ struct MaximalSearch {
     }
 
     __device__ __forceinline__ int next_branch(WideNode* from) const {
-        return first_member(from->columns() + root.n_words, root.n_sets);
+        const int first = first_member(from->columns() + root.n_words, root.n_sets);
+        return first < from->end ? first : -1;
     }
 
     /// A branch of a node is done: from now on it is excluded.
@@ -275,7 +264,7 @@ struct MaximalSearch {
         for (int first = 0; first < n_listed; first += kWarpSize) {
             const int row = first + lane < n_listed ? list[first + lane] : 0;
             const Word packed = first + lane < n_listed ? root.pack_row(columns, row) & within : 0;
-            const bool is_kept = __popcll(packed) >= counts.limits.least_right && (!kExcluded || narrow.lists.is_new(packed));
+            const bool is_kept = __popcll(packed) >= counts.table.limits.least_right && (!kExcluded || narrow.lists.is_new(packed));
             const unsigned kept = __ballot_sync(kFullMask, is_kept);
             const int place = n + __popc(kept & lanes_before(lane));
             if (is_kept) {
@@ -296,21 +285,49 @@ struct MaximalSearch {
         queue.spend(n_words);
     }
 
-    /// Leave a wide node to others; false: nobody takes it.
-    __device__ __forceinline__ bool offer(WideNode* given) const {
+    /// Leave half of the branches of the highest node that has two or more to others, if someone waits.
+    __device__ __forceinline__ void share(WideNode* last) const {
+        WideNode* from = nullptr;
+        int n_branches = 0;
+        for (WideNode* each = last; each != nullptr; each = each->above) {
+            const int n = count_branches(each);
+            if (n < 2) continue;
+            from = each;
+            n_branches = n;
+        }
         const int n_words = root.n_words + 2 * root.n_sets;
-        if (kWideSlotHead + n_words > queue.slot_words) return false;
-        return queue.offer([&](unsigned* slot) {
+        if (from == nullptr || kWideSlotHead + n_words > queue.slot_words) return;
+        const unsigned* const candidates = from->columns() + root.n_words;
+        const int middle = find_member(candidates, root.n_sets, n_branches / 2);
+        const bool is_left = queue.offer([&](unsigned* slot) {
             if (lane_id() == 0) {
                 slot[0] = kWideSlot;
                 slot[1] = (unsigned)root.vertex;
-                slot[2] = (unsigned)given->n_taken;
-                slot[3] = (unsigned)given->n_columns;
-                slot[4] = (unsigned)given->hash;
-                slot[5] = (unsigned)(given->hash >> 32);
+                slot[2] = (unsigned)from->n_taken;
+                slot[3] = (unsigned)from->n_columns;
+                slot[4] = (unsigned)from->hash;
+                slot[5] = (unsigned)(from->hash >> 32);
+                slot[6] = (unsigned)from->end;
             }
-            for (int k = lane_id(); k < n_words; k += kWarpSize) slot[kWideSlotHead + k] = given->columns()[k];
+            unsigned* const sets = slot + kWideSlotHead + root.n_words;
+            for (int k = lane_id(); k < root.n_words; k += kWarpSize) slot[kWideSlotHead + k] = from->columns()[k];
+            for (int k = lane_id(); k < root.n_sets; k += kWarpSize) {
+                const unsigned before = bits_below(middle - 32 * k);
+                sets[k] = candidates[k] & ~before;
+                sets[root.n_sets + k] = candidates[root.n_sets + k] | (candidates[k] & before);
+            }
         });
+        __syncwarp();
+        if (is_left && lane_id() == 0) from->end = middle;
+        __syncwarp();
+    }
+
+    /// The branches that a node has left.
+    __device__ __forceinline__ int count_branches(WideNode* node) const {
+        const unsigned* const candidates = node->columns() + root.n_words;
+        unsigned n = 0;
+        for (int k = lane_id(); k < root.n_sets; k += kWarpSize) n += (unsigned)__popc(candidates[k] & bits_below(node->end - 32 * k));
+        return (int)warp_total(n);
     }
 };
 
@@ -323,15 +340,15 @@ maximal_search(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const lon
                const int patience, unsigned long long* totals, unsigned long long* keys, unsigned long long* by_key, const unsigned n_keys,
                int* full) {
     constexpr int kWords = MaximalSearch::kCounterWords;
-    __shared__ unsigned sizes[MaximalCounts::kSide * MaximalCounts::kSide];
-    for (int i = threadIdx.x; i < MaximalCounts::kSide * MaximalCounts::kSide; i += blockDim.x) sizes[i] = 0;
+    __shared__ unsigned sizes[SizeTable::kSide * SizeTable::kSide];
+    for (int i = threadIdx.x; i < SizeTable::kSide * SizeTable::kSide; i += blockDim.x) sizes[i] = 0;
     __syncthreads();
     Arena arena SEARCH_ARENA(kWords);
     TreeQueue queue SEARCH_QUEUE;
     unsigned* const memory = warp_memory(kWords + near_words);
-    MaximalCounts counts{SizeLimits{least_left, most_left, least_right, most_right},
-                         LeafTable(keys, by_key, n_keys, full), sizes, memory + kWords - kTableWords,
-                         reinterpret_cast<Word*>(memory), 0, 0, 0, 0, 0, 0};
+    const SizeTable table{SizeLimits{least_left, most_left, least_right, most_right}, LeafTable(keys, by_key, n_keys, full),
+                          sizes};
+    MaximalCounts counts{table, memory + kWords - kTableWords, reinterpret_cast<Word*>(memory), 0, 0, 0, 0, 0, 0};
     NarrowSearch narrow{arena, queue, counts, RowLists{counts.column_hash + 64, least_right}, patience, 0, 0};
     MaximalSearch search{arena, queue, RootGraph ROOT_ARGUMENTS, matrices, matrix_at, taken, taken_hash, left_hash,
                          right_hash, counts, narrow, totals};

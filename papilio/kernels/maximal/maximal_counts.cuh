@@ -1,6 +1,7 @@
 // Maximal bicliques as they are found: how many there are of each size, and the sum of their hashes.
 //
-// A warp gathers 32 of them, one in each lane; then every lane works out the hash of its own. Sizes below kSide of both
+// A warp gathers 32 of them, one in each lane; then every lane works out the hash of its own, in a function that is not
+// inlined: it is long, and called from many places. Sizes below kSide of both
 // sides are counted in shared memory by the block, in 32 bits that carry into the table in device memory, where all
 // other sizes are.
 #pragma once
@@ -23,15 +24,53 @@ __device__ __forceinline__ Word mix_word(Word value) {
     return value ^ (value >> 31);
 }
 
-struct MaximalCounts {
+/// Where maximal bicliques are counted by size.
+struct SizeTable {
     static constexpr int kSide = MAXIMAL_SIDE;
 
     SizeLimits limits;
     LeafTable table;
-    unsigned* sizes;     // kSide * kSide counters of the block, in shared memory
-    unsigned* subsets;   // kTableWords of the warp's shared memory
-    Word* column_hash;   // of the 64 columns at hand, there too
-    Word checksum;       // of this lane
+    unsigned* sizes;  // kSide * kSide counters of the block, in shared memory
+
+    /// Count one with the hash of all that it has, if it is asked for; returns what it adds to the checksum. Any lane alone.
+    __device__ __forceinline__ Word count(int n_columns, int n_rows, Word all) {
+        if (n_rows < limits.least_left || n_rows > limits.most_left || n_columns > limits.most_right) return 0;
+        const bool is_small = n_columns < kSide && n_rows < kSide;
+        const bool carries = is_small && atomicAdd(&sizes[n_columns * kSide + n_rows], 1u) == ~0u;
+        if (carries || !is_small) table.insert(key(n_columns, n_rows), is_small ? 1ull << 32 : 1ull);
+        return mix_word(all);
+    }
+
+    /// Bring the counters of the block to the table; the block, when all of its warps are done.
+    __device__ __forceinline__ void close() {
+        __syncthreads();
+        for (int i = threadIdx.x; i < kSide * kSide; i += blockDim.x)
+            if (sizes[i] != 0) table.insert(key(i / kSide, i % kSide), sizes[i]);
+    }
+
+    __device__ __forceinline__ static Word key(int n_columns, int n_rows) {
+        return (Word)(unsigned)n_columns << 32 | (unsigned)n_rows;
+    }
+};
+
+/// Add the hashes of columns, at most 64, a bit each; any lane alone.
+__device__ __forceinline__ Word hash_bits(const Word* column_hash, Word columns) {
+    Word hash = 0;
+#pragma unroll 1
+    for (; columns != 0; columns &= columns - 1) hash += column_hash[__ffsll((long long)columns) - 1];
+    return hash;
+}
+
+/// Count the one of this lane, which has `columns` of those at hand; returns what it adds to the checksum. Any lane alone.
+__device__ __noinline__ Word count_one(SizeTable table, const Word* column_hash, Word columns, Word hash, int width, int height) {
+    return table.count(width, height, hash + hash_bits(column_hash, columns));
+}
+
+struct MaximalCounts {
+    SizeTable table;
+    unsigned* subsets;  // kTableWords of the warp's shared memory
+    Word* column_hash;  // of the 64 columns at hand, there too
+    Word checksum;      // of this lane
     // The one that this lane keeps: its columns among those at hand, how many it has in all, the hash of what else it
     // has, and how many rows.
     Word columns;
@@ -53,38 +92,16 @@ struct MaximalCounts {
 
     /// Before the columns at hand change; the warp.
     __device__ __forceinline__ void resolve() {
-        for (; columns != 0; columns &= columns - 1) hash += column_hash[__ffsll((long long)columns) - 1];
+        hash += hash_bits(column_hash, columns);
+        columns = 0;
         __syncwarp();
     }
 
     /// Count what is kept; the warp.
     __device__ __forceinline__ void flush() {
-        resolve();
-        if (lane_id() < n_held) count(width, height, hash);
-        __syncwarp();
+        if (lane_id() < n_held) checksum += count_one(table, column_hash, columns, hash, width, height);
+        columns = 0;
         n_held = 0;
-    }
-
-    /// Count one with the hash of all that it has, if it is asked for; any lane alone.
-    __device__ __forceinline__ void count(int n_columns, int n_rows, Word all) {
-        if (n_rows < limits.least_left || n_rows > limits.most_left || n_columns > limits.most_right) return;
-        checksum += mix_word(all);
-        if (n_columns < kSide && n_rows < kSide) {
-            if (atomicAdd(&sizes[n_columns * kSide + n_rows], 1u) == ~0u) table.insert(key(n_columns, n_rows), 1ull << 32);
-        } else {
-            table.insert(key(n_columns, n_rows), 1);
-        }
-    }
-
-    /// Bring the counters of the block to the table; the block, when all of its warps are done.
-    __device__ __forceinline__ void close() {
-        __syncthreads();
-        for (int i = threadIdx.x; i < kSide * kSide; i += blockDim.x)
-            if (sizes[i] != 0) table.insert(key(i / kSide, i % kSide), sizes[i]);
-    }
-
-  private:
-    __device__ __forceinline__ static Word key(int n_columns, int n_rows) {
-        return (Word)(unsigned)n_columns << 32 | (unsigned)n_rows;
+        __syncwarp();
     }
 };

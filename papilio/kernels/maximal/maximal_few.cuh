@@ -1,7 +1,8 @@
 // The search for maximal bicliques on at most 32 candidates, 128 rows and 64 columns, without memory: a lane has a row of
 // each *slice* of 32, and candidates are in the first one.
 //
-// It does what maximal_narrow.cuh does, with the same sets, deletions and branches: there it is said why. The state of a
+// A node of few columns is counted by a table (maximal_subsets.cuh) where it has many candidates for that. Otherwise this
+// does what maximal_narrow.cuh does, with the same sets, deletions and branches: there it is said why. The state of a
 // level is a few words; the lane of its depth keeps it while a deeper one is searched. A level has fewer candidates than
 // the one above it, and one that is left has two: so 31 levels are enough.
 #pragma once
@@ -54,13 +55,13 @@ struct FewSearch {
         const bool is_member = (from.candidates >> lane & 1u) != 0 && lane != branch;
         const bool is_full = part == columns;
         const unsigned joined = __ballot_sync(kFullMask, is_member && is_full);
-        const bool is_kept = is_member && !is_full && __popcll(part) >= counts.limits.least_right;
+        const bool is_kept = is_member && !is_full && __popcll(part) >= counts.table.limits.least_right;
         FewBranch below{FewLevel{columns, 0, __ballot_sync(kFullMask, is_kept), {}, 0}, 0, 0};
         unsigned& kept = below.level.candidates;
         below.level.hash = from.hash + __shfl_sync(kFullMask, row_hash, branch);
         if (joined != 0) below.level.hash += warp_sum(is_member && is_full ? row_hash : 0ull);
         const int n_taken = below.level.n_taken = from.n_taken + 1 + __popc(joined);
-        if (n_taken + __popc(kept) < counts.limits.least_left || n_taken >= counts.limits.most_left) kept = 0;
+        if (n_taken + __popc(kept) < counts.table.limits.least_left || n_taken >= counts.table.limits.most_left) kept = 0;
         if (kept != 0) {
             const Word span = warp_union(is_kept ? part : 0ull);
             Word useful[kSlices];  // 0 for rows that do not matter
@@ -70,7 +71,7 @@ struct FewSearch {
                 useful[k] = 0;
                 if (from.excluded[k] == 0) continue;
                 useful[k] = from.excluded[k] >> lane & 1u ? rows[k] & span & columns : 0;
-                if (__popcll(useful[k]) < counts.limits.least_right) useful[k] = 0;
+                if (__popcll(useful[k]) < counts.table.limits.least_right) useful[k] = 0;
                 any |= below.level.excluded[k] = __ballot_sync(kFullMask, useful[k] != 0);
             }
             for (unsigned rest = any != 0 ? kept : 0u; rest != 0; rest &= rest - 1) {
@@ -102,7 +103,7 @@ struct FewSearch {
                 if (level.excluded[k] >> lane & 1u) table.mark(columns.place(rows[k]));
             table.join_marks();
             if (level.candidates >> lane & 1u) table.add(columns.place(rows[0]), row_hash);
-            return table.count(counts, counts.limits.least_right, false, level.hash, level.n_taken,
+            return table.count(counts, counts.table.limits.least_right, false, level.hash, level.n_taken,
                                columns.of_lane(counts.column_hash));
         });
     }

@@ -43,13 +43,14 @@ struct RowLists {
 
     /// Keep, of n rows, none that lies inside another one, and of equal ones the first; return how many are left. Where few
     /// are, that takes few steps: each row is held against those that are left before it first.
-    __device__ __forceinline__ int keep_largest(Word* rows, int n) const {
-        n = keep_outside(rows, n, false);
-        return keep_outside(rows, n, true);
+    __device__ __noinline__ static int keep_largest(Word* rows, int n) {
+#pragma unroll 1
+        for (int turn = 0; turn < 2; ++turn) n = keep_outside(rows, n, turn > 0);
+        return n;
     }
 
     /// Take out the rows, and their hashes, all columns of which an excluded row has; return how many are left.
-    __device__ __forceinline__ int drop_covered(Word* rows, Word* hashes, int n, const Word* excluded, int n_excluded) const {
+    __device__ __noinline__ static int drop_covered(Word* rows, Word* hashes, int n, const Word* excluded, int n_excluded) {
         const int lane = lane_id();
         // Either 32 rows are held against each excluded one, or each row against 32 excluded ones, which can end early.
         const bool by_excluded = words_for(n) * n_excluded < n * words_for(n_excluded);
@@ -86,21 +87,21 @@ struct RowLists {
   private:
     /// Keep the rows that do not lie inside one before them that was kept, or in the same step of the warp, or, if `later`,
     /// behind them; return how many there are.
-    __device__ __forceinline__ int keep_outside(Word* rows, int n, bool later) const {
+    __device__ __forceinline__ static int keep_outside(Word* rows, int n, bool later) {
         const int lane = lane_id();
         int n_kept = 0;
         for (int first = 0; first < n; first += kWarpSize) {
             const Word row = first + lane < n ? rows[first + lane] : 0;
             bool is_inside = false;
 #pragma unroll 4
-            for (int i = 0; i < n_kept; ++i) is_inside = is_inside || (row & ~rows[i]) == 0;
+            for (int i = 0; i < n_kept; ++i) is_inside |= (row & ~rows[i]) == 0;
             const int here = min(kWarpSize, n - first);
             for (int i = 0; i < here; ++i) {
                 const Word other = __shfl_sync(kFullMask, row, i);
-                is_inside = is_inside || ((row & ~other) == 0 && (row != other || i < lane));
+                is_inside |= (row & ~other) == 0 && (row != other || i < lane);
             }
 #pragma unroll 4
-            for (int i = first + kWarpSize; i < (later ? n : 0); ++i) is_inside = is_inside || (row & ~rows[i]) == 0;
+            for (int i = first + kWarpSize; i < (later ? n : 0); ++i) is_inside |= (row & ~rows[i]) == 0;
             const unsigned kept = __ballot_sync(kFullMask, first + lane < n && !is_inside);
             __syncwarp();
             if (kept >> lane & 1u) rows[n_kept + __popc(kept & lanes_before(lane))] = row;

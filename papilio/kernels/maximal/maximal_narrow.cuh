@@ -7,6 +7,7 @@
 // node is searched, each candidate whose columns lie within those of an excluded row is deleted: it can be in no maximal
 // biclique below. So every branch that is taken is one maximal biclique. Of an excluded row only those columns matter
 // that some candidate has, and rows of fewer columns than asked for matter to no one.
+// A branch of few columns is counted by a table, with all below it (maximal_subsets.cuh).
 // Where at most half of the words of a set are needed after that, the rows that are left make a new base; on few rows the
 // search goes on without memory (maximal_few.cuh).
 // A node that another warp may take (tree_queue.cuh) is the next branch of the highest node that has one.
@@ -66,47 +67,48 @@ struct NarrowSearch {
     ///
     /// A node that nobody takes is searched here, on top of the one at hand, and until that is at hand again no other
     /// one is offered: so at most two paths are held at a time.
-    __device__ __forceinline__ void search(NarrowNode* node) {
-        if (is_few(node)) {
-            const Arena::Mark mark = node->mark;
-            search_few(node);
-            arena.release(mark);
-            return;
-        }
+    __device__ __forceinline__ void search(NarrowNode* first) {
+        NarrowNode* node = nullptr;
+        NarrowNode* below = first;
         const NarrowNode* waits = nullptr;
         const unsigned long long begun = words;
         bool is_wanted = false;
         for (;;) {
             NarrowNode* from = node;
-            is_wanted = is_wanted || (words - begun >= (unsigned)patience && queue.is_wanted());
-            const bool gives = is_wanted && waits == nullptr;
-            if (gives) {
-                for (NarrowNode* each = node; each != nullptr; each = each->above)
-                    if (first_member(each->candidates(), words_for(each->n_rows)) >= 0) from = each;
+            const bool gives = node != nullptr && is_wanted && waits == nullptr;
+            if (below == nullptr) {
+                is_wanted = is_wanted || (words - begun >= (unsigned)patience && queue.is_wanted());
+                if (gives) {
+                    for (NarrowNode* each = node; each != nullptr; each = each->above)
+                        if (first_member(each->candidates(), words_for(each->n_rows)) >= 0) from = each;
+                }
+                const int branch = first_member(from->candidates(), words_for(from->n_rows));
+                if (branch < 0) {
+                    NarrowNode* const above = node->above;
+                    const Arena::Mark mark = node->mark;
+                    __syncwarp();
+                    arena.release(mark);
+                    if (above == nullptr) return;
+                    if (above == waits) waits = nullptr;
+                    node = above;
+                    continue;
+                }
+                below = enter(from, branch, node);
+                if (below == nullptr) continue;
+                if (gives) is_wanted = false;
             }
-            const int branch = first_member(from->candidates(), words_for(from->n_rows));
-            if (branch < 0) {
-                NarrowNode* const above = node->above;
-                const Arena::Mark mark = node->mark;
-                __syncwarp();
-                arena.release(mark);
-                if (above == nullptr) return;
-                if (above == waits) waits = nullptr;
-                node = above;
-                continue;
-            }
-            NarrowNode* const below = enter(from, branch, node);
-            if (below == nullptr) continue;
-            if (gives) is_wanted = false;
             if (gives && offer(below)) {
                 arena.release(below->mark);
             } else if (is_few(below)) {
+                const Arena::Mark mark = below->mark;
                 search_few(below);
-                arena.release(below->mark);
+                arena.release(mark);
+                if (node == nullptr) return;
             } else {
                 if (from != node) waits = node;
                 node = below;
             }
+            below = nullptr;
         }
     }
 
@@ -283,7 +285,7 @@ struct NarrowSearch {
                     hash += warp_sum(joins ? hashes[32 * k + lane] : 0ull);
                 }
                 stays = __ballot_sync(kFullMask, is_member && (!DROPS || part != row));
-                const bool is_kept = is_member && !joins && __popcll(part) >= counts.limits.least_right;
+                const bool is_kept = is_member && !joins && __popcll(part) >= counts.table.limits.least_right;
                 goes = __ballot_sync(kFullMask, is_kept);
                 if (is_kept) span |= part;
                 n_kept += __popc(goes);
@@ -298,7 +300,7 @@ struct NarrowSearch {
         spend(n_words);
         NarrowNode* made = nullptr;
         if (!is_extended) counts.add(columns, __popcll(columns), hash, n_taken);
-        if (!is_extended && n_kept > 0 && n_taken + n_kept >= counts.limits.least_left && n_taken < counts.limits.most_left) {
+        if (!is_extended && n_kept > 0 && n_taken + n_kept >= counts.table.limits.least_left && n_taken < counts.table.limits.most_left) {
             write(below, NarrowNode{mark, above, rows, hashes, columns, hash, n_rows, n_taken});
             span = warp_union(span);
             const int n_useful = find_useful(rows, span, n_words, excluded, kept + n_words);
@@ -318,7 +320,7 @@ struct NarrowSearch {
 
     /// Take a candidate of few columns, and count all below it, by a table.
     __device__ __forceinline__ void close_branch(NarrowNode* from, int branch, Word columns) {
-        const int lane = lane_id(), n_words = words_for(from->n_rows), least = counts.limits.least_right;
+        const int lane = lane_id(), n_words = words_for(from->n_rows), least = counts.table.limits.least_right;
         const Word* const rows = from->rows;
         const Word hash = from->hash + from->hashes[branch];
         unsigned* const candidates = from->candidates();
@@ -364,7 +366,7 @@ struct NarrowSearch {
             unsigned found = 0;
             if (set != 0) {
                 const int size = set >> lane & 1u ? __popcll(rows[32 * k + lane] & span) : 0;
-                found = __ballot_sync(kFullMask, size >= counts.limits.least_right);
+                found = __ballot_sync(kFullMask, size >= counts.table.limits.least_right);
             }
             if (lane == 0) useful[k] = found;
             n += __popc(found);
@@ -401,7 +403,7 @@ struct NarrowSearch {
 
     /// Whether a node is worth a search; a single candidate is counted at once, for nothing has all of its columns.
     __device__ __forceinline__ bool is_open(NarrowNode* node, int n_candidates) {
-        if (n_candidates == 0 || node->n_taken + n_candidates < counts.limits.least_left) return false;
+        if (n_candidates == 0 || node->n_taken + n_candidates < counts.table.limits.least_left) return false;
         if (!FILTERS || n_candidates > 1) return true;
         const int row = first_member(node->candidates(), words_for(node->n_rows));
         const Word columns = node->rows[row] & node->columns;

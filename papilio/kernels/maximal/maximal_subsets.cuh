@@ -18,12 +18,84 @@ constexpr int kTableColumns = TABLES ? 8 : 0;
 constexpr int kTableWords = MAXIMAL_TABLE_WORDS;
 static_assert(kTableWords == 3 << 8, "the launcher counts on it");
 
+/// The places of a table of n columns, and the marks of their words of 32, in the lanes of their numbers.
+struct TablePlaces {
+    unsigned* memory;  // counts of all places, then low and then high words of sums of hashes; in shared memory
+    int n;
+    unsigned covered;
+
+    __device__ __forceinline__ int size() const { return max(kWarpSize, 1 << n); }
+
+    __device__ __forceinline__ Word sum_at(int place) const {
+        return (Word)memory[2 * size() + place] << 32 | memory[size() + place];
+    }
+
+    /// Whether an excluded row has all columns of a set; the warp, each lane with a set of its own.
+    __device__ __forceinline__ bool is_covered(unsigned place) const {
+        return (__shfl_sync(kFullMask, covered, (int)(place / 32)) >> (place & 31) & 1u) != 0;
+    }
+
+    /// Add to each place what all others have that contain its set, column by column; the warp.
+    __device__ __forceinline__ void sum_above() const {
+#pragma unroll 1
+        for (int j = 0; j < n; ++j) {
+            __syncwarp();
+#pragma unroll 1
+            for (int i = lane_id(); i < 1 << (n - 1); i += kWarpSize) {
+                const int place = (i >> j << (j + 1)) | (i & ((1 << j) - 1)), above = place | 1 << j;
+                const Word sum = sum_at(place) + sum_at(above);
+                memory[place] += memory[above];
+                memory[size() + place] = (unsigned)sum;
+                memory[2 * size() + place] = (unsigned)(sum >> 32);
+            }
+        }
+        __syncwarp();
+    }
+};
+
+/// How many were counted by the warp, and what they add to the checksum of this lane.
+struct Counted {
+    Word checksum;
+    int n;
+};
+
+/// See SubsetTable::count.
+__device__ __noinline__ Counted count_places(SizeTable table, TablePlaces places, int least, bool whole, Word hash, int n_taken,
+                                             Word column_hash) {
+    places.sum_above();
+    const int lane = lane_id(), n = places.n;
+    for (int j = 0; j < min(n, 5); ++j) {
+        const Word one = __shfl_sync(kFullMask, column_hash, j);
+        if (lane >> j & 1) hash += one;
+    }
+    Counted counted{0, 0};
+#pragma unroll 1
+    for (int first = 0; first < 1 << n; first += kWarpSize) {
+        const int place = first + lane, width = __popc((unsigned)place);
+        const unsigned n_rows = places.memory[place];
+        bool is_one = !places.is_covered((unsigned)place) && place < 1 << n && width >= least && (whole || width < n);
+#pragma unroll 1
+        for (int j = 0; j < n; ++j)
+            if (is_one && (place >> j & 1) == 0) is_one = places.memory[place | 1 << j] != n_rows;
+        Word all = hash;
+#pragma unroll 1
+        for (int j = 5; j < n; ++j) {
+            const Word one = __shfl_sync(kFullMask, column_hash, j);
+            if (first >> j & 1) all += one;
+        }
+        if (is_one) counted.checksum += table.count(width, n_taken + (int)n_rows, all + places.sum_at(place));
+        counted.n += __popc(__ballot_sync(kFullMask, is_one));
+    }
+    __syncwarp();
+    return counted;
+}
+
 template <int kWords>
 struct SubsetTable {
-    static constexpr int kColumns = kWords == 1 ? 5 : kWords == 2 ? 6 : 8;
+    static constexpr int kColumns = kWords == 2 ? 6 : 8;
     static_assert(3 * kWords * kWarpSize <= kTableWords, "a place for each set");
 
-    unsigned* memory;  // counts of all places, then low and then high words of sums of hashes; in shared memory
+    unsigned* memory;  // see TablePlaces
     int n;             // columns
     unsigned marked[kWords];  // by this lane, until they are joined
     unsigned covered;         // word k of the marks in lane k, and of what lies inside
@@ -39,7 +111,7 @@ struct SubsetTable {
     __device__ __forceinline__ void mark(unsigned place) {
 #pragma unroll
         for (int k = 0; k < kWords; ++k)
-            if (kWords == 1 || place / 32 == k) marked[k] |= 1u << (place & 31);
+            if (place / 32 == k) marked[k] |= 1u << (place & 31);
     }
 
     /// All excluded rows are marked: candidates may come; the warp.
@@ -64,10 +136,7 @@ struct SubsetTable {
         __syncwarp();
     }
 
-    /// Whether an excluded row has all columns of a set; the warp, each lane with a set of its own.
-    __device__ __forceinline__ bool is_covered(unsigned place) const {
-        return (__shfl_sync(kFullMask, covered, (int)(place / 32)) >> (place & 31) & 1u) != 0;
-    }
+    __device__ __forceinline__ bool is_covered(unsigned place) const { return TablePlaces{memory, n, covered}.is_covered(place); }
 
     /// A candidate that is not covered has these columns; any lane alone.
     __device__ __forceinline__ void add(unsigned place, Word hash) const {
@@ -81,57 +150,17 @@ struct SubsetTable {
     /// j that of column j. Returns how many there are.
     __device__ __forceinline__ int count(MaximalCounts& counts, int least, bool whole, Word hash, int n_taken,
                                          Word column_hash) const {
-        sum_above();
-        const int lane = lane_id();
-        for (int j = 0; j < min(n, 5); ++j) {
-            const Word one = __shfl_sync(kFullMask, column_hash, j);
-            if (lane >> j & 1) hash += one;
-        }
-        int n_found = 0;
-        for (int first = 0; first < 1 << n; first += kWarpSize) {
-            const int place = first + lane, width = __popc((unsigned)place);
-            const unsigned n_rows = memory[place];
-            bool is_one = !is_covered((unsigned)place) && place < 1 << n && width >= least && (whole || width < n);
-            for (int j = 0; j < n; ++j)
-                if (is_one && (place >> j & 1) == 0) is_one = memory[place | 1 << j] != n_rows;
-            Word all = hash;
-            for (int j = 5; j < n; ++j) {
-                const Word one = __shfl_sync(kFullMask, column_hash, j);
-                if (first >> j & 1) all += one;
-            }
-            if (is_one) counts.count(width, n_taken + (int)n_rows, all + sum_at(place));
-            n_found += __popc(__ballot_sync(kFullMask, is_one));
-        }
-        __syncwarp();
-        return n_found;
-    }
-
-  private:
-    __device__ __forceinline__ Word sum_at(int place) const {
-        return (Word)memory[2 * size() + place] << 32 | memory[size() + place];
-    }
-
-    /// Add to each place what all others have that contain its set, column by column; the warp.
-    __device__ __forceinline__ void sum_above() const {
-        for (int j = 0; j < n; ++j) {
-            __syncwarp();
-            for (int i = lane_id(); i < 1 << (n - 1); i += kWarpSize) {
-                const int place = (i >> j << (j + 1)) | (i & ((1 << j) - 1)), above = place | 1 << j;
-                const Word sum = sum_at(place) + sum_at(above);
-                memory[place] += memory[above];
-                memory[size() + place] = (unsigned)sum;
-                memory[2 * size() + place] = (unsigned)(sum >> 32);
-            }
-        }
-        __syncwarp();
+        const Counted counted =
+            count_places(counts.table, TablePlaces{memory, n, covered}, least, whole, hash, n_taken, column_hash);
+        counts.checksum += counted.checksum;
+        return counted.n;
     }
 };
 
 /// Call `run` with the smallest table for n columns, at most kTableColumns.
 template <class Run>
 __device__ __forceinline__ auto with_table(unsigned* memory, int n, const Run& run) {
-    if (n <= 5) return run(SubsetTable<1>(memory, n));
-    if (n == 6) return run(SubsetTable<2>(memory, n));
+    if (n <= 6) return run(SubsetTable<2>(memory, n));
     return run(SubsetTable<8>(memory, n));
 }
 

@@ -416,6 +416,24 @@ __device__ __forceinline__ int first_member(const unsigned* set, int n_words) {
     return -1;
 }
 
+/// The member of a set before which there are n others, or -1.
+__device__ __forceinline__ int find_member(const unsigned* set, int n_words, int n) {
+    const int lane = lane_id();
+    for (int first = 0; first < n_words; first += kWarpSize) {
+        const unsigned word = first + lane < n_words ? set[first + lane] : 0u;
+        const unsigned size = (unsigned)__popc(word), until = warp_inclusive_sum(size);
+        const unsigned reached = __ballot_sync(kFullMask, (int)until > n);
+        if (reached != 0) {
+            const int at = __ffs((int)reached) - 1;
+            unsigned rest = __shfl_sync(kFullMask, word, at);
+            for (int before = (int)__shfl_sync(kFullMask, until - size, at); before < n; ++before) rest &= rest - 1;
+            return 32 * (first + at) + __ffs((int)rest) - 1;
+        }
+        n -= (int)__shfl_sync(kFullMask, until, kWarpSize - 1);
+    }
+    return -1;
+}
+
 /// The members of a set, ascending, to `members`, counted from `base`; returns how many.
 __device__ __forceinline__ int list_members(const unsigned* set, int n_words, int* members, int base = 0) {
     const int lane = lane_id();

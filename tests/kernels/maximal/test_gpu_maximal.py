@@ -64,6 +64,7 @@ GRAPHS: dict[str, Callable[[], BipartiteGraph]] = {
     "wide": lambda: dense_graph(1, 8, 200, 0.8),
     "wide and deep": lambda: planted_graph(3, 11, 150, 1, 11, 900, 0.1),
     "crown": lambda: crown_graph(9),
+    "many rows": lambda: dense_graph(5, 40, 11, 0.75),
 }
 
 
@@ -98,6 +99,7 @@ USUAL = {
     ("eager", "wide"),
     ("two slots", "one root"),
     ("near", "skewed"),
+    ("near", "many rows"),
     ("alone", "crown"),
 }
 """What every run tries of the schedules and graphs; a GPU tries all."""
