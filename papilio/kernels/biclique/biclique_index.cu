@@ -194,10 +194,8 @@ pair_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const long long* __restrict__ wedge
             counts[i] = 0;
         }
         __syncthreads();
-        for_each_wedge<2>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
-            if (!wedge.active) return;
-            atomicAdd(&counts[take_slot(held, log2_slots, wedge.end)], 1);
-        });
+        for_each_end(graph, start, warp, n_warps,
+                     [&](int end) { atomicAdd(&counts[take_slot(held, log2_slots, end).number], 1); });
         __syncthreads();
         for (int i = threadIdx.x; i < slots; i += blockDim.x)  // slots are a multiple of 32: whole warps
             pass.give(start.row, held[i], (unsigned)counts[i]);
@@ -221,9 +219,7 @@ pair_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, PASS_PARAMETERS) {
         const Start start = load_start(graph, rows[at], 0);
         for (int i = threadIdx.x; i < start.rank; i += blockDim.x) table[i] = 0;
         __syncthreads();
-        for_each_wedge<2>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
-            if (wedge.active) atomicAdd(&table[wedge.end], 1);
-        });
+        for_each_end(graph, start, warp, n_warps, [&](int end) { atomicAdd(&table[end], 1); });
         __syncthreads();
         for (int base = warp * kWarpSize; base < start.rank; base += blockDim.x) {
             const int end = base + lane_id();
@@ -250,14 +246,15 @@ pair_slab(GRAPH_PARAMETERS, ITEM_PARAMETERS, int* counters, int* lists, PASS_PAR
         const Start start = load_start(graph, rows[at], 0);
         if (threadIdx.x == 0) n_met = 0;
         __syncthreads();
-        for_each_wedge<2>(graph, start, warp, n_warps, [&](const Wedge& wedge) {
-            const bool is_new = wedge.active && atomicAdd(&table[wedge.end], 1) == 0;
+        for_each_share<1, 2>(graph, start, warp, n_warps, [&](const Wedges<1>& wedge) {
+            const int end = wedge.end[0];
+            const bool is_new = end >= 0 && atomicAdd(&table[end], 1) == 0;
             const unsigned news = __ballot_sync(kFullMask, is_new);
             if (news == 0) return;
             unsigned first = 0;
             if (lane_id() == 0) first = atomicAdd(&n_met, (unsigned)__popc(news));
             first = __shfl_sync(kFullMask, first, 0);
-            if (is_new) met[first + __popc(news & lanes_before(lane_id()))] = wedge.end;
+            if (is_new) met[first + __popc(news & lanes_before(lane_id()))] = end;
         });
         __syncthreads();
         const int n_ends = (int)n_met;

@@ -288,13 +288,14 @@ class ButterflyGpu:
         per_block = schedule.threads // 32 * tuning.warp_items if by_warp else 1
         blocks = min((n_rows + per_block - 1) // per_block, tuning.blocks_per_sm * self.device.sm_count)
         hub_rows = (prepared.hub_rows,) if schedule.kernel.startswith("butterfly_hubs") else ()
+        of_rows = (graph.wedges, graph.hub_wedges) if schedule.kernel == "butterfly_hash" else ()
         own = () if schedule.argument is None else (np.int32(schedule.argument),)
         self._load(prepared.per, graph.defines).get_function(schedule.kernel)(
             (blocks,),
             (schedule.threads,),
             (
-                *graph.arguments(prepared.uses_hubs), *hub_rows, rows, np.int32(n_rows), counter, *own,
-                total, result,
+                *graph.arguments(prepared.uses_hubs), *hub_rows, rows, np.int32(n_rows), counter, *of_rows,
+                *own, total, result,
             ),
             shared_mem=schedule.shared_bytes,
         )  # fmt: skip

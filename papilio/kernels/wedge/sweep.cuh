@@ -44,6 +44,13 @@ struct Sweep {
         classes[5].add(b * mixed);
     }
 
+    /// Counters [0, n), kKinds of a pair side by side. The block.
+    template <class Count>
+    __device__ __forceinline__ void take_counters(unsigned n, Count count) {
+        for (unsigned x = kKinds * threadIdx.x; x < n; x += kKinds * blockDim.x)
+            take_pair(count(x), count(x + 1), count(x + 2), count(x + 3));
+    }
+
     __device__ __forceinline__ void flush() const {
 #pragma unroll
         for (int i = 0; i < kClasses; ++i) classes[i].flush(result + 2 * i);
@@ -61,6 +68,15 @@ struct Sweep {
         const unsigned peers = __match_any_sync(kFullMask, kept);
         if (kept != 0 && (peers & lanes_before(lane_id())) == 0)
             atomicAdd(&result[kept], (unsigned long long)__popc(peers));
+    }
+
+    /// Counters [0, n). The block.
+    template <class Count>
+    __device__ __forceinline__ void take_counters(unsigned n, Count count) const {
+        for (unsigned base = threadIdx.x - lane_id(); base < n; base += blockDim.x) {
+            const unsigned x = base + lane_id();
+            take(x < n ? count(x) : 0);
+        }
     }
 
     __device__ __forceinline__ void flush() const {}

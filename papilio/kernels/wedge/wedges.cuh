@@ -29,6 +29,13 @@
 #define KINDS 1
 #endif
 
+#ifndef WEDGES_AT_ONCE
+#define WEDGES_AT_ONCE 4
+#endif
+#ifndef WEDGES_AHEAD
+#define WEDGES_AHEAD 1
+#endif
+
 constexpr int kKinds = KINDS;
 constexpr int kSigns = KINDS > 1 ? 2 : 1;
 
@@ -127,13 +134,18 @@ __device__ __forceinline__ int home_of(int key, int log2_slots) {
     return (int)(((unsigned)key * 2654435769u) >> (32 - log2_slots));
 }
 
+struct Slot {
+    int number;
+    bool is_new;  // no wedge had the key before
+};
+
 /// The slot of a key in a table of block-wide shared memory, taken for it if no slot holds it. Ends when an empty slot or
 /// the key is met: the table is never full.
-__device__ __forceinline__ int take_slot(int* keys, int log2_slots, int key) {
+__device__ __forceinline__ Slot take_slot(int* keys, int log2_slots, int key) {
     int slot = home_of(key, log2_slots);
     for (;;) {
         const int held = atomicCAS(&keys[slot], kEmpty, key);
-        if (held == kEmpty || held == key) return slot;
+        if (held == kEmpty || held == key) return Slot{slot, held == kEmpty};
         slot = (slot + 1) & ((1 << log2_slots) - 1);
     }
 }
@@ -163,11 +175,11 @@ __device__ __forceinline__ RowEnd add_to_rows(unsigned row, unsigned length, uns
     return RowEnd{first, counts};
 }
 
-/// One wedge as the traversal hands it to a motif's body.
-struct Wedge {
-    bool active;       // false for lanes past the last wedge of a window
-    int end;           // counter of the end u: its side-local rank, or with signs that of the kind
-    long long at;      // entry (v, u): position of the end in the middle's row
+/// A lane's share of a window as the traversal hands it to a motif's body: consecutive wedges through one middle.
+template <int kWidth>
+struct Wedges {
+    int end[kWidth];   // counter of each end u: its side-local rank, or with signs that of the kind; -1 for none
+    long long at;      // entry (v, u) of the first: its position in the middle's row
     long long entry;   // entry (w, v): position of the middle in the start's row
     int segment;       // first lane of this window with the same entry
 };
@@ -188,16 +200,25 @@ __device__ __forceinline__ Team form_teams(long long degree, int warp, int n_war
 
 constexpr int kSignShift = 62;
 
-/// Entries of N(w) held by one warp, a list per lane, with the exclusive prefix sum of their lengths.
+/// Entries of N(w) held by one warp, a list per lane. A list is taken in *shares* of `kWidth` wedges, which begin where
+/// addresses are multiples of their size, so that one load brings a share; the exclusive prefix sum numbers the shares.
 struct Lists {
-    long long source;  // adjacency position of its first end, less `first`; 2^62 more for a negative edge (w, v)
-    unsigned first;    // wedges before this list
-    unsigned total;    // wedges of all lists
+    long long source;  // adjacency position of the first end; 2^62 more for a negative edge (w, v)
+    int length;
+    unsigned first;  // shares before this list
+    unsigned total;  // shares of all lists
 };
 
+/// How many entries of the share that holds the entry `at` come before it.
+template <int kWidth>
+__device__ __forceinline__ int place_in_share(const int* at) {
+    return (int)((unsigned long long)at / sizeof(int) % kWidth);
+}
+
+template <int kWidth>
 __device__ __forceinline__ Lists load_lists(const WedgeGraph& graph, const Start& start, long long entry) {
-    int length = 0;
-    long long source = 0;
+    Lists lists{0, 0, 0, 0};
+    unsigned shares = 0;
 #if PART
     if (entry < start.end && graph.adjacency[entry] >= 0) {
 #else
@@ -206,25 +227,25 @@ __device__ __forceinline__ Lists load_lists(const WedgeGraph& graph, const Start
         const int held = graph.adjacency[entry];
         const int middle = rank_of(held) + start.middle_offset;
         const int skip = start.skip_hubs ? graph.hub_count[middle] : 0;
-        length = max(graph.prefix[entry] - skip, 0);
-        source = graph.list_of(middle) + skip;
+        lists.length = max(graph.prefix[entry] - skip, 0);
+        lists.source = graph.list_of(middle) + skip;
+        const int* ends = all_ends(graph) + lists.source;
         if (start.narrow) {
-            const int* ends = all_ends(graph) + source;
-            const int low = lower_bound(ends, length, start.end_low / kKinds * kSigns);
-            length = lower_bound(ends, length, start.end_high / kKinds * kSigns) - low;
-            source += low;
+            const int low = lower_bound(ends, lists.length, start.end_low / kKinds * kSigns);
+            lists.length = lower_bound(ends, lists.length, start.end_high / kKinds * kSigns) - low;
+            lists.source += low;
+            ends += low;
         }
-        source += (long long)sign_of(held) << kSignShift;
+        if (lists.length > 0) shares = (unsigned)(place_in_share<kWidth>(ends) + lists.length - 1) / kWidth + 1;
+        lists.source += (long long)sign_of(held) << kSignShift;
     }
-    const unsigned inclusive = warp_inclusive_sum((unsigned)length);
-    Lists lists;
-    lists.first = inclusive - (unsigned)length;
-    lists.source = source - (long long)lists.first;
+    const unsigned inclusive = warp_inclusive_sum(shares);
+    lists.first = inclusive - shares;
     lists.total = __shfl_sync(kFullMask, inclusive, kWarpSize - 1);
     return lists;
 }
 
-/// The lane whose list holds wedge t (the last lane with first <= t); empty lists are passed over.
+/// The lane whose list holds share t (the last lane with first <= t); empty lists are passed over.
 __device__ __forceinline__ int owner_of(const Lists& lists, unsigned window, unsigned t) {
     const unsigned started = __ballot_sync(kFullMask, lists.first <= window);
     const unsigned inside = __ballot_sync(kFullMask, lists.first > window && lists.first < window + kWarpSize);
@@ -237,44 +258,80 @@ __device__ __forceinline__ int owner_of(const Lists& lists, unsigned window, uns
     return lane;
 }
 
-/// Call body(wedge) for every wedge of `start`, 32 consecutive wedges per warp and call, in `n_warps` warps of
-/// which the caller is number `warp`. All lanes call `body` together, `wedge.active` or not, so that it may use
+/// Load the entries [low, high) of a share, which begins at `at`. Others of it may be loaded too: one of a list lies in
+/// the same 16 bytes, so that nothing beyond the memory of the array is touched; nobody looks at them.
+template <int kWidth>
+__device__ __forceinline__ void load_share(const int* at, int low, int high, int (&entries)[kWidth]) {
+#ifndef PAPILIO_EMULATED
+    if (kWidth == 4) {
+        const int4 quad = *reinterpret_cast<const int4*>(at);
+        entries[0] = quad.x;
+        entries[1 % kWidth] = quad.y;
+        entries[2 % kWidth] = quad.z;
+        entries[3 % kWidth] = quad.w;
+        return;
+    }
+#endif
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) entries[k] = k >= low && k < high ? at[k] : 0;
+}
+
+/// Call body(wedges) for every share of the wedges of `start`, 32 consecutive shares per warp and call, in `n_warps` warps
+/// of which the caller is number `warp`. All lanes call `body` together, with wedges or not, so that it may use
 /// warp collectives. kAhead windows are fetched before the first is used, to hide the latency of the loads.
-template <int kAhead, class Body>
-__device__ __forceinline__ void for_each_wedge(const WedgeGraph& graph, const Start& start, int warp, int n_warps,
+template <int kWidth, int kAhead, class Body>
+__device__ __forceinline__ void for_each_share(const WedgeGraph& graph, const Start& start, int warp, int n_warps,
                                                Body body) {
     const int lane = lane_id();
     const Team team = form_teams(start.end - start.begin, warp, n_warps);
     const unsigned window_step = kWarpSize * team.size;
     for (long long base = start.begin + team.number; base < start.end; base += kWarpSize * team.n_teams) {
-        const Lists lists = load_lists(graph, start, base + (long long)lane * team.n_teams);
+        const Lists lists = load_lists<kWidth>(graph, start, base + (long long)lane * team.n_teams);
         for (unsigned window = kWarpSize * team.member; window < lists.total; window += kAhead * window_step) {
-            Wedge wedges[kAhead];
+            Wedges<kWidth> shares[kAhead];
 #pragma unroll
-            for (int k = 0; k < kAhead; ++k) {
-                const unsigned at = window + k * window_step;
-                Wedge& wedge = wedges[k];
-                wedge.active = false;
-                wedge.end = -1;
+            for (int ahead = 0; ahead < kAhead; ++ahead) {
+                const unsigned at = window + ahead * window_step;
+                Wedges<kWidth>& wedges = shares[ahead];
+#pragma unroll
+                for (int k = 0; k < kWidth; ++k) wedges.end[k] = -1;
                 if (at < lists.total) {  // uniform over the warp
                     const unsigned t = at + lane;
                     const int owner = owner_of(lists, at, t);
                     const unsigned first = __shfl_sync(kFullMask, lists.first, owner);
-                    wedge.at = __shfl_sync(kFullMask, lists.source, owner) + t;
-                    wedge.entry = base + (long long)owner * team.n_teams;
-                    wedge.segment = first > at ? (int)(first - at) : 0;
-                    wedge.active = t < lists.total;
-                    int sign = 0;
-                    if (kSigns > 1) {
-                        sign = (int)(wedge.at >> kSignShift);
-                        wedge.at &= (1ll << kSignShift) - 1;
+                    const int length = __shfl_sync(kFullMask, lists.length, owner);
+                    long long source = __shfl_sync(kFullMask, lists.source, owner);
+                    const int sign = kSigns > 1 ? (int)(source >> kSignShift) : 0;
+                    if (kSigns > 1) source &= (1ll << kSignShift) - 1;
+                    // The wedges of the list before this share; less than 0 in the first share.
+                    const int before = (int)(kWidth * (t - first)) - place_in_share<kWidth>(all_ends(graph) + source);
+                    const int low = max(-before, 0), high = t < lists.total ? length - before : 0;
+                    wedges.at = source + before;
+                    wedges.entry = base + (long long)owner * team.n_teams;
+                    wedges.segment = first > at ? (int)(first - at) : 0;
+                    if (low < high) {
+                        int entries[kWidth];
+                        load_share(all_ends(graph) + wedges.at, low, high, entries);
+#pragma unroll
+                        for (int k = 0; k < kWidth; ++k)
+                            if (k >= low && k < high) wedges.end[k] = counter_of(entries[k], sign);
                     }
-                    if (wedge.active) wedge.end = counter_of(all_ends(graph)[wedge.at], sign);
                 }
             }
 #pragma unroll
-            for (int k = 0; k < kAhead; ++k)
-                if (window + k * window_step < lists.total) body(wedges[k]);
+            for (int ahead = 0; ahead < kAhead; ++ahead)
+                if (window + ahead * window_step < lists.total) body(shares[ahead]);
         }
     }
+}
+
+/// Call body(end) for every counter that a wedge of `start` ends at, in lanes apart. For the rest see for_each_share.
+template <class Body>
+__device__ __forceinline__ void for_each_end(const WedgeGraph& graph, const Start& start, int warp, int n_warps,
+                                             Body body) {
+    for_each_share<WEDGES_AT_ONCE, WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedges<WEDGES_AT_ONCE>& wedges) {
+#pragma unroll
+        for (int k = 0; k < WEDGES_AT_ONCE; ++k)
+            if (wedges.end[k] >= 0) body(wedges.end[k]);
+    });
 }
