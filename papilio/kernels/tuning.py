@@ -52,6 +52,13 @@ class WedgeTuning:
     large_degree: int = 1 << 16
     block_threads: int = 256
     large_threads: int = 512
+    # Blocks share a start of so many wedges and entries that is also more than one of ``split_share`` parts of what
+    # each multiprocessor has to do; they have counters in ``split_bytes`` of device memory
+    split_least: int = 1 << 18
+    split_share: int = 4
+    split_bytes: int = 32 << 20
+    split_threads: int = 512
+    split_table_bytes: int = 32 << 10
     blocks_per_sm: int = 32  # Persistent blocks per multiprocessor: at least as many as can be resident
 
     def __post_init__(self) -> None:

@@ -35,6 +35,7 @@ from papilio.kernels.wedge.gpu_graph import (
 )
 from papilio.kernels.wedge.gpu_part import WedgePartGraph, build_wedge_part, stage_wedges
 from papilio.kernels.wedge.gpu_schedule import (
+    NOT_SCHEDULED,
     SCHEDULE_SHIFT,
     Schedule,
     check_start_bound,
@@ -45,6 +46,7 @@ from papilio.kernels.wedge.gpu_schedule import (
     schedule_items,
     take_scheduled,
 )
+from papilio.kernels.wedge.gpu_split import SplitStarts, choose_split_starts, launch_split_starts
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
 from papilio.parts import Layer, Part, RootPart, WedgePart
 
@@ -69,6 +71,8 @@ class PreparedButterflyGpu:
     schedules: tuple[Schedule, ...] = ()
     # (schedule << 32 | item), ascending: the items of each schedule; all ones behind them. uint64.
     scheduled: Any = None
+    # Items that blocks share, which no schedule has.
+    split: SplitStarts | None = None
     # What too little device memory makes slower, and why.
     decisions: tuple[Choice, ...] = ()
 
@@ -172,15 +176,20 @@ class ButterflyGpu:
         if prepared.per == "total" and graph.counting.gives == 0:
             mark_hub_starts(self.device, self.tuning, graph, items, uses_hubs)
             decisions = self._drop_hubs_without_room(graph, uses_hubs)
+        split = choose_split_starts(self.device, self.tuning, graph, items, uses_hubs)
         hub_rows = None
         if int(uses_hubs.max()):
             hub_rows = fill_hub_rows(self.device, graph.hub_lists, self.tuning, graph.counting)
         scheduled = schedule_items(self.device, self.tuning, graph, items, uses_hubs)
+        if split.items.size:
+            scheduled[self.device.to_device(split.items)] = NOT_SCHEDULED
         scheduled.sort()
         schedules = make_schedules(self.tuning, graph.counting)
         self._load(prepared.per, graph.defines).get_function(schedules[0].kernel)
+        if split.items.size:
+            self._load(prepared.per, graph.defines, "butterfly_split").get_function("butterfly_split")
         return replace(
-            prepared, hub_rows=hub_rows, schedules=schedules, scheduled=scheduled, decisions=decisions
+            prepared, hub_rows=hub_rows, schedules=schedules, scheduled=scheduled, split=split, decisions=decisions
         )
 
     def work(self, prepared: PreparedButterflyGpu) -> NDArray[np.int64]:
@@ -253,6 +262,7 @@ class ButterflyGpu:
         counters = self.device.xp.zeros((len(bounds), len(prepared.schedules)), dtype=np.int32)
 
         def launches(at: int) -> Iterator[Launch]:
+            yield from self._launch_split(prepared, bounds[at], bounds[at + 1], (total, result))
             for number, schedule in reversed(list(enumerate(prepared.schedules))):
                 first, last = (int(end - found[number][0]) for end in found[number][at : at + 2])
                 if first < last:
@@ -300,10 +310,23 @@ class ButterflyGpu:
             shared_mem=schedule.shared_bytes,
         )  # fmt: skip
 
-    def _load(self, per: Granularity, defines: Mapping[str, int]) -> Module:
+    def _launch_split(
+        self, prepared: PreparedButterflyGpu, start: int, stop: int, results: tuple[Any, Any]
+    ) -> Iterator[Launch]:
+        """Give the launch of the items ``[start, stop)`` that blocks share, if there are any."""
+        graph = prepared.graph
+        assert graph is not None and prepared.split is not None
+        starts = prepared.split.select(start, stop)
+        if starts.items.size:
+            module = self._load(prepared.per, graph.defines, "butterfly_split")
+            arguments = graph.arguments(prepared.uses_hubs)
+            gives = prepared.per != "total"
+            yield launch_split_starts(self.device, self.tuning, module, starts, arguments, gives, results)
+
+    def _load(self, per: Granularity, defines: Mapping[str, int], stem: str = "butterfly") -> Module:
         """Return the kernels that count; first called where the graph is built, so that they are compiled meanwhile."""
         given = {"PER": GRANULARITIES.index(per), "HUB_WORDS": self.tuning.hub_words}
-        return self.device.load("butterfly", {**given, **defines})
+        return self.device.load(stem, {**given, **defines})
 
     def _empty_result(self, prepared: PreparedButterflyGpu) -> Any:
         size = 1 if prepared.graph is None else prepared.graph.result_size(prepared.per)

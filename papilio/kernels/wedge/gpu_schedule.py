@@ -27,6 +27,7 @@ from papilio.kernels.wedge.gpu_part import WedgePartGraph
 
 SCHEDULE_SHIFT = np.uint64(32)
 LOW_MASK = np.uint64(0xFFFFFFFF)
+NOT_SCHEDULED = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BIT_MATRIX_DEGREE = 1 << LARGE_PLANES
 """Degrees from which the planes of the bit matrix would not do."""
 

@@ -7,6 +7,12 @@
 constexpr unsigned long long kNone = ~0ull;  // sorts behind every key
 constexpr unsigned kDegreeMask = 0x7fffffffu;
 
+/// Largest value of the lanes, in every lane.
+__device__ __forceinline__ unsigned long long warp_most(unsigned long long value) {
+    for (int step = kWarpSize / 2; step > 0; step >>= 1) value = max(value, __shfl_xor_sync(kFullMask, value, step));
+    return value;
+}
+
 __device__ __forceinline__ unsigned falling_of(unsigned long long key) { return (unsigned)(key >> 32) & kDegreeMask; }
 
 /// (layer, falling degree, id) of each vertex; layer U has the first n_u of them. Sorted, they are the rows by rank.
@@ -75,9 +81,7 @@ item_keys(const int* __restrict__ degree, const unsigned long long* __restrict__
             row_at[priority[row]] = (int)row;
         }
         const unsigned items = __popc(__ballot_sync(kFullMask, cost > 0));
-        unsigned long long most = cost;
-        for (int step = kWarpSize / 2; step > 0; step >>= 1)
-            most = max(most, __shfl_xor_sync(kFullMask, most, step));
+        const unsigned long long most = warp_most(cost);
         if (lane_id() == 0 && items) {
             atomicAdd(&found[0], (unsigned long long)items);
             atomicMax(&found[1], most);
@@ -105,6 +109,30 @@ mark_hub_starts(const int* __restrict__ items, const int n_items, const int* __r
         const int row = items[i];
         const bool repaid = (long long)hub_wedges[row] >= least * degree[row];
         uses_hubs[row] = repaid && degree[row] < degree_below && wedges[row] > 0;
+    }
+}
+
+/// What a block does for each item, in wedges that it counts in a table; `found` gets their sum and the most. `hub_cost` is
+/// what an entry costs where the bit matrix is used.
+extern "C" __global__ void __launch_bounds__(256)
+item_costs(const int* __restrict__ items, const int n_items, const int* __restrict__ degree,
+           const unsigned long long* __restrict__ wedges, const unsigned long long* __restrict__ hub_wedges,
+           const unsigned char* __restrict__ uses_hubs, const long long hub_cost, unsigned long long* costs,
+           unsigned long long* found) {
+    const long long padded = ((long long)n_items + kWarpSize - 1) / kWarpSize * kWarpSize;
+    for (long long i = global_thread(); i < padded; i += grid_threads()) {
+        unsigned long long cost = 0;
+        if (i < n_items) {
+            const int row = items[i];
+            cost = wedges[row] + degree[row];
+            if (uses_hubs[row]) cost += hub_cost * degree[row] - hub_wedges[row];
+            costs[i] = cost;
+        }
+        const unsigned long long sum = warp_sum(cost), most = warp_most(cost);
+        if (lane_id() == 0) {
+            atomicAdd(&found[0], sum);
+            atomicMax(&found[1], most);
+        }
     }
 }
 

@@ -29,6 +29,10 @@ SCHEDULES: dict[str, WedgeTuning] = {
     "hash, one warp": replace(PLAIN, tables=(TableClass("hash", 32, 8 * 64, 40), TILED)),
     "hash, four warps": replace(PLAIN, tables=(TableClass("hash", 128, 8 * 256, 160), TILED)),
     "match": replace(PLAIN, match_max_wedges=32),
+    "split, tiles": replace(PLAIN, split_least=1, split_share=NEVER, split_threads=64, split_table_bytes=64),
+    "split, four warps": replace(
+        PLAIN, split_least=1, split_share=NEVER, split_threads=128, split_table_bytes=512, split_bytes=400
+    ),
     "hubs by warp": replace(PLAIN, hub_words=1, hub_min_wedges=0),
     "hubs by block": replace(PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, block_threads=128),
     "hubs of large starts": replace(
@@ -97,6 +101,7 @@ def test_tuning_reaches_the_schedule(
         "dense": "butterfly_dense",
         "hash": "butterfly_hash",
         "match": "butterfly_match",
+        "split": "butterfly_split",
         "hubs by block": "butterfly_hubs_block",
         "hubs of": "butterfly_hubs_large",
         "hubs": "butterfly_hubs_warp",
@@ -105,6 +110,8 @@ def test_tuning_reaches_the_schedule(
     launched = set()
     for graph in graphs.values():
         prepared = engine.prepare(graph, Butterfly(), "total")
+        if prepared.split is not None and (prepared.split.chunks > 1).any():
+            launched.add("butterfly_split")
         found = engine._find_bounds(prepared, [0, prepared.n_items])
         launched |= {
             launch.kernel
