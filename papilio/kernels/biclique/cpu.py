@@ -296,7 +296,7 @@ def _make_worker(prepared: PreparedBicliqueCpu) -> _Worker:
     return _Worker(
         make_around(prepared.graph),
         make_matrix_stack(columns, words, frames) if pivots else make_matrix_stack(0, 0, 0),
-        make_levels(levels, prepared.index.sizes.most_left if enumerates else 1),
+        make_levels(levels, prepared.index.sizes.most_left if enumerates else 1, shared),
         counts,
     )
 

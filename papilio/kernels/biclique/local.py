@@ -5,8 +5,8 @@ Around a child: its own columns, numbered anew from 0 (few enough for one or two
 *candidates*: the later children that share at least the least right size with it and the root. They are found by
 walking the columns of the child, which counts what each later child shares; only those that share enough get bits.
 
-Around a *dense* root, of which most columns have many of the children, walking meets every child again and again. There
-each child gets a bit row over the columns of the root, and what two of them share is one intersection.
+Around a *dense* root, whose columns have enough of the children, walking meets every child again and again. There each
+child gets a bit row over the columns of the root, and what it shares with all others is a pass over their words.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.tree.bits import ONE, Words, popcount, words_of
+from papilio.kernels.tree.bits import ONE, Words, words_of
+from papilio.kernels.tree.columns import share_columns
 
-DENSE_GAIN = 2
-"""Entries walked that take as long as intersecting one word more: a root is dense where its bit rows save as many."""
+DENSE_GAIN, DENSE_WORDS = 8, 3
+"""Words intersected in the time of an entry walked, and words that a pair takes beside those of its rows: a root is dense
+where its bit rows save time. Measured with vectors of 512 bits: 16 and 3."""
 
 
 class LeftGraph(NamedTuple):
@@ -58,11 +60,16 @@ class Around(NamedTuple):
     slot: Ids32
     # shape (largest degree + 1,): 1 + number of each column among those of the child at hand, 0 for others
     number: Ids32
-    # shape (half of the largest sum of shared columns + 1,): around a dense root, the columns of each child
-    bits: Words
+    # shape (half of the largest sum of shared columns + 1,): around a dense root, the columns of each child, laid as in
+    # :mod:`papilio.kernels.tree.columns`
+    columns: Words
     # shape (3,): words of such a row, or 0 around another root; the first child with one, whose row comes first;
     # the number of children
     dense: Ints
+    # shape (most children,): what each child shares with the one at hand; words of candidates
+    sizes: Ints
+    words: Words
+    gathered: Words
 
 
 @compiled
@@ -92,8 +99,11 @@ def make_around(graph: LeftGraph) -> Around:
         np.empty(kids + 1, np.int32),
         np.zeros(kids, np.int32),
         np.zeros(degree + 1, np.int32),
-        np.empty(entries // DENSE_GAIN + 1, np.uint64),
+        np.empty(entries // 2 + 1, np.uint64),
         np.zeros(3, np.int64),
+        np.empty(kids, np.int64),
+        np.empty(kids, np.uint64),
+        np.empty(kids, np.uint64),
     )
 
 
@@ -121,30 +131,29 @@ def open_root(graph: LeftGraph, around: Around, root: int, first: int) -> None:
     for at in range(end - 1, first - 1, -1):
         around.place[graph.hop[at]] = 0
         around.kid_ptr[at - begin] -= graph.hop_common[at]
-    _lay_bits(around, first - begin, end - begin, graph.lefts.indptr[root + 1] - top)
+    _lay_columns(around, first - begin, end - begin, graph.lefts.indptr[root + 1] - top)
 
 
 @compiled
-def _lay_bits(around: Around, first: int, n_kids: int, n_columns: int) -> None:
-    """Lay out the bit rows of the children from ``first`` on, if the root is dense.
+def _lay_columns(around: Around, first: int, n_kids: int, n_columns: int) -> None:
+    """Lay out the bit rows of the children from ``first`` on, if the root is dense and there is room.
 
     Walking takes half of the sum of squares of the columns' children, intersecting half of the square of the children
-    for each word of a row. Rows of a dense root have fewer words than its columns have entries, so that there is room.
+    for each word of a row.
     """
     n_words, n = words_of(n_columns), n_kids - first
     walked = 0
     for column in range(n_columns):
         walked += (around.column_ptr[column + 1] - around.column_ptr[column]) ** 2
     around.dense[0], around.dense[1], around.dense[2] = 0, first, n_kids
-    if walked <= DENSE_GAIN * n * n * n_words:
+    if DENSE_GAIN * walked <= n * n * (n_words + DENSE_WORDS) or n * n_words > around.columns.size:
         return
     around.dense[0] = n_words
-    around.bits[: n * n_words] = 0
+    around.columns[: n * n_words] = 0
     for kid in range(first, n_kids):
-        row = (kid - first) * n_words
         for at in range(around.kid_ptr[kid], around.kid_ptr[kid + 1]):
             column = around.kid_columns[at]
-            around.bits[row + (column >> 6)] |= ONE << np.uint64(column & 63)
+            around.columns[(column >> 6) * n + kid - first] |= ONE << np.uint64(column & 63)
 
 
 @compiled
@@ -155,7 +164,7 @@ def seek_candidates(around: Around, kid: int, least: int) -> tuple[int, int]:
     entries were walked, or words intersected.
     """
     if around.dense[0]:
-        return _intersect_rows(around, kid, least)
+        return meet_densely(around, kid, kid + 1, least), around.dense[0] * (around.dense[2] - kid - 1)
     n_met, walked = 0, 0
     for at in range(around.kid_ptr[kid], around.kid_ptr[kid + 1]):
         column = around.kid_columns[at]
@@ -180,33 +189,39 @@ def seek_candidates(around: Around, kid: int, least: int) -> tuple[int, int]:
 
 
 @compiled
-def _intersect_rows(around: Around, kid: int, least: int) -> tuple[int, int]:
-    """Do as :func:`seek_candidates` around a dense root."""
-    n_words, first, n_kids = around.dense
-    for at in range(around.kid_ptr[kid], around.kid_ptr[kid + 1]):
-        around.cursor[around.kid_columns[at]] += 1
-    row = (kid - first) * n_words
+def share_densely(around: Around, kid: int, first: int) -> Ints:
+    """Return what ``kid`` shares with each child from ``first`` on, around a dense root; valid until the next call."""
+    n_words, begin, n_kids = around.dense
+    sizes = around.sizes[: n_kids - first]
+    share_columns(around.columns, n_kids - begin, n_words, kid - begin, first - begin, sizes)
+    return sizes
+
+
+@compiled
+def meet_densely(around: Around, kid: int, first: int, least: int) -> int:
+    """List the children from ``first`` on that share at least ``least`` columns with ``kid``; return how many."""
+    sizes = share_densely(around, kid, first)
     n = 0
-    for other in range(kid + 1, n_kids):
-        to = (other - first) * n_words
-        size = 0
-        for w in range(n_words):
-            size += popcount(around.bits[row + w] & around.bits[to + w])
-        around.met[n] = other
-        if size >= least:
-            around.shared[other] = size
-            n += 1
-    return n, n_words * (n_kids - kid - 1)
+    for i in range(sizes.size):
+        around.met[n] = first + i
+        n += sizes[i] >= least
+    for i in range(n):
+        around.shared[around.met[i]] = sizes[around.met[i] - first]
+    return n
 
 
 @compiled
 def set_bits(around: Around, kid: int, n: int, n_words: int, rows: Words) -> None:
     """Write the row of each candidate: bit j for the j-th column of ``kid``; the counts go back to 0.
 
-    Either the columns of the child are walked, or those of the candidates: whichever are fewer entries.
+    Either the columns of the child are walked, or those of the candidates: whichever are fewer entries. Around a dense root
+    the bits are taken from the rows that are there.
     """
-    rows[: n * n_words] = 0
     first, end = around.kid_ptr[kid], around.kid_ptr[kid + 1]
+    if around.dense[0]:
+        _set_from_columns(around, first, end, n, n_words, rows)
+        return
+    rows[: n * n_words] = 0
     walked = 0
     for at in range(first, end):
         column = around.kid_columns[at]
@@ -219,6 +234,29 @@ def set_bits(around: Around, kid: int, n: int, n_words: int, rows: Words) -> Non
         _set_by_candidate(around, first, end, n, n_words, rows)
     else:
         _set_by_column(around, first, end, n, n_words, rows)
+
+
+@compiled
+def _set_from_columns(around: Around, first: int, end: int, n: int, n_words: int, rows: Words) -> None:
+    stride = around.dense[2] - around.dense[1]
+    words, gathered = around.words[:n], around.gathered[:n]
+    for i in range(n):
+        around.shared[around.met[i]] = 0
+    last = -1
+    for at in range(first, end):
+        column, bit = around.kid_columns[at], (at - first) & 63
+        if column >> 6 != last:
+            last = column >> 6
+            for i in range(n):
+                gathered[i] = around.columns[last * stride + around.met[i] - around.dense[1]]
+        if bit == 0:
+            words[:] = 0
+        shift, to = np.uint64(column & 63), np.uint64(bit)
+        for i in range(n):
+            words[i] |= (gathered[i] >> shift & ONE) << to
+        if bit == 63 or at + 1 == end:
+            for i in range(n):
+                rows[i * n_words + ((at - first) >> 6)] = words[i]
 
 
 @compiled

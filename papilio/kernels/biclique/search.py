@@ -16,13 +16,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from papilio.kernels.biclique.core import Ids32
-from papilio.kernels.biclique.local import Around, LeftGraph, open_root, seek_candidates, set_bits
+from papilio.kernels.biclique.local import (
+    Around,
+    LeftGraph,
+    open_root,
+    seek_candidates,
+    set_bits,
+    share_densely,
+)
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.tree.bits import words_of
 from papilio.kernels.tree.leaves import LeafTable, clear_leaves, merge_leaves
 from papilio.kernels.tree.pivot import OVER_BUDGET, TABLE_FULL, Limits
 from papilio.kernels.tree.pivot_matrix import MatrixStack, frame_words, pivot_matrix
-from papilio.kernels.tree.subset import NO_BUDGET, Levels, count_subsets
+from papilio.kernels.tree.subset import NO_BUDGET, Levels, count_sizes, count_subsets, fold_bins
 
 ENUMERATE, PIVOT, RACE = 0, 1, 2
 
@@ -137,6 +144,11 @@ def _enumerate_children(
     take, least = limits[0] - 2, limits[2]
     work = 0
     for at in range(first, last):
+        if take == 1 and around.dense[0]:
+            sizes = share_densely(around, at - top, at - top + 1)
+            work += sizes.size * around.dense[0]
+            count_sizes(sizes, levels.bins)
+            continue
         n, walked = seek_candidates(around, at - top, least)
         work += walked
         if take == 1:
@@ -149,6 +161,8 @@ def _enumerate_children(
                 return at, n, work
             set_bits(around, at - top, n, n_words, levels.rows)
             work += count_subsets(levels, n_words, n, take, least, histogram, NO_BUDGET)
+    if take == 1 and around.dense[0]:
+        fold_bins(levels.bins, histogram.size, histogram)
     return last, 0, work
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Ids32
 from papilio.kernels.biclique.index import BicliqueIndex, lay_graph
-from papilio.kernels.biclique.local import Around, LeftGraph, make_around, open_root, set_bits
+from papilio.kernels.biclique.local import Around, LeftGraph, make_around, meet_densely, open_root, set_bits
 from papilio.kernels.biclique.pairs import Pairs, list_earlier
 from papilio.kernels.borrowing import borrowed
 from papilio.kernels.jit import Bools, Ints, compiled
@@ -40,7 +40,7 @@ from papilio.kernels.maximal.loops import (
     make_room,
     search_frames,
 )
-from papilio.kernels.tree.bits import ONE, popcount, words_of
+from papilio.kernels.tree.bits import ONE, words_of
 
 
 class Roots(NamedTuple):
@@ -112,18 +112,9 @@ def make_near(roots: Roots) -> Near:
 @compiled
 def _seek(around: Around, kid: int, n_kids: int) -> tuple[int, int]:
     """Count what all rows around the root share with one; return how many are met, itself too, and the work."""
-    n, width = 0, around.dense[0]
-    if width:
-        row = kid * width
-        for other in range(n_kids):
-            size = 0
-            for word in range(width):
-                size += popcount(around.bits[row + word] & around.bits[other * width + word])
-            around.met[n] = other
-            around.shared[other] = size
-            n += size > 0
-        return n, n_kids * width
-    work = 0
+    if around.dense[0]:
+        return meet_densely(around, kid, 0, 1), n_kids * around.dense[0]
+    n, work = 0, 0
     for at in range(around.kid_ptr[kid], around.kid_ptr[kid + 1]):
         column = around.kid_columns[at]
         begin, end = around.column_ptr[column], around.column_ptr[column + 1]

@@ -14,42 +14,118 @@ import numpy as np
 
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.tree.bits import Words, popcount
+from papilio.kernels.tree.columns import lay_columns, share_columns
 
 NO_BUDGET = 2**62
 """More set operations than any search can do."""
 
+_FEW_ROWS = 24
+"""Rows below which their pairs are counted one by one."""
+
 
 class Levels(NamedTuple):
-    """The stack: ``rows`` of all levels one after the other; per level where they begin, their number, the next."""
+    """The stack: ``rows`` of all levels one after the other; per level where they begin, their number, the next.
+
+    Beside it what pairs are counted in: the rows of a level by columns, what one of them shares with the others, and four
+    histograms, all 0 between levels. The next pair often shares as much as the last, and two additions to one place wait
+    for each other.
+    """
 
     rows: Words
     begin: Ints
     size: Ints
     next: Ints
+    columns: Words
+    sizes: Ints
+    bins: Ints
 
 
-def make_levels(n_words: int, depth: int) -> Levels:
-    """Return a stack for ``n_words`` words in all and ``depth`` levels."""
-    return Levels(np.empty(n_words, np.uint64), *(np.zeros(depth + 1, np.int64) for _ in range(3)))
+def make_levels(n_words: int, depth: int, most_shared: int = 0) -> Levels:
+    """Return a stack for ``n_words`` words in all and ``depth`` levels, whose rows share at most so many numbers."""
+    begin, size, following = (np.zeros(depth + 1, np.int64) for _ in range(3))
+    rows, columns = (np.empty(n_words, np.uint64) for _ in range(2))
+    bins = np.zeros(4 * max(65, most_shared + 1), np.int64)
+    return Levels(rows, begin, size, following, columns, np.empty(n_words, np.int64), bins)
 
 
 @compiled
-def _count_pairs(rows: Words, n_words: int, begin: int, n: int, histogram: Ints) -> None:
+def _count_pairs(levels: Levels, n_words: int, begin: int, n: int, histogram: Ints) -> None:
     """Count the pairs of n rows by what they share."""
+    rows = levels.rows[begin : begin + n * n_words]
+    if n < _FEW_ROWS:
+        _count_few(rows, n_words, n, histogram)
+    elif n_words == 1:
+        _count_words(rows, levels.bins)
+        fold_bins(levels.bins, 64, histogram)
+    else:
+        lay_columns(rows, n_words, levels.columns)
+        for i in range(n - 1):
+            sizes = levels.sizes[: n - i - 1]
+            share_columns(levels.columns, n, n_words, i, i + 1, sizes)
+            count_sizes(sizes, levels.bins)
+        fold_bins(levels.bins, 64 * n_words, histogram)
+
+
+@compiled
+def _count_few(rows: Words, n_words: int, n: int, histogram: Ints) -> None:
     if n_words == 1:
-        for i in range(begin, begin + n - 1):
+        for i in range(n - 1):
             row = rows[i]
-            for j in range(i + 1, begin + n):
+            for j in range(i + 1, n):
                 histogram[popcount(row & rows[j])] += 1
         return
     for i in range(n - 1):
-        at = begin + i * n_words
         for j in range(i + 1, n):
-            other = begin + j * n_words
             size = 0
             for w in range(n_words):
-                size += popcount(rows[at + w] & rows[other + w])
+                size += popcount(rows[i * n_words + w] & rows[j * n_words + w])
             histogram[size] += 1
+
+
+@compiled
+def _count_words(rows: Words, bins: Ints) -> None:
+    """Count the pairs of rows of one word."""
+    wide = bins.size // 4
+    two, three, four = bins[wide:], bins[2 * wide :], bins[3 * wide :]
+    for i in range(rows.size - 1):
+        row, later = rows[i], rows[i + 1 :]
+        j = 0
+        while j + 4 <= later.size:
+            bins[popcount(row & later[j])] += 1
+            two[popcount(row & later[j + 1])] += 1
+            three[popcount(row & later[j + 2])] += 1
+            four[popcount(row & later[j + 3])] += 1
+            j += 4
+        while j < later.size:
+            bins[popcount(row & later[j])] += 1
+            j += 1
+
+
+@compiled
+def count_sizes(sizes: Ints, bins: Ints) -> None:
+    """Count sizes in the histograms by turns."""
+    wide = bins.size // 4
+    two, three, four = bins[wide:], bins[2 * wide :], bins[3 * wide :]
+    j = 0
+    while j + 4 <= sizes.size:
+        bins[sizes[j]] += 1
+        two[sizes[j + 1]] += 1
+        three[sizes[j + 2]] += 1
+        four[sizes[j + 3]] += 1
+        j += 4
+    while j < sizes.size:
+        bins[sizes[j]] += 1
+        j += 1
+
+
+@compiled
+def fold_bins(bins: Ints, most: int, histogram: Ints) -> None:
+    """Add the histograms, of sizes up to ``most``, to one; they are 0 afterwards."""
+    wide = bins.size // 4
+    for size in range(min(most + 1, histogram.size, wide)):
+        for at in range(size, bins.size, wide):
+            histogram[size] += bins[at]
+            bins[at] = 0
 
 
 @compiled
@@ -95,7 +171,7 @@ def count_subsets(
             work += count * (count - 1) // 2 * n_words
             if work > budget:
                 return -1
-            _count_pairs(rows, n_words, begin, count, histogram)
+            _count_pairs(levels, n_words, begin, count, histogram)
             depth -= 1
         elif count - i < more:
             depth -= 1
