@@ -195,7 +195,7 @@ pair_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const long long* __restrict__ wedge
         }
         __syncthreads();
         for_each_end(graph, start, warp, n_warps,
-                     [&](int end) { atomicAdd(&counts[take_slot(held, log2_slots, end).number], 1); });
+                     [&](int end) { atomicAdd(&counts[take_slot(held, log2_slots, end)], 1); });
         __syncthreads();
         for (int i = threadIdx.x; i < slots; i += blockDim.x)  // slots are a multiple of 32: whole warps
             pass.give(start.row, held[i], (unsigned)counts[i]);

@@ -16,6 +16,10 @@
 // Sources: Xu et al., PVLDB 15(11), 2022 (shared-memory wedge tables); Wang et al., PVLDB 12(10), 2019 (priority).
 #include "butterfly.cuh"
 
+#ifndef SLOTS_PER_WEDGE
+#define SLOTS_PER_WEDGE 2
+#endif
+
 extern "C" __global__ void __launch_bounds__(256)
 butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PARAMETERS) {
     const WedgeGraph graph GRAPH_FIELDS;
@@ -55,6 +59,44 @@ butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PAR
     if (kSweeps) sweep.flush();
 }
 
+/// Count the wedges of a share in a table of `counts` by `keys`, of each key those beside the first; return the sum of what
+/// they make. Keys that do not find their first slot are looked for afterwards, so that lanes wait for few of each other's.
+template <int kWidth>
+__device__ __forceinline__ unsigned long long count_in_slots(int* keys, int* counts, int log2_slots,
+                                                             const int (&ends)[kWidth]) {
+    int held[kWidth];
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k)
+        held[k] = ends[k] < 0 ? kEmpty : atomicCAS(&keys[home_of(ends[k], log2_slots)], kEmpty, ends[k]);
+    unsigned long long sum = 0;
+    unsigned pending = 0;
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) {
+        if (held[k] == kEmpty) continue;
+        if (held[k] == ends[k])
+            sum += (unsigned)atomicAdd(&counts[home_of(ends[k], log2_slots)], 1) + 1;
+        else
+            pending |= 1u << k;
+    }
+    int key = kEmpty, slot = 0;
+    while (pending != 0) {
+        if (key == kEmpty) {
+#pragma unroll
+            for (int k = kWidth - 1; k >= 0; --k)
+                if (pending >> k & 1u) key = ends[k];
+            slot = home_of(key, log2_slots);
+        }
+        slot = (slot + 1) & ((1 << log2_slots) - 1);
+        const int found = atomicCAS(&keys[slot], kEmpty, key);
+        if (found == key) sum += (unsigned)atomicAdd(&counts[slot], 1) + 1;
+        if (found == key || found == kEmpty) {
+            pending &= pending - 1;
+            key = kEmpty;
+        }
+    }
+    return sum;
+}
+
 /// `wedges` and `hub_wedges` are by row, as the graph has them; they say how much of the table a start needs.
 extern "C" __global__ void __launch_bounds__(512, 1)
 butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __restrict__ wedges,
@@ -75,16 +117,18 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __re
     for (int at = queue.next(); at < n_rows; at = queue.next()) {
         const Start start = load_start(graph, rows[at], uses_hubs[rows[at]]);
         const int far = (int)(wedges[start.row] - (start.skip_hubs ? hub_wedges[start.row] : 0));
-        const int log2_used = min(log2_slots, max(5, 32 - __clz(far * 8 / 5)));
+        const int log2_used = min(log2_slots, max(5, 32 - __clz(SLOTS_PER_WEDGE * far)));
         const int used = 1 << log2_used;
         unsigned long long sum = 0;
+#if GIVES == 2
         for_each_end(graph, start, warp, n_warps, [&](int end) {
-            const Slot slot = take_slot(keys, log2_used, kCensus ? end / kKinds : end);
-            if (kCensus)
-                atomicAdd(&counts[2 * slot.number + ((end & 3) >> 1)], 1 << (16 * (end & 1)));
-            else if (!slot.is_new)
-                sum += (unsigned)atomicAdd(&counts[slot.number], 1) + 1;
+            atomicAdd(&counts[2 * take_slot(keys, log2_used, end / kKinds) + ((end & 3) >> 1)], 1 << (16 * (end & 1)));
         });
+#else
+        for_each_share<WEDGES_AT_ONCE, WEDGES_AHEAD>(
+            graph, start, warp, n_warps,
+            [&](const Wedges<WEDGES_AT_ONCE>& share) { sum += count_in_slots(keys, counts, log2_used, share.end); });
+#endif
         if (!kSweeps) finish_start(start, sum, sums, result);
         __syncthreads();
 #if GIVES > 0

@@ -134,18 +134,13 @@ __device__ __forceinline__ int home_of(int key, int log2_slots) {
     return (int)(((unsigned)key * 2654435769u) >> (32 - log2_slots));
 }
 
-struct Slot {
-    int number;
-    bool is_new;  // no wedge had the key before
-};
-
 /// The slot of a key in a table of block-wide shared memory, taken for it if no slot holds it. Ends when an empty slot or
 /// the key is met: the table is never full.
-__device__ __forceinline__ Slot take_slot(int* keys, int log2_slots, int key) {
+__device__ __forceinline__ int take_slot(int* keys, int log2_slots, int key) {
     int slot = home_of(key, log2_slots);
     for (;;) {
         const int held = atomicCAS(&keys[slot], kEmpty, key);
-        if (held == kEmpty || held == key) return Slot{slot, held == kEmpty};
+        if (held == kEmpty || held == key) return slot;
         slot = (slot + 1) & ((1 << log2_slots) - 1);
     }
 }
