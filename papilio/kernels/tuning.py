@@ -42,15 +42,15 @@ class WedgeTuning:
         TableClass("hash", 32, 8 << 10, 640),
         TableClass("dense", 256, 32 << 10, 1 << 16),
         TableClass("hash", 128, 32 << 10, 2560),
-        TableClass("dense", 1024, 96 << 10, 1 << 62),
+        TableClass("dense", 512, 96 << 10, 1 << 62),
         TableClass("hash", 512, 128 << 10, 10240),
-        TableClass("dense", 1024, 96 << 10, 1 << 62),
+        TableClass("dense", 512, 96 << 10, 1 << 62),
     )
     warp_items: int = 4  # Items that a warp takes from the counter at once
     # Degrees from which the planes of one start are counted by a block of ``block_threads`` or ``large_threads``
     block_degree: int = 256
     large_degree: int = 1 << 16
-    block_threads: int = 256
+    block_threads: int = 64
     large_threads: int = 512
     # Blocks share a start of so many wedges and entries that is also more than one of ``split_share`` parts of what
     # each multiprocessor has to do; they have counters in ``split_bytes`` of device memory
@@ -76,7 +76,7 @@ _GENERIC = WedgeTuning(
         TableClass("hash", 32, 8 << 10, 640),
         TableClass("dense", 256, 32 << 10, 1 << 16),
         TableClass("hash", 128, 32 << 10, 2560),
-        TableClass("dense", 1024, 48 << 10, 1 << 62),
+        TableClass("dense", 512, 48 << 10, 1 << 62),
     ),
     large_threads=256,
 )

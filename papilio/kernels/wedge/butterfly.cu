@@ -16,6 +16,12 @@
 // Sources: Xu et al., PVLDB 15(11), 2022 (shared-memory wedge tables); Wang et al., PVLDB 12(10), 2019 (priority).
 #include "butterfly.cuh"
 
+#ifndef DENSE_BLOCKS
+#define DENSE_BLOCKS 3
+#endif
+#ifndef HASH_BLOCKS
+#define HASH_BLOCKS 3
+#endif
 #ifndef SLOTS_PER_WEDGE
 #define SLOTS_PER_WEDGE 2
 #endif
@@ -98,7 +104,7 @@ __device__ __forceinline__ unsigned long long count_in_slots(int* keys, int* cou
 }
 
 /// `wedges` and `hub_wedges` are by row, as the graph has them; they say how much of the table a start needs.
-extern "C" __global__ void __launch_bounds__(512, 1)
+extern "C" __global__ void __launch_bounds__(512, HASH_BLOCKS)
 butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __restrict__ wedges,
                const unsigned long long* __restrict__ hub_wedges, const int log2_slots, RESULT_PARAMETERS) {
     extern __shared__ uint4 shared_quads[];
@@ -164,7 +170,7 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __re
     if (kSweeps) sweep.flush();
 }
 
-extern "C" __global__ void __launch_bounds__(kCensus ? CENSUS_THREADS : 1024, 1)
+extern "C" __global__ void __launch_bounds__(512, DENSE_BLOCKS)
 butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT_PARAMETERS) {
     extern __shared__ uint4 shared_quads[];
     __shared__ int next_position;
@@ -194,6 +200,8 @@ butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT
 }
 
 #if GIVES == 0
+#define HUB_PARAMETERS const unsigned *__restrict__ hub_rows, const unsigned char *__restrict__ hub_extents
+
 /// Planes that counts up to `degree` need; the adders of count_hub_columns use at least three.
 __device__ __forceinline__ int planes_for(long long degree) {
     return max(3, 64 - __clzll(degree));
@@ -201,8 +209,7 @@ __device__ __forceinline__ int planes_for(long long degree) {
 
 /// Degrees below 2^WARP_PLANES: a warp per start.
 extern "C" __global__ void __launch_bounds__(256)
-butterfly_hubs_warp(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, const int at_once,
-                    RESULT_PARAMETERS) {
+butterfly_hubs_warp(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PARAMETERS) {
     const WedgeGraph graph GRAPH_FIELDS;
     SplitSum sums;
     for (int first = next_for_warp(counter, at_once); first < n_rows; first = next_for_warp(counter, at_once)) {
@@ -212,7 +219,7 @@ butterfly_hubs_warp(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITE
             const int n_planes = planes_for(start.end - start.begin);
             BitCounters<WARP_PLANES> counters;
             counters.clear();
-            count_hub_columns(graph, start, hub_rows, step % kSigns, 0, 1, n_planes, counters);
+            count_hub_columns(graph, start, HubRows{hub_rows, hub_extents}, step % kSigns, 0, 1, n_planes, counters);
             sums.add(counters.pairs(start.rank, n_planes));
         }
     }
@@ -222,7 +229,7 @@ butterfly_hubs_warp(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITE
 /// A block per start; the planes of its warps are added pairwise through shared memory. With signs one half of the warps
 /// counts wedges of one kind, the other half those of the other.
 template <int kPlanes>
-__device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, const unsigned* hub_rows, const int* rows,
+__device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, const HubRows& hub_rows, const int* rows,
                                                     int n_rows, int* counter, unsigned* stored, int* slot,
                                                     unsigned long long* total) {
     const int warp = threadIdx.x / kWarpSize, group_warps = blockDim.x / kWarpSize / kSigns;
@@ -251,19 +258,21 @@ __device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, con
 /// Degrees below 2^BLOCK_PLANES; blocks of a power of two of warps, shared memory: n_warps / 2 * BLOCK_PLANES * kRowWords
 /// words.
 extern "C" __global__ void __launch_bounds__(256, 1)
-butterfly_hubs_block(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, RESULT_PARAMETERS) {
+butterfly_hubs_block(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, RESULT_PARAMETERS) {
     extern __shared__ unsigned stored_planes[];
     __shared__ int next_position;
     const WedgeGraph graph GRAPH_FIELDS;
-    count_hubs_by_block<BLOCK_PLANES>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
+    const HubRows matrix{hub_rows, hub_extents};
+    count_hubs_by_block<BLOCK_PLANES>(graph, matrix, rows, n_rows, counter, stored_planes, &next_position, total);
 }
 
 /// Degrees below 2^LARGE_PLANES; shared memory: n_warps / 2 * LARGE_PLANES * kRowWords words.
 extern "C" __global__ void __launch_bounds__(512, 1)
-butterfly_hubs_large(GRAPH_PARAMETERS, const unsigned* __restrict__ hub_rows, ITEM_PARAMETERS, RESULT_PARAMETERS) {
+butterfly_hubs_large(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, RESULT_PARAMETERS) {
     extern __shared__ unsigned stored_planes[];
     __shared__ int next_position;
     const WedgeGraph graph GRAPH_FIELDS;
-    count_hubs_by_block<LARGE_PLANES>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
+    const HubRows matrix{hub_rows, hub_extents};
+    count_hubs_by_block<LARGE_PLANES>(graph, matrix, rows, n_rows, counter, stored_planes, &next_position, total);
 }
 #endif

@@ -66,8 +66,8 @@ class PreparedButterflyGpu:
     costs: Any
     # 1 for starts whose hub ends go through the bit matrix: uint8, shape (n_start_rows,).
     uses_hubs: Any
-    # The bit matrix, uint32; None where no start uses it.
-    hub_rows: Any = None
+    # The bit matrix, uint32, and the extents of its rows, uint8; none where no start uses it.
+    hub_rows: tuple[Any, ...] = ()
     schedules: tuple[Schedule, ...] = ()
     # (schedule << 32 | item), ascending: the items of each schedule; all ones behind them. uint64.
     scheduled: Any = None
@@ -84,7 +84,7 @@ class PreparedButterflyGpu:
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
-        arrays = (self.items, self.costs, self.uses_hubs, self.hub_rows, self.scheduled)
+        arrays = (self.items, self.costs, self.uses_hubs, *self.hub_rows, self.scheduled)
         held = sum(int(array.nbytes) for array in arrays if array is not None)
         return held + (self.graph.nbytes if self.graph is not None else 0)
 
@@ -177,7 +177,7 @@ class ButterflyGpu:
             mark_hub_starts(self.device, self.tuning, graph, items, uses_hubs)
             decisions = self._drop_hubs_without_room(graph, uses_hubs)
         split = choose_split_starts(self.device, self.tuning, graph, items, uses_hubs)
-        hub_rows = None
+        hub_rows: tuple[Any, ...] = ()
         if int(uses_hubs.max()):
             hub_rows = fill_hub_rows(self.device, graph.hub_lists, self.tuning, graph.counting)
         scheduled = schedule_items(self.device, self.tuning, graph, items, uses_hubs)
@@ -297,7 +297,7 @@ class ButterflyGpu:
         by_warp = schedule.kernel in ("butterfly_match", "butterfly_hubs_warp")
         per_block = schedule.threads // 32 * tuning.warp_items if by_warp else 1
         blocks = min((n_rows + per_block - 1) // per_block, tuning.blocks_per_sm * self.device.sm_count)
-        hub_rows = (prepared.hub_rows,) if schedule.kernel.startswith("butterfly_hubs") else ()
+        hub_rows = prepared.hub_rows if schedule.kernel.startswith("butterfly_hubs") else ()
         of_rows = (graph.wedges, graph.hub_wedges) if schedule.kernel == "butterfly_hash" else ()
         own = () if schedule.argument is None else (np.int32(schedule.argument),)
         self._load(prepared.per, graph.defines).get_function(schedule.kernel)(

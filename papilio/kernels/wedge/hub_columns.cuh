@@ -9,7 +9,8 @@
 // With signs a vertex has two rows, one for its positive edges and one for its negative ones, and wedges of the two kinds
 // are counted one after the other: a start adds the row of the sign of its own edge, then the other one.
 //
-// A row is kRowWords words; lane l owns the words [l * kHubWords, (l + 1) * kHubWords).
+// A row is kRowWords words; lane l owns the words [l * kHubWords, (l + 1) * kHubWords). Its *extent* is how many lanes, from
+// the first, have a bit: hubs come first, so that many rows end early, and what is behind is not loaded.
 #pragma once
 
 #include "wedges.cuh"
@@ -24,6 +25,11 @@ constexpr int kHubColumns = 32 * kRowWords;
 
 struct HubRow {
     unsigned word[kHubWords];
+};
+
+struct HubRows {
+    const unsigned* words;
+    const unsigned char* extents;
 };
 
 __device__ __forceinline__ HubRow load_hub_row(const unsigned* hub_rows, int row) {
@@ -135,24 +141,25 @@ struct BitCounters {
 
 /// Add the rows of the middles of a start, for wedges of a kind, in groups of 32 entries, each to a warp of `n_warps`.
 template <int kPlanes>
-__device__ __forceinline__ void count_hub_columns(const WedgeGraph& graph, const Start& start, const unsigned* hub_rows,
+__device__ __forceinline__ void count_hub_columns(const WedgeGraph& graph, const Start& start, const HubRows& hub_rows,
                                                   int kind, int warp, int n_warps, int n_planes,
                                                   BitCounters<kPlanes>& counters) {
     const int lane = lane_id();
     // Columns at or behind the start's own rank never count: lanes that hold only those need not load.
-    const bool useful = lane * kHubWords * 32 < start.rank;
+    const int useful = (start.rank + 32 * kHubWords - 1) / (32 * kHubWords);
     for (long long base = start.begin + (long long)warp * kWarpSize; base < start.end;
          base += (long long)n_warps * kWarpSize) {
         const long long j = base + lane;
         const int middle = j < start.end ? (graph.adjacency[j] ^ kind) + kSigns * start.middle_offset : -1;
+        const int extent = middle >= 0 ? min((int)hub_rows.extents[middle], useful) : 0;
         const int here = (int)min((long long)kWarpSize, start.end - base);
         for (int first = 0; first < here; first += 8) {
             HubRow rows[8];
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 const int row = __shfl_sync(kFullMask, middle, first + i);
-                if (row >= 0 && useful) {
-                    rows[i] = load_hub_row(hub_rows, row);
+                if (lane < __shfl_sync(kFullMask, extent, first + i)) {
+                    rows[i] = load_hub_row(hub_rows.words, row);
                 } else {
 #pragma unroll
                     for (int k = 0; k < kHubWords; ++k) rows[i].word[k] = 0;

@@ -258,12 +258,16 @@ __device__ __forceinline__ int owner_of(const Lists& lists, unsigned window, uns
 template <int kWidth>
 __device__ __forceinline__ void load_share(const int* at, int low, int high, int (&entries)[kWidth]) {
 #ifndef PAPILIO_EMULATED
-    if (kWidth == 4) {
-        const int4 quad = *reinterpret_cast<const int4*>(at);
-        entries[0] = quad.x;
-        entries[1 % kWidth] = quad.y;
-        entries[2 % kWidth] = quad.z;
-        entries[3 % kWidth] = quad.w;
+    if (kWidth % 4 == 0) {
+#pragma unroll
+        for (int k = 0; k + 3 < kWidth; k += 4) {
+            if (kWidth > 4 && (k + 4 <= low || k >= high)) continue;
+            const int4 quad = *reinterpret_cast<const int4*>(at + k);
+            entries[k] = quad.x;
+            entries[k + 1] = quad.y;
+            entries[k + 2] = quad.z;
+            entries[k + 3] = quad.w;
+        }
         return;
     }
 #endif
