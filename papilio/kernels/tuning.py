@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from papilio.kernels.device.constants import BLOCK_PLANES, WARP_PLANES
+from papilio.kernels.device.constants import BLOCK_PLANES, TABLE_THREADS, WARP_PLANES
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class WedgeTuning:
         assert self.block_degree <= 1 << WARP_PLANES
         assert self.large_degree <= 1 << BLOCK_PLANES
         assert all(table.max_wedges < 1 << 16 for table in self.tables if table.kernel == "hash")
+        assert max(self.split_threads, *(table.threads for table in self.tables)) <= TABLE_THREADS
 
 
 _GENERIC = WedgeTuning(

@@ -21,8 +21,8 @@ from papilio.kernels.tree.bits import ONE, Words, words_of
 from papilio.kernels.tree.columns import share_columns
 
 DENSE_GAIN, DENSE_WORDS = 8, 3
-"""Words intersected in the time of an entry walked, and words that a pair takes beside those of its rows: a root is dense
-where its bit rows save time. Measured with vectors of 512 bits: 16 and 3."""
+"""Words intersected in the time of an entry walked, and words that a pair takes beside those of its rows: a root is
+dense where its bit rows save time. Measured with vectors of 512 bits: 16 and 3."""
 
 
 class LeftGraph(NamedTuple):
@@ -214,8 +214,8 @@ def meet_densely(around: Around, kid: int, first: int, least: int) -> int:
 def set_bits(around: Around, kid: int, n: int, n_words: int, rows: Words) -> None:
     """Write the row of each candidate: bit j for the j-th column of ``kid``; the counts go back to 0.
 
-    Either the columns of the child are walked, or those of the candidates: whichever are fewer entries. Around a dense root
-    the bits are taken from the rows that are there.
+    Either the columns of the child are walked, or those of the candidates: whichever are fewer entries. Around a dense
+    root the bits are taken from the rows that are there.
     """
     first, end = around.kid_ptr[kid], around.kid_ptr[kid + 1]
     if around.dense[0]:

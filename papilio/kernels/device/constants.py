@@ -66,8 +66,8 @@ WARP_PLANES, BLOCK_PLANES, LARGE_PLANES = 8, 16, 20
 DENSE_8_BELOW, DENSE_16_BELOW = 1 << 8, 1 << 16
 """Degrees below which dense counters have 8 bits, and 16."""
 
-CENSUS_THREADS, CENSUS_SLOT_WORDS = 512, 3
-"""Most threads of a block with a dense table, and words of a slot of a hash table, of a census."""
+TABLE_THREADS, CENSUS_SLOT_WORDS = 512, 3
+"""Most threads of a block with a table, and words of a slot of a hash table of a census."""
 
 PAIR_BINS = 256
 """Least size of the histogram of pairs by shared vertices (biclique_index.cu)."""

@@ -16,12 +16,6 @@
 // Sources: Xu et al., PVLDB 15(11), 2022 (shared-memory wedge tables); Wang et al., PVLDB 12(10), 2019 (priority).
 #include "butterfly.cuh"
 
-#ifndef DENSE_BLOCKS
-#define DENSE_BLOCKS 3
-#endif
-#ifndef HASH_BLOCKS
-#define HASH_BLOCKS 3
-#endif
 #ifndef SLOTS_PER_WEDGE
 #define SLOTS_PER_WEDGE 2
 #endif
@@ -104,7 +98,7 @@ __device__ __forceinline__ unsigned long long count_in_slots(int* keys, int* cou
 }
 
 /// `wedges` and `hub_wedges` are by row, as the graph has them; they say how much of the table a start needs.
-extern "C" __global__ void __launch_bounds__(512, HASH_BLOCKS)
+extern "C" __global__ void TABLE_BOUNDS
 butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __restrict__ wedges,
                const unsigned long long* __restrict__ hub_wedges, const int log2_slots, RESULT_PARAMETERS) {
     extern __shared__ uint4 shared_quads[];
@@ -170,7 +164,7 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __re
     if (kSweeps) sweep.flush();
 }
 
-extern "C" __global__ void __launch_bounds__(512, DENSE_BLOCKS)
+extern "C" __global__ void TABLE_BOUNDS
 butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT_PARAMETERS) {
     extern __shared__ uint4 shared_quads[];
     __shared__ int next_position;

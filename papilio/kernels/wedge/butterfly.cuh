@@ -12,6 +12,9 @@
 #ifndef PER
 #define PER 0
 #endif
+/// Of kernels with a table in shared memory: few registers, for many blocks. The sums of a census do not fit into so few.
+#define TABLE_BOUNDS __launch_bounds__(TABLE_THREADS, kCensus ? 1 : 3)
+
 constexpr bool kPerVertex = PER == 1;
 constexpr bool kPerEdge = PER == 2;
 static_assert(DENSE_8_BELOW <= 1 << 8 && DENSE_16_BELOW <= 1 << 16, "a counter comes to the degree of the start");

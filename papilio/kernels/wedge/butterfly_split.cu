@@ -33,7 +33,7 @@ struct SplitStarts {
 };
 
 /// `arrived`: chunks of each start that are done, 0 at launch.
-extern "C" __global__ void __launch_bounds__(kCensus ? CENSUS_THREADS : 1024, 1)
+extern "C" __global__ void __launch_bounds__(TABLE_THREADS, kCensus ? 1 : 2)
 butterfly_split(GRAPH_PARAMETERS, SPLIT_PARAMETERS, int* arrived, int* counter, const int table_words,
                 RESULT_PARAMETERS) {
     extern __shared__ uint4 shared_quads[];
@@ -84,7 +84,7 @@ butterfly_split(GRAPH_PARAMETERS, SPLIT_PARAMETERS, int* arrived, int* counter, 
 
 #if PER > 0
 /// After butterfly_split: give the motifs to middles or edges.
-extern "C" __global__ void __launch_bounds__(512, 1)
+extern "C" __global__ void TABLE_BOUNDS
 butterfly_split_give(GRAPH_PARAMETERS, SPLIT_PARAMETERS, int* counter, RESULT_PARAMETERS) {
     __shared__ int next_position;
     const WedgeGraph graph GRAPH_FIELDS;

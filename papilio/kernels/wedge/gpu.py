@@ -189,7 +189,12 @@ class ButterflyGpu:
         if split.items.size:
             self._load(prepared.per, graph.defines, "butterfly_split").get_function("butterfly_split")
         return replace(
-            prepared, hub_rows=hub_rows, schedules=schedules, scheduled=scheduled, split=split, decisions=decisions
+            prepared,
+            hub_rows=hub_rows,
+            schedules=schedules,
+            scheduled=scheduled,
+            split=split,
+            decisions=decisions,
         )
 
     def work(self, prepared: PreparedButterflyGpu) -> NDArray[np.int64]:
@@ -315,7 +320,8 @@ class ButterflyGpu:
     ) -> Iterator[Launch]:
         """Give the launch of the items ``[start, stop)`` that blocks share, if there are any."""
         graph = prepared.graph
-        assert graph is not None and prepared.split is not None
+        assert graph is not None
+        assert prepared.split is not None
         starts = prepared.split.select(start, stop)
         if starts.items.size:
             module = self._load(prepared.per, graph.defines, "butterfly_split")

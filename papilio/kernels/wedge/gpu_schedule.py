@@ -17,7 +17,6 @@ from papilio.kernels.bounds import MAX_START_COUNT
 from papilio.kernels.device.constants import (
     BLOCK_PLANES,
     CENSUS_SLOT_WORDS,
-    CENSUS_THREADS,
     LARGE_PLANES,
 )
 from papilio.kernels.device.protocol import Device, launch_over
@@ -94,8 +93,7 @@ def _table_schedule(table: TableClass, counting: Counting) -> Schedule:
         slots = table.table_bytes // 8
         slot_bytes = 4 * CENSUS_SLOT_WORDS if counting.kinds == 4 else 8
         return Schedule("butterfly_hash", table.threads, slots * slot_bytes, slots.bit_length() - 1)
-    threads = min(table.threads, CENSUS_THREADS) if counting.kinds == 4 else table.threads
-    return Schedule("butterfly_dense", threads, table.table_bytes, table.table_bytes // 4)
+    return Schedule("butterfly_dense", table.threads, table.table_bytes, table.table_bytes // 4)
 
 
 def order_items(device: Device, graph: WedgeGraph) -> tuple[Any, Any]:

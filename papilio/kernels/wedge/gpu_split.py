@@ -93,7 +93,8 @@ def launch_split_starts(
     counters_at = np.cumsum(starts.counters) - starts.counters
     start_of = np.repeat(np.arange(starts.rows.size, dtype=np.int32), starts.chunks)
     rows, start_of, first, entries, places = (
-        device.to_device(values) for values in (starts.rows, start_of, first_chunk, starts.entries, counters_at)
+        device.to_device(values)
+        for values in (starts.rows, start_of, first_chunk, starts.entries, counters_at)
     )
     counters = xp.zeros(int(starts.counters.sum()), dtype=np.uint32)
     arrived, taken = xp.zeros(starts.rows.size, dtype=np.int32), xp.zeros(2, dtype=np.int32)

@@ -1,0 +1,157 @@
+"""CUDA kernels of all families under compute-sanitizer: no access out of bounds, no hazard in shared memory.
+
+Each question is answered on small graphs by the kernels and by the CPU engine, which must agree. The tools make kernels
+tens to hundreds of times slower; the emulator of the tests looks for the same mistakes, and for more, without a GPU.
+
+    python -m benchmarks.sanitized_kernels --tools memcheck,racecheck --families butterfly,clique --seconds 200
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from time import perf_counter
+
+import numpy as np
+
+from papilio.census_motif import Census
+from papilio.families import load_engine
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.kernels.engine import EngineName, Partial
+from papilio.kernels.peel.decomposers import Decomposed, decompose_graph
+from papilio.kernels.peel.phases import PeelingKind
+from papilio.motifs import (
+    GRANULARITIES,
+    BalancedBiclique,
+    BalancedButterfly,
+    Biclique,
+    Butterfly,
+    Clique,
+    Granularity,
+    MaximalBiclique,
+    MaximalClique,
+    Motif,
+)
+
+QUESTIONS: dict[str, list[tuple[Motif, Granularity]]] = {
+    "butterfly": [(Butterfly(), per) for per in GRANULARITIES],
+    "signed": [(BalancedButterfly(), "total"), (BalancedButterfly(None), "total"), (Census("u"), "total")],
+    "biclique": [
+        *((Biclique(p, q), "total") for p, q in ((2, 3), (3, 3), (4, 4), (5, 5), (None, None))),
+        (Biclique(3, 3), "vertex"),
+        (BalancedBiclique(3, 3), "total"),
+    ],
+    "maximal": [(MaximalBiclique(), "total")],
+    "clique": [(Clique(4), per) for per in GRANULARITIES] + [(Clique(), "total"), (MaximalClique(), "total")],
+    "peel": [],
+}
+"""What is asked, by the name of a family; ``peel`` stands for tips and wings."""
+
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
+
+
+def draw_bipartite(n_u: int, n_v: int, n_edges: int) -> BipartiteGraph:
+    """Return a graph with hubs in both layers and random signs."""
+    random = np.random.default_rng(1)
+    ends = [(random.random(n_edges) ** 2 * size).astype(np.int64) for size in (n_u, n_v)]
+    graph = BipartiteGraph.from_edges(*ends, n_u, n_v)
+    return BipartiteGraph(
+        n_u, n_v, graph.u, graph.v, random.choice(np.array([-1, 1], np.int8), graph.n_edges)
+    )
+
+
+def draw_unipartite(n: int, n_edges: int) -> UnipartiteGraph:
+    """Return a graph with hubs."""
+    random = np.random.default_rng(2)
+    a, b = ((random.random(n_edges) ** 2 * n).astype(np.int64) for _ in range(2))
+    return UnipartiteGraph.from_edges(a[a != b], b[a != b], n)
+
+
+def count(motif: Motif, per: Granularity, engine: EngineName) -> Partial:
+    """Count on one engine."""
+    unipartite = isinstance(motif, Clique | MaximalClique)
+    graph = draw_unipartite(120, 900) if unipartite else draw_bipartite(150, 120, 1_200)
+    used = load_engine(motif, engine)
+    prepared = used.prepare(graph, motif, per)
+    return used.run(prepared, 0, prepared.n_items)
+
+
+def decompose(kind: PeelingKind, engine: EngineName) -> Decomposed:
+    """Decompose on one engine."""
+    graph = draw_bipartite(80, 60, 500)
+    return decompose_graph(
+        graph, kind, "u" if kind == "tip" else None, engine,
+        threads=1, memory_bytes=None, with_forest=True, report=lambda *_: None,
+    )  # fmt: skip
+
+
+def check(family: str) -> int:
+    """Answer the questions of a family on both engines; return how many answers differ."""
+    wrong = 0
+    for motif, per in QUESTIONS[family]:
+        ours, theirs = count(motif, per, "gpu"), count(motif, per, "cpu")
+        same = (ours.total, ours.cells) == (theirs.total, theirs.cells) and all(
+            np.array_equal(ours.vectors[name], vector) for name, vector in theirs.vectors.items()
+        )
+        print(f"{motif} {per}: {ours.total} {'as' if same else 'NOT as'} on the CPU", flush=True)
+        wrong += not same
+    for kind in ("tip", "wing") if family == "peel" else ():
+        found, wanted = (decompose(kind, engine).peeled.numbers for engine in ("gpu", "cpu"))
+        same = np.array_equal(found, wanted)
+        print(f"{kind}: {'as' if same else 'NOT as'} on the CPU", flush=True)
+        wrong += not same
+    return wrong
+
+
+def sanitize(tool: str, family: str, seconds: float) -> int:
+    """Run the questions of a family under a tool; return its exit status, 124 when it took too long."""
+    own = [sys.executable, "-m", "benchmarks.sanitized_kernels", "--within", family]
+    command = [
+        "compute-sanitizer",
+        "--tool",
+        tool,
+        "--error-exitcode",
+        "9",
+        "--kernel-name-exclude",
+        "kns=cupy",
+        *own,
+    ]
+    started = perf_counter()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+        status, lines = done.returncode, (done.stdout + done.stderr).splitlines()
+    except subprocess.TimeoutExpired:
+        status, lines = 124, ["========= not finished"]
+    told = [line for line in lines if line.startswith("=========") or "NOT" in line][-1:]
+    print(
+        f"{tool} {family}: exit {status} after {perf_counter() - started:.0f} s {' '.join(told)}", flush=True
+    )
+    return status
+
+
+def main() -> int:
+    """Run the tools asked for; the exit status is 1 when one of them reports anything, or an answer is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tools", default=",".join(TOOLS[:2]), help=f"of {', '.join(TOOLS)}")
+    parser.add_argument("--families", default=",".join(QUESTIONS), help=f"of {', '.join(QUESTIONS)}")
+    parser.add_argument("--seconds", type=float, default=600.0, help="most for a tool and a family")
+    parser.add_argument("--within", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.within:
+        return check(options.within) and 1
+    if shutil.which("compute-sanitizer") is None:
+        sys.exit("compute-sanitizer is not in the path; it comes with the CUDA toolkit")
+    statuses = [
+        sanitize(tool, family, options.seconds)
+        for tool in options.tools.split(",")
+        for family in options.families.split(",")
+    ]
+    return int(any(statuses))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
