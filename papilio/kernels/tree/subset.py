@@ -27,8 +27,8 @@ class Levels(NamedTuple):
     """The stack: ``rows`` of all levels one after the other; per level where they begin, their number, the next.
 
     Beside it what pairs are counted in: the rows of a level by columns, what one of them shares with the others, and
-    four histograms, all 0 between levels. The next pair often shares as much as the last, and two additions to one place
-    wait for each other.
+    four histograms, all 0 between levels. The next pair often shares as much as the last, and two additions to one
+    place wait for each other.
     """
 
     rows: Words
