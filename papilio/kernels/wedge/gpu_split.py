@@ -33,7 +33,8 @@ class SplitStarts:
         return SplitStarts(*(value[first:last] for value in vars(self).values()))
 
 
-NO_STARTS = SplitStarts(*(np.zeros(0, kind) for kind in (np.int64, np.int32, np.int32, np.int32, np.int64)))
+_NONE_32, _NONE_64 = np.zeros(0, np.int32), np.zeros(0, np.int64)
+NO_STARTS = SplitStarts(_NONE_64, _NONE_32, _NONE_32, _NONE_32, _NONE_64)
 
 
 def choose_split_starts(
