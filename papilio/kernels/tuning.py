@@ -32,17 +32,24 @@ class WedgeTuning:
 
     hub_words: int = 2  # 32-bit words of the hub bit matrix per lane; 1024 hub columns each
     hub_min_wedges: int = 40  # Hub wedges per entry from which a start goes through the bit matrix
+    hub_least_wedges: int = (
+        1 << 22
+    )  # Hub wedges of all starts from which the bit matrix is worth its launches
     # Largest share of free device memory for the bit matrix; beyond it the tables do all
     hub_memory_fraction: float = 0.25
     # Starts up to this many wedges and neighbours go to the match kernel (one window of a warp)
     match_max_wedges: int = 32
     # Tried in this order; the last one, dense, takes everything by tiles
     tables: tuple[TableClass, ...] = (
-        TableClass("dense", 64, 8 << 10, 8192),
-        TableClass("hash", 32, 8 << 10, 640),
+        TableClass("dense", 128, 8 << 10, 8192),
+        TableClass("hash", 64, 8 << 10, 640),
+        TableClass("dense", 256, 16 << 10, 1 << 15),
         TableClass("dense", 256, 32 << 10, 1 << 16),
-        TableClass("hash", 128, 32 << 10, 2560),
+        TableClass("hash", 128, 16 << 10, 1280),
+        TableClass("hash", 256, 32 << 10, 2560),
+        TableClass("dense", 512, 48 << 10, 1 << 62),
         TableClass("dense", 512, 96 << 10, 1 << 62),
+        TableClass("hash", 512, 64 << 10, 5120),
         TableClass("hash", 512, 128 << 10, 10240),
         TableClass("dense", 512, 96 << 10, 1 << 62),
     )
@@ -50,7 +57,10 @@ class WedgeTuning:
     # Degrees from which the planes of one start are counted by a block of ``block_threads`` or ``large_threads``
     block_degree: int = 256
     large_degree: int = 1 << 16
-    block_threads: int = 64
+    block_threads: int = 256
+    # Threads of these blocks where there are ``crowd`` starts of them for each multiprocessor, so that all are busy
+    crowd_threads: int = 64
+    crowd: int = 64
     large_threads: int = 512
     # Blocks share a start of so many wedges and entries that is also more than one of ``split_share`` parts of what
     # each multiprocessor has to do; they have counters in ``split_bytes`` of device memory
@@ -73,10 +83,12 @@ class WedgeTuning:
 _GENERIC = WedgeTuning(
     # 64 KiB of shared memory per block is what every architecture from sm_75 on offers.
     tables=(
-        TableClass("dense", 64, 8 << 10, 8192),
-        TableClass("hash", 32, 8 << 10, 640),
+        TableClass("dense", 128, 8 << 10, 8192),
+        TableClass("hash", 64, 8 << 10, 640),
+        TableClass("dense", 256, 16 << 10, 1 << 15),
         TableClass("dense", 256, 32 << 10, 1 << 16),
-        TableClass("hash", 128, 32 << 10, 2560),
+        TableClass("hash", 128, 16 << 10, 1280),
+        TableClass("hash", 256, 32 << 10, 2560),
         TableClass("dense", 512, 48 << 10, 1 << 62),
     ),
     large_threads=256,

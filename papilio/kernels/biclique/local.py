@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.kernels.biclique.core import Ids32, Rows
-from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.jit import Ints, compiled, inlined
 from papilio.kernels.tree.bits import ONE, Words, words_of
 from papilio.kernels.tree.columns import share_columns
 
@@ -188,7 +188,7 @@ def seek_candidates(around: Around, kid: int, least: int) -> tuple[int, int]:
     return n, walked
 
 
-@compiled
+@inlined
 def share_densely(around: Around, kid: int, first: int) -> Ints:
     """Return what ``kid`` shares with each child from ``first`` on, around a dense root; valid until the next call."""
     n_words, begin, n_kids = around.dense
@@ -197,7 +197,7 @@ def share_densely(around: Around, kid: int, first: int) -> Ints:
     return sizes
 
 
-@compiled
+@inlined
 def meet_densely(around: Around, kid: int, first: int, least: int) -> int:
     """List the children from ``first`` on that share at least ``least`` columns with ``kid``; return how many."""
     sizes = share_densely(around, kid, first)
@@ -236,7 +236,7 @@ def set_bits(around: Around, kid: int, n: int, n_words: int, rows: Words) -> Non
         _set_by_column(around, first, end, n, n_words, rows)
 
 
-@compiled
+@inlined
 def _set_from_columns(around: Around, first: int, end: int, n: int, n_words: int, rows: Words) -> None:
     stride = around.dense[2] - around.dense[1]
     words, gathered = around.words[:n], around.gathered[:n]

@@ -194,7 +194,7 @@ butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT
 }
 
 #if GIVES == 0
-#define HUB_PARAMETERS const unsigned *__restrict__ hub_rows, const unsigned char *__restrict__ hub_extents
+#define HUB_PARAMETERS const unsigned *__restrict__ hub_rows
 
 /// Planes that counts up to `degree` need; the adders of count_hub_columns use at least three.
 __device__ __forceinline__ int planes_for(long long degree) {
@@ -213,7 +213,7 @@ butterfly_hubs_warp(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, const int
             const int n_planes = planes_for(start.end - start.begin);
             BitCounters<WARP_PLANES> counters;
             counters.clear();
-            count_hub_columns(graph, start, HubRows{hub_rows, hub_extents}, step % kSigns, 0, 1, n_planes, counters);
+            count_hub_columns(graph, start, hub_rows, step % kSigns, 0, 1, n_planes, counters);
             sums.add(counters.pairs(start.rank, n_planes));
         }
     }
@@ -223,7 +223,7 @@ butterfly_hubs_warp(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, const int
 /// A block per start; the planes of its warps are added pairwise through shared memory. With signs one half of the warps
 /// counts wedges of one kind, the other half those of the other.
 template <int kPlanes>
-__device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, const HubRows& hub_rows, const int* rows,
+__device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, const unsigned* hub_rows, const int* rows,
                                                     int n_rows, int* counter, unsigned* stored, int* slot,
                                                     unsigned long long* total) {
     const int warp = threadIdx.x / kWarpSize, group_warps = blockDim.x / kWarpSize / kSigns;
@@ -256,8 +256,7 @@ butterfly_hubs_block(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, RESULT_P
     extern __shared__ unsigned stored_planes[];
     __shared__ int next_position;
     const WedgeGraph graph GRAPH_FIELDS;
-    const HubRows matrix{hub_rows, hub_extents};
-    count_hubs_by_block<BLOCK_PLANES>(graph, matrix, rows, n_rows, counter, stored_planes, &next_position, total);
+    count_hubs_by_block<BLOCK_PLANES>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
 }
 
 /// Degrees below 2^LARGE_PLANES; shared memory: n_warps / 2 * LARGE_PLANES * kRowWords words.
@@ -266,7 +265,6 @@ butterfly_hubs_large(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, RESULT_P
     extern __shared__ unsigned stored_planes[];
     __shared__ int next_position;
     const WedgeGraph graph GRAPH_FIELDS;
-    const HubRows matrix{hub_rows, hub_extents};
-    count_hubs_by_block<LARGE_PLANES>(graph, matrix, rows, n_rows, counter, stored_planes, &next_position, total);
+    count_hubs_by_block<LARGE_PLANES>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
 }
 #endif

@@ -46,7 +46,12 @@ from papilio.kernels.wedge.gpu_schedule import (
     schedule_items,
     take_scheduled,
 )
-from papilio.kernels.wedge.gpu_split import SplitStarts, choose_split_starts, launch_split_starts
+from papilio.kernels.wedge.gpu_split import (
+    SplitStarts,
+    choose_split_starts,
+    launch_split_starts,
+    measure_costs,
+)
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
 from papilio.parts import Layer, Part, RootPart, WedgePart
 
@@ -66,11 +71,13 @@ class PreparedButterflyGpu:
     costs: Any
     # 1 for starts whose hub ends go through the bit matrix: uint8, shape (n_start_rows,).
     uses_hubs: Any
-    # The bit matrix, uint32, and the extents of its rows, uint8; none where no start uses it.
-    hub_rows: tuple[Any, ...] = ()
+    # The bit matrix, uint32; None where no start uses it.
+    hub_rows: Any = None
     schedules: tuple[Schedule, ...] = ()
     # (schedule << 32 | item), ascending: the items of each schedule; all ones behind them. uint64.
     scheduled: Any = None
+    # The start row of each of these, int32.
+    scheduled_rows: Any = None
     # Items that blocks share, which no schedule has.
     split: SplitStarts | None = None
     # What too little device memory makes slower, and why.
@@ -84,7 +91,9 @@ class PreparedButterflyGpu:
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
-        arrays = (self.items, self.costs, self.uses_hubs, *self.hub_rows, self.scheduled)
+        arrays = (
+            self.items, self.costs, self.uses_hubs, self.hub_rows, self.scheduled, self.scheduled_rows
+        )  # fmt: skip
         held = sum(int(array.nbytes) for array in arrays if array is not None)
         return held + (self.graph.nbytes if self.graph is not None else 0)
 
@@ -176,8 +185,12 @@ class ButterflyGpu:
         if prepared.per == "total" and graph.counting.gives == 0:
             mark_hub_starts(self.device, self.tuning, graph, items, uses_hubs)
             decisions = self._drop_hubs_without_room(graph, uses_hubs)
-        split = choose_split_starts(self.device, self.tuning, graph, items, uses_hubs)
-        hub_rows: tuple[Any, ...] = ()
+        costs = measure_costs(self.device, self.tuning, graph, items, uses_hubs)
+        if costs.at_hubs < self.tuning.hub_least_wedges:
+            uses_hubs[:] = 0
+        split = choose_split_starts(self.device, self.tuning, graph, items, uses_hubs, costs)
+        del costs
+        hub_rows = None
         if int(uses_hubs.max()):
             hub_rows = fill_hub_rows(self.device, graph.hub_lists, self.tuning, graph.counting)
         scheduled = schedule_items(self.device, self.tuning, graph, items, uses_hubs)
@@ -193,6 +206,7 @@ class ButterflyGpu:
             hub_rows=hub_rows,
             schedules=schedules,
             scheduled=scheduled,
+            scheduled_rows=take_scheduled(self.device, scheduled, items),
             split=split,
             decisions=decisions,
         )
@@ -260,20 +274,16 @@ class ButterflyGpu:
     ) -> int:
         """Launch the slices; return the item at which the run ended."""
         found = self._find_bounds(prepared, bounds)
-        rows = [
-            take_scheduled(self.device, prepared.scheduled[ends[0] : ends[-1]], prepared.items)
-            for ends in found
-        ]
         counters = self.device.xp.zeros((len(bounds), len(prepared.schedules)), dtype=np.int32)
 
         def launches(at: int) -> Iterator[Launch]:
             yield from self._launch_split(prepared, bounds[at], bounds[at + 1], (total, result))
             for number, schedule in reversed(list(enumerate(prepared.schedules))):
-                first, last = (int(end - found[number][0]) for end in found[number][at : at + 2])
+                first, last = (int(end) for end in found[number][at : at + 2])
                 if first < last:
                     counter = counters[at, number : number + 1]
-                    of_slice = rows[number][first:last]
-                    yield partial(self._launch, prepared, schedule, of_slice, counter, total, result)
+                    rows = prepared.scheduled_rows[first:last]
+                    yield partial(self._launch, prepared, schedule, rows, counter, total, result)
 
         return bounds[launch_slices(self.device, len(bounds) - 1, launches, cut)]
 
@@ -299,10 +309,12 @@ class ButterflyGpu:
     ) -> None:
         graph, tuning, n_rows = prepared.graph, self.tuning, int(rows.size)
         assert graph is not None
+        if n_rows >= tuning.crowd * self.device.sm_count:
+            schedule = schedule.crowded or schedule
         by_warp = schedule.kernel in ("butterfly_match", "butterfly_hubs_warp")
         per_block = schedule.threads // 32 * tuning.warp_items if by_warp else 1
         blocks = min((n_rows + per_block - 1) // per_block, tuning.blocks_per_sm * self.device.sm_count)
-        hub_rows = prepared.hub_rows if schedule.kernel.startswith("butterfly_hubs") else ()
+        hub_rows = (prepared.hub_rows,) if schedule.kernel.startswith("butterfly_hubs") else ()
         of_rows = (graph.wedges, graph.hub_wedges) if schedule.kernel == "butterfly_hash" else ()
         own = () if schedule.argument is None else (np.int32(schedule.argument),)
         self._load(prepared.per, graph.defines).get_function(schedule.kernel)(

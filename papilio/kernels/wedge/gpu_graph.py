@@ -277,22 +277,18 @@ def _load_module(device: Device, tuning: WedgeTuning, counting: Counting) -> Mod
 
 def fill_hub_rows(
     device: Device, lists: tuple[Any, Any, Any], tuning: WedgeTuning, counting: Counting = UNSIGNED
-) -> tuple[Any, Any]:
-    """Return the bit matrix of a graph's ``hub_lists``, and how much of each row has bits; device.
-
-    Shapes are (n_rows, signs * 32 * hub_words), uint32, and (n_rows, signs), uint8: lanes that own a word with a bit.
-    """
+) -> Any:
+    """Return the bit matrix of a graph's ``hub_lists``, uint32 of shape (n_rows, signs * 32 * hub_words), device."""
     words, n_rows = counting.signs * 32 * tuning.hub_words, int(lists[2].size)
     rows = device.xp.empty((n_rows, words), dtype=np.uint32)
-    extents = device.xp.empty((n_rows, counting.signs), dtype=np.uint8)
     module = _load_module(device, tuning, counting)
     module.get_function("fill_hub_rows")(
         (max(1, min((n_rows + 7) // 8, 64 * device.sm_count)),),
         (THREADS,),
-        (*lists, np.int32(n_rows), rows, extents),
+        (*lists, np.int32(n_rows), rows),
         shared_mem=THREADS // 32 * words * 4,
     )
-    return rows, extents
+    return rows
 
 
 def gather_edges(

@@ -7,7 +7,7 @@ them, and only a total is asked for), all others through a counter table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,8 @@ class Schedule:
     threads: int
     shared_bytes: int
     argument: int | None
+    # How it is launched for very many items.
+    crowded: Schedule | None = None
 
 
 def mark_hub_starts(
@@ -78,12 +80,16 @@ def schedule_items(
 def make_schedules(tuning: WedgeTuning, counting: Counting) -> tuple[Schedule, ...]:
     """Return the schedules: the tables, in the order in which they are tried, then those of the hub columns."""
     row_bytes = 128 * tuning.hub_words
-    large, block = tuning.large_threads, tuning.block_threads
+    large = tuning.large_threads
+    crowd, block = (
+        Schedule("butterfly_hubs_block", threads, threads // 64 * BLOCK_PLANES * row_bytes, None)
+        for threads in (tuning.crowd_threads, tuning.block_threads)
+    )
     return (
         Schedule("butterfly_match", 256, 0, tuning.warp_items),
         *(_table_schedule(table, counting) for table in tuning.tables),
         Schedule("butterfly_hubs_large", large, large // 64 * LARGE_PLANES * row_bytes, None),
-        Schedule("butterfly_hubs_block", block, block // 64 * BLOCK_PLANES * row_bytes, None),
+        replace(block, crowded=crowd),
         Schedule("butterfly_hubs_warp", 256, 0, tuning.warp_items),
     )
 
@@ -119,7 +125,7 @@ def order_items(device: Device, graph: WedgeGraph) -> tuple[Any, Any]:
 
 
 def take_scheduled(device: Device, scheduled: Any, items: Any) -> Any:
-    """Return the start rows of some entries of ``PreparedButterflyGpu.scheduled``, int32."""
+    """Return the start rows of the entries of ``PreparedButterflyGpu.scheduled``, int32; -1 where it has no item."""
     rows = device.xp.empty(scheduled.size, dtype=np.int32)
     module = device.load("wedge_order", {})
     launch_over(device, module, "take_scheduled", rows.size, scheduled, np.int32(rows.size), items, rows)

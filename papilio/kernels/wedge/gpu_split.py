@@ -37,24 +37,45 @@ _NONE_32, _NONE_64 = np.zeros(0, np.int32), np.zeros(0, np.int64)
 NO_STARTS = SplitStarts(_NONE_64, _NONE_32, _NONE_32, _NONE_32, _NONE_64)
 
 
-def choose_split_starts(
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """What a block does for each item, in wedges that it counts in a table: uint64, device; their sum and the most."""
+
+    of_items: Any
+    total: int
+    most: int
+    at_hubs: int  # wedges that the bit matrix counts
+
+
+def measure_costs(
     device: Device, tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
+) -> Costs:
+    """Return the costs of the items, of which there is at least one."""
+    costs, found = device.xp.empty(items.size, dtype=np.uint64), device.xp.zeros(3, dtype=np.uint64)
+    launch_over(
+        device, device.load("wedge_order", {}), "item_costs", items.size, items, np.int32(items.size), graph.degree,
+        graph.wedges, graph.hub_wedges, uses_hubs, np.int64(tuning.hub_min_wedges), costs, found,
+    )  # fmt: skip
+    return Costs(costs, *(int(value) for value in device.to_host(found)))
+
+
+def choose_split_starts(
+    device: Device,
+    tuning: WedgeTuning,
+    graph: WedgeGraph | WedgePartGraph,
+    items: Any,
+    uses_hubs: Any,
+    costs: Costs,
 ) -> SplitStarts:
     """Choose the starts that would still be counted when all others are; clear ``uses_hubs`` of them.
 
     Those are taken, in the order of the items, whose counters fit ``split_bytes``.
     """
     xp = device.xp
-    costs, found = xp.empty(items.size, dtype=np.uint64), xp.zeros(2, dtype=np.uint64)
-    launch_over(
-        device, device.load("wedge_order", {}), "item_costs", items.size, items, np.int32(items.size), graph.degree,
-        graph.wedges, graph.hub_wedges, uses_hubs, np.int64(tuning.hub_min_wedges), costs, found,
-    )  # fmt: skip
-    total, most = (int(value) for value in device.to_host(found))
-    least = max(tuning.split_least, total // (tuning.split_share * device.sm_count))
-    if most < least:
+    least = max(tuning.split_least, costs.total // (tuning.split_share * device.sm_count))
+    if costs.most < least:
         return NO_STARTS
-    at = xp.nonzero(costs >= np.uint64(least))[0]
+    at = xp.nonzero(costs.of_items >= np.uint64(least))[0]
     rows = items[at]
     preceding, n_u = graph.ranks
     ranks = preceding[rows] if n_u < 0 else rows - (rows >= n_u) * n_u

@@ -9,8 +9,7 @@
 // With signs a vertex has two rows, one for its positive edges and one for its negative ones, and wedges of the two kinds
 // are counted one after the other: a start adds the row of the sign of its own edge, then the other one.
 //
-// A row is kRowWords words; lane l owns the words [l * kHubWords, (l + 1) * kHubWords). Its *extent* is how many lanes, from
-// the first, have a bit: hubs come first, so that many rows end early, and what is behind is not loaded.
+// A row is kRowWords words; lane l owns the words [l * kHubWords, (l + 1) * kHubWords).
 #pragma once
 
 #include "wedges.cuh"
@@ -25,11 +24,6 @@ constexpr int kHubColumns = 32 * kRowWords;
 
 struct HubRow {
     unsigned word[kHubWords];
-};
-
-struct HubRows {
-    const unsigned* words;
-    const unsigned char* extents;
 };
 
 __device__ __forceinline__ HubRow load_hub_row(const unsigned* hub_rows, int row) {
@@ -60,6 +54,18 @@ __device__ __forceinline__ unsigned carry_save_add(unsigned& low, unsigned b, un
     low = a ^ b ^ c;
     return (a & b) | (c & (a | b));
 }
+
+static_assert(kHubWords <= 4, "a lane owns at most 2^7 columns");
+
+/// What a sum below 2^32 is kept in, and any other.
+template <bool kFits>
+struct Choose {
+    using Sum = unsigned;
+};
+template <>
+struct Choose<false> {
+    using Sum = unsigned long long;
+};
 
 /// 32 counters per word as bit planes; kPlanes planes hold counts below 2^kPlanes.
 template <int kPlanes>
@@ -118,7 +124,8 @@ struct BitCounters {
     /// With c = sum of 2^i b_i:  C(c, 2) = sum over i of (4^i - 2^i)/2 b_i + sum over i < j of 2^(i+j) b_i b_j,
     /// and a sum over columns turns b_i and b_i b_j into popcounts. The sum is below 32 kHubWords 2^(2 kPlanes - 1).
     __device__ __forceinline__ unsigned long long pairs(int columns, int n_planes) const {
-        unsigned long long sum = 0;
+        using Sum = typename Choose<2 * kPlanes - 1 + 5 + (kHubWords > 2 ? 2 : 1) <= 32>::Sum;
+        Sum sum = 0;
 #pragma unroll
         for (int k = 0; k < kHubWords; ++k) {
             const int left = columns - 32 * (lane_id() * kHubWords + k);
@@ -128,10 +135,10 @@ struct BitCounters {
                 if (i < n_planes) {
                     const unsigned bits = plane[i][k] & mask;
                     if (i > 0)
-                        sum += (unsigned long long)__popc(bits) * (((1ull << (2 * i)) - (1ull << i)) >> 1);
+                        sum += (Sum)__popc(bits) * (Sum)(((1ull << (2 * i)) - (1ull << i)) >> 1);
 #pragma unroll
                     for (int j = i + 1; j < kPlanes; ++j)
-                        if (j < n_planes) sum += (unsigned long long)__popc(bits & plane[j][k]) << (i + j);
+                        if (j < n_planes) sum += (Sum)__popc(bits & plane[j][k]) << (i + j);
                 }
             }
         }
@@ -141,25 +148,26 @@ struct BitCounters {
 
 /// Add the rows of the middles of a start, for wedges of a kind, in groups of 32 entries, each to a warp of `n_warps`.
 template <int kPlanes>
-__device__ __forceinline__ void count_hub_columns(const WedgeGraph& graph, const Start& start, const HubRows& hub_rows,
+__device__ __forceinline__ void count_hub_columns(const WedgeGraph& graph, const Start& start, const unsigned* hub_rows,
                                                   int kind, int warp, int n_warps, int n_planes,
                                                   BitCounters<kPlanes>& counters) {
     const int lane = lane_id();
     // Columns at or behind the start's own rank never count: lanes that hold only those need not load.
-    const int useful = (start.rank + 32 * kHubWords - 1) / (32 * kHubWords);
-    for (long long base = start.begin + (long long)warp * kWarpSize; base < start.end;
-         base += (long long)n_warps * kWarpSize) {
-        const long long j = base + lane;
-        const int middle = j < start.end ? (graph.adjacency[j] ^ kind) + kSigns * start.middle_offset : -1;
-        const int extent = middle >= 0 ? min((int)hub_rows.extents[middle], useful) : 0;
+    const bool useful = lane * kHubWords * 32 < start.rank;
+    const long long step = (long long)n_warps * kWarpSize;
+    long long base = start.begin + (long long)warp * kWarpSize;
+    int next = base + lane < start.end ? graph.adjacency[base + lane] : 0;
+    for (; base < start.end; base += step) {
+        const int middle = base + lane < start.end ? (next ^ kind) + kSigns * start.middle_offset : -1;
+        if (base + step + lane < start.end) next = graph.adjacency[base + step + lane];  // while rows are added
         const int here = (int)min((long long)kWarpSize, start.end - base);
         for (int first = 0; first < here; first += 8) {
             HubRow rows[8];
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 const int row = __shfl_sync(kFullMask, middle, first + i);
-                if (lane < __shfl_sync(kFullMask, extent, first + i)) {
-                    rows[i] = load_hub_row(hub_rows.words, row);
+                if (row >= 0 && useful) {
+                    rows[i] = load_hub_row(hub_rows, row);
                 } else {
 #pragma unroll
                     for (int k = 0; k < kHubWords; ++k) rows[i].word[k] = 0;

@@ -94,11 +94,10 @@ count_wedges(const unsigned long long* __restrict__ keys, const long long n, con
     }
 }
 
-/// The bit matrix of hub_columns.cuh and the extents of its rows: a warp per vertex, `hub_count[row]` bits set. Shared
-/// memory: its rows, per warp.
+/// The bit matrix of hub_columns.cuh: a warp per vertex, `hub_count[row]` bits set. Shared memory: its rows, per warp.
 extern "C" __global__ void __launch_bounds__(256)
 fill_hub_rows(const long long* __restrict__ indptr, const int* __restrict__ adjacency,
-              const int* __restrict__ hub_count, const int n_rows, unsigned* hub_rows, unsigned char* extents) {
+              const int* __restrict__ hub_count, const int n_rows, unsigned* hub_rows) {
     extern __shared__ unsigned row_words[];
     constexpr int kWords = kSigns * kRowWords;
     unsigned* words = row_words + threadIdx.x / kWarpSize * kWords;
@@ -111,13 +110,6 @@ fill_hub_rows(const long long* __restrict__ indptr, const int* __restrict__ adja
         for (int i = lane; i < hub_count[row]; i += kWarpSize) {
             const int rank = rank_of(ends[i]);
             atomicOr(&words[sign_of(ends[i]) * kRowWords + (rank >> 5)], 1u << (rank & 31));
-        }
-        __syncwarp();
-        for (int sign = 0; sign < kSigns; ++sign) {
-            bool has_bits = false;
-            for (int k = 0; k < kHubWords; ++k) has_bits |= words[sign * kRowWords + lane * kHubWords + k] != 0;
-            const unsigned lanes = __ballot_sync(kFullMask, has_bits);
-            if (lane == 0) extents[row * kSigns + sign] = (unsigned char)(kWarpSize - __clz(lanes));
         }
         __syncwarp();
         // Each lane clears, next time, only words that it has read here itself.

@@ -112,8 +112,8 @@ mark_hub_starts(const int* __restrict__ items, const int n_items, const int* __r
     }
 }
 
-/// What a block does for each item, in wedges that it counts in a table; `found` gets their sum and the most. `hub_cost` is
-/// what an entry costs where the bit matrix is used.
+/// What a block does for each item, in wedges that it counts in a table; `found` gets their sum, the most, and the wedges
+/// that the bit matrix counts. `hub_cost` is what an entry costs where it is used.
 extern "C" __global__ void __launch_bounds__(256)
 item_costs(const int* __restrict__ items, const int n_items, const int* __restrict__ degree,
            const unsigned long long* __restrict__ wedges, const unsigned long long* __restrict__ hub_wedges,
@@ -121,17 +121,18 @@ item_costs(const int* __restrict__ items, const int n_items, const int* __restri
            unsigned long long* found) {
     const long long padded = ((long long)n_items + kWarpSize - 1) / kWarpSize * kWarpSize;
     for (long long i = global_thread(); i < padded; i += grid_threads()) {
-        unsigned long long cost = 0;
+        unsigned long long cost = 0, at_hubs = 0;
         if (i < n_items) {
             const int row = items[i];
-            cost = wedges[row] + degree[row];
-            if (uses_hubs[row]) cost += hub_cost * degree[row] - hub_wedges[row];
+            if (uses_hubs[row]) at_hubs = hub_wedges[row];
+            cost = wedges[row] - at_hubs + degree[row] + (at_hubs ? hub_cost * degree[row] : 0);
             costs[i] = cost;
         }
-        const unsigned long long sum = warp_sum(cost), most = warp_most(cost);
+        const unsigned long long sum = warp_sum(cost), most = warp_most(cost), sum_at_hubs = warp_sum(at_hubs);
         if (lane_id() == 0) {
             atomicAdd(&found[0], sum);
             atomicMax(&found[1], most);
+            atomicAdd(&found[2], sum_at_hubs);
         }
     }
 }
@@ -172,9 +173,9 @@ schedule_items(const int* __restrict__ items, const int n_items, const int* __re
     }
 }
 
-/// The row of each scheduled item.
+/// The row of each scheduled item, -1 for kNone.
 extern "C" __global__ void __launch_bounds__(256)
 take_scheduled(const unsigned long long* __restrict__ scheduled, const int n, const int* __restrict__ items,
                int* rows) {
-    for (long long i = global_thread(); i < n; i += grid_threads()) rows[i] = items[(unsigned)scheduled[i]];
+    for (long long i = global_thread(); i < n; i += grid_threads()) rows[i] = scheduled[i] == kNone ? -1 : items[(unsigned)scheduled[i]];
 }

@@ -99,9 +99,9 @@ def test_tables_do_without_the_hub_columns_where_counters_are_swept(
     device: Device, graphs: dict[str, BipartiteGraph]
 ) -> None:
     engine = BalancedButterflyGpu(device, SCHEDULES["hubs by warp"])
-    assert engine.prepare(graphs["skewed"], BalancedButterfly(), "total").hub_rows
+    assert engine.prepare(graphs["skewed"], BalancedButterfly(), "total").hub_rows is not None
     for motif in SWEPT:
-        assert engine.prepare(graphs["skewed"], motif, "total").hub_rows == ()
+        assert engine.prepare(graphs["skewed"], motif, "total").hub_rows is None
 
 
 def check_wide(device: Device, degree: int, schedule: str, motifs: dict[Motif, int]) -> None:
