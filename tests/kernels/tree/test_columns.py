@@ -1,4 +1,4 @@
-"""Rows of bits by columns of words: what rows share, and pairs of rows by what they share, against Python's integers."""
+"""Rows of bits by columns of words: what rows share, and pairs by what they share, against integers of Python."""
 
 from __future__ import annotations
 
