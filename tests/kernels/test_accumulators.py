@@ -76,6 +76,48 @@ def test_sums_of_large_terms_keep_both_halves() -> None:
     assert low + (high << 32) == sum(terms.tolist()) > 2**64
 
 
+_CLIQUE_SUM = """
+#include "clique_few.cuh"
+extern "C" __global__ void add_nodes(const int* missing, const int* free, const int* n, const unsigned* edges,
+                                     const unsigned long long* triangles, const int n_nodes,
+                                     const unsigned long long before, unsigned long long* out) {
+    CliqueSum sum;
+    sum.low = before;
+    for (int i = threadIdx.x; i < n_nodes; i += blockDim.x)
+        sum.add(missing[i], free[i], n[i], FewCounts{edges[i], triangles[i]});
+    sum.flush(out);
+}
+"""
+
+
+@pytest.mark.parametrize("before", [0, 2**64 - 1])
+def test_sums_of_cliques_are_those_of_the_definition_and_run_over(before: int) -> None:
+    device: Any = emulator(2)
+    nodes = [
+        (missing, free, n, comb(n, 2) // 2, comb(n, 3) // 3)
+        for missing in range(4)
+        for free in (0, 1, 2, 3, 65_534)
+        for n in (0, 1, 2, 7, 65_534)
+    ]
+    types = (np.int32, np.int32, np.int32, np.uint32, np.uint64)
+    columns = [
+        device.xp.asarray(np.array(column, dtype=type_))
+        for column, type_ in zip(zip(*nodes, strict=True), types, strict=True)
+    ]
+    out = device.xp.asarray(np.zeros(3, np.uint64))
+    kernel = device.loads(_CLIQUE_SUM, "cliques.cu", {}).get_function("add_nodes")
+    kernel((1,), (32,), (*columns, np.int32(len(nodes)), np.uint64(before), out))
+    low, high, carries = (int(each) for each in device.to_host(out))
+    wanted = sum(
+        comb(free, missing - j) * cliques
+        for missing, free, n, edges, triangles in nodes
+        for j, cliques in enumerate((1, n, edges, triangles))
+        if j <= missing
+    )
+    assert low + (high << 32) + (carries << 64) == wanted + 32 * before
+    assert (carries > 0) == (before > 0)
+
+
 def test_segments_are_summed_in_64_bits() -> None:
     device: Any = emulator(1)
     values = np.full(32, 2**31 + 5, np.uint64)
