@@ -351,10 +351,13 @@ _ROWS = (
         key=("k",),
         same_work=False,
         listed=Listed(
-            {"cpu": "papilio.kernels.clique.list:CliqueLister"},
+            {
+                "cpu": "papilio.kernels.clique.list:CliqueLister",
+                "gpu": "papilio.kernels.clique.list_gpu:CliqueGpuLister",
+            },
             columns=_clique_columns,
             # Set operations and rows; 1.3e7 per second and thread without writing them.
-            rates={"cpu": WorkRate("steps", 5.0e6, _CPU_SHARE)},
+            rates=_rates("steps", 5.0e6, 1.0e8),
         ),
         parted=Parted(
             "cliques",
@@ -377,10 +380,13 @@ _ROWS = (
         key=("k",),
         same_work=False,
         listed=Listed(
-            {"cpu": "papilio.kernels.clique.list:MaximalCliqueLister"},
+            {
+                "cpu": "papilio.kernels.clique.list:MaximalCliqueLister",
+                "gpu": "papilio.kernels.clique.list_gpu:MaximalCliqueGpuLister",
+            },
             columns=lambda motif: {"n": None},
             # As for cliques; 2e7 per second and thread without writing them.
-            rates={"cpu": WorkRate("steps", 5.0e6, _CPU_SHARE)},
+            rates=_rates("steps", 5.0e6, 1.0e8),
         ),
         parted=Parted(
             "maximal-cliques",
@@ -402,10 +408,13 @@ _ROWS = (
         rates=_rates("set operations", 1.0e7, 1.0e9),
         same_work=False,
         listed=Listed(
-            {"cpu": "papilio.kernels.maximal.list:MaximalBicliqueLister"},
+            {
+                "cpu": "papilio.kernels.maximal.list:MaximalBicliqueLister",
+                "gpu": "papilio.kernels.maximal.list_gpu:MaximalBicliqueGpuLister",
+            },
             columns=lambda motif: {"u": None, "v": None},
             # Predicted set operations, as for counts: half of the time goes to writing.
-            rates={"cpu": WorkRate("set operations", 5.0e6, _CPU_SHARE)},
+            rates=_rates("set operations", 5.0e6, 1.0e8),
         ),
         parted=Parted(
             "maximal-bicliques",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,10 +21,11 @@ _SHORT = 32
 RowSink = Callable[..., None]
 """Takes rows, one motif in each, as a :data:`~papilio.graph.RowColumn` for each column of the listing: positions in the
 ids that ``prepared.ids_<layer>`` has, rising in each row. Called by any thread; the arrays are used again after the
-call."""
+call. ``part`` may name the file that they go to, by a number from 0 on: then it does not depend on which thread is
+first."""
 
 
-def drop_rows(*columns: RowColumn) -> None:
+def drop_rows(*columns: RowColumn, part: int | None = None) -> None:
     """Take rows and keep none of them: whoever runs only wants to know how many there are."""
 
 
@@ -85,8 +86,8 @@ class Outlet:
         self._sink, self._limit = sink, limit
         self._lock = threading.Lock()
 
-    def take(self, *columns: RowColumn) -> None:
-        """Pass rows on, the first of them where the limit cuts."""
+    def take(self, *columns: RowColumn, part: int | None = None) -> None:
+        """Pass rows on, the first of them where the limit cuts; ``part`` is as for a :data:`RowSink`."""
         first = columns[0]
         n = len(first[0]) - 1 if isinstance(first, tuple) else len(first)
         with self._lock:
@@ -95,7 +96,8 @@ class Outlet:
             self.rows += n
             self.full = self.rows == self._limit
         if n:
-            self._sink(*(_first_rows(column, n) for column in columns))
+            given = {} if part is None else {"part": part}
+            self._sink(*(_first_rows(column, n) for column in columns), **given)
 
 
 def _first_rows(column: RowColumn, n: int) -> RowColumn:
@@ -103,3 +105,27 @@ def _first_rows(column: RowColumn, n: int) -> RowColumn:
         offsets, values = column
         return offsets[: n + 1], values[: offsets[n]]
     return column[:n]
+
+
+def cut_blocks(columns: Sequence[RowColumn]) -> Iterator[list[RowColumn]]:
+    """Cut rows so that no column of a block has many more than BLOCK_VALUES vertices, whichever has most of them."""
+    first = columns[0]
+    n_rows = len(first[0]) - 1 if isinstance(first, tuple) else len(first)
+    sizes = sum(
+        np.diff(column[0]) if isinstance(column, tuple) else np.full(n_rows, column.shape[1], np.int64)
+        for column in columns
+    )
+    ends = np.cumsum(sizes)
+    begin = 0
+    while begin < n_rows:
+        before = int(ends[begin - 1]) if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, before + BLOCK_VALUES, side="right")))
+        yield [_cut_rows(column, begin, end) for column in columns]
+        begin = end
+
+
+def _cut_rows(column: RowColumn, begin: int, end: int) -> RowColumn:
+    if isinstance(column, tuple):
+        offsets, values = column
+        return offsets[begin : end + 1] - offsets[begin], values[offsets[begin] : offsets[end]]
+    return column[begin:end]

@@ -157,15 +157,17 @@ class ListingWriter:
         self.shards: tuple[ListingShard, ...] = ()
         self._stem, self._names = Path(stem), [names[layer] for layer in sizes]
         self._schema = _schema(names, sizes, question)
-        self._parts: list[_Part] = []
+        self._parts: dict[int, _Part] = {}
         self._idle: deque[_Part] = deque()
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
 
-    def write(self, *rows: RowColumn) -> None:
+    def write(self, *rows: RowColumn, part: int | None = None) -> None:
         """Add rows, one column for each of the sizes, of places in the names.
+
+        They go to the file of the number ``part``, which one thread at a time may name, or to any that is free.
 
         StoreError when they cannot be written, or the directory is gone: whoever wanted the rows has left.
         """
@@ -176,20 +178,27 @@ class ListingWriter:
             for names, places, field in zip(self._names, rows, self._schema, strict=True)
         ]
         try:
-            part = self._take_part()
-            part.write(pa.Table.from_arrays(columns, schema=self._schema))
+            file = self._take_part() if part is None else self._part(part)
+            file.write(pa.Table.from_arrays(columns, schema=self._schema))
         except OSError as error:
             raise StoreError(_cannot_write(self._stem, error)) from error
-        self._idle.append(part)
+        if part is None:
+            self._idle.append(file)
 
     def _take_part(self) -> _Part:
         try:
             return self._idle.popleft()
         except IndexError:
-            with self._lock:
-                path = self._stem.with_name(f"{self._stem.name}-{len(self._parts)}.parquet")
-                self._parts.append(_Part(path, self._schema))
-                return self._parts[-1]
+            return self._part(None)
+
+    def _part(self, number: int | None) -> _Part:
+        """Return the file of a number, or a new one."""
+        with self._lock:
+            number = len(self._parts) if number is None else number
+            if number not in self._parts:
+                path = self._stem.with_name(f"{self._stem.name}-{number}.parquet")
+                self._parts[number] = _Part(path, self._schema)
+            return self._parts[number]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -197,13 +206,13 @@ class ListingWriter:
         shards: list[ListingShard] = []
         try:
             if error is None:
-                shards.extend(part.finish() for part in self._parts)
+                shards.extend(part.finish() for _, part in sorted(self._parts.items()))
                 self.shards = tuple(shards)
         except OSError as problem:
             raise StoreError(_cannot_write(self._stem, problem)) from problem
         finally:
             if not self.shards:
-                for part in self._parts:
+                for part in self._parts.values():
                     part.drop()
                     part.path.unlink(missing_ok=True)
 

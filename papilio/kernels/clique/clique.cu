@@ -51,6 +51,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     CliquePaths& paths;
 
     __device__ __forceinline__ int open(const Children& unit) {
+        if (paths.sink.is_full()) return 0;
         const bool is_alone = kEdges && unit.first < 0;  // the root alone
         const int held = kEdges && !is_alone ? 2 : 1, n = is_alone ? 0 : name_members(unit);
         if (kPer != 0 && lane_id() == 0) paths.held[0] = unit.root;
@@ -80,7 +81,9 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         start(held, free);
     }
 
-    __device__ __forceinline__ void search() { search_nodes(); }
+    __device__ __forceinline__ void search() {
+        if (!paths.sink.is_full()) search_nodes();
+    }
 
     /// What the lanes still have, before the warp waits for others.
     __device__ __forceinline__ void finish_kept() {
@@ -151,7 +154,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
 
     /// Whether a node has branches; if not, it is counted, or given to a lane. Candidates next to all others become free.
     __device__ __forceinline__ bool enter(unsigned* node) {
-        if (settle(node)) return false;
+        if (paths.sink.is_done || settle(node)) return false;
         unsigned *const candidates = candidates_of(node), *const rest = rest_of(node);
         if (kOrients) {
             for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest[k] = candidates[k];
@@ -337,7 +340,7 @@ constexpr bool kKeepsWork<CliqueSearch> = true;
 extern "C" __global__ void __launch_bounds__(256, MIN_BLOCKS)
 clique_search(const long long* __restrict__ indptr, const int* __restrict__ ids, SEARCH_PARAMETERS, const int least,
               const int most, const unsigned short* __restrict__ closed, unsigned long long* sums, const int stride,
-              const unsigned long long* __restrict__ choose, unsigned long long* vector) {
+              const unsigned long long* __restrict__ choose, unsigned long long* vector RECORD_PARAMETERS) {
     constexpr int kWords = CliqueSearch::kCounterWords;
     __shared__ unsigned few[kOrients ? 1 : PivotLeaves::kHeld * PivotLeaves::kFree];
     Arena arena SEARCH_ARENA(kWords);
@@ -347,7 +350,7 @@ clique_search(const long long* __restrict__ indptr, const int* __restrict__ ids,
     unsigned* const own = warp_memory(kWords + near_words);
     CliqueLanes lanes{CliqueLimits{least, most}, leaves, closed, own + lane_id(), own + kWarpSize * kWarpSize + lane_id(),
                       CliqueSum{}, 0, 0, 0, 0, 0, false};
-    CliquePaths paths{choose, vector, nullptr, nullptr};
+    CliquePaths paths{choose, vector, nullptr, nullptr, RECORD_SINK};
     CliqueSearch search{{arena, queue, Adjacency{indptr, ids}, Square{}, nullptr, nullptr, nullptr, nullptr, false, 0},
                         lanes,
                         paths};

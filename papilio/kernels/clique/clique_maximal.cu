@@ -14,6 +14,7 @@
 // Sources: Tomita et al., Theor. Comput. Sci. 2006; Eppstein, Löffler and Strash, ISAAC 2010.
 #include "clique_maximal_lanes.cuh"
 #include "clique_nodes.cuh"
+#include "records.cuh"
 
 /// Blocks that a multiprocessor must have registers for.
 #ifndef MIN_BLOCKS
@@ -37,6 +38,8 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
     const unsigned long long* hashes;
     unsigned long long* checksum;
     MaximalLanes& lanes;
+    RecordSink sink;
+    int* path;    // ranks held, the root first, where cliques are listed
     int* chosen;  // room for n + n_outer
     int n;
     int n_outer;
@@ -44,13 +47,15 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
 
     __device__ __forceinline__ int open(const Children& unit) {
         const int n_later = (int)(unit.last - unit.first);
+        if (sink.is_full()) return 0;
         const long long first = earlier.indptr[unit.root];
         const int n_earlier = (int)(earlier.indptr[unit.root + 1] - first);
         if (n_later == 0) {
-            if (n_earlier == 0 && lane_id() == 0) lanes.add(1, hashes[unit.root]);
+            if (n_earlier == 0) add_root(unit.root);
             return 0;
         }
-        take_memory(n_later, n_earlier);
+        take_memory(n_later, n_earlier, 1);
+        if (kLists && lane_id() == 0) path[0] = unit.root;
         for (int i = lane_id(); i < n; i += kWarpSize) names[i] = later.ids[unit.first + i];
         __syncwarp();
         clear_words(matrix.words, (long long)matrix.n * matrix.n_words);
@@ -61,15 +66,18 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
 
     /// The sub-tree in a slot of the queue.
     __device__ __forceinline__ void read(const unsigned* slot) {
-        take_memory((int)slot[1], (int)slot[2]);
+        take_memory((int)slot[1], (int)slot[2], (int)slot[3]);
         const unsigned* from = copy_in(names, slot + kMaximalHead, n);
         from = copy_in(matrix.words, from, matrix.n_words * matrix.n);
         has_branches = slot[6] != 0;
-        if (has_branches) copy_in(rest_of(node_at(0)), from, matrix.n_words);
+        if (has_branches) from = copy_in(rest_of(node_at(0)), from, matrix.n_words);
+        if (kLists) copy_in(path, from, (int)slot[3]);
         start(HeldOutside{(int)slot[3], (unsigned long long)slot[5] << 32 | slot[4]});
     }
 
-    __device__ __forceinline__ void search() { search_nodes(); }
+    __device__ __forceinline__ void search() {
+        if (!sink.is_full()) search_nodes();
+    }
 
     /// What the lanes still have, before the warp waits for others.
     __device__ __forceinline__ void finish_kept() { lanes.run(0); }
@@ -102,8 +110,31 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         node[2] = (unsigned)(held.hash >> 32);
     }
 
+    /// A root without neighbours.
+    __device__ __forceinline__ void add_root(int root) {
+        if constexpr (kLists) {
+            if (lanes.least <= 1) sink.write(1, [&](const auto& visit) { if (lane_id() == 0) visit(0, root); });
+        } else if (lane_id() == 0) {
+            lanes.add(1, hashes[root]);
+        }
+    }
+
+    /// A node without candidates; the clique is maximal if nobody is excluded.
+    __device__ __forceinline__ void add_held(unsigned* node) {
+        if (set_size(excluded_of(node), matrix.n_words) + set_size(outer_of(node), outer_words) != 0) return;
+        const HeldOutside held = held_of(node);
+        if constexpr (kLists) {
+            if (held.n < lanes.least) return;
+            sink.write(held.n, [&](const auto& visit) {
+                for (int i = lane_id(); i < held.n; i += kWarpSize) visit(i, path[i]);
+            });
+        } else if (lane_id() == 0) {
+            lanes.add(held.n, held.hash);
+        }
+    }
+
     /// What the host counts as the need of an item. A node that others left begins with a branch of one candidate fewer.
-    __device__ __forceinline__ void take_memory(int n_candidates, int n_excluded) {
+    __device__ __forceinline__ void take_memory(int n_candidates, int n_excluded, int n_held) {
         n = n_candidates;
         n_outer = n_excluded;
         outer_words = words_for(n_outer);
@@ -114,6 +145,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         chosen = reinterpret_cast<int*>(arena.take(n_rows));
         branch = arena.take(node_words());
         nodes = arena.take((long long)(n / 2 + 3) * node_words());
+        if (kLists) path = reinterpret_cast<int*>(arena.take(n_held + n));
         has_branches = false;
     }
 
@@ -160,8 +192,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         const HeldOutside held = held_of(node);
         if (held.n + size < lanes.least) return true;
         if (size == 0) {
-            const int excluded = set_size(excluded_of(node), matrix.n_words) + set_size(outer_of(node), outer_words);
-            if (excluded == 0 && lane == 0) lanes.add(held.n, held.hash);
+            add_held(node);
             __syncwarp();
             return true;
         }
@@ -180,7 +211,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
 
     /// Choose the branches of a node; false: it has none, and is done with.
     __device__ __forceinline__ bool enter(unsigned* node) {
-        if (settle(node)) return false;
+        if (sink.is_done || (!kLists && settle(node))) return false;
         unsigned *const candidates = candidates_of(node), *const rest = rest_of(node);
         const int before = set_size(candidates, matrix.n_words), lane = lane_id();
         if ((int)node[0] + before < lanes.least) return false;
@@ -203,8 +234,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         }
         spend((long long)before * matrix.n_words);
         if (size == 0) {
-            const int n_excluded = set_size(excluded_of(node), matrix.n_words) + set_size(outer_of(node), outer_words);
-            if (n_excluded == 0 && lane == 0) lanes.add((int)node[0], held_of(node).hash);
+            add_held(node);
             __syncwarp();
             return false;
         }
@@ -240,7 +270,10 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         unsigned *const candidates = candidates_of(node), *const excluded = excluded_of(node), *const rest = rest_of(node);
         list_members(rest, matrix.n_words, members);
         unsigned long long hash = 0;
-        for (int i = lane; i < n_common; i += kWarpSize) hash += hashes[names[members[i]]];
+        for (int i = lane; i < n_common; i += kWarpSize) {
+            hash += hashes[names[members[i]]];
+            if (kLists) path[(int)node[0] + i] = names[members[i]];
+        }
         hash = warp_sum(hash);
         for (int k = lane; k < matrix.n_words; k += kWarpSize) {
             unsigned near = excluded[k];
@@ -299,7 +332,9 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         return first_member(rest_of(node), matrix.n_words);
     }
 
-    __device__ __forceinline__ void follow(const unsigned*, int) const {}
+    __device__ __forceinline__ void follow(const unsigned* node, int next) const {
+        if (kLists && lane_id() == 0) path[node[0]] = names[next];
+    }
 
     /// The candidates of the branches that stay are excluded there.
     __device__ __forceinline__ bool write_half(unsigned* node) {
@@ -329,11 +364,12 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         return n_chosen;
     }
 
-    __device__ __forceinline__ bool offer(const unsigned*, int next) const {
+    __device__ __forceinline__ bool offer(const unsigned* node, int next) const {
         int n_chosen = choose_near(excluded_of(branch), matrix.n_words, 0, 0);
         n_chosen = choose_near(outer_of(branch), outer_words, n, n_chosen);
         const int size = set_size(candidates_of(branch), matrix.n_words), n_rows = size + n_chosen, n_words = words_for(size);
-        if ((long long)(n_rows + 1) * n_words + size + kMaximalHead > queue.slot_words) return false;
+        const int n_path = kLists ? (int)branch[0] : 0;
+        if ((long long)(n_rows + 1) * n_words + size + kMaximalHead + n_path > queue.slot_words) return false;
         list_members(candidates_of(branch), matrix.n_words, members);
         return queue.offer([&](unsigned* slot) {
             if (lane_id() == 0) {
@@ -348,7 +384,11 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
             for (int i = lane_id(); i < size; i += kWarpSize) slot[kMaximalHead + i] = (unsigned)names[members[i]];
             const RowList rows{slot + kMaximalHead + size, n_rows, n_rows, n_words};
             gather_rows(rows, matrix, [&](int r) { return r < size ? members[r] : chosen[r - size]; }, n_rows, members, size);
-            if (next < 0) gather_set(rows.words + n_words * n_rows, rest_of(branch), members, size);
+            unsigned* to = rows.words + n_words * n_rows;
+            if (next < 0) gather_set(to, rest_of(branch), members, size);
+            if (!kLists) return;
+            to = copy_out(to + (next < 0 ? n_words : 0), path, (int)node[0]);
+            if (next >= 0 && lane_id() == 0) to[0] = (unsigned)names[next];
         });
     }
 };
@@ -361,7 +401,7 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 clique_maximal(const long long* __restrict__ indptr, const int* __restrict__ ids,
                const long long* __restrict__ earlier_indptr, const int* __restrict__ earlier_ids,
                const unsigned long long* __restrict__ hashes, SEARCH_PARAMETERS, const int least, unsigned long long* sums,
-               unsigned long long* checksum) {
+               unsigned long long* checksum RECORD_PARAMETERS) {
     constexpr int kWords = MaximalSearch::kCounterWords;
     __shared__ unsigned few[SizeCounts::kHeld * SizeCounts::kFree];
     Arena arena SEARCH_ARENA(kWords);
@@ -378,6 +418,8 @@ clique_maximal(const long long* __restrict__ indptr, const int* __restrict__ ids
                          hashes,
                          checksum,
                          lanes,
+                         RECORD_SINK,
+                         nullptr,
                          nullptr,
                          0,
                          0,

@@ -13,6 +13,7 @@
 
 #include "bit_matrix.cuh"
 #include "clique_leaves.cuh"
+#include "mix.cuh"
 #include "tree_queue.cuh"
 
 constexpr int kMaximalFrameWords = 5;
@@ -20,13 +21,6 @@ constexpr int kMaximalFrames = 16;
 constexpr int kMaximalWords = MAXIMAL_LANE_WORDS;
 static_assert(kWarpSize * (4 * kWarpSize + kMaximalFrameWords * kMaximalFrames) <= kMaximalWords,
               "rows, outer rows, hashes and frames of all lanes");
-
-/// As `mix` of kernels/checksum.py.
-__device__ __forceinline__ unsigned long long mix_hash(unsigned long long value) {
-    value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ull;
-    value = (value ^ value >> 27) * 0x94d049bb133111ebull;
-    return value ^ value >> 31;
-}
 
 /// What is held outside of the graph of a lane: how many vertices, and the sum of their hashes.
 struct HeldOutside {
@@ -94,7 +88,7 @@ struct MaximalLanes {
     /// One maximal clique; any lane alone.
     __device__ __forceinline__ void add(int size, unsigned long long hash) {
         if (size < least) return;
-        checksum += mix_hash(hash);
+        checksum += mix(hash);
         counts.add(size / SizeCounts::kFree, size % SizeCounts::kFree, 1);
     }
 

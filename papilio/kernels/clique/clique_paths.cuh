@@ -2,10 +2,12 @@
 //
 // A leaf with h held and p free vertices stands for C(p, k - h) cliques of k: a held vertex is in all of them, a free one
 // in C(p - 1, k - h - 1); a pair in as many as its free vertices leave. Sums are modulo 2^64.
+// With LISTS a leaf is a record instead: how many vertices are held, their ranks, and those of the free ones.
 // `choose[n * (k + 1) + j]` is C(n, j) modulo 2^64. `sums` are by rank, or by entry of the later neighbours.
 #pragma once
 
 #include "clique_nodes.cuh"
+#include "records.cuh"
 
 #ifndef PER
 #define PER 0
@@ -19,10 +21,20 @@ struct CliquePaths {
     unsigned long long* sums;
     int* held;  // ranks, the root first
     int* free;
+    RecordSink sink;
 
     /// One leaf; the warp.
-    __device__ __forceinline__ void add(const Adjacency& later, int n_held, int n_free, int k) const {
+    __device__ __forceinline__ void add(const Adjacency& later, int n_held, int n_free, int k) {
         const int missing = k - n_held;
+        if constexpr (kLists) {
+            if (missing > n_free) return;
+            sink.write(1 + n_held + n_free, [&](const auto& visit) {
+                if (lane_id() == 0) visit(0, n_held);
+                for (int i = lane_id(); i < n_held; i += kWarpSize) visit(1 + i, held[i]);
+                for (int i = lane_id(); i < n_free; i += kWarpSize) visit(1 + n_held + i, free[i]);
+            });
+            return;
+        }
         unsigned long long ways[3];  // by the free ones that are fixed
         for (int fixed = 0; fixed < 3; ++fixed)
             ways[fixed] = n_free >= fixed && missing >= fixed

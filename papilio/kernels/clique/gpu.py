@@ -31,6 +31,7 @@ from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import (
     Cut,
     Partial,
+    never_cut,
     require_request,
 )
 from papilio.kernels.tree.engine import TreeEngine
@@ -99,7 +100,9 @@ class CliqueGpu(TreeEngine):
         As those of :class:`~papilio.kernels.clique.cpu.CliqueCpu`.
     tuning : TreeTuning, optional
         Launch constants; by default those of the device.
-
+    lists : bool
+        Whether it is for :class:`~papilio.kernels.clique.list_gpu.CliqueGpuLister`, and counts nothing: then it takes
+        granularity ``vertex`` alone, whose kernel knows the vertices of each clique.
     """
 
     def __init__(
@@ -109,9 +112,11 @@ class CliqueGpu(TreeEngine):
         order: str = "auto",
         root: str = "auto",
         tuning: TreeTuning | None = None,
+        lists: bool = False,
     ) -> None:
         super().__init__(device, tuning if tuning is not None else clique_tuning(device.max_shared_bytes))
         self.algorithm, self.order, self.root = algorithm, order, root
+        self._defines = {"LISTS": 1} if lists else {}
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
@@ -162,20 +167,13 @@ class CliqueGpu(TreeEngine):
 
     def _count(self, prepared: PreparedCliqueGpu, bounds: Sequence[int], cut: Cut) -> Partial:
         start = end = bounds[0]
-        later, items, vector = prepared.later, prepared.items, _make_vector(self.device, prepared)
+        later, vector = prepared.later, _make_vector(self.device, prepared)
         sums = np.zeros(_count_sums(prepared), np.uint64)
         least, most = prepared.sizes
-        stride = prepared.most_later + 2
         if start < bounds[-1]:
             counts = self.device.to_device(sums)
-            searched = (later.indptr, later.ids, items.roots, items.first, items.last)
-            own = (
-                np.int32(least), np.int32(most), self.device.to_device(list_closed()), counts,
-                np.int32(stride), _list_choices(self.device, prepared), vector,
-            )  # fmt: skip
-            n_slices = self._launch(
-                prepared.search, prepared.classes, bounds, items.costs, cut, searched, own
-            )
+            choices = _list_choices(self.device, prepared)
+            n_slices = self._search_items(prepared, bounds, cut, (choices, vector), counts)
             end, sums = bounds[n_slices], self.device.to_host(counts)
         vectors = {}
         if prepared.per != "total":
@@ -184,16 +182,40 @@ class CliqueGpu(TreeEngine):
             vectors = {"n" if prepared.per == "vertex" else "edge": self.device.to_host(found)}
         cells: dict[tuple[int, ...], int] = {}
         low, high, carries = (int(number) for number in sums[:CLIQUE_SUM_WORDS])
-        expand_leaves(sums[CLIQUE_SUM_WORDS:], stride, least, most, cells)
+        expand_leaves(sums[CLIQUE_SUM_WORDS:], prepared.most_later + 2, least, most, cells)
         if of_one_size := low + (high << 32) + (carries << 64):
             cells[(most,)] = cells.get((most,), 0) + of_one_size
         table = cells if prepared.motif.is_table else {}
         return Partial(end - start, sum(cells.values()), self._work_done(), vectors, table)
 
+    def leave_records(
+        self, prepared: PreparedCliqueGpu, start: int, stop: int, arguments: tuple[Any, ...]
+    ) -> None:
+        """Search items; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
+        nothing, counts = (self.device.xp.zeros(n, dtype=np.uint64) for n in (1, _count_sums(prepared)))
+        self._search_items(prepared, [start, stop], never_cut, (nothing, nothing, *arguments), counts)
+
+    def _search_items(
+        self,
+        prepared: PreparedCliqueGpu,
+        bounds: Sequence[int],
+        cut: Cut,
+        arguments: tuple[Any, ...],
+        counts: Any,
+    ) -> int:
+        """Launch the slices, with what follows the counts in the kernel's arguments; return how many."""
+        later, items = prepared.later, prepared.items
+        searched = (later.indptr, later.ids, items.roots, items.first, items.last)
+        own = (
+            *map(np.int32, prepared.sizes), self.device.to_device(list_closed()), counts,
+            np.int32(prepared.most_later + 2), *arguments,
+        )  # fmt: skip
+        return self._launch(prepared.search, prepared.classes, bounds, items.costs, cut, searched, own)
+
     def _choose_search(self, algorithm: str, per: Granularity, of_edges: bool) -> TreeSearch:
         orients = algorithm == "orient"
         which, fixed_words = (int(not orients), LANE_WORDS) if per == "total" else (2, 0)
-        defines = {"ORIENT": int(orients), "PER": _PER[per], "EDGES": int(of_edges)}
+        defines = {"ORIENT": int(orients), "PER": _PER[per], "EDGES": int(of_edges), **self._defines}
         tuning, blocks_per_sm = self.tuning, self.tuning.blocks_per_sm[which]
         if orients:  # the memory of the lanes, which do not search
             tuning, fixed_words = replace(tuning, near_words=tuning.near_words + LANE_WORDS), 0

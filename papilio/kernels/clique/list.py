@@ -68,8 +68,7 @@ def _finish(
     ids = np.union1d(left.ids, left.held).astype(np.int32)
     decisions = searched.decisions[:1]
     if left.graph is not graph:
-        what = f"search among {left.graph.n} vertices and {left.graph.n_edges} edges"
-        decisions = (what, "only these go with what every clique must hold"), *decisions
+        decisions = (left.reason, *decisions)
     return PreparedListing(
         searched,
         row_size,
@@ -79,6 +78,20 @@ def _finish(
         ids,
         decisions,
     )
+
+
+def refuse_counting(algorithm: str, root: str) -> None:
+    """Refuse what only counts.
+
+    Raises
+    ------
+    UnsupportedError
+        For such an algorithm, or such items.
+    """
+    if algorithm == "pivot":
+        raise UnsupportedError("algorithm 'pivot' counts without visiting every clique; list with 'orient'")
+    if root == "edge":
+        raise UnsupportedError("root 'edge' only counts; list with 'vertex'")
 
 
 class _Lister(CpuLister):
@@ -129,12 +142,7 @@ class CliqueLister(_Lister):
         root: str = "auto",
     ) -> None:
         super().__init__(threads, listing)
-        if algorithm == "pivot":
-            raise UnsupportedError(
-                "algorithm 'pivot' counts without visiting every clique; list with 'orient'"
-            )
-        if root == "edge":
-            raise UnsupportedError("root 'edge' only counts; list with 'vertex'")
+        refuse_counting(algorithm, root)
         self.order = order
 
     def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedListing:

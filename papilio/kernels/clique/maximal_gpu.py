@@ -23,11 +23,7 @@ from papilio.kernels.clique.gpu_order import (
 )
 from papilio.kernels.device.constants import MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.engine import (
-    Cut,
-    Partial,
-    require_request,
-)
+from papilio.kernels.engine import Cut, Partial, never_cut, require_request
 from papilio.kernels.tree.engine import TreeEngine
 from papilio.kernels.tree.launch import TreeSearch
 from papilio.kernels.tree.layout import TreeClass, add_aligned
@@ -73,13 +69,15 @@ class PreparedMaximalCliqueGpu:
 class MaximalCliqueGpu(TreeEngine):
     """The GPU engine of :class:`~papilio.motifs.MaximalClique` on one device.
 
-    ``tuning`` are launch constants; by default those of the device.
+    ``tuning`` are launch constants; by default those of the device. With ``lists`` it is for
+    :class:`~papilio.kernels.clique.list_gpu.MaximalCliqueGpuLister`, and counts nothing.
     """
 
-    def __init__(self, device: Device, tuning: TreeTuning | None = None) -> None:
+    def __init__(self, device: Device, tuning: TreeTuning | None = None, lists: bool = False) -> None:
         super().__init__(
             device, tuning if tuning is not None else maximal_clique_tuning(device.max_shared_bytes)
         )
+        self._defines = {"LISTS": 1} if lists else {}
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
@@ -112,7 +110,7 @@ class MaximalCliqueGpu(TreeEngine):
             else:
                 items = follow_roots(self.device, later, back, part.roots)
             most_later = int(later.out.max()) if later.out.size else 0
-            need = _estimate_need(items.sizes, self.device.to_host(back[items.roots]))
+            need = _estimate_need(items.sizes, self.device.to_host(back[items.roots]), bool(self._defines))
             classes, shortage = self._make_ready(self._search, need)
             order = "degeneracy" if part is None else "degree"
             decisions = (("order", f"by {order}: at most {most_later} later neighbours"), *shortage)
@@ -125,19 +123,12 @@ class MaximalCliqueGpu(TreeEngine):
     def _search(self) -> TreeSearch:
         blocks_per_sm = self.tuning.blocks_per_sm[0]
         stem = "clique_maximal"
-        return TreeSearch(stem, stem, {}, self.tuning, MAXIMAL_LANE_WORDS, blocks_per_sm)
+        return TreeSearch(stem, stem, self._defines, self.tuning, MAXIMAL_LANE_WORDS, blocks_per_sm)
 
     def _count(self, prepared: PreparedMaximalCliqueGpu, bounds: Sequence[int], cut: Cut) -> Partial:
-        xp, later, items = self.device.xp, prepared.later, prepared.items
         if bounds[0] == bounds[-1]:
             return Partial(0, 0, 0)
-        sums = xp.zeros(prepared.most_later + 2, dtype=np.uint64)
-        checksum = xp.zeros(1, dtype=np.uint64)
-        searched = (
-            later.indptr, later.ids, *prepared.earlier, prepared.hashes, items.roots, items.first, items.last
-        )  # fmt: skip
-        own = np.int32(prepared.least), sums, checksum
-        n_slices = self._launch(self._search, prepared.classes, bounds, items.costs, cut, searched, own)
+        n_slices, sums, checksum = self._search_items(prepared, bounds, cut)
         host, check = self.device.to_host(sums), int(self.device.to_host(checksum)[0])
         cells: dict[tuple[int, ...], int] = {
             (size,): int(host[size]) for size in np.flatnonzero(host).tolist()
@@ -145,9 +136,34 @@ class MaximalCliqueGpu(TreeEngine):
         n_items = bounds[n_slices] - bounds[0]
         return Partial(n_items, sum(cells.values()), self._work_done(), {}, cells, checksum=check)
 
+    def leave_records(
+        self, prepared: PreparedMaximalCliqueGpu, start: int, stop: int, arguments: tuple[Any, ...]
+    ) -> None:
+        """Search items; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
+        self._search_items(prepared, [start, stop], never_cut, arguments)
 
-def _estimate_need(later: NDArray[np.int64], earlier: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _search_items(
+        self,
+        prepared: PreparedMaximalCliqueGpu,
+        bounds: Sequence[int],
+        cut: Cut,
+        arguments: tuple[Any, ...] = (),
+    ) -> tuple[int, Any, Any]:
+        """Return how many slices were launched, the cliques by size, and their checksum; both on the device."""
+        xp, later, items = self.device.xp, prepared.later, prepared.items
+        sums = xp.zeros(prepared.most_later + 2, dtype=np.uint64)
+        checksum = xp.zeros(1, dtype=np.uint64)
+        searched = (
+            later.indptr, later.ids, *prepared.earlier, prepared.hashes, items.roots, items.first, items.last
+        )  # fmt: skip
+        own = np.int32(prepared.least), sums, checksum, *arguments
+        n_slices = self._launch(self._search, prepared.classes, bounds, items.costs, cut, searched, own)
+        return n_slices, sums, checksum
+
+
+def _estimate_need(later: NDArray[np.int64], earlier: NDArray[np.int64], lists: bool) -> NDArray[np.int64]:
     """Return the words that a warp needs for roots of so many neighbours, as ``take_memory`` of clique_maximal.cu."""
     words, rows = (later + 31) // 32, later + earlier
     node = _NODE_HEAD + 3 * words + (rows + 31) // 32  # earlier ones; in a sub-tree candidates before it, too
-    return add_aligned([rows * words, later, later, rows, node, (later // 2 + 3) * node])
+    path = [later + 1] if lists else []
+    return add_aligned([rows * words, later, later, rows, node, (later // 2 + 3) * node, *path])

@@ -19,6 +19,12 @@ class Restricted(NamedTuple):
     ids: Ids32  # of its vertices in the whole graph
     held: Ids32  # ids that are added to each clique
 
+    @property
+    def reason(self) -> tuple[str, str]:
+        """What is decided with it, and why."""
+        what = f"search among {self.graph.n} vertices and {self.graph.n_edges} edges"
+        return what, "only these go with what every clique must hold"
+
 
 def restrict_graph(graph: UnipartiteGraph, held: Ids32, k: int | None) -> Restricted:
     """Restrict a graph to the common neighbours of the vertices ``held``; O(n_edges).

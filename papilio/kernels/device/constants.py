@@ -57,6 +57,9 @@ CLIQUE_SUM_WORDS = 3
 MAXIMAL_LANE_WORDS = 32 * (4 * 32 + 5 * 16)
 """The same for maximal cliques: rows of both kinds, hashes in two words, and frames (clique_maximal_lanes.cuh)."""
 
+LENGTH_BITS, LONG_ROW = 24, 4096
+"""Of the words of a record beside its place (records.cuh); vertices of a row that a warp still sorts (records.cu)."""
+
 QUEUE_PENDING, QUEUE_STATE_WORDS, QUEUE_END_WORDS = 32, 96, 64
 """Place of the number of unfinished items in the state of a launch, words of it, and of the ends of a queue."""
 

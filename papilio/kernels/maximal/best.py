@@ -67,7 +67,8 @@ def find_best(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -
     runner.run(cut_by_cost(searched.index.costs, threads, serial_cost=SERIAL_COST), list_chunk)
     for worker in runner.states:
         pass_on(searched, worker, outlet)
-    list_stars(prepared, outlet)
+    for block in list_stars(searched.stars, prepared.ids_u, prepared.ids_v):
+        outlet.take(*block)
     return best
 
 

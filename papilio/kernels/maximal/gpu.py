@@ -35,6 +35,7 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.maximal.gpu_roots import (
+    Matrices,
     MaximalRoots,
     Ranges,
     cut_ranges,
@@ -116,7 +117,8 @@ class MaximalBicliqueGpu(TreeEngine):
     tuning : TreeTuning, optional
         Launch constants; by default those of the device.
     defines : dict, optional
-        FILTERS and DROPS of maximal_narrow.cuh and TABLES of maximal_subsets.cuh, for comparisons.
+        FILTERS and DROPS of maximal_narrow.cuh and TABLES of maximal_subsets.cuh, for comparisons; LISTS of records.cuh
+        where :class:`~papilio.kernels.maximal.list_gpu.MaximalBicliqueGpuLister` uses it, which then counts nothing.
     patience : int
         Words of 32 bits that a search below 64 columns intersects before it leaves branches to other warps.
     """
@@ -220,27 +222,49 @@ class MaximalBicliqueGpu(TreeEngine):
 
     def _search_group(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: Cut) -> Partial:
         """Run the slices of a group, again with a larger table when one was full."""
-        index, roots, ranges = prepared.index, prepared.roots, prepared.ranges
-        matrices = fill_matrices(self.device, index, roots, bounds[0], bounds[-1])
-        first = (
-            *root_arguments(index, roots), matrices.words, matrices.starts, matrices.taken, matrices.taken_hash,
-            roots.left_hash, roots.right_hash, *ranges.arrays,
-        )  # fmt: skip
-        sizes = index.sizes
-        limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
-        costs, n_keys = index.costs[ranges.items], self.tuning.leaf_slots
+        index, n_keys = prepared.index, self.tuning.leaf_slots
+        matrices = fill_matrices(self.device, index, prepared.roots, bounds[0], bounds[-1])
         while True:
             counts = self._make_counts(n_keys)
-            last = (
-                *(np.int32(min(limit, _MAX_INT)) for limit in (*limits, self.patience)), counts.totals, counts.keys,
-                counts.by_key, np.uint32(n_keys), counts.full,
-            )  # fmt: skip
-            pieces = ranges.starts[bounds].tolist()
-            n_slices = self._launch(self._search, prepared.classes, pieces, costs, cut, first, last)
+            n_slices = self._search_items(prepared, matrices, bounds, cut, counts)
             bounds = bounds[: n_slices + 1]
             if not int(self.device.to_host(counts.full)[0]):
                 return self._read(index, counts, bounds[-1] - bounds[0])
             n_keys, cut = 4 * n_keys, never_cut
+
+    def leave_records(
+        self,
+        prepared: PreparedMaximalGpu,
+        matrices: Matrices,
+        start: int,
+        stop: int,
+        arguments: tuple[Any, ...],
+    ) -> None:
+        """Search items; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
+        self._search_items(prepared, matrices, [start, stop], never_cut, self._make_counts(1), arguments)
+
+    def _search_items(
+        self,
+        prepared: PreparedMaximalGpu,
+        matrices: Matrices,
+        bounds: Sequence[int],
+        cut: Cut,
+        counts: _Counts,
+        arguments: tuple[Any, ...] = (),
+    ) -> int:
+        """Launch the slices, with what follows the counts in the kernel's arguments; return how many."""
+        index, roots, ranges, sizes = prepared.index, prepared.roots, prepared.ranges, prepared.index.sizes
+        first = (
+            *root_arguments(index, roots), matrices.words, matrices.starts, matrices.taken, matrices.taken_hash,
+            roots.left_hash, roots.right_hash, *ranges.arrays,
+        )  # fmt: skip
+        limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right, self.patience)
+        last = (
+            *(np.int32(min(limit, _MAX_INT)) for limit in limits), counts.totals, counts.keys, counts.by_key,
+            np.uint32(counts.keys.size), counts.full, *arguments,
+        )  # fmt: skip
+        pieces, costs = ranges.starts[bounds].tolist(), index.costs[ranges.items]
+        return self._launch(self._search, prepared.classes, pieces, costs, cut, first, last)
 
     def _make_counts(self, n_keys: int) -> _Counts:
         """Return an empty table of so many slots.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, RowColumn
 from papilio.kernels.biclique.core import Ids32
 from papilio.kernels.biclique.restrict import restrict_to_common
 from papilio.kernels.engine import require_request
@@ -22,8 +22,8 @@ from papilio.kernels.maximal.cpu import (
     make_worker,
 )
 from papilio.kernels.maximal.found import CHECKSUM, WORDS, Found
-from papilio.kernels.maximal.stars import RaggedColumn
-from papilio.kernels.rows import BLOCK_VALUES, Outlet, empty_block, make_row_block
+from papilio.kernels.maximal.stars import Stars
+from papilio.kernels.rows import Outlet, cut_blocks, empty_block, make_row_block
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.questions import Listing
 
@@ -85,22 +85,12 @@ class MaximalBicliqueLister(CpuLister):
             When the pairs of rows do not fit the memory.
         """
         require_request("listing", MaximalBiclique, graph, motif, per)
-        with_u, with_v = (np.array(ids, np.int32) for ids in (self.listing.with_u, self.listing.with_v))
-        left = restrict_to_common(graph, with_u, with_v)
+        left = restrict(graph, self.listing)
         searched = MaximalBicliqueCpu(self.threads, self.anchor).prepare(left, motif, per)
-        ids_u, ids_v = (
-            np.flatnonzero(degrees).astype(np.int32) for degrees in (left.degree_u, left.degree_v)
-        )
-        of_rows, of_columns = (ids_v, ids_u) if searched.index.swapped else (ids_u, ids_v)
-        decisions = searched.decisions
-        if left is not graph:
-            what = f"search among {left.n_edges} edges"
-            decisions = (what, "only these go with what every biclique must hold"), *decisions
-        places = (
-            np.searchsorted(of_rows, searched.index.left_ids).astype(np.int32),
-            np.searchsorted(of_columns, searched.index.right_ids).astype(np.int32),
-        )
-        return PreparedMaximalListing(searched, places, ids_u, ids_v, decisions)
+        index = searched.index
+        sides = place_sides(left, index.swapped, (index.left_ids, index.right_ids))
+        decisions = (*explain_restriction(graph, left), *searched.decisions)
+        return PreparedMaximalListing(searched, *sides, decisions)
 
     def _make_worker(self, prepared: PreparedMaximalListing) -> Worker:
         return make_worker(prepared.searched, list_found(prepared, self.listing.limit))
@@ -121,7 +111,12 @@ class MaximalBicliqueLister(CpuLister):
         workers: Sequence[Worker],
         outlet: Outlet,
     ) -> tuple[int, int]:
-        checksum = list_stars(prepared, outlet) if span[0] == 0 < span[1] else 0
+        stars, checksum = prepared.searched.stars, 0
+        if span[0] == 0 < span[1]:
+            checksum = stars.checksum
+            for block in list_stars(stars, prepared.ids_u, prepared.ids_v):
+                if not outlet.full:
+                    outlet.take(*block)
         found = [worker.found.sums for worker in workers]
         return sum(int(sums[WORDS]) for sums in found), checksum + sum(int(sums[CHECKSUM]) for sums in found)
 
@@ -146,26 +141,35 @@ def pass_on(searched: PreparedMaximalCpu, worker: Worker, outlet: Outlet) -> Non
     outlet.take(*(sides[::-1] if searched.index.swapped else sides))
 
 
-def list_stars(prepared: PreparedMaximalListing, outlet: Outlet) -> int:
-    """Pass the stars on; return their checksum."""
-    stars = prepared.searched.stars
+def restrict(graph: BipartiteGraph, listing: Listing) -> BipartiteGraph:
+    """Return what goes with the vertices that must be held."""
+    with_u, with_v = (np.array(ids, np.int32) for ids in (listing.with_u, listing.with_v))
+    return restrict_to_common(graph, with_u, with_v)
+
+
+def explain_restriction(graph: BipartiteGraph, left: BipartiteGraph) -> tuple[tuple[str, str], ...]:
+    """Return what was decided as a graph was restricted, and why."""
+    if left is graph:
+        return ()
+    what = f"search among {left.n_edges} edges"
+    return ((what, "only these go with what every biclique must hold"),)
+
+
+def place_sides(
+    graph: BipartiteGraph, swapped: bool, ids: tuple[Ids32, Ids32]
+) -> tuple[tuple[Ids32, Ids32], Ids32, Ids32]:
+    """Return the positions of rows and columns in the ids of U and V that can be in a row, and these, rising."""
+    ids_u, ids_v = (np.flatnonzero(degrees).astype(np.int32) for degrees in (graph.degree_u, graph.degree_v))
+    of_rows, of_columns = (ids_v, ids_u) if swapped else (ids_u, ids_v)
+    places = np.searchsorted(of_rows, ids[0]), np.searchsorted(of_columns, ids[1])
+    return (places[0].astype(np.int32), places[1].astype(np.int32)), ids_u, ids_v
+
+
+def list_stars(stars: Stars, ids_u: Ids32, ids_v: Ids32) -> Iterator[list[RowColumn]]:
+    """Yield the stars in blocks of rows: columns of U and of V, as positions in the ids that can be in a row."""
     for of_u, of_v in (stars.of_u, stars.of_v):
-        for u, v in zip(_cut_rows(of_u, of_v), _cut_rows(of_v, of_u), strict=True):
-            if outlet.full:
-                return 0
-            outlet.take(
-                (u[0], np.searchsorted(prepared.ids_u, u[1]).astype(np.int32)),
-                (v[0], np.searchsorted(prepared.ids_v, v[1]).astype(np.int32)),
-            )
-    return stars.checksum
-
-
-def _cut_rows(column: RaggedColumn, other: RaggedColumn) -> Iterator[RaggedColumn]:
-    """Yield the rows of a column in blocks, which are the same for the other column."""
-    offsets, values = column
-    both = offsets + other[0]
-    begin = 0
-    while begin + 1 < len(offsets):
-        end = max(begin + 1, int(np.searchsorted(both, both[begin] + BLOCK_VALUES, side="right")) - 1)
-        yield offsets[begin : end + 1] - offsets[begin], values[offsets[begin] : offsets[end]]
-        begin = end
+        columns = [
+            (offsets, np.searchsorted(ids, found).astype(np.int32))
+            for (offsets, found), ids in ((of_u, ids_u), (of_v, ids_v))
+        ]
+        yield from cut_blocks(columns)

@@ -64,14 +64,18 @@ struct MaximalSearch {
     int branch;
 
     __device__ __forceinline__ int open(const Children& unit) {
-        if (counts.table.table.is_full() || taken[unit.root] == 0) return 0;
+        if (counts.table.table.is_full() || counts.sink.is_full() || taken[unit.root] == 0) return 0;
         open_root(unit.root);
         const long long begin = graph.hop_indptr[unit.root];
         first_row = root.n_before + (int)(unit.first - begin);
         if (unit.first == begin && taken[unit.root] > 1) {
-            Word hash = 0;
-            for (int j = lane_id(); j < root.n_columns; j += kWarpSize) hash += root.right_hash[root.columns[j]];
-            counts.add(0, root.n_columns, warp_sum(hash) + taken_hash[unit.root], taken[unit.root]);
+            if constexpr (kLists) {
+                counts.list(root.vertex, root.columns, nullptr, root.n_columns, taken[unit.root]);
+            } else {
+                Word hash = 0;
+                for (int j = lane_id(); j < root.n_columns; j += kWarpSize) hash += root.right_hash[root.columns[j]];
+                counts.add(0, root.n_columns, warp_sum(hash) + taken_hash[unit.root], taken[unit.root]);
+            }
         }
         return taken[unit.root] < counts.table.limits.most_left ? (int)(unit.last - unit.first) : 0;
     }
@@ -203,7 +207,10 @@ struct MaximalSearch {
             const int n_taken = 1 + found.n_joined + (from == nullptr ? taken[root.vertex] : from->n_taken);
             Word hash = found.hash + root.row_hash(branch);
             hash += from == nullptr ? taken_hash[root.vertex] : from->hash;
-            counts.add(0, columns.n_columns, hash + root.hash_columns(columns), n_taken);
+            if constexpr (kLists)
+                counts.list(root.vertex, root.columns, columns.columns, columns.n_columns, n_taken);
+            else
+                counts.add(0, columns.n_columns, hash + root.hash_columns(columns), n_taken);
             if (found.n_kept > 0 && n_taken + found.n_kept >= counts.table.limits.least_left && n_taken < counts.table.limits.most_left) {
                 if (columns.n_columns <= 64) {
                     node = narrow_down(mark, columns, candidates, found, hash, n_taken);
@@ -338,7 +345,7 @@ maximal_search(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const lon
                const unsigned long long* __restrict__ left_hash, const unsigned long long* __restrict__ right_hash,
                SEARCH_PARAMETERS, const int least_left, const int most_left, const int least_right, const int most_right,
                const int patience, unsigned long long* totals, unsigned long long* keys, unsigned long long* by_key, const unsigned n_keys,
-               int* full) {
+               int* full RECORD_PARAMETERS) {
     constexpr int kWords = MaximalSearch::kCounterWords;
     __shared__ unsigned sizes[SizeTable::kSide * SizeTable::kSide];
     for (int i = threadIdx.x; i < SizeTable::kSide * SizeTable::kSide; i += blockDim.x) sizes[i] = 0;
@@ -348,7 +355,7 @@ maximal_search(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const lon
     unsigned* const memory = warp_memory(kWords + near_words);
     const SizeTable table{SizeLimits{least_left, most_left, least_right, most_right}, LeafTable(keys, by_key, n_keys, full),
                           sizes};
-    MaximalCounts counts{table, memory + kWords - kTableWords, reinterpret_cast<Word*>(memory), 0, 0, 0, 0, 0, 0};
+    MaximalCounts counts{table, memory + kWords - kTableWords, reinterpret_cast<Word*>(memory), 0, 0, 0, 0, 0, 0, RECORD_SINK};
     NarrowSearch narrow{arena, queue, counts, RowLists{counts.column_hash + 64, least_right}, patience, 0, 0};
     MaximalSearch search{arena, queue, RootGraph ROOT_ARGUMENTS, matrices, matrix_at, taken, taken_hash, left_hash,
                          right_hash, counts, narrow, totals};

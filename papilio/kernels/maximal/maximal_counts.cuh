@@ -3,11 +3,13 @@
 // A warp gathers 32 of them, one in each lane; then every lane works out the hash of its own, in a function that is not
 // inlined: it is long, and called from many places. Sizes below kSide of both
 // sides are counted in shared memory by the block, in 32 bits that carry into the table in device memory, where all
-// other sizes are.
+// other sizes are. With LISTS nothing is counted: each is a record of its root, the number of its rows, and its columns.
 #pragma once
 
 #include "leaf_table.cuh"
 #include "maximal_lists.cuh"
+#include "mix.cuh"
+#include "records.cuh"
 
 /// What is counted; rows are left, columns right.
 struct SizeLimits {
@@ -17,13 +19,6 @@ struct SizeLimits {
     int most_right;
 };
 
-/// The finalizer of SplitMix64, as in kernels/checksum.py.
-__device__ __forceinline__ Word mix_word(Word value) {
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
-    return value ^ (value >> 31);
-}
-
 /// Where maximal bicliques are counted by size.
 struct SizeTable {
     static constexpr int kSide = MAXIMAL_SIDE;
@@ -32,13 +27,17 @@ struct SizeTable {
     LeafTable table;
     unsigned* sizes;  // kSide * kSide counters of the block, in shared memory
 
+    __device__ __forceinline__ bool is_asked(int n_columns, int n_rows) const {
+        return n_rows >= limits.least_left && n_rows <= limits.most_left && n_columns <= limits.most_right;
+    }
+
     /// Count one with the hash of all that it has, if it is asked for; returns what it adds to the checksum. Any lane alone.
     __device__ __forceinline__ Word count(int n_columns, int n_rows, Word all) {
-        if (n_rows < limits.least_left || n_rows > limits.most_left || n_columns > limits.most_right) return 0;
+        if (!is_asked(n_columns, n_rows)) return 0;
         const bool is_small = n_columns < kSide && n_rows < kSide;
         const bool carries = is_small && atomicAdd(&sizes[n_columns * kSide + n_rows], 1u) == ~0u;
         if (carries || !is_small) table.insert(key(n_columns, n_rows), is_small ? 1ull << 32 : 1ull);
-        return mix_word(all);
+        return mix(all);
     }
 
     /// Bring the counters of the block to the table; the block, when all of its warps are done.
@@ -78,9 +77,20 @@ struct MaximalCounts {
     int width;
     int height;
     int n_held;
+    RecordSink sink;
 
     /// One that has `columns` of those at hand, and `hash` for all else; the warp, with the same in every lane.
     __device__ __forceinline__ void add(Word own, int n_columns, Word rest, int n_rows) {
+        if constexpr (kLists) {
+            // Hashes are numbers here: of a column its own, and of the rows taken that of the root.
+            if (!table.is_asked(n_columns, n_rows)) return;
+            sink.write(2 + __popcll(own), [&](const auto& visit) {
+                write_head(visit, (int)rest, n_rows);
+                for (int bit = lane_id(); bit < 64; bit += kWarpSize)
+                    if (own >> bit & 1ull) visit(2 + __popcll(own & ((1ull << bit) - 1)), (int)column_hash[bit]);
+            });
+            return;
+        }
         if (lane_id() == n_held) {
             columns = own;
             hash = rest;
@@ -88,6 +98,15 @@ struct MaximalCounts {
             height = n_rows;
         }
         if (++n_held == kWarpSize) flush();
+    }
+
+    /// One that has columns of the root, in a list or, if that is null, all; the warp, with the same in every lane.
+    __device__ __forceinline__ void list(int root, const int* of_root, const int* chosen, int n_columns, int n_rows) {
+        if (!table.is_asked(n_columns, n_rows)) return;
+        sink.write(2 + n_columns, [&](const auto& visit) {
+            write_head(visit, root, n_rows);
+            for (int j = lane_id(); j < n_columns; j += kWarpSize) visit(2 + j, of_root[chosen == nullptr ? j : chosen[j]]);
+        });
     }
 
     /// Before the columns at hand change; the warp.
@@ -103,5 +122,11 @@ struct MaximalCounts {
         columns = 0;
         n_held = 0;
         __syncwarp();
+    }
+
+  private:
+    template <class Visit>
+    __device__ __forceinline__ static void write_head(const Visit& visit, int root, int n_rows) {
+        if (lane_id() < 2) visit(lane_id(), lane_id() == 0 ? root : n_rows);
     }
 };

@@ -1,0 +1,256 @@
+"""Listing cliques on the GPU: the kernels that count them leave records, ``clique_expand.cu`` makes rows of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError
+from papilio.graph import UnipartiteGraph
+from papilio.kernels.checksum import mix
+from papilio.kernels.clique.gpu import CliqueGpu, PreparedCliqueGpu
+from papilio.kernels.clique.list import refuse_counting
+from papilio.kernels.clique.maximal_gpu import MaximalCliqueGpu, PreparedMaximalCliqueGpu
+from papilio.kernels.clique.restrict import Restricted, restrict_graph
+from papilio.kernels.device.protocol import Device, launch_over
+from papilio.kernels.engine import require_request
+from papilio.kernels.tree.lister import RaggedOnDevice, Records, TreeLister, cut_chunks
+from papilio.kernels.tuning import TreeTuning
+from papilio.kernels.wedge.gpu_graph import make_offsets
+from papilio.motifs import Clique, Granularity, MaximalClique, Motif
+from papilio.questions import Listing
+
+_MOST_WAYS = 1 << 40
+"""Cliques of one leaf: a listing of more would be of many terabytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedCliqueListing:
+    """A graph ready for the ``run`` of a lister; arrays on the device but for ``ids_n``."""
+
+    searched: PreparedCliqueGpu | PreparedMaximalCliqueGpu  # the graph that is left to search
+    row_size: int | None  # vertices of a row; None for any number
+    positions: Any  # in ``ids_n``, of every rank: int32
+    always: Any  # positions that are added to each clique: int32
+    hashes: tuple[Any]  # of the vertices, by position: uint64
+    ways: Any  # of cliques of one size: C(n, j), see clique_expand.cu; int64
+    ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
+    decisions: tuple[tuple[str, str], ...]
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        return self.searched.n_items
+
+    @property
+    def work(self) -> NDArray[np.int64]:
+        """Predicted set operations of each item, falling."""
+        return self.searched.work
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        arrays = (self.positions, self.always, *self.hashes, self.ways)
+        return self.searched.nbytes + sum(int(array.nbytes) for array in arrays)
+
+
+class _CliqueLister(TreeLister):
+    """Base of the listers."""
+
+    engine: CliqueGpu | MaximalCliqueGpu
+
+    def _finish(
+        self,
+        graph: UnipartiteGraph,
+        left: Restricted,
+        searched: PreparedCliqueGpu | PreparedMaximalCliqueGpu,
+        row_size: int | None,
+        ways: NDArray[np.int64],
+    ) -> PreparedCliqueListing:
+        device = self.device
+        ids = np.union1d(left.ids, left.held).astype(np.int32)
+        vertices = device.to_host(searched.later.vertices)
+        decisions = searched.decisions
+        if left.graph is not graph:
+            decisions = (left.reason, *decisions)
+        return PreparedCliqueListing(
+            searched,
+            row_size,
+            device.to_device(np.searchsorted(ids, left.ids[vertices]).astype(np.int32)),
+            device.to_device(np.searchsorted(ids, left.held).astype(np.int32)),
+            (device.to_device(mix(ids.astype(np.uint64))),),
+            device.to_device(ways),
+            ids,
+            decisions,
+        )
+
+    def _groups(
+        self, prepared: PreparedCliqueListing, bounds: Sequence[int]
+    ) -> Iterator[tuple[None, Sequence[int]]]:
+        yield None, bounds
+
+    def _search(
+        self,
+        prepared: PreparedCliqueListing,
+        group: None,
+        start: int,
+        stop: int,
+        record_arguments: tuple[Any, ...],
+    ) -> None:
+        searched: Any = prepared.searched  # of the engine's own kind
+        self.engine.leave_records(searched, start, stop, record_arguments)
+
+    def _row_sizes(self, prepared: PreparedCliqueListing) -> Sequence[int | None]:
+        return [prepared.row_size]
+
+    def _launch(self, kernel: str, n_threads: int, prepared: PreparedCliqueListing, *arguments: Any) -> None:
+        module = self.device.load("clique_expand", {})
+        always = prepared.always
+        launch_over(
+            self.device, module, kernel, n_threads, prepared.positions, always, np.int32(always.size), *arguments
+        )  # fmt: skip
+
+
+class MaximalCliqueGpuLister(_CliqueLister):
+    """Lists maximal cliques on one device.
+
+    Parameters
+    ----------
+    device : Device
+        Where to run.
+    listing : Listing
+        Which are listed.
+    tuning : TreeTuning, optional
+        Launch constants; by default those of the device.
+    """
+
+    def __init__(self, device: Device, listing: Listing, tuning: TreeTuning | None = None) -> None:
+        super().__init__(listing, MaximalCliqueGpu(device, tuning, lists=True))
+
+    def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
+        """Set aside what must be held, order the vertices and orient the graph on the device.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity.
+        CapacityError
+            For more vertices or edges than the kernels number.
+        """
+        require_request("listing", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
+        assert isinstance(motif, MaximalClique)
+        left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), None)
+        size = MaximalClique(max(motif.min_size - left.held.size, 1))
+        with self.device.guard():
+            searched = self.engine.prepare(left.graph, size, per)
+            return self._finish(graph, left, searched, None, np.zeros(1, np.int64))
+
+    def _keys_of(self, prepared: PreparedCliqueListing) -> tuple[int, Any]:
+        return 0, prepared.positions
+
+    def _expand(
+        self, prepared: PreparedCliqueListing, group: None, records: Records, most_rows: int | None
+    ) -> Iterator[Sequence[RaggedOnDevice]]:
+        xp = self.device.xp
+        offsets = make_offsets(xp, records.lengths[:most_rows] + int(prepared.always.size))
+        for begin, end in cut_chunks(xp, offsets, self.chunk_values):
+            ends = offsets[begin : end + 1] - offsets[begin]
+            values = xp.empty(int(ends[-1]), dtype=np.int32)
+            places = records.places[begin:end]
+            self._launch(
+                "clique_copy", 32 * (end - begin), prepared, places, np.int64(end - begin), records.words, ends, values
+            )  # fmt: skip
+            yield [(ends, values)]
+
+
+class CliqueGpuLister(_CliqueLister):
+    """Lists the cliques of one k on one device.
+
+    Parameters
+    ----------
+    device, listing, tuning
+        As for :class:`MaximalCliqueGpuLister`.
+    algorithm, order, root
+        As for :class:`~papilio.kernels.clique.list.CliqueLister`.
+
+    Raises
+    ------
+    UnsupportedError
+        For an algorithm, or items, that only count.
+    """
+
+    has_checksum = False
+
+    def __init__(
+        self,
+        device: Device,
+        listing: Listing,
+        algorithm: str = "auto",
+        order: str = "auto",
+        root: str = "auto",
+        tuning: TreeTuning | None = None,
+    ) -> None:
+        refuse_counting(algorithm, root)
+        super().__init__(listing, CliqueGpu(device, "pivot", order, "vertex", tuning, lists=True))
+
+    def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
+        """Set aside what must be held, order the vertices and orient the graph on the device.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity.
+        CapacityError
+            When a vertex has 2^16 later neighbours or more, or the graph more vertices or edges than the kernels
+            number.
+        """
+        require_request("listing", Clique, graph, motif, per, graph_type=UnipartiteGraph)
+        assert isinstance(motif, Clique)
+        assert motif.k is not None
+        left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), motif.k)
+        size = Clique(max(motif.k - left.held.size, 1))
+        with self.device.guard():
+            searched = self.engine.prepare(left.graph, size, "vertex")
+            assert isinstance(searched, PreparedCliqueGpu)
+            most = searched.most_later + 1
+            return self._finish(graph, left, searched, motif.k, _list_ways(most, min(size.k or 1, most)))
+
+    def _keys_of(self, prepared: PreparedCliqueListing) -> tuple[int, Any]:
+        return 1, prepared.positions
+
+    def _expand(
+        self, prepared: PreparedCliqueListing, group: None, records: Records, most_rows: int | None
+    ) -> Iterator[Sequence[RaggedOnDevice]]:
+        xp, searched = self.device.xp, prepared.searched
+        assert isinstance(searched, PreparedCliqueGpu)
+        k = searched.sizes[1]
+        n_held = records.words[records.begins].astype(np.int64)
+        ways = prepared.ways[(records.lengths - 1 - n_held) * (k + 1) + k - n_held]
+        if most_rows is None and ways.size and int(ways.max()) >= _MOST_WAYS:
+            raise CapacityError(
+                f"more than {_MOST_WAYS} cliques of {k} vertices lie within one set of vertices; give --limit"
+            )
+        ends = make_offsets(xp, ways if most_rows is None else xp.minimum(ways, most_rows))[1:]
+        n_rows = int(ends[-1]) if most_rows is None else min(int(ends[-1]), most_rows)
+        size = k + int(prepared.always.size)
+        for begin in range(0, n_rows, max(1, self.chunk_values // size)):
+            n = min(n_rows - begin, max(1, self.chunk_values // size))
+            values = xp.empty(n * size, dtype=np.int32)
+            self._launch(
+                "clique_choose", n, prepared, np.int32(k), prepared.ways, records.places,
+                np.int64(records.places.size), records.words, ends, np.int64(begin), np.int64(n), values,
+            )  # fmt: skip
+            yield [(xp.arange(n + 1, dtype=np.int64) * size, values)]
+
+
+def _list_ways(most: int, k: int) -> NDArray[np.int64]:
+    """Return C(n, j), at most ``_MOST_WAYS``, at place n * (k + 1) + j, for n up to ``most`` and j up to ``k``."""
+    ways = np.zeros((most + 1, k + 1), np.int64)
+    ways[:, 0] = 1
+    for n in range(1, most + 1):
+        ways[n, 1:] = np.minimum(ways[n - 1, 1:] + ways[n - 1, :-1], _MOST_WAYS)
+    return ways.ravel()

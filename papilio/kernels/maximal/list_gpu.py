@@ -1,0 +1,175 @@
+"""Listing maximal bicliques on the GPU: ``maximal.cu`` leaves their columns, ``maximal_expand.cu`` adds the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import ExecutionError
+from papilio.graph import BipartiteGraph, RowColumn
+from papilio.kernels.checksum import mix
+from papilio.kernels.device.protocol import Device, launch_over
+from papilio.kernels.engine import require_request
+from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
+from papilio.kernels.maximal.gpu_roots import Matrices, fill_matrices, group_pieces, root_arguments
+from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides, restrict
+from papilio.kernels.tree.lister import RaggedOnDevice, Records, TreeLister, cut_chunks
+from papilio.kernels.tuning import TreeTuning
+from papilio.kernels.wedge.gpu_graph import make_offsets
+from papilio.motifs import Granularity, MaximalBiclique, Motif
+from papilio.questions import Listing
+
+_HEAD = 2
+"""Words of a record before its columns: the root, and the number of rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedMaximalGpuListing:
+    """A graph ready for :meth:`MaximalBicliqueGpuLister.run`."""
+
+    searched: PreparedMaximalGpu  # the graph that is left to search; hashes of vertices are numbers there
+    places: tuple[Any, Any]  # positions of its rows and columns in the ids below; int32, device
+    hashes: tuple[Any, Any]  # of vertices of U and V, by position; uint64, device
+    ids_u: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
+    ids_v: NDArray[np.int32]
+    decisions: tuple[tuple[str, str], ...]
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        return self.searched.n_items
+
+    @property
+    def work(self) -> NDArray[np.int64]:
+        """Estimated set operations of each work item; falling."""
+        return self.searched.work
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return self.searched.nbytes + sum(int(array.nbytes) for array in (*self.places, *self.hashes))
+
+
+class MaximalBicliqueGpuLister(TreeLister):
+    """Lists maximal bicliques on one device.
+
+    Parameters
+    ----------
+    device : Device
+        Where to run.
+    listing : Listing
+        Which are listed.
+    anchor : {"auto", "u", "v"}
+        The layer whose vertices are searched one after the other.
+    tuning : TreeTuning, optional
+        Launch constants; by default those of the device.
+    """
+
+    engine: MaximalBicliqueGpu
+
+    def __init__(
+        self, device: Device, listing: Listing, anchor: str = "auto", tuning: TreeTuning | None = None
+    ) -> None:
+        super().__init__(listing, MaximalBicliqueGpu(device, anchor, tuning, {"LISTS": 1, "TABLES": 0}))
+
+    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedMaximalGpuListing:
+        """Restrict the graph to what goes with the vertices that must be held; build the index on the device.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or granularity.
+        CapacityError
+            When the pairs of rows do not fit the device memory.
+        """
+        require_request("listing", MaximalBiclique, graph, motif, per)
+        device, xp = self.device, self.device.xp
+        left = restrict(graph, self.listing)
+        with device.guard():
+            searched = self.engine.prepare(left, motif, per)
+            index = searched.index
+            sides = [device.to_host(index.arrays[name]) for name in ("left_ids", "right_ids")]
+            places, ids_u, ids_v = place_sides(left, index.swapped, (sides[0], sides[1]))
+            # What the search adds up is the number of the root, and the columns are known by theirs.
+            numbers = replace(
+                searched.roots,
+                left_hash=xp.zeros(index.n_left, dtype=np.uint64),
+                right_hash=xp.arange(index.n_right, dtype=np.uint64),
+            )
+            hashes = mix(ids_u.astype(np.uint64)), mix(ids_v.astype(np.uint64) | np.uint64(1 << 32))
+            return PreparedMaximalGpuListing(
+                replace(searched, roots=numbers),
+                (device.to_device(places[0]), device.to_device(places[1])),
+                (device.to_device(hashes[0]), device.to_device(hashes[1])),
+                ids_u,
+                ids_v,
+                (*explain_restriction(graph, left), *searched.decisions),
+            )
+
+    def _groups(
+        self, prepared: PreparedMaximalGpuListing, bounds: Sequence[int]
+    ) -> Iterator[tuple[Matrices | None, Sequence[int]]]:
+        searched = prepared.searched
+        if not searched.classes:  # stars alone
+            yield None, bounds
+            return
+        for group in group_pieces(self.device, searched.index, searched.roots, bounds):
+            matrices = fill_matrices(self.device, searched.index, searched.roots, group[0], group[-1])
+            yield (
+                replace(matrices, taken_hash=self.device.xp.arange(searched.index.n_left, dtype=np.uint64)),
+                group,
+            )
+
+    def _search(
+        self,
+        prepared: PreparedMaximalGpuListing,
+        group: Matrices | None,
+        start: int,
+        stop: int,
+        record_arguments: tuple[Any, ...],
+    ) -> None:
+        if group is not None:
+            self.engine.leave_records(prepared.searched, group, start, stop, record_arguments)
+
+    def _keys_of(self, prepared: PreparedMaximalGpuListing) -> tuple[int, Any]:
+        return _HEAD, prepared.places[1]
+
+    def _expand(
+        self,
+        prepared: PreparedMaximalGpuListing,
+        group: Matrices | None,
+        records: Records,
+        most_rows: int | None,
+    ) -> Iterator[Sequence[RaggedOnDevice]]:
+        assert group is not None
+        device, xp, index = self.device, self.device.xp, prepared.searched.index
+        places = records.places[:most_rows]
+        sizes = (
+            records.words[records.begins + 1].astype(np.int64)[:most_rows],
+            records.lengths[:most_rows] - _HEAD,
+        )
+        rows, columns = (make_offsets(xp, each) for each in sizes)
+        wrong = xp.zeros(1, dtype=np.int32)
+        for begin, end in cut_chunks(xp, rows + columns, self.chunk_values):
+            ends = [each[begin : end + 1] - each[begin] for each in (rows, columns)]
+            made = [xp.empty(int(each[-1]), dtype=np.int32) for each in ends]
+            launch_over(
+                device, device.load("maximal_expand", {}), "maximal_expand", 32 * (end - begin),
+                *root_arguments(index, prepared.searched.roots), group.words, group.starts, *prepared.places,
+                places[begin:end], np.int64(end - begin), records.words, *ends, *made, wrong,
+            )  # fmt: skip
+            if int(device.to_host(wrong)[0]):
+                raise ExecutionError(
+                    f"{int(wrong[0])} maximal bicliques have not as many vertices as the search has counted; list "
+                    "with --engine cpu"
+                )
+            sides = list(zip(ends, made, strict=True))
+            yield sides[::-1] if index.swapped else sides
+
+    def _list_closed(self, prepared: PreparedMaximalGpuListing) -> tuple[Iterable[Sequence[RowColumn]], int]:
+        stars = prepared.searched.stars
+        return list_stars(stars, prepared.ids_u, prepared.ids_v), stars.checksum

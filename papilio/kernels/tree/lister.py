@@ -1,0 +1,342 @@
+"""Listing on a GPU: searches leave records in a buffer (``records.cuh``), which become rows a few millions at a time.
+
+A search of some items tells how many records it found, and how many words of them. Where these do not fit the buffer
+the same search is done again in parts: of fewer items, or, of one item, of the records of one hash each. What fits is
+brought into an order that depends on the records alone, turned into rows on the device, and copied to the host, whose
+threads write one chunk of rows while the device makes the next.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError
+from papilio.graph import RowColumn
+from papilio.kernels.checksum import mix
+from papilio.kernels.device.constants import LENGTH_BITS, LONG_ROW
+from papilio.kernels.device.protocol import Device, launch_over
+from papilio.kernels.engine import Cut, EngineName
+from papilio.kernels.lister import Found, Lister
+from papilio.kernels.rows import Outlet, cut_blocks
+from papilio.kernels.threads import available_threads
+from papilio.kernels.tree.engine import TreeEngine
+from papilio.questions import Listing
+
+_WORDS_PER_RECORD = 4
+"""Least words of a record for which the buffer has room."""
+
+_ROOM_FRACTION = 0.125
+"""Largest share of free device memory for the buffer; the search, and rows made of it, need some, too."""
+
+_SPARE = 1.25
+"""Parts are to find this many times less than fits."""
+
+_MOST_PARTS = 1 << 20
+"""Searches of one item; one that finds more would take longer than anyone waits."""
+
+_WRITERS = 8
+"""Most threads that write rows."""
+
+RaggedOnDevice = tuple[Any, Any]
+"""Rows of any length on the device: offsets, int64, shape (n_rows + 1,), and positions, int32."""
+
+
+class Records(NamedTuple):
+    """Records on the device, in their order: ``places`` (uint64) as records.cuh has them, ``words`` (int32)."""
+
+    places: Any
+    words: Any
+
+    @property
+    def begins(self) -> Any:
+        """Where each begins in the words, int64."""
+        return (self.places >> np.uint64(LENGTH_BITS)).astype(np.int64)
+
+    @property
+    def lengths(self) -> Any:
+        """Words of each, int64."""
+        return (self.places & np.uint64((1 << LENGTH_BITS) - 1)).astype(np.int64)
+
+
+class RecordBuffer(NamedTuple):
+    """Where a search leaves its records, and which; on the device."""
+
+    ends: Any
+    places: Any
+    words: Any
+
+    def arguments(self, window: int, n_windows: int, enough: int) -> tuple[Any, ...]:
+        """Return RECORD_PARAMETERS of records.cuh."""
+        return (
+            self.ends, self.places, np.int64(self.places.size), self.words, np.int64(self.words.size),
+            np.uint32(window), np.uint32(n_windows), np.int64(enough),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Items of one search, which leaves the records whose hash is ``window`` modulo ``n_windows``."""
+
+    start: int
+    stop: int
+    window: int = 0
+    n_windows: int = 1
+
+    def split(self, n: int, costs: NDArray[np.int64]) -> list[_Part]:
+        """Cut it in about ``n`` parts; ``costs`` are those of all items."""
+        if self.stop - self.start == 1:
+            return [
+                _Part(self.start, self.stop, self.window + each * self.n_windows, n * self.n_windows)
+                for each in range(n)
+            ]
+        ends = np.cumsum(costs[self.start : self.stop], dtype=np.float64)
+        inner = self.start + np.searchsorted(ends, ends[-1] * np.arange(1, n) / n) + 1
+        cuts = np.unique(np.concatenate(([self.start], inner[inner < self.stop], [self.stop]))).tolist()
+        if len(cuts) == 2:
+            cuts.insert(1, self.start + 1)
+        return [_Part(a, b) for a, b in pairwise(cuts)]
+
+
+class _Writers:
+    """Threads that pass rows on, each its own; at most one chunk waits while one is written."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+        self._pools = [
+            ThreadPoolExecutor(1, "papilio-rows") for _ in range(min(_WRITERS, available_threads()))
+        ]
+        self._waiting: list[list[Future[None]]] = []
+        self._n_blocks = 0
+
+    def write(self, columns: Sequence[RowColumn]) -> None:
+        """Pass the rows of a chunk on, in blocks, by turns; wait for those of the chunk before the last."""
+        futures = []
+        for block in cut_blocks(columns):
+            turn = self._n_blocks % len(self._pools)
+            self._n_blocks += 1
+            futures.append(self._pools[turn].submit(self._outlet.take, *block, part=turn))
+        self._waiting.append(futures)
+        if len(self._waiting) > 2:
+            _finish(self._waiting.pop(0))
+
+    def close(self) -> None:
+        """Wait for all; what one of them raised is raised here."""
+        try:
+            for futures in self._waiting:
+                _finish(futures)
+        finally:
+            for pool in self._pools:
+                pool.shutdown(cancel_futures=True)
+
+
+def _finish(futures: Sequence[Future[None]]) -> None:
+    for future in futures:
+        future.result()
+
+
+class TreeLister(Lister):
+    """Base of the listers on GPUs; ``engine`` is the one that counts, whose kernel is compiled to list.
+
+    A prepared listing has ``hashes``: for each column those of the vertices by position, uint64 on the device.
+    """
+
+    name: EngineName = "gpu"
+    most_words = 1 << 28
+    """Words of the buffer, 1 GiB."""
+    chunk_values = 1 << 22
+    """Vertices, about, of the rows that are made at a time."""
+    has_checksum = True
+    """Whether partials have the sum of the hashes of all motifs."""
+
+    def __init__(self, listing: Listing, engine: TreeEngine) -> None:
+        super().__init__(listing)
+        self.engine = engine
+
+    @property
+    def device(self) -> Device:
+        """Where it runs."""
+        return self.engine.device
+
+    @abstractmethod
+    def _groups(self, prepared: Any, bounds: Sequence[int]) -> Iterator[tuple[Any, Sequence[int]]]:
+        """Yield what the search of some items needs on the device, with the bounds of their slices."""
+
+    @abstractmethod
+    def _search(
+        self, prepared: Any, group: Any, start: int, stop: int, record_arguments: tuple[Any, ...]
+    ) -> None:
+        """Search the items of a group."""
+
+    @abstractmethod
+    def _keys_of(self, prepared: Any) -> tuple[int, Any]:
+        """Return how many words a record has before its ids, and the positions of these, int32 on the device."""
+
+    @abstractmethod
+    def _expand(
+        self, prepared: Any, group: Any, records: Records, most_rows: int | None
+    ) -> Iterator[Sequence[RaggedOnDevice]]:
+        """Yield the rows of records, all or the first ``most_rows``, in chunks: columns of unsorted positions."""
+
+    def _list_closed(self, prepared: Any) -> tuple[Iterable[Sequence[RowColumn]], int]:
+        """Return the rows that need no search, which belong to the first item, and the sum of their hashes."""
+        return (), 0
+
+    def _row_sizes(self, prepared: Any) -> Sequence[int | None]:
+        """Return how many vertices each column has in a row; None for any number."""
+        return [None] * len(prepared.hashes)
+
+    def _list(self, prepared: Any, bounds: Sequence[int], cut: Cut, outlet: Outlet) -> Found:
+        self.engine.block_words = np.zeros(0, dtype=np.uint64)
+        start, end = bounds[0], bounds[0]
+        run = _Run(self, prepared, outlet)
+        try:
+            with self.device.guard():
+                for group, inner in self._groups(prepared, bounds) if start < bounds[-1] else ():
+                    at, width = 0, 1
+                    while at + 1 < len(inner) and not run.is_full and not (end > start and cut()):
+                        stop = min(at + width, len(inner) - 1)
+                        n_parts = run.list_items(group, _Part(inner[at], inner[stop]))
+                        at, width = stop, 2 * width if n_parts == 1 else max(1, width // n_parts)
+                        end = inner[stop]
+                    if at + 1 < len(inner):
+                        break
+            if start == 0 < end:
+                run.pass_closed_on()
+        finally:
+            run.writers.close()
+        return Found(end - start, run.work, run.checksum)
+
+
+class _Run:
+    """One run of a lister: its buffer, and what was found so far."""
+
+    def __init__(self, lister: TreeLister, prepared: Any, outlet: Outlet) -> None:
+        self.lister, self.prepared, self.outlet = lister, prepared, outlet
+        self.writers = _Writers(outlet)
+        self.work = self.checksum = self.rows = 0
+        device = lister.device
+        room = int(_ROOM_FRACTION * device.free_bytes()) // 4
+        self._n_words = max(1, min(lister.most_words, room))
+
+    def list_items(self, group: Any, part: _Part) -> int:
+        """List all items of a part, again and again in smaller parts where they find too much; return how many."""
+        xp, costs = self.lister.device.xp, self.lister.work(self.prepared)
+        n_records = max(1, self._n_words // _WORDS_PER_RECORD)
+        n_parts, waiting = 0, [part]
+        while waiting:
+            part = waiting.pop()
+            buffer = RecordBuffer(
+                xp.zeros(2, dtype=np.uint64),
+                xp.full(n_records, np.uint64(2**64 - 1), dtype=np.uint64),
+                xp.empty(self._n_words, dtype=np.int32),
+            )
+            left = self._rows_left()
+            enough = 2**62 if left is None else left
+            arguments = buffer.arguments(part.window, part.n_windows, enough)
+            self.lister._search(self.prepared, group, part.start, part.stop, arguments)
+            self.work += self.lister.engine._work_done()
+            found, found_words = self.lister.device.to_host(buffer.ends).tolist()
+            fits = found <= n_records and found_words <= self._n_words
+            places = buffer.places[: min(found, n_records)]
+            if not fits:
+                places = places[places != np.uint64(2**64 - 1)]
+            if fits or (left is not None and places.size >= left):
+                n_parts += 1
+                self._pass_on(group, Records(places, buffer.words))
+                if self.is_full:
+                    break
+                continue
+            n = int(_SPARE * max(found / n_records, found_words / self._n_words)) + 1
+            if n * part.n_windows > _MOST_PARTS:
+                raise CapacityError(
+                    f"{found} motifs, or leaves of the search, were found in one work item, of which {n_records} fit "
+                    "the device memory for them: use a device with more memory, --limit, or --engine cpu"
+                )
+            waiting += reversed(part.split(max(2, n), costs))
+        return n_parts
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many rows as are asked for."""
+        return self._rows_left() == 0
+
+    def pass_closed_on(self) -> None:
+        """Pass on what needs no search, as far as it is asked for."""
+        blocks, checksum = self.lister._list_closed(self.prepared)
+        self.checksum += checksum
+        if not self.is_full:
+            for block in blocks:
+                self.writers.write(block)
+
+    def _rows_left(self) -> int | None:
+        limit = self.lister.listing.limit
+        return None if limit is None else limit - self.rows
+
+    def _pass_on(self, group: Any, records: Records) -> None:
+        """Make rows of records and pass them on."""
+        if not records.places.size:
+            return
+        lister, prepared, device = self.lister, self.prepared, self.lister.device
+        ordered = self._order(records)
+        for columns in lister._expand(prepared, group, ordered, self._rows_left()):
+            n_rows = int(columns[0][0].size) - 1
+            row_hashes = device.xp.zeros(n_rows, dtype=np.uint64)
+            rows = [
+                _sort_rows(device, column, hashes, row_hashes, size)
+                for column, hashes, size in zip(
+                    columns, prepared.hashes, lister._row_sizes(prepared), strict=True
+                )
+            ]
+            if lister.has_checksum:
+                self.checksum += int(mix(row_hashes).sum(dtype=np.uint64))
+            self.rows += n_rows
+            self.writers.write(rows)
+
+    def _order(self, records: Records) -> Records:
+        """Return the records by their keys; see records.cu."""
+        device, n = self.lister.device, int(records.places.size)
+        xp, keys = device.xp, device.xp.empty((3, n), dtype=np.uint64)
+        n_head, positions = self.lister._keys_of(self.prepared)
+        bits = max(1, int(positions.size).bit_length())
+        launch_over(
+            device, device.load("records", {}), "record_keys", 32 * n, records.places, np.int64(n), records.words,
+            np.int32(n_head), positions, np.int32(bits), keys,
+        )  # fmt: skip
+        order = xp.argsort(keys[2], kind="stable")
+        for key in (keys[1], keys[0]):
+            order = order[xp.argsort(key[order], kind="stable")]
+        return Records(records.places[order], records.words)
+
+
+def cut_chunks(xp: Any, ends: Any, most: int) -> Iterator[tuple[int, int]]:
+    """Yield intervals of rows of no more than ``most`` vertices, or of one row; ``ends`` (n_rows + 1) rise from 0."""
+    begin, n_rows = 0, int(ends.size) - 1
+    while begin < n_rows:
+        below = xp.searchsorted(ends, ends[begin : begin + 1] + most, side="right")
+        end = min(n_rows, max(begin + 1, int(below[0]) - 1))
+        yield begin, end
+        begin = end
+
+
+def _sort_rows(
+    device: Device, column: RaggedOnDevice, hashes: Any, row_hashes: Any, size: int | None
+) -> RowColumn:
+    """Return a column on the host, its rows sorted; add the hashes of their vertices to those of the rows."""
+    offsets, values = column
+    n_rows, made = int(offsets.size) - 1, device.xp.empty_like(values)
+    launch_over(
+        device, device.load("records", {}), "sort_rows", 32 * n_rows, offsets, np.int64(n_rows), values, hashes, made,
+        row_hashes,
+    )  # fmt: skip
+    ends, rows = device.to_host(offsets), device.to_host(made).astype(np.int32, copy=False)
+    for row in np.flatnonzero(np.diff(ends) > LONG_ROW).tolist():
+        rows[ends[row] : ends[row + 1]].sort()
+    return (ends, rows) if size is None else rows.reshape(n_rows, size)

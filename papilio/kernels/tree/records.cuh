@@ -1,0 +1,75 @@
+// What a search lists (LISTS 1): a record of words for each leaf, in a buffer of device memory.
+//
+// Records lie in the order in which they are found. Those that do not fit are counted, but not written: the host then
+// searches fewer items at a time or, where one item finds too much, gives each of several searches those of a *window*,
+// by a hash of their words. Without LISTS there is no sink, and nothing is written.
+// ends: records found, and words of them. places: of each where it begins << kLengthBits | its words, or ~0 where it did
+// not fit. The search may stop where `enough` are found.
+#pragma once
+
+#include "mix.cuh"
+#include "warp.cuh"
+
+#ifndef LISTS
+#define LISTS 0
+#endif
+constexpr bool kLists = LISTS != 0;
+
+constexpr int kLengthBits = LENGTH_BITS;
+
+#if LISTS
+#define RECORD_PARAMETERS                                                                                            \
+    , unsigned long long *record_ends, unsigned long long *record_places, const long long most_records,              \
+        int *record_words, const long long most_words, const unsigned window, const unsigned n_windows,              \
+        const long long enough
+#define RECORD_SINK {record_ends, record_places, most_records, record_words, most_words, window, n_windows, enough}
+#else
+#define RECORD_PARAMETERS
+#define RECORD_SINK {}
+#endif
+
+struct RecordSink {
+#if LISTS
+    unsigned long long* ends;
+    unsigned long long* places;
+    long long most_records;
+    int* words;
+    long long most_words;
+    unsigned window;
+    unsigned n_windows;
+    long long enough;
+
+    /// A record of n words; `each` calls what it is given with the place and the value of each of them, every one by some
+    /// lane. The warp.
+    template <class Each>
+    __device__ __forceinline__ void write(int n, const Each& each) const {
+        if (n_windows > 1) {
+            unsigned long long hash = 0;
+            each([&](int, int word) { hash += mix((unsigned)word); });
+            if (warp_sum(hash) % n_windows != window) return;
+        }
+        long long at = -1;
+        if (lane_id() == 0) {
+            const long long number = (long long)atomicAdd(&ends[0], 1ull);
+            const long long begin = (long long)atomicAdd(&ends[1], (unsigned long long)n);
+            if (number < most_records) {
+                if (begin + n <= most_words) at = begin;
+                places[number] = at < 0 ? ~0ull : (unsigned long long)begin << kLengthBits | (unsigned)n;
+            }
+        }
+        at = __shfl_sync(kFullMask, at, 0);
+        if (at >= 0) each([&](int i, int word) { words[at + i] = word; });
+        __syncwarp();
+    }
+
+    /// Whether no more are needed; the warp.
+    __device__ __forceinline__ bool is_full() const {
+        const unsigned long long found = lane_id() == 0 ? peek(&ends[0]) : 0ull;
+        return (long long)__shfl_sync(kFullMask, found, 0) >= enough;
+    }
+#else
+    template <class Each>
+    __device__ __forceinline__ void write(int, const Each&) const {}
+    __device__ __forceinline__ bool is_full() const { return false; }
+#endif
+};
