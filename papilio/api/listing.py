@@ -73,8 +73,8 @@ def enumerate_motifs(
         As these, of a unipartite graph, or of whichever layer has a vertex of that label.
     cluster, workers, progress
         As for :func:`papilio.count`.
-    engine : {"auto", "cpu"}
-        Motifs are listed on CPUs.
+    engine : {"auto", "cpu", "gpu"}
+        Bicliques of one size are listed on CPUs alone.
     job : path-like, optional
         Job directory, as for :func:`papilio.count`. It keeps the shards, which the files of the output share with it
         on one file system.

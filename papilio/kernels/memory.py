@@ -21,6 +21,9 @@ DEVICE_PART_BYTES = 48 << 20
 _ROWS_BYTES = 32 << 20
 """What one thread of a listing holds: a block of rows, their names, and the file that it writes."""
 
+_DEVICE_ROWS_BYTES = 256 << 20
+"""What a device makes the rows of a listing in; its buffer takes a share of what is free beside that."""
+
 _NAME_BYTES = 24
 """Name of a vertex in a listing, and the column of labels that it is read from."""
 
@@ -28,6 +31,11 @@ _NAME_BYTES = 24
 def listing_bytes(n_vertices: int, threads: int) -> int:
     """Return the host memory that the rows of a listing take on their way to files, with the names of all vertices."""
     return threads * _ROWS_BYTES + 2 * n_vertices * _NAME_BYTES
+
+
+def listing_device_bytes(n_vertices: int) -> int:
+    """Return the device memory that the rows of a listing take, with what is known of each vertex."""
+    return _DEVICE_ROWS_BYTES + n_vertices * (2 * ID + COUNT)
 
 
 class CountedGraph(Protocol):

@@ -9,7 +9,15 @@ left out.
 from __future__ import annotations
 
 from papilio.kernels.engine import EngineName
-from papilio.kernels.memory import COUNT, DEVICE_PART_BYTES, ID, OFFSET, CountedGraph, listing_bytes
+from papilio.kernels.memory import (
+    COUNT,
+    DEVICE_PART_BYTES,
+    ID,
+    OFFSET,
+    CountedGraph,
+    listing_bytes,
+    listing_device_bytes,
+)
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import Layer, PartBytes
 
@@ -37,7 +45,7 @@ def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[
     index      both directions, and a place in the other row per entry, twice while the core is cut out; an order, an
                offset and a count for each vertex; the pairs twice while they are laid out
     search     tables and a stack for each thread, or once on a device
-    listing    rows on their way to a file for each thread, a name for each vertex
+    listing    rows on their way to a file for each thread, a name for each vertex; on a device rows that are made
     """
     copies = 2 if job.motif.needs_signs else 1
     vertices, edges = copies * job.n_vertices, copies * job.n_edges
@@ -46,10 +54,13 @@ def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[
     pairs = 2 * PAIRS_PER_EDGE * edges * 2 * ID
     vectors = job.vector_entries * COUNT
     host = graph + index + pairs
+    listed = 0
     if job.listing is not None:
         host += listing_bytes(vertices, threads)
+        listed = listing_device_bytes(vertices)
     if engine == "gpu":
-        return host + 2 * vectors, graph + index + pairs // 2 + _DEVICE_SEARCH_BYTES + 2 * vectors
+        device = graph + index + pairs // 2 + _DEVICE_SEARCH_BYTES + 2 * vectors
+        return host + 2 * vectors, device + listed
     return host + threads * (_SEARCH_BYTES + vectors) + vectors, 0
 
 

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from papilio.kernels.engine import EngineName
-from papilio.kernels.memory import COUNT, DEVICE_PART_BYTES, ID, OFFSET, CountedGraph, listing_bytes
+from papilio.kernels.memory import (
+    COUNT,
+    DEVICE_PART_BYTES,
+    ID,
+    OFFSET,
+    CountedGraph,
+    listing_bytes,
+    listing_device_bytes,
+)
 from papilio.motifs import Clique, Granularity, MaximalClique
 from papilio.parts import Layer, PartBytes
 
@@ -29,21 +37,23 @@ def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[
     edges      by later end and by earlier one, with the place that each came from; neighbours both ways for the peeling
     vertices   offsets, ranks and lists of the peeling
     search     what is around one root, and a vector, for each thread
-    listing    the graph of what goes with required vertices; rows on their way to a file for each thread, names
+    listing    the graph of what goes with required vertices; rows on their way to a file for each thread, names; on a
+               device rows that are made
     """
     graph = job.n_edges * 2 * ID
     edges = job.n_edges * 5 * OFFSET
     vertices = job.n_vertices * (8 * OFFSET)
     vectors = job.vector_entries * COUNT
+    listed = on_device = 0
+    if job.listing is not None:
+        listed = graph + job.n_vertices * 3 * ID + listing_bytes(job.n_vertices, threads)
+        on_device = listing_device_bytes(job.n_vertices)
     if engine == "gpu":
         edges = job.n_edges * (4 * ID + 4 * OFFSET)
         return (
-            graph + job.n_vertices * 4 * OFFSET + 2 * vectors,
-            edges + vertices + _DEVICE_SEARCH_BYTES + 2 * vectors,
+            listed + graph + job.n_vertices * 4 * OFFSET + 2 * vectors,
+            on_device + edges + vertices + _DEVICE_SEARCH_BYTES + 2 * vectors,
         )
-    listed = 0
-    if job.listing is not None:
-        listed = graph + job.n_vertices * 3 * ID + listing_bytes(job.n_vertices, threads)
     return listed + graph + edges + vertices + threads * (
         _SEARCH_BYTES + job.n_vertices * (OFFSET + 1) + vectors
     ) + vectors, 0

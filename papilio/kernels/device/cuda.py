@@ -19,7 +19,7 @@ from papilio.kernels.device.cubins import find_cubin
 from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.device.protocol import N_STREAMS, Kernel, Module
 from papilio.kernels.device.sources import read_source
-from papilio.kernels.device.staging import copy_to_device
+from papilio.kernels.device.staging import copy_to_device, copy_to_host
 
 _COMPILERS = 4
 """Modules that are compiled at the same time."""
@@ -143,8 +143,7 @@ class CudaDevice:
         return copy_to_device(array)
 
     def to_host(self, array: Any) -> NDArray[Any]:
-        host: NDArray[Any] = cupy.asnumpy(array)
-        return host
+        return copy_to_host(array)
 
     def synchronize(self) -> None:
         cupy.cuda.get_current_stream().synchronize()

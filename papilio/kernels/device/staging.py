@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 _LEAST_BYTES = 64 << 20
 """Below this a plain copy takes a few milliseconds."""
 
+_LEAST_PINNED_BYTES = 1 << 20
+
 _CHUNK_BYTES = 8 << 20
 _BUFFERS = 2
 """Of each thread: one is filled while the device reads the other."""
@@ -44,6 +46,22 @@ def copy_to_device(host: NDArray[Any]) -> Any:
     with ThreadPoolExecutor(_THREADS) as pool:
         list(pool.map(copy, range(_THREADS)))
     return device
+
+
+def copy_to_host(array: Any) -> NDArray[Any]:
+    """Return a copy of a device array, of the same shape and dtype, on the host; complete on return.
+
+    One of 1 to 64 MiB lies in pinned memory, which goes back to CuPy's pool with it: such copies come again and again,
+    and pageable memory takes several times as long.
+    """
+    host: NDArray[Any]
+    if not isinstance(array, cupy.ndarray) or not _LEAST_PINNED_BYTES <= array.nbytes <= _LEAST_BYTES:
+        host = cupy.asnumpy(array)
+        return host
+    memory = cupy.cuda.alloc_pinned_memory(array.nbytes)
+    host = np.frombuffer(memory, array.dtype, array.size).reshape(array.shape)
+    cupy.asnumpy(array, out=host)
+    return host
 
 
 def _copy_chunks(source: NDArray[np.uint8], target: int, thread: int) -> None:

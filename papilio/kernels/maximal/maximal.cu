@@ -108,6 +108,7 @@ struct MaximalSearch {
     /// Go through what is below a branch of the root, or a node of a slot.
     __device__ __forceinline__ void search() {
         WideNode* last = wide;  // the one at hand
+        if (counts.sink.is_full()) return;
         for (;;) {
             if (node == nullptr) {
                 if (last != nullptr) {

@@ -30,8 +30,8 @@ from papilio.kernels.threads import available_threads
 from papilio.kernels.tree.engine import TreeEngine
 from papilio.questions import Listing
 
-_WORDS_PER_RECORD = 4
-"""Least words of a record for which the buffer has room."""
+_WORDS_PER_RECORD = 8
+"""Of the buffer, for each record for which there is room: what orders the records takes some eight words of each."""
 
 _ROOM_FRACTION = 0.125
 """Largest share of free device memory for the buffer; the search, and rows made of it, need some, too."""
@@ -42,7 +42,7 @@ _SPARE = 1.25
 _MOST_PARTS = 1 << 20
 """Searches of one item; one that finds more would take longer than anyone waits."""
 
-_WRITERS = 8
+_WRITERS = 16
 """Most threads that write rows."""
 
 RaggedOnDevice = tuple[Any, Any]
@@ -149,8 +149,8 @@ class TreeLister(Lister):
     """
 
     name: EngineName = "gpu"
-    most_words = 1 << 28
-    """Words of the buffer, 1 GiB."""
+    most_words = 1 << 30
+    """Words of the buffer, 4 GiB."""
     chunk_values = 1 << 22
     """Vertices, about, of the rows that are made at a time."""
     has_checksum = True

@@ -22,7 +22,7 @@ constexpr int kLengthBits = LENGTH_BITS;
     , unsigned long long *record_ends, unsigned long long *record_places, const long long most_records,              \
         int *record_words, const long long most_words, const unsigned window, const unsigned n_windows,              \
         const long long enough
-#define RECORD_SINK {record_ends, record_places, most_records, record_words, most_words, window, n_windows, enough}
+#define RECORD_SINK {record_ends, record_places, most_records, record_words, most_words, window, n_windows, enough, false}
 #else
 #define RECORD_PARAMETERS
 #define RECORD_SINK {}
@@ -38,19 +38,20 @@ struct RecordSink {
     unsigned window;
     unsigned n_windows;
     long long enough;
+    bool is_done;  // whether this warp saw that no more are needed
 
     /// A record of n words; `each` calls what it is given with the place and the value of each of them, every one by some
     /// lane. The warp.
     template <class Each>
-    __device__ __forceinline__ void write(int n, const Each& each) const {
+    __device__ __forceinline__ void write(int n, const Each& each) {
         if (n_windows > 1) {
             unsigned long long hash = 0;
             each([&](int, int word) { hash += mix((unsigned)word); });
             if (warp_sum(hash) % n_windows != window) return;
         }
-        long long at = -1;
+        long long at = -1, number = 0;
         if (lane_id() == 0) {
-            const long long number = (long long)atomicAdd(&ends[0], 1ull);
+            number = (long long)atomicAdd(&ends[0], 1ull);
             const long long begin = (long long)atomicAdd(&ends[1], (unsigned long long)n);
             if (number < most_records) {
                 if (begin + n <= most_words) at = begin;
@@ -58,18 +59,21 @@ struct RecordSink {
             }
         }
         at = __shfl_sync(kFullMask, at, 0);
+        is_done = __shfl_sync(kFullMask, number, 0) >= enough;
         if (at >= 0) each([&](int i, int word) { words[at + i] = word; });
         __syncwarp();
     }
 
     /// Whether no more are needed; the warp.
-    __device__ __forceinline__ bool is_full() const {
+    __device__ __forceinline__ bool is_full() {
         const unsigned long long found = lane_id() == 0 ? peek(&ends[0]) : 0ull;
-        return (long long)__shfl_sync(kFullMask, found, 0) >= enough;
+        return is_done = (long long)__shfl_sync(kFullMask, found, 0) >= enough;
     }
 #else
+    static constexpr bool is_done = false;
+
     template <class Each>
-    __device__ __forceinline__ void write(int, const Each&) const {}
-    __device__ __forceinline__ bool is_full() const { return false; }
+    __device__ __forceinline__ void write(int, const Each&) {}
+    __device__ __forceinline__ bool is_full() { return false; }
 #endif
 };

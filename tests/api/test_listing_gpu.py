@@ -1,0 +1,116 @@
+"""Listings from a GPU, from the question to the files; without one on the emulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import papilio
+from papilio.cluster.events import Event, LeaseFinished, RowsKnown
+from papilio.families import family_of
+from papilio.kernels.device.discovery import GpuInfo
+from papilio.kernels.tree.lister import TreeLister
+from papilio.motifs import Motif
+from papilio.storage.store import write_store
+from papilio.tasks.leases import lengths as lease_policy
+from tests.kernels.clique.test_clique import random_graph
+from tests.tools.devices import cuda_device, emulator
+from tests.tools.strategies import planted_graph
+
+QUESTIONS: dict[str, tuple[Any, Motif, list[int]]] = {
+    "maximal cliques": (random_graph(3, 40, 0.4), papilio.MaximalClique(2), [3]),
+    "cliques": (random_graph(5, 40, 0.4), papilio.Clique(4), [7]),
+    "maximal bicliques": (planted_graph(5, 22, 60, 2, 9, 150, 0.1), papilio.MaximalBiclique(2, 2), []),
+}
+
+
+@pytest.fixture(params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)], autouse=True)
+def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that the engines find: the emulator, or the one of this machine."""
+    if request.param == "gpu":
+        cuda_device()
+        return
+    cuda = pytest.importorskip("papilio.kernels.device.cuda", reason="needs CuPy, without a GPU")
+    device = emulator(1)
+    monkeypatch.setattr(cuda, "shared_device", lambda limit_bytes=None: device)
+    for module in ("papilio.tasks.prepared", "papilio.tasks.worker"):
+        monkeypatch.setattr(f"{module}.list_gpus", lambda: (GpuInfo("emulated", 4 << 30),))
+    for module in ("papilio.tasks.worker", "papilio.cluster.devices"):
+        monkeypatch.setattr(f"{module}.missing_for_gpu", lambda: None)
+    monkeypatch.setattr(TreeLister, "most_words", 1 << 12)
+
+
+def rows_of(path: str | Path | None, motif: Motif) -> list[tuple[tuple[int, ...], ...]]:
+    """Return the rows of a listing, in the order of its files."""
+    assert path is not None
+    columns = pq.read_table(path).to_pydict()
+    return list(zip(*(map(tuple, columns[layer]) for layer in family_of(motif).columns(motif)), strict=True))
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_all_are_listed_counted_and_the_same_as_on_cpus(tmp_path: Path, name: str) -> None:
+    graph, motif, held = QUESTIONS[name]
+    write_store(tmp_path / "graph", graph, provenance={})
+    known: list[Event] = []
+    papilio.count(tmp_path / "graph", motif, engine="cpu", job=tmp_path / "counted")
+    result, wanted = (
+        papilio.enumerate_motifs(
+            tmp_path / "graph",
+            motif,
+            output=tmp_path / engine,
+            limit=None,
+            engine=engine,
+            progress=known.append,
+        )
+        for engine in ("gpu", "cpu")
+    )
+    assert (result.engine, result.checked, result.limit_reached) == ("gpu", True, False)
+    rows = rows_of(result.output, motif)
+    assert len(rows) == len(set(rows)) == result.rows
+    assert set(rows) == set(rows_of(wanted.output, motif))
+    assert [event.rows for event in known if isinstance(event, RowsKnown)] == [result.rows] * 2
+    few = papilio.enumerate_motifs(
+        tmp_path / "graph", motif, output=tmp_path / "few", limit=9, engine="gpu", containing=held
+    )
+    found = rows_of(few.output, motif)
+    assert len(set(found)) == few.rows == 9
+    assert few.limit_reached
+    assert set(found) <= set(rows)
+    assert all(set(held) <= set(row[0]) for row in found)
+
+
+def test_a_listing_that_ends_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-5)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-5)
+    graph, motif, _ = QUESTIONS["maximal bicliques"]
+    write_store(tmp_path / "graph", graph, provenance={})
+
+    def stop(event: Event) -> None:
+        if isinstance(event, LeaseFinished):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        papilio.enumerate_motifs(
+            tmp_path / "graph", motif, output=tmp_path / "out", limit=None, engine="gpu", job=tmp_path / "job",
+            progress=stop,
+        )  # fmt: skip
+    assert not (tmp_path / "out").exists()
+    result = papilio.resume_job(tmp_path / "job", engine="gpu")
+    assert isinstance(result, papilio.ListingResult)
+    assert (result.leases_before, result.checked) == (1, True)
+    rows = rows_of(result.output, motif)
+    assert len(rows) == len(set(rows)) == papilio.count(tmp_path / "graph", motif, engine="cpu").count
+    _, again = papilio.verify_job(tmp_path / "job", sample=2, engine="cpu")
+    assert again is not None
+    assert again.leases == 2
+
+
+def test_bicliques_of_one_size_are_refused(tmp_path: Path) -> None:
+    graph, _, _ = QUESTIONS["maximal bicliques"]
+    with pytest.raises(papilio.UnsupportedError, match="listed on CPUs, and engine is 'gpu'"):
+        papilio.enumerate_motifs(
+            graph, papilio.Biclique(2, 2), output=tmp_path / "out", limit=1, engine="gpu"
+        )
