@@ -1,4 +1,4 @@
-"""Listings from a GPU, from the question to the files; without one on the emulator."""
+"""Listings from a GPU, from the question to the files, on the emulator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from papilio.motifs import Motif
 from papilio.storage.store import write_store
 from papilio.tasks.leases import lengths as lease_policy
 from tests.kernels.clique.test_clique import random_graph
-from tests.tools.devices import cuda_device, emulator
+from tests.tools.devices import emulator
 from tests.tools.strategies import planted_graph
 
 QUESTIONS: dict[str, tuple[Any, Motif, list[int]]] = {
@@ -28,12 +28,9 @@ QUESTIONS: dict[str, tuple[Any, Motif, list[int]]] = {
 }
 
 
-@pytest.fixture(params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)], autouse=True)
-def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU that the engines find: the emulator, or the one of this machine."""
-    if request.param == "gpu":
-        cuda_device()
-        return
+@pytest.fixture(autouse=True)
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that the engines find: the emulator."""
     cuda = pytest.importorskip("papilio.kernels.device.cuda", reason="needs CuPy, without a GPU")
     device = emulator(1)
     monkeypatch.setattr(cuda, "shared_device", lambda limit_bytes=None: device)

@@ -22,8 +22,9 @@ from papilio.kernels.tree.lister import TreeLister
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Clique, MaximalBiclique, MaximalClique, Motif
 from papilio.questions import Listing
+from tests.conftest import EMULATOR_SEED
 from tests.kernels.clique.test_clique import edges_of, graphs, laws, make, random_graph
-from tests.tools.devices import emulator
+from tests.tools.devices import cuda_device, emulator
 from tests.tools.oracle_clique import maximal_cliques
 from tests.tools.strategies import complete_graph, planted_graph, skewed_graph
 
@@ -94,6 +95,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def device() -> Device:
+    """The emulator: on a GPU one test of each kernel is enough."""
+    return emulator(EMULATOR_SEED)
+
+
+@pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buffers of a few records, and chunks of a few rows."""
     monkeypatch.setattr(TreeLister, "most_words", 96)
@@ -126,6 +133,27 @@ def test_small_buffers_and_any_split_list_the_same(device: Device, name: str) ->
     assert sorted(rows) == sorted(expected)
     assert [part.n_items for part in parts] == [n - some, 0, some]
     assert sum(part.checksum for part in parts) % (1 << 64) == wanted.checksum
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "name", ["maximal cliques", "4-cliques", "wide maximal bicliques", "maximal bicliques"]
+)
+def test_a_gpu_lists_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu, (graph, motif) = cuda_device(), QUESTIONS[name]
+    expected, (wanted,) = list_rows(on_cpu(motif), graph, motif)
+    for most_words, chunk_values in ((1 << 18, 1 << 16), (1 << 10, 1 << 8)):
+        monkeypatch.setattr(TreeLister, "most_words", most_words)
+        monkeypatch.setattr(TreeLister, "chunk_values", chunk_values)
+        rows, (got,) = list_rows(on_gpu(gpu, motif), graph, motif)
+        assert sorted(rows) == sorted(expected)
+        assert replace(got, work=0) == replace(wanted, work=0)
+        again, _ = list_rows(on_gpu(gpu, motif), graph, motif)
+        assert sorted(again) == sorted(rows)
+        some, (part,) = list_rows(on_gpu(gpu, motif, Listing(7)), graph, motif)
+        assert len(set(some)) == 7
+        assert part.capped
+        assert set(some) <= set(expected)
 
 
 def test_maximal_cliques_follow_the_definition(device: Device) -> None:
