@@ -18,7 +18,7 @@ from papilio.kernels.clique.maximal_gpu import MaximalCliqueGpu, PreparedMaximal
 from papilio.kernels.clique.restrict import Restricted, restrict_graph
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import require_request
-from papilio.kernels.tree.lister import RaggedOnDevice, Records, TreeLister, cut_chunks
+from papilio.kernels.tree.lister import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
 from papilio.kernels.tuning import TreeTuning
 from papilio.kernels.wedge.gpu_graph import make_offsets
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
@@ -29,7 +29,7 @@ _MOST_WAYS = 1 << 40
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedCliqueListing:
+class PreparedCliqueListing(TreeListing):
     """A graph ready for the ``run`` of a lister; arrays on the device but for ``ids_n``."""
 
     searched: PreparedCliqueGpu | PreparedMaximalCliqueGpu  # the graph that is left to search
@@ -40,16 +40,6 @@ class PreparedCliqueListing:
     ways: Any  # of cliques of one size: C(n, j), see clique_expand.cu; int64
     ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
     decisions: tuple[tuple[str, str], ...]
-
-    @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return self.searched.n_items
-
-    @property
-    def work(self) -> NDArray[np.int64]:
-        """Predicted set operations of each item, falling."""
-        return self.searched.work
 
     @property
     def nbytes(self) -> int:

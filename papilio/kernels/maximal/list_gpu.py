@@ -17,7 +17,7 @@ from papilio.kernels.engine import require_request
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
 from papilio.kernels.maximal.gpu_roots import Matrices, fill_matrices, group_pieces, root_arguments
 from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides, restrict
-from papilio.kernels.tree.lister import RaggedOnDevice, Records, TreeLister, cut_chunks
+from papilio.kernels.tree.lister import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
 from papilio.kernels.tuning import TreeTuning
 from papilio.kernels.wedge.gpu_graph import make_offsets
 from papilio.motifs import Granularity, MaximalBiclique, Motif
@@ -28,7 +28,7 @@ _HEAD = 2
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedMaximalGpuListing:
+class PreparedMaximalGpuListing(TreeListing):
     """A graph ready for :meth:`MaximalBicliqueGpuLister.run`."""
 
     searched: PreparedMaximalGpu  # the graph that is left to search; hashes of vertices are numbers there
@@ -37,16 +37,6 @@ class PreparedMaximalGpuListing:
     ids_u: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
     ids_v: NDArray[np.int32]
     decisions: tuple[tuple[str, str], ...]
-
-    @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return self.searched.n_items
-
-    @property
-    def work(self) -> NDArray[np.int64]:
-        """Estimated set operations of each work item; falling."""
-        return self.searched.work
 
     @property
     def nbytes(self) -> int:

@@ -142,11 +142,29 @@ def _finish(futures: Sequence[Future[None]]) -> None:
         future.result()
 
 
-class TreeLister(Lister):
-    """Base of the listers on GPUs; ``engine`` is the one that counts, whose kernel is compiled to list.
+class TreeListing:
+    """Base of what listers on GPUs prepare; its items are those of ``searched``, the graph that is left to search.
 
-    A prepared listing has ``hashes``: for each column those of the vertices by position, uint64 on the device.
+    ``hashes`` are those of the vertices of each column, by position, uint64 on the device.
     """
+
+    searched: Any
+    hashes: Any
+
+    @property
+    def n_items(self) -> int:
+        """Number of work items."""
+        return int(self.searched.n_items)
+
+    @property
+    def work(self) -> NDArray[np.int64]:
+        """Estimated set operations of each work item; falling."""
+        work: NDArray[np.int64] = self.searched.work
+        return work
+
+
+class TreeLister(Lister):
+    """Base of the listers on GPUs; ``engine`` is the one that counts, whose kernel is compiled to list."""
 
     name: EngineName = "gpu"
     most_words = 1 << 30
