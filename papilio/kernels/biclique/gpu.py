@@ -2,8 +2,8 @@
 
 The index (core, order, pairs of left vertices, work items) is made on the device and equals the CPU engine's, so that
 items and their order are the same on both. The kernels count leaves, by size or by key; what they stand for is worked
-out on the host in Python integers. A count of leaves fits 64 bits: a leaf costs at least one AND and popcount of a
-word, of which a GPU does some 4e12 a second, so that 2^64 leaves of one run would take 50 days.
+out on the host in Python integers. A count of leaves fits 64 bits: 1,024 leaves cost a warp some 30 instructions at
+least, of which a GPU does 1e12 a second, so that 2^64 leaves of one run would take more than a week.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from papilio.kernels.device.constants import (
     LEAF_WORDS,
     PIVOT_FRAME_WORDS,
     SIDE_BITS,
+    SLICED_COLUMNS,
     STOPPABLE_ROWS,
     SUBSET_FRAME_WORDS,
 )
@@ -335,7 +336,8 @@ def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     """Return the words that a warp needs for each work item at most: matrix, lists, frames, int64 of shape (n_items,).
 
     With n later children and c columns shared with one of them, a list is n rows of c / 32 words; enumeration has one
-    per level, pivots the columns of one, and frames of two sets of rows and two of columns for each of min(n, c).
+    per level, and the slices of one. Pivots have the columns of one, and frames of two sets of rows and two of columns
+    for each of min(n, c).
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
     row_words, column_words = (common + 31) // 32, (later + 31) // 32
@@ -343,22 +345,31 @@ def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     lists = levels * (later * row_words + 4) + SUBSET_FRAME_WORDS * levels
     frames = (np.minimum(later, common) + 1) * (2 * (row_words + column_words) + PIVOT_FRAME_WORDS)
     pivots = common * column_words + frames + 2 * (row_words + column_words)
-    need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + later + lists + pivots + 128
+    below = np.maximum(pivots, _slice_words(index))
+    need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + later + lists + below + 128
     return need
+
+
+def _slice_words(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
+    """Return the words that slices of a list take (``pair_slices.cuh``): columns of its rows, and rows."""
+    columns = np.minimum(index.item_common, SLICED_COLUMNS)
+    blocks = (index.item_later + 31) // 32
+    words: NDArray[np.int64] = (columns + 4) * (blocks + 1) + (columns + 31) // 32 * 32 * blocks + _SPARE_WORDS
+    return words + (index.item_common + 31) // 32
 
 
 def _estimate_blocks_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     """Return the words of the matrix of each work item, and of what a warp has beside it.
 
     That is what the matrix is filled by, and for four left vertices the candidates of a strip of children and, of one
-    child, their numbers and rows.
+    child, their numbers and rows, or slices.
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
     need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + _SPARE_WORDS
     if index.sizes.most_left == 3:
         return need
     row_words = np.maximum((common + 31) // 32, np.minimum((degree + 31) // 32, KEPT_WORDS))
-    need += later * (row_words + 2)
+    need += 2 * later + np.maximum(later * row_words, _slice_words(index))
     return need
 
 

@@ -4,8 +4,8 @@
 // lane and size, so that no two lanes meet. The kDenseBins sizes after those have a 32-bit counter for the whole block,
 // where a kernel gives it room for them; the rest go to device memory at once. The counters are emptied into 64-bit sums
 // in device memory before one of them could run over: those of a warp when one of its lanes may have counted enough, that
-// of a block by the one leaf that brings it to DENSE_LEAVES. A sum could not pass 2^64 in 50 days: a leaf costs
-// at least one AND and popcount of a word, of which a GPU does 4e12 a second.
+// of a block by the leaves that bring it to DENSE_LEAVES. A sum could not pass 2^64 in a week: 1,024 leaves cost
+// a warp some 30 instructions at least, of which a GPU does 1e12 a second.
 #pragma once
 
 #include "warp.cuh"
@@ -44,7 +44,7 @@ struct LeafHistogram {
             if (dense[i] != 0) atomicAdd(&sums[least + kLeafBins + i], (unsigned long long)dense[i]);
     }
 
-    /// Before at most `leaves` (below 2^16) calls of `add` per lane; the warp.
+    /// Before at most `leaves` (below 2^16) leaves of each lane; the warp.
     __device__ __forceinline__ void reserve(int leaves) {
         if (room < leaves) flush();
         room -= leaves;
@@ -56,7 +56,18 @@ struct LeafHistogram {
         if (bin < (unsigned)kLeafBins)
             ++bins[bin * kWarpSize + lane_id()];
         else if (size >= least)
-            add_large(bin - kLeafBins);
+            add_large(bin - kLeafBins, 1);
+    }
+
+    /// Leaves of a size from `least` on, `n` (below 2^16) of each lane's own; the warp.
+    __device__ __forceinline__ void add_many(int size, unsigned n) {
+        const unsigned bin = (unsigned)(size - least);
+        if (bin < (unsigned)kLeafBins) {
+            bins[bin * kWarpSize + lane_id()] += (unsigned short)n;
+            return;
+        }
+        n = warp_total(n);
+        if (lane_id() == 0 && n != 0) add_large(bin - kLeafBins, n);
     }
 
     /// Empty the counters; the warp.
@@ -76,11 +87,14 @@ struct LeafHistogram {
     }
 
   private:
-    __device__ __forceinline__ void add_large(unsigned bin) {
+    __device__ __forceinline__ void add_large(unsigned bin, unsigned n) {
         unsigned long long* sum = &sums[least + kLeafBins + bin];
         if (dense == nullptr || bin >= (unsigned)kDenseBins) {
-            atomicAdd(sum, 1ull);
-        } else if (atomicAdd(&dense[bin], 1u) == kDenseLeaves - 1) {
+            atomicAdd(sum, (unsigned long long)n);
+            return;
+        }
+        const unsigned before = atomicAdd(&dense[bin], n);
+        if (before < kDenseLeaves && before + n >= kDenseLeaves) {
             atomicSub(&dense[bin], kDenseLeaves);
             atomicAdd(sum, (unsigned long long)kDenseLeaves);
         }

@@ -2,15 +2,14 @@
 //
 // Depth first by one warp with an explicit stack. A level is a list of the rows that may still be taken, already cut to
 // what the rows taken before share; taking row i cuts the later rows by it and keeps those that are large enough.
-// Every set is reached along one path, in ascending order. The last two rows are not taken: all pairs of a list are
-// intersected, their sizes counted, and nothing is stored.
+// Every set is reached along one path, in ascending order. The last two rows are not taken: what all pairs of a list share is
+// counted, by slices of the rows (pair_slices.cuh) or, where rows are few or have many columns, by intersecting them.
 // A search can be stopped when it has cost enough; what is left of it is then given out list by list.
 // A sub-tree that can be left to others (tree_queue.cuh) is a list and a range of it from which the first row is
 // taken: about half of the work that is left of the highest level where some is.
 #pragma once
 
-#include "bit_matrix.cuh"
-#include "leaf_histogram.cuh"
+#include "pair_slices.cuh"
 #include "tree_queue.cuh"
 
 /// What a slot of the queue begins with, to tell sub-trees apart.
@@ -103,6 +102,19 @@ struct SubsetTree {
         __syncwarp();
     }
 
+    /// Leave about half of the pairs to others whose first row is in [first, end) of a list; returns where the rest ends.
+    __device__ __forceinline__ int share_pairs(const RowList& list, int first, int end) const {
+        if (end - first < kSharedPairs || !queue.is_wanted()) return end;
+        const int from = first + (cut_range(0, end - first, 2) & -kWarpSize);
+        return offer(list.words, list.n, list.stride, list.n_words, 2, from, end) ? from : end;
+    }
+
+    /// Words of the pairs of up to 32 rows from `first` on with all later ones.
+    __device__ __forceinline__ static long long pair_words(const RowList& list, int first) {
+        const int here = min(kWarpSize, list.n - first);
+        return list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2);
+    }
+
     /// All pairs of up to 32 rows that the lanes hold: row i with the rows i + 1 to i + n / 2, round about.
     template <int kWords>
     __device__ __forceinline__ void count_among(const unsigned (&rows)[kWords], int n) {
@@ -127,12 +139,9 @@ struct SubsetTree {
     __device__ __forceinline__ void count_pairs(const RowList& list, int begin, int end) {
         const int lane = lane_id();
         for (int first = begin; first < end; first += kWarpSize) {
-            if (end - first >= kSharedPairs && queue.is_wanted()) {
-                const int from = first + (cut_range(0, end - first, 2) & -kWarpSize);
-                if (offer(list.words, list.n, list.stride, kWords, 2, from, end)) end = from;
-            }
+            end = share_pairs(list, first, end);
             const int here = min(kWarpSize, list.n - first);
-            spend((long long)kWords * (here * (list.n - 1ll - first) - here * (here - 1) / 2));
+            spend(pair_words(list, first));
             unsigned mine[kWords];
 #pragma unroll
             for (int k = 0; k < kWords; ++k) mine[k] = lane < here ? list.at(k, first + lane) : 0u;
@@ -160,12 +169,9 @@ struct SubsetTree {
     __device__ __forceinline__ void count_wide_pairs(const RowList& list, int begin, int end) {
         const int lane = lane_id();
         for (int first = begin; first < end; first += kWarpSize) {
-            if (end - first >= kSharedPairs && queue.is_wanted()) {
-                const int from = first + (cut_range(0, end - first, 2) & -kWarpSize);
-                if (offer(list.words, list.n, list.stride, list.n_words, 2, from, end)) end = from;
-            }
-            const int i = first + lane, here = min(kWarpSize, list.n - first);
-            spend(list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2));
+            end = share_pairs(list, first, end);
+            const int i = first + lane;
+            spend(pair_words(list, first));
             for (int block = first; block < list.n; block += kWarpSize) {
                 leaves.reserve(kWarpSize);
                 const int until = min(block + kWarpSize, list.n);
@@ -173,6 +179,33 @@ struct SubsetTree {
                     if (i < j && i < list.n) leaves.add(count_shared<0>(list, i, j));
             }
         }
+    }
+
+    /// The pairs of a list whose first row is in [begin, end), by its slices.
+    __device__ __forceinline__ void count_slices(const RowSlices& slices, const RowList& list, int begin, int end) {
+        for (int first = begin; first < end; first += kWarpSize) {
+            end = share_pairs(list, first, end);
+            spend(pair_words(list, first));
+            count_sliced(slices, first / kWarpSize, leaves);
+        }
+    }
+
+    /// The pairs of a list whose first row is in [begin, end); both are multiples of 32, or `end` is all.
+    __device__ __forceinline__ void count_last(const RowList& list, int begin, int end) {
+        const Arena::Mark before = arena.mark();
+        unsigned* const columns = arena.take(list.n_words);
+        const int n_columns = list.n - begin < kSlicedRows ? 0 : unite_rows(list, columns);
+        if (n_columns > 0 && n_columns <= kSlicedColumns) {
+            const auto united = [&](int k) { return columns[k]; };
+            count_slices(slice_rows(arena, list, nullptr, list.n, united, n_columns), list, begin, end);
+        } else if (list.n_words == 1)
+            count_pairs<1>(list, begin, end);
+        else if (list.n_words == 2)
+            count_pairs<2>(list, begin, end);
+        else
+            count_wide_pairs(list, begin, end);
+        __syncwarp();
+        arena.release(before);
     }
 
     /// Begin to count the sets of `take` (2 or more) rows whose first is in [0, until) of a list.
@@ -207,17 +240,16 @@ struct SubsetTree {
         return true;
     }
 
-    /// Go on until all is counted (true) or `words` comes to `most` (false).
+    /// What a search came to: a list whose pairs are to be counted, `most`, or its end.
+    enum class Reached { kPairs, kMost, kEnd };
+
+    /// Go on until pairs are to be counted or `words` comes to `most`.
     template <int kWords>
-    __device__ __forceinline__ bool count_in(unsigned long long most) {
+    __device__ __forceinline__ Reached find_pairs(unsigned long long most) {
         for (;;) {
-            if (levels == 2) {
-                if (kWords > 0)
-                    count_pairs<(kWords > 0 ? kWords : 1)>(list, next, end);
-                else
-                    count_wide_pairs(list, next, end);
-            } else if (next < end && list.n - next >= levels) {
-                if (words >= most && levels >= kStoppable) return false;
+            if (levels == 2) return Reached::kPairs;
+            if (next < end && list.n - next >= levels) {
+                if (words >= most && levels >= kStoppable) return Reached::kMost;
                 if (queue.is_wanted()) share();
                 const Arena::Mark mark = arena.mark();
                 const RowList below = narrow_rows<kWords>(arena, list, next, leaves.least);
@@ -236,14 +268,20 @@ struct SubsetTree {
                 end = below.n;
                 continue;
             }
-            if (!go_up()) return true;
+            if (!go_up()) return Reached::kEnd;
         }
     }
 
+    /// Go on until all is counted (true) or `words` comes to `most` (false).
     __device__ __forceinline__ bool count(unsigned long long most) {
-        if (list.n_words == 1) return count_in<1>(most);
-        if (list.n_words == 2) return count_in<2>(most);
-        return count_in<0>(most);
+        for (;;) {
+            const Reached reached = list.n_words == 1   ? find_pairs<1>(most)
+                                    : list.n_words == 2 ? find_pairs<2>(most)
+                                                        : find_pairs<0>(most);
+            if (reached != Reached::kPairs) return reached == Reached::kEnd;
+            count_last(list, next, end);
+            if (!go_up()) return true;
+        }
     }
 
     /// Of a search that was stopped, the next list of which all sets of `take` rows are still to be counted; the caller
