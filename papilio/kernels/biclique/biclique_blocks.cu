@@ -40,13 +40,9 @@ __device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& 
     const int n = list_members(marked, n_marked, later, base);
     if (n < 2) return;
     const int n_columns = row_size(matrix, child);
-    if (n >= kSlicedRows && n_columns <= kSlicedColumns) {
-        const auto of_child = [&](int k) { return matrix.at(k, child); };
-        subsets.count_slices(slice_rows(arena, matrix, later, n, of_child, n_columns), RowList{nullptr, n, n, words_for(n_columns)}, 0, n);
-        return;
-    }
     const bool keeps = matrix.n_words <= max(kKeptWords, words_for(n_columns));
     const RowList list = keeps ? mask_rows(arena, matrix, child, later, n) : cut_rows(arena, matrix, child, n_columns, later, n);
+    if (subsets.count_slices(list, 0, n)) return;
     if (list.n_words == 1)
         subsets.count_pairs<1>(list, 0, n);
     else if (list.n_words == 2)

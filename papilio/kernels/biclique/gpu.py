@@ -351,11 +351,10 @@ def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
 
 
 def _slice_words(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
-    """Return the words that slices of a list take (``pair_slices.cuh``): columns of its rows, and rows."""
-    columns = np.minimum(index.item_common, SLICED_COLUMNS)
-    blocks = (index.item_later + 31) // 32
-    words: NDArray[np.int64] = (columns + 4) * (blocks + 1) + (columns + 31) // 32 * 32 * blocks + _SPARE_WORDS
-    return words + (index.item_common + 31) // 32
+    """Return the words that slices take (``pair_slices.cuh``): columns of two lists by rows, and some of them."""
+    blocks, row_words = (index.item_later + 31) // 32, (index.item_common + 31) // 32
+    words: NDArray[np.int64] = 64 * row_words * blocks + (SLICED_COLUMNS + 4) * (blocks + 3) + row_words
+    return words + _SPARE_WORDS
 
 
 def _estimate_blocks_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:

@@ -22,8 +22,8 @@ DENSE_BINS, DENSE_LEAVES = 256, 1 << 31
 KEPT_WORDS = 2
 """Words of 32 columns up to which the rows of a child keep the columns of the root (biclique_blocks.cu)."""
 
-SLICED_COLUMNS = 127
-"""Columns up to which pairs of rows are counted by slices (pair_slices.cuh)."""
+SLICED_COLUMNS, SLICED_ROWS = 124, 40
+"""Columns up to which, and rows from which, pairs of rows are counted by slices (pair_slices.cuh)."""
 
 SIDE_BITS = 16
 """Of the number of vertices of a side that is held, or free, in a key of leaves (pivot_tree.cuh)."""

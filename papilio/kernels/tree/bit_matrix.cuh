@@ -300,6 +300,20 @@ __device__ __forceinline__ int row_size(const RowList& list, int row) {
     return (int)warp_total(size);
 }
 
+/// The columns that rows of a list have, to `set`; returns how many.
+__device__ __forceinline__ int unite_rows(const RowList& list, unsigned* set) {
+    int n = 0;
+    for (int k = 0; k < list.n_words; ++k) {
+        unsigned word = 0;
+        for (int i = lane_id(); i < list.n; i += kWarpSize) word |= list.at(k, i);
+        word = warp_union(word);
+        if (lane_id() == 0) set[k] = word;
+        n += __popc(word);
+    }
+    __syncwarp();
+    return n;
+}
+
 /// The rows after `row` that share at least `least` columns with it, ascending, to `rows`; returns how many.
 __device__ __forceinline__ int list_sharing_rows(const RowList& list, int row, int least, int* rows) {
     int n = 0;
@@ -434,12 +448,12 @@ __device__ __forceinline__ int find_member(const unsigned* set, int n_words, int
     return -1;
 }
 
-/// The members of a set, ascending, to `members`, counted from `base`; returns how many.
-__device__ __forceinline__ int list_members(const unsigned* set, int n_words, int* members, int base = 0) {
+/// The members of a set, ascending, to `members`, counted from `base`; returns how many. Words are `stride` apart.
+__device__ __forceinline__ int list_members(const unsigned* set, int n_words, int* members, int base = 0, int stride = 1) {
     const int lane = lane_id();
     int n = 0;
     for (int k = 0; k < n_words; ++k) {
-        const unsigned word = set[k];
+        const unsigned word = set[(long long)k * stride];
         if (word >> lane & 1u) members[n + __popc(word & lanes_before(lane))] = base + 32 * k + lane;
         n += __popc(word);
     }

@@ -14,6 +14,9 @@ constexpr int kLeafBins = LEAF_BINS;
 constexpr int kLeafWords = kLeafBins * kWarpSize / 2;
 constexpr int kDenseBins = DENSE_BINS;
 constexpr unsigned kDenseLeaves = DENSE_LEAVES;
+/// Sizes that are counted together; they divide kLeafBins.
+constexpr int kSizeGroup = 4;
+static_assert(kLeafBins % kSizeGroup == 0, "a group is within the counters of a warp, or beyond them");
 
 struct LeafHistogram {
     unsigned short* bins;
@@ -59,15 +62,20 @@ struct LeafHistogram {
             add_large(bin - kLeafBins, 1);
     }
 
-    /// Leaves of a size from `least` on, `n` (below 2^16) of each lane's own; the warp.
-    __device__ __forceinline__ void add_many(int size, unsigned n) {
-        const unsigned bin = (unsigned)(size - least);
-        if (bin < (unsigned)kLeafBins) {
-            bins[bin * kWarpSize + lane_id()] += (unsigned short)n;
+    /// Leaves of the sizes from `first` on, which is `least` and some groups more: `n` (each below 2^16) of this lane; the warp.
+    __device__ __forceinline__ void add_group(int first, const unsigned (&n)[kSizeGroup]) {
+        const int bin = first - least;
+        if (bin < kLeafBins) {
+            unsigned short* const counters = bins + bin * kWarpSize + lane_id();
+#pragma unroll
+            for (int i = 0; i < kSizeGroup; ++i) counters[i * kWarpSize] += (unsigned short)n[i];
             return;
         }
-        n = warp_total(n);
-        if (lane_id() == 0 && n != 0) add_large(bin - kLeafBins, n);
+#pragma unroll
+        for (int i = 0; i < kSizeGroup; ++i) {
+            const unsigned all = warp_total(n[i]);
+            if (lane_id() == 0 && all != 0) add_large((unsigned)(bin - kLeafBins + i), all);
+        }
     }
 
     /// Empty the counters; the warp.

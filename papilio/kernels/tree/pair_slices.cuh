@@ -1,86 +1,50 @@
 // Pairs of rows of a list, counted by the columns that they share: 32 x 64 pairs at a time, as numbers in bit planes.
 //
-// The columns that rows have are numbered anew. For each of them and each block of 32 rows, a word says which of the rows
-// have it. Lane i holds row i of one block and adds up those words, of the columns that its row has, as 32 binary numbers at
-// once: plane k holds bit k of what row i shares with each of 32 others. How many pairs share n columns is a popcount of
-// where the planes say n. No pair is counted by itself, and lists of few columns cost little, however wide their rows are.
+// For each column and each block of 32 rows, a word says which of the rows have it: rows by columns, as `transpose_rows`
+// (bit_matrix.cuh) makes them. Of some columns, a lane holds a row of one block and adds up the words of other blocks, of the
+// columns that its row has, as 32 binary numbers at once: plane k holds bit k of what its row shares with each of 32 others.
+// How many pairs share n columns is a popcount of where the planes say n. No pair is counted by itself, and few columns
+// cost little, however wide the rows are.
 // Functions are called by all lanes of a warp together, and end with what they wrote ordered.
 #pragma once
 
 #include "bit_matrix.cuh"
 #include "leaf_histogram.cuh"
 
-/// Most columns of sliced rows: sizes have 7 planes.
+/// Most columns of slices: with what sizes begin with they are below 2^7.
 constexpr int kSlicedColumns = SLICED_COLUMNS;
-static_assert(kSlicedColumns < 1 << 7, "within the planes");
+static_assert(kSlicedColumns + kSizeGroup <= 1 << 7, "within the planes of count_sliced");
 /// Rows from which slicing a list costs less than intersecting its pairs one by one.
-constexpr int kSlicedRows = 20;
-/// Blocks of 32 rows that a lane's row is paired with at a time, and columns that are added at a time.
+constexpr int kSlicedRows = SLICED_ROWS;
+/// Blocks of 32 rows that a lane's row is paired with at a time.
 constexpr int kSliceWide = 2;
-constexpr int kSliceColumns = 4;
 
-/// Rows by columns: bit i of `columns[c * stride + b]` is column c of row 32 b + i; and by rows: word k of row i is
-/// `rows[32 k n_blocks + i]`. There are columns and blocks of zeros up to a whole number of steps.
+/// Some columns of blocks of 32 rows: word `b * stride + c` is column c of block b; the stride is a multiple of 4. There are
+/// columns of zeros up to the stride, and blocks of zeros behind the last one.
 struct RowSlices {
-    unsigned* columns;
-    unsigned* rows;
+    unsigned* words;
     int n_columns;
     int n_blocks;
     int stride;
 };
 
-/// The columns that rows of a list have, to `set`; returns how many.
-__device__ __forceinline__ int unite_rows(const RowList& list, unsigned* set) {
-    int n = 0;
-    for (int k = 0; k < list.n_words; ++k) {
-        unsigned word = 0;
-        for (int i = lane_id(); i < list.n; i += kWarpSize) word |= list.at(k, i);
-        word = warp_union(word);
-        if (lane_id() == 0) set[k] = word;
-        n += __popc(word);
-    }
-    __syncwarp();
-    return n;
-}
-
-/// The listed rows (all n where `listed` is null) over `n_columns` columns, at most kSlicedColumns; `set(k)` is word k of those.
-template <class Set>
-__device__ __forceinline__ RowSlices slice_rows(Arena& arena, const RowList& list, const int* listed, int n, const Set& set,
-                                                int n_columns) {
-    const int lane = lane_id(), n_blocks = (n + kWarpSize - 1) / kWarpSize;
-    const int stride = (n_blocks + kSliceWide - 1) & -kSliceWide, padded = (n_columns + kSliceColumns - 1) & -kSliceColumns;
-    const int block_words = kWarpSize * n_blocks;
-    const RowSlices slices{arena.take(padded * stride), arena.take(words_for(n_columns) * block_words), n_columns, n_blocks,
-                           stride};
-    for (int i = n_columns * stride + lane; i < padded * stride; i += kWarpSize) slices.columns[i] = 0;
-    if (stride > n_blocks)
-        for (int c = lane; c < n_columns; c += kWarpSize) slices.columns[c * stride + n_blocks] = 0;
-    for (int b = 0; b < n_blocks; ++b) {
-        const int i = kWarpSize * b + lane;
-        const int row = i < n && listed != nullptr ? listed[i] : i;
-        unsigned bits = 0;
-        int column = 0;
-        for (int k = 0; k < list.n_words; ++k) {
-            unsigned mask = set(k);
-            if (mask == 0) continue;
-            const unsigned word = i < n ? list.at(k, row) : 0u;
-            for (; mask != 0; mask &= mask - 1) {
-                const unsigned bit = word >> (__ffs((int)mask) - 1) & 1u;
-                const unsigned held = __ballot_sync(kFullMask, bit);
-                if (lane == 0) slices.columns[column * stride + b] = held;
-                bits |= bit << (column & 31);
-                if ((++column & 31) != 0) continue;
-                slices.rows[(column / 32 - 1) * block_words + i] = bits;
-                bits = 0;
-            }
+/// The `n` listed columns, given by rows, of the rows from `first` on.
+__device__ __forceinline__ RowSlices slice_columns(Arena& arena, const RowList& columns, const int* listed, int n, int first) {
+    const int begin = first / kWarpSize, n_blocks = columns.n_words - begin, stride = (n + 3) & -4;
+    const RowSlices slices{arena.take((n_blocks + kSliceWide - 1) * stride), n, n_blocks, stride};
+    for (int c = lane_id(); c < stride; c += kWarpSize) {
+        const int column = c < n ? listed[c] : -1;
+        for (int b = 0; b < n_blocks + kSliceWide - 1; ++b) {
+            unsigned word = column >= 0 && b < n_blocks ? columns.at(begin + b, column) : 0u;
+            if (b == 0) word &= kFullMask << (first & 31);
+            slices.words[b * stride + c] = word;
         }
-        if ((column & 31) != 0) slices.rows[column / 32 * block_words + i] = bits;
     }
     __syncwarp();
     return slices;
 }
 
-/// Add up to four ones to each of 32 numbers in planes, which do not run over.
+/// Add four ones or zeros to each of 32 numbers in planes, which do not run over.
 template <int kPlanes>
 __device__ __forceinline__ void add_ones(unsigned (&planes)[kPlanes], unsigned a, unsigned b, unsigned c, unsigned d) {
     const unsigned sum = a ^ b ^ c, twos = a & b | c & (a | b);
@@ -96,61 +60,61 @@ __device__ __forceinline__ void add_ones(unsigned (&planes)[kPlanes], unsigned a
     }
 }
 
-/// The pairs of block `own` of rows with later rows, of fewer than 2^kPlanes columns.
+/// The pairs of block `own` of rows with the later rows of the blocks from `other` on; `begin`, below 4, is added to all sizes
+/// on the way, so that those that are counted together begin with a multiple of 4. All are below 2^kPlanes.
 template <int kPlanes>
-__device__ __forceinline__ void count_block(const RowSlices& slices, int own, LeafHistogram& leaves) {
+__device__ __forceinline__ void count_blocks(const RowSlices& slices, int own, int other, int begin, LeafHistogram& leaves) {
     const int lane = lane_id();
-    for (int other = own & -kSliceWide; other < slices.n_blocks; other += kSliceWide) {
-        unsigned planes[kSliceWide][kPlanes] = {};
-        for (int first = 0; first < slices.n_columns; first += kWarpSize) {
-            unsigned mine = slices.rows[first * slices.n_blocks + own * kWarpSize + lane];
-            for (int c = first; c < min(slices.n_columns, first + kWarpSize); c += kSliceColumns, mine >>= kSliceColumns) {
-                unsigned theirs[kSliceWide][kSliceColumns];
+    unsigned planes[kSliceWide][kPlanes];
 #pragma unroll
-                for (int k = 0; k < kSliceColumns; ++k) {
-                    const unsigned held = 0u - (mine >> k & 1u);
-                    const uint2 pair = *reinterpret_cast<const uint2*>(&slices.columns[(c + k) * slices.stride + other]);
-                    theirs[0][k] = pair.x & held;
-                    theirs[1][k] = pair.y & held;
-                }
+    for (int t = 0; t < kSliceWide; ++t)
 #pragma unroll
-                for (int t = 0; t < kSliceWide; ++t)
-                    add_ones(planes[t], theirs[t][0], theirs[t][1], theirs[t][2], theirs[t][3]);
-            }
-        }
-        // A row is paired with those after it; the others, and rows that are not there, share nothing.
-        unsigned largest = 0;
+        for (int k = 0; k < kPlanes; ++k) planes[t][k] = begin >> k & 1 ? kFullMask : 0u;
+    const uint4* const ours = reinterpret_cast<const uint4*>(slices.words + own * slices.stride);
+    const uint4* const theirs = reinterpret_cast<const uint4*>(slices.words + other * slices.stride);
+    const int n_quads = slices.stride / 4;
+    for (int quad = 0; quad < n_quads; ++quad) {
+        const uint4 mine = ours[quad];
+        const unsigned a = 0u - (mine.x >> lane & 1u), b = 0u - (mine.y >> lane & 1u);
+        const unsigned c = 0u - (mine.z >> lane & 1u), d = 0u - (mine.w >> lane & 1u);
 #pragma unroll
         for (int t = 0; t < kSliceWide; ++t) {
-            const unsigned later = other + t > own ? kFullMask : other + t == own ? kFullMask << lane << 1 : 0u;
-#pragma unroll
-            for (int k = 0; k < kPlanes; ++k) {
-                planes[t][k] &= later;
-                largest |= planes[t][k] != 0 ? 1u << k : 0u;
-            }
+            const uint4 held = theirs[t * n_quads + quad];
+            add_ones(planes[t], held.x & a, held.y & b, held.z & c, held.w & d);
         }
-        largest = min(warp_union(largest), (unsigned)slices.n_columns);
-        leaves.reserve(kSliceWide * kWarpSize);
-        for (int size = leaves.least; size <= (int)largest; ++size) {
-            unsigned n = 0;
+    }
+    leaves.reserve(kSliceWide * kWarpSize);
+    for (int high = (leaves.least + begin) / kSizeGroup; high <= (slices.n_columns + begin) / kSizeGroup; ++high) {
+        unsigned here[kSliceWide];
 #pragma unroll
-            for (int t = 0; t < kSliceWide; ++t) {
-                unsigned here = kFullMask;
+        for (int t = 0; t < kSliceWide; ++t) {
+            here[t] = other + t > own ? kFullMask : kFullMask << lane << 1;
 #pragma unroll
-                for (int k = 0; k < kPlanes; ++k) here &= planes[t][k] ^ ((unsigned)(size >> k & 1) - 1u);
-                n += (unsigned)__popc(here);
-            }
-            leaves.add_many(size, n);
+            for (int k = 2; k < kPlanes; ++k) here[t] &= planes[t][k] ^ ((unsigned)(high >> (k - 2) & 1) - 1u);
         }
+        if (!__any_sync(kFullMask, (here[0] | here[1]) != 0)) continue;
+        unsigned n[kSizeGroup];
+#pragma unroll
+        for (int low = 0; low < kSizeGroup; ++low) {
+            n[low] = 0;
+#pragma unroll
+            for (int t = 0; t < kSliceWide; ++t)
+                n[low] += (unsigned)__popc(here[t] & (low & 1 ? planes[t][0] : ~planes[t][0]) &
+                                           (low & 2 ? planes[t][1] : ~planes[t][1]));
+        }
+        leaves.add_group(high * kSizeGroup - begin, n);
     }
 }
 
 /// The pairs of block `own` of rows with later rows.
 __device__ __forceinline__ void count_sliced(const RowSlices& slices, int own, LeafHistogram& leaves) {
-    if (slices.n_columns < 16)
-        count_block<4>(slices, own, leaves);
-    else if (slices.n_columns < 32)
-        count_block<5>(slices, own, leaves);
-    else
-        count_block<7>(slices, own, leaves);
+    const int begin = -leaves.least & (kSizeGroup - 1), most = slices.n_columns + begin;
+    for (int other = own; other < slices.n_blocks; other += kSliceWide) {
+        if (most < 16)
+            count_blocks<4>(slices, own, other, begin, leaves);
+        else if (most < 32)
+            count_blocks<5>(slices, own, other, begin, leaves);
+        else
+            count_blocks<7>(slices, own, other, begin, leaves);
+    }
 }

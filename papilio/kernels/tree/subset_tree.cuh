@@ -32,6 +32,8 @@ struct SubsetTree {
     static constexpr int kSharedPairs = 256;
     /// Rows more than are to be taken from which a list is worth leaving to others.
     static constexpr int kSharedRows = 4;
+    /// Rows of a list of which one is looked at for whether most later ones stay when it is taken.
+    static constexpr int kDenseRows = 8;
     /// Rows to take from which a search can be stopped.
     static constexpr int kStoppable = STOPPABLE_ROWS;
 
@@ -47,6 +49,11 @@ struct SubsetTree {
     int end;
     int depth;
     Arena::Mark entered;
+    // Of the list from which one row is taken before the last two: whether most rows share enough with the last one that was
+    // taken, and the columns by rows, if they are there.
+    bool is_dense;
+    bool is_turned;
+    RowList columns;
 
     /// Where to cut a range of first rows, of `take` to be taken, so that about half of the sets lie on either side.
     __device__ __forceinline__ static int cut_range(int begin, int until, int take) {
@@ -181,31 +188,56 @@ struct SubsetTree {
         }
     }
 
-    /// The pairs of a list whose first row is in [begin, end), by its slices.
-    __device__ __forceinline__ void count_slices(const RowSlices& slices, const RowList& list, int begin, int end) {
-        for (int first = begin; first < end; first += kWarpSize) {
-            end = share_pairs(list, first, end);
-            spend(pair_words(list, first));
-            count_sliced(slices, first / kWarpSize, leaves);
+    /// The pairs of rows after `row`, cut to what it has, by slices; false: it has too many columns.
+    __device__ __forceinline__ bool count_after(int row) {
+        if (row_size(list, row) > kSlicedColumns) return false;
+        if (!is_turned) columns = transpose_rows(arena, list, 32 * list.n_words);
+        is_turned = true;
+        const Arena::Mark before = arena.mark();
+        int* const members = reinterpret_cast<int*>(arena.take(kSlicedColumns));
+        const int n = list_members(&list.at(0, row), list.n_words, members, 0, list.stride);
+        const RowSlices slices = slice_columns(arena, columns, members, n, row + 1);
+        for (int own = 0; own < slices.n_blocks; ++own) count_sliced(slices, own, leaves);
+        const long long later = list.n - row - 1ll;
+        spend(words_for(n) * (later * (later - 1) / 2));
+        __syncwarp();
+        arena.release(before);
+        return true;
+    }
+
+    /// The pairs of a list whose first row is in [begin, end), a multiple of 32 or all; false: not by slices, as it is small or
+    /// has many columns.
+    __device__ __forceinline__ bool count_slices(const RowList& list, int begin, int end) {
+        if (list.n - begin < kSlicedRows) return false;
+        const Arena::Mark before = arena.mark();
+        unsigned* const united = arena.take(list.n_words);
+        const int n_columns = unite_rows(list, united);
+        const bool sliced = n_columns <= kSlicedColumns;
+        if (sliced) {
+            int* const members = reinterpret_cast<int*>(arena.take(kSlicedColumns));
+            list_members(united, list.n_words, members);
+            const RowList by_rows = transpose_rows(arena, list, 32 * list.n_words);
+            const RowSlices slices = slice_columns(arena, by_rows, members, n_columns, 0);
+            for (int first = begin; first < end; first += kWarpSize) {
+                end = share_pairs(list, first, end);
+                spend(pair_words(list, first));
+                count_sliced(slices, first / kWarpSize, leaves);
+            }
+            __syncwarp();
         }
+        arena.release(before);
+        return sliced;
     }
 
     /// The pairs of a list whose first row is in [begin, end); both are multiples of 32, or `end` is all.
     __device__ __forceinline__ void count_last(const RowList& list, int begin, int end) {
-        const Arena::Mark before = arena.mark();
-        unsigned* const columns = arena.take(list.n_words);
-        const int n_columns = list.n - begin < kSlicedRows ? 0 : unite_rows(list, columns);
-        if (n_columns > 0 && n_columns <= kSlicedColumns) {
-            const auto united = [&](int k) { return columns[k]; };
-            count_slices(slice_rows(arena, list, nullptr, list.n, united, n_columns), list, begin, end);
-        } else if (list.n_words == 1)
+        if (count_slices(list, begin, end)) return;
+        if (list.n_words == 1)
             count_pairs<1>(list, begin, end);
         else if (list.n_words == 2)
             count_pairs<2>(list, begin, end);
         else
             count_wide_pairs(list, begin, end);
-        __syncwarp();
-        arena.release(before);
     }
 
     /// Begin to count the sets of `take` (2 or more) rows whose first is in [0, until) of a list.
@@ -216,6 +248,7 @@ struct SubsetTree {
         next = 0;
         end = until;
         depth = 0;
+        is_dense = is_turned = false;
     }
 
     /// Go up to the next level where something may be left; false: there is none, all is counted.
@@ -240,8 +273,26 @@ struct SubsetTree {
         return true;
     }
 
-    /// What a search came to: a list whose pairs are to be counted, `most`, or its end.
-    enum class Reached { kPairs, kMost, kEnd };
+    /// What a search came to: a list whose pairs are to be counted, a row (the one before `next`) after which those of the same
+    /// list are, `most`, or its end.
+    enum class Reached { kPairs, kRow, kMost, kEnd };
+
+    /// Whether pairs below row `next` are better counted in the list itself: most later rows stay when that row is taken.
+    __device__ __forceinline__ bool stays_dense() const {
+        return levels == 3 && is_dense && next % kDenseRows != 0 && list.n - next > kSlicedRows;
+    }
+
+    /// Go down to a list of rows from which one less is taken, which lies behind `mark`.
+    __device__ __forceinline__ void go_down(const RowList& below, const Arena::Mark& mark) {
+        if (lane_id() == 0) frames[depth] = SubsetFrame{list.words, mark, list.n, list.stride, next, end};
+        __syncwarp();
+        ++depth;
+        --levels;
+        if (levels == 3) is_dense = is_turned = false;
+        list = below;
+        next = 0;
+        end = below.n;
+    }
 
     /// Go on until pairs are to be counted or `words` comes to `most`.
     template <int kWords>
@@ -251,21 +302,19 @@ struct SubsetTree {
             if (next < end && list.n - next >= levels) {
                 if (words >= most && levels >= kStoppable) return Reached::kMost;
                 if (queue.is_wanted()) share();
+                if (stays_dense()) {
+                    ++next;
+                    return Reached::kRow;
+                }
                 const Arena::Mark mark = arena.mark();
                 const RowList below = narrow_rows<kWords>(arena, list, next, leaves.least);
                 ++next;
                 spend((long long)(list.n - next) * list.n_words);
-                if (below.n < levels - 1) {
+                is_dense = below.n >= kSlicedRows && 4 * below.n >= 3 * (list.n - next);
+                if (below.n >= levels - 1)
+                    go_down(below, mark);
+                else
                     arena.release(mark);
-                    continue;
-                }
-                if (lane_id() == 0) frames[depth] = SubsetFrame{list.words, mark, list.n, list.stride, next, end};
-                __syncwarp();
-                ++depth;
-                --levels;
-                list = below;
-                next = 0;
-                end = below.n;
                 continue;
             }
             if (!go_up()) return Reached::kEnd;
@@ -278,9 +327,17 @@ struct SubsetTree {
             const Reached reached = list.n_words == 1   ? find_pairs<1>(most)
                                     : list.n_words == 2 ? find_pairs<2>(most)
                                                         : find_pairs<0>(most);
-            if (reached != Reached::kPairs) return reached == Reached::kEnd;
-            count_last(list, next, end);
-            if (!go_up()) return true;
+            if (reached == Reached::kRow) {
+                if (count_after(next - 1)) continue;
+                const Arena::Mark mark = arena.mark();
+                const RowList below = narrow_rows<0>(arena, list, next - 1, leaves.least);
+                go_down(below, mark);
+            } else if (reached == Reached::kPairs) {
+                count_last(list, next, end);
+                if (!go_up()) return true;
+            } else {
+                return reached == Reached::kEnd;
+            }
         }
     }
 

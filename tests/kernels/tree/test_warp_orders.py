@@ -97,19 +97,34 @@ def sets_by_size(rows: list[int], take: int, least: int) -> dict[int, int]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_levels_are_left_when_all_lanes_are_done_with_them(seed: int, n_words: int) -> None:
     """Four levels, most of them short, so that lists of one level lie where those of another were."""
+    count_sets(seed, (14, n_words, 5, 6 * n_words), {})
+
+
+@pytest.mark.parametrize(
+    ("n", "n_words", "take", "least"),
+    [(14, 1, 5, 6), (14, 3, 5, 40), (40, 2, 3, 14), (40, 2, 3, 28), (40, 6, 3, 20), (70, 1, 2, 9)],
+)
+def test_rows_are_sliced_below_each_level(n: int, n_words: int, take: int, least: int) -> None:
+    """Lists of which most rows stay when one is taken, or few; and rows of more columns than are sliced (six words)."""
+    for sliced in (2, 20):
+        count_sets(n + take, (n, n_words, take, least), {"SLICED_ROWS": sliced})
+
+
+def count_sets(seed: int, shape: tuple[int, int, int, int], defines: dict[str, int]) -> None:
+    """Compare the sets of ``take`` of n rows, three quarters full, with the definition."""
+    n, n_words, take, least = shape
     device: Any = emulator(seed)
     random = np.random.default_rng(seed)
-    words = random.integers(0, 2**32, (n_words, 14), np.uint32) | random.integers(
-        0, 2**32, (n_words, 14), np.uint32
+    words = random.integers(0, 2**32, (n_words, n), np.uint32) | random.integers(
+        0, 2**32, (n_words, n), np.uint32
     )
     sums = device.xp.zeros(32 * n_words + 1, dtype=np.uint64)
-    kernel = device.loads(_SETS, "sets.cu", {}).get_function("count_sets")
-    sizes = (np.int32(14), np.int32(n_words), np.int32(5), np.int32(6 * n_words))
+    kernel = device.loads(_SETS, "sets.cu", defines).get_function("count_sets")
     slab = device.xp.empty(1 << 16, dtype=np.uint32)
-    kernel((1,), (32,), (device.xp.asarray(words), *sizes, slab, sums))
-    rows = [sum(int(words[k, i]) << (32 * k) for k in range(n_words)) for i in range(14)]
-    got = device.to_host(sums)
-    assert {int(at): int(got[at]) for at in np.flatnonzero(got)} == sets_by_size(rows, 5, 6 * n_words)
+    kernel((1,), (32,), (device.xp.asarray(words), *(np.int32(size) for size in shape), slab, sums))
+    rows = [sum(int(words[k, i]) << (32 * k) for k in range(n_words)) for i in range(n)]
+    got, wanted = device.to_host(sums), sets_by_size(rows, take, least)
+    assert {int(at): int(got[at]) for at in np.flatnonzero(got)} == wanted != {}
 
 
 _LEFT = """
