@@ -122,7 +122,7 @@ class TreeTuning:
     # Sub-trees that the queue of a launch holds, a power of two from 2 on; 0: sub-trees are never left to others
     slots: int = 512
     slot_words: int = 1 << 14  # Largest sub-tree that is left to others, in words
-    check_steps: int = 16  # Steps of about 32 words between two looks for warps that wait
+    check_steps: int = 8  # Steps of about 32 words between two looks for warps that wait
     # Largest share of free device memory for what does not fit into shared memory
     slab_fraction: float = 0.25
     # Estimated set operations that are worth a warp: a launch has no more warps, nor fewer than for its items
@@ -130,7 +130,7 @@ class TreeTuning:
     leaf_slots: int = 1 << 18  # Slots of the table of leaves at first, a power of two; it grows by itself
     # Enumeration of a list stops, and pivots take over, when it has cost ``race_words`` and ``race_factor`` times
     # the words of all pairs of its rows
-    race_factor: float = 8.0
+    race_factor: float = 32.0
     race_words: int = 1 << 11
 
 
