@@ -53,7 +53,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "alone": {"slots": 0},
     "patient": {"check_steps": 1024},
     "crowded": {"blocks_per_sm": (5, 5, 4)},
-    "late pivots": {"race_words": 1 << 16, "race_factor": 16.0},
+    "late pivots": {"race_words": 1 << 16, "race_factor": 64.0},
 }
 """What is changed of the tuning: no sub-trees are shared, who waits is asked for less often, more warps with fewer
 registers, enumeration is given up later."""
