@@ -73,6 +73,7 @@ __device__ __forceinline__ void count_blocks(const RowSlices& slices, int own, i
     const uint4* const ours = reinterpret_cast<const uint4*>(slices.words + own * slices.stride);
     const uint4* const theirs = reinterpret_cast<const uint4*>(slices.words + other * slices.stride);
     const int n_quads = slices.stride / 4;
+#pragma unroll 1
     for (int quad = 0; quad < n_quads; ++quad) {
         const uint4 mine = ours[quad];
         const unsigned a = 0u - (mine.x >> lane & 1u), b = 0u - (mine.y >> lane & 1u);
@@ -84,6 +85,7 @@ __device__ __forceinline__ void count_blocks(const RowSlices& slices, int own, i
         }
     }
     leaves.reserve(kSliceWide * kWarpSize);
+#pragma unroll 1
     for (int high = (leaves.least + begin) / kSizeGroup; high <= (slices.n_columns + begin) / kSizeGroup; ++high) {
         unsigned here[kSliceWide];
 #pragma unroll

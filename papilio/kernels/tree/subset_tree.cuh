@@ -50,10 +50,9 @@ struct SubsetTree {
     int depth;
     Arena::Mark entered;
     // Of the list from which one row is taken before the last two: whether most rows share enough with the last one that was
-    // taken, and the columns by rows, if they are there.
+    // looked at, and its columns by rows, or null.
     bool is_dense;
-    bool is_turned;
-    RowList columns;
+    unsigned* turned;
 
     /// Where to cut a range of first rows, of `take` to be taken, so that about half of the sets lie on either side.
     __device__ __forceinline__ static int cut_range(int begin, int until, int take) {
@@ -191,8 +190,8 @@ struct SubsetTree {
     /// The pairs of rows after `row`, cut to what it has, by slices; false: it has too many columns.
     __device__ __forceinline__ bool count_after(int row) {
         if (row_size(list, row) > kSlicedColumns) return false;
-        if (!is_turned) columns = transpose_rows(arena, list, 32 * list.n_words);
-        is_turned = true;
+        if (turned == nullptr) turned = transpose_rows(arena, list, 32 * list.n_words).words;
+        const RowList columns{turned, 32 * list.n_words, 32 * list.n_words, words_for(list.n)};
         const Arena::Mark before = arena.mark();
         int* const members = reinterpret_cast<int*>(arena.take(kSlicedColumns));
         const int n = list_members(&list.at(0, row), list.n_words, members, 0, list.stride);
@@ -248,7 +247,8 @@ struct SubsetTree {
         next = 0;
         end = until;
         depth = 0;
-        is_dense = is_turned = false;
+        is_dense = false;
+        turned = nullptr;
     }
 
     /// Go up to the next level where something may be left; false: there is none, all is counted.
@@ -288,7 +288,10 @@ struct SubsetTree {
         __syncwarp();
         ++depth;
         --levels;
-        if (levels == 3) is_dense = is_turned = false;
+        if (levels == 3) {
+            is_dense = false;
+            turned = nullptr;
+        }
         list = below;
         next = 0;
         end = below.n;
