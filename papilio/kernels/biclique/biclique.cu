@@ -29,6 +29,12 @@
 #define MIN_BLOCKS 1
 #endif
 
+#ifndef MATRIX_SHARE
+#define MATRIX_SHARE 2
+#endif
+/// A matrix of a root takes no more than one of so many parts of shared memory: lists below it are read more often.
+constexpr int kMatrixShare = MATRIX_SHARE;
+
 constexpr bool kEnumerates = ALGORITHM != 1;
 constexpr bool kPivots = ALGORITHM != 0;
 
@@ -66,8 +72,11 @@ struct BicliqueSearch {
     __device__ __forceinline__ int open(const Children& unit) {
         if (kPivots && pivots.leaves.is_full()) return 0;
         const long long begin = rows.indptr[unit.root];
+        const int near_words = arena.near_words;
+        arena.near_words = near_words / kMatrixShare & ~3;
         matrix = fill_rows(arena, rows.ids + begin, (int)(rows.indptr[unit.root + 1] - begin), hop + unit.first,
                            (int)(hop_indptr[unit.root + 1] - unit.first), rows, rights);
+        arena.near_words = near_words;
         return (int)(unit.last - unit.first);
     }
 

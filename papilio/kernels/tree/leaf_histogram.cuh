@@ -83,6 +83,7 @@ struct LeafHistogram {
         __syncwarp();
         for (int bin = lane_id(); bin < kLeafBins; bin += kWarpSize) {
             unsigned sum = 0;
+#pragma unroll 1
             for (int i = 0; i < kWarpSize; ++i) {
                 const int at = bin * kWarpSize + ((i + lane_id()) & 31);
                 sum += bins[at];

@@ -187,50 +187,42 @@ struct SubsetTree {
         }
     }
 
-    /// The pairs of rows after `row`, cut to what it has, by slices; false: it has too many columns.
-    __device__ __forceinline__ bool count_after(int row) {
+    /// The rows after `row`, cut to what it has, to `slices`; false: it has too many columns.
+    __device__ __forceinline__ bool slice_after(int row, RowSlices& slices) {
         if (row_size(list, row) > kSlicedColumns) return false;
-        if (turned == nullptr) turned = transpose_rows(arena, list, 32 * list.n_words).words;
         const RowList columns{turned, 32 * list.n_words, 32 * list.n_words, words_for(list.n)};
-        const Arena::Mark before = arena.mark();
         int* const members = reinterpret_cast<int*>(arena.take(kSlicedColumns));
         const int n = list_members(&list.at(0, row), list.n_words, members, 0, list.stride);
-        const RowSlices slices = slice_columns(arena, columns, members, n, row + 1);
-        for (int own = 0; own < slices.n_blocks; ++own) count_sliced(slices, own, leaves);
-        const long long later = list.n - row - 1ll;
-        spend(words_for(n) * (later * (later - 1) / 2));
-        __syncwarp();
-        arena.release(before);
+        slices = slice_columns(arena, columns, members, n, row + 1);
         return true;
     }
 
-    /// The pairs of a list whose first row is in [begin, end), a multiple of 32 or all; false: not by slices, as it is small or
-    /// has many columns.
-    __device__ __forceinline__ bool count_slices(const RowList& list, int begin, int end) {
+    /// The rows of a list to `slices`; false: those from `begin` on are few, or they have too many columns.
+    __device__ __forceinline__ bool slice_list(const RowList& list, int begin, RowSlices& slices) {
         if (list.n - begin < kSlicedRows) return false;
-        const Arena::Mark before = arena.mark();
         unsigned* const united = arena.take(list.n_words);
         const int n_columns = unite_rows(list, united);
-        const bool sliced = n_columns <= kSlicedColumns;
-        if (sliced) {
-            int* const members = reinterpret_cast<int*>(arena.take(kSlicedColumns));
-            list_members(united, list.n_words, members);
-            const RowList by_rows = transpose_rows(arena, list, 32 * list.n_words);
-            const RowSlices slices = slice_columns(arena, by_rows, members, n_columns, 0);
-            for (int first = begin; first < end; first += kWarpSize) {
-                end = share_pairs(list, first, end);
-                spend(pair_words(list, first));
-                count_sliced(slices, first / kWarpSize, leaves);
-            }
-            __syncwarp();
-        }
-        arena.release(before);
-        return sliced;
+        if (n_columns > kSlicedColumns) return false;
+        int* const members = reinterpret_cast<int*>(arena.take(kSlicedColumns));
+        list_members(united, list.n_words, members);
+        slices = slice_columns(arena, transpose_rows(arena, list, 32 * list.n_words), members, n_columns, 0);
+        return true;
     }
 
-    /// The pairs of a list whose first row is in [begin, end); both are multiples of 32, or `end` is all.
-    __device__ __forceinline__ void count_last(const RowList& list, int begin, int end) {
-        if (count_slices(list, begin, end)) return;
+    /// The pairs of a list whose first row is in [begin, end), or, where it is sliced `after` a row, all of those after it; `end`
+    /// and `begin` are multiples of 32, or `end` is all.
+    __device__ __forceinline__ void count_slices(const RowSlices& slices, const RowList& list, int begin, int end, int after) {
+        for (int own = begin / kWarpSize; kWarpSize * own < end; ++own) {
+            if (after < 0) end = share_pairs(list, kWarpSize * own, end);
+            count_sliced(slices, own, leaves);
+        }
+        const long long n = list.n - after - 1ll, last = after < 0 ? list.n - end : 0;
+        spend(words_for(slices.n_columns) * ((n - begin) * (n - begin - 1) - last * (last - 1)) / 2);
+        __syncwarp();
+    }
+
+    /// The pairs of a list whose first row is in [begin, end), one by one.
+    __device__ __forceinline__ void count_each(const RowList& list, int begin, int end) {
         if (list.n_words == 1)
             count_pairs<1>(list, begin, end);
         else if (list.n_words == 2)
@@ -330,17 +322,22 @@ struct SubsetTree {
             const Reached reached = list.n_words == 1   ? find_pairs<1>(most)
                                     : list.n_words == 2 ? find_pairs<2>(most)
                                                         : find_pairs<0>(most);
-            if (reached == Reached::kRow) {
-                if (count_after(next - 1)) continue;
-                const Arena::Mark mark = arena.mark();
-                const RowList below = narrow_rows<0>(arena, list, next - 1, leaves.least);
-                go_down(below, mark);
-            } else if (reached == Reached::kPairs) {
-                count_last(list, next, end);
-                if (!go_up()) return true;
+            if (reached == Reached::kMost || reached == Reached::kEnd) return reached == Reached::kEnd;
+            const bool below_row = reached == Reached::kRow;
+            const int after = below_row ? next - 1 : -1;
+            if (below_row && turned == nullptr) turned = transpose_rows(arena, list, 32 * list.n_words).words;
+            const Arena::Mark before = arena.mark();
+            RowSlices slices{nullptr, 0, 0, 0};
+            if (below_row ? slice_after(after, slices) : slice_list(list, next, slices)) {
+                count_slices(slices, list, below_row ? 0 : next, below_row ? kWarpSize * slices.n_blocks : end, after);
+                arena.release(before);
+            } else if (below_row) {
+                go_down(narrow_rows<0>(arena, list, after, leaves.least), before);
             } else {
-                return reached == Reached::kEnd;
+                count_each(list, next, end);
+                arena.release(before);
             }
+            if (!below_row && !go_up()) return true;
         }
     }
 
