@@ -43,12 +43,8 @@ __device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& 
     const bool keeps = matrix.n_words <= max(kKeptWords, words_for(n_columns));
     const RowList list = keeps ? mask_rows(arena, matrix, child, later, n) : cut_rows(arena, matrix, child, n_columns, later, n);
     RowSlices slices{nullptr, 0, 0, 0};
-    if (subsets.slice_list(list, 0, slices))
-        subsets.count_slices(slices, list, 0, n, -1);
-    else if (list.n_words == 1)
-        subsets.count_pairs<1>(list, 0, n);
-    else if (list.n_words == 2)
-        subsets.count_pairs<2>(list, 0, n);
+    if (subsets.slice_list(list, 0, slices) || list.n_words <= 2)
+        subsets.count_pairs(list, slices, 0, n, false);
     else
         for (int first = 0; first < n; first += kTileRows)
             subsets.spend(count_strip<2>(list, first, min(first + kTileRows, n), subsets.leaves));

@@ -22,8 +22,9 @@ DENSE_BINS, DENSE_LEAVES = 256, 1 << 31
 KEPT_WORDS = 2
 """Words of 32 columns up to which the rows of a child keep the columns of the root (biclique_blocks.cu)."""
 
-SLICED_COLUMNS, SLICED_ROWS = 124, 40
-"""Columns up to which, and rows from which, pairs of rows are counted by slices (pair_slices.cuh)."""
+SLICED_COLUMNS, SLICED_ROWS, SLICED_NARROW = 124, 40, 128
+"""Columns up to which, and rows from which, pairs of rows are counted by slices; where rows have one or two words, the last
+(pair_slices.cuh)."""
 
 SIDE_BITS = 16
 """Of the number of vertices of a side that is held, or free, in a key of leaves (pivot_tree.cuh)."""

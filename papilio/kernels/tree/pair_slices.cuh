@@ -14,8 +14,9 @@
 /// Most columns of slices: with what sizes begin with they are below 2^7.
 constexpr int kSlicedColumns = SLICED_COLUMNS;
 static_assert(kSlicedColumns + kSizeGroup <= 1 << 7, "within the planes of count_sliced");
-/// Rows from which slicing a list costs less than intersecting its pairs one by one.
+/// Rows from which slicing a list costs less than intersecting its pairs one by one, and where rows have one or two words.
 constexpr int kSlicedRows = SLICED_ROWS;
+constexpr int kSlicedNarrow = SLICED_NARROW;
 /// Blocks of 32 rows that a lane's row is paired with at a time.
 constexpr int kSliceWide = 2;
 

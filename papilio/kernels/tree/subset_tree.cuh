@@ -140,50 +140,40 @@ struct SubsetTree {
         }
     }
 
-    /// All pairs of a list whose first row is in [begin, end); both are multiples of 32, or `end` is all.
+    /// The pairs of up to 32 rows from `first` on with all later ones of a list.
     template <int kWords>
-    __device__ __forceinline__ void count_pairs(const RowList& list, int begin, int end) {
-        const int lane = lane_id();
-        for (int first = begin; first < end; first += kWarpSize) {
-            end = share_pairs(list, first, end);
-            const int here = min(kWarpSize, list.n - first);
-            spend(pair_words(list, first));
-            unsigned mine[kWords];
+    __device__ __forceinline__ void count_strip_pairs(const RowList& list, int first) {
+        const int lane = lane_id(), here = min(kWarpSize, list.n - first);
+        unsigned mine[kWords];
 #pragma unroll
-            for (int k = 0; k < kWords; ++k) mine[k] = lane < here ? list.at(k, first + lane) : 0u;
+        for (int k = 0; k < kWords; ++k) mine[k] = lane < here ? list.at(k, first + lane) : 0u;
+        leaves.reserve(kWarpSize);
+        if (here > 1) count_among<kWords>(mine, here);
+        for (int block = first + kWarpSize; block < list.n; block += kWarpSize) {
+            unsigned theirs[kWords];
+#pragma unroll
+            for (int k = 0; k < kWords; ++k)
+                theirs[k] = block + lane < list.n ? list.at(k, block + lane) : 0u;
             leaves.reserve(kWarpSize);
-            if (here > 1) count_among<kWords>(mine, here);
-            for (int block = first + kWarpSize; block < list.n; block += kWarpSize) {
-                unsigned theirs[kWords];
-#pragma unroll
-                for (int k = 0; k < kWords; ++k)
-                    theirs[k] = block + lane < list.n ? list.at(k, block + lane) : 0u;
-                leaves.reserve(kWarpSize);
-                const int rows = min(kWarpSize, list.n - block);
+            const int rows = min(kWarpSize, list.n - block);
 #pragma unroll 4
-                for (int j = 0; j < rows; ++j) {
-                    int size = 0;
+            for (int j = 0; j < rows; ++j) {
+                int size = 0;
 #pragma unroll
-                    for (int k = 0; k < kWords; ++k) size += __popc(mine[k] & __shfl_sync(kFullMask, theirs[k], j));
-                    leaves.add(size);
-                }
+                for (int k = 0; k < kWords; ++k) size += __popc(mine[k] & __shfl_sync(kFullMask, theirs[k], j));
+                leaves.add(size);
             }
         }
     }
 
     /// The same for rows of any number of words.
-    __device__ __forceinline__ void count_wide_pairs(const RowList& list, int begin, int end) {
-        const int lane = lane_id();
-        for (int first = begin; first < end; first += kWarpSize) {
-            end = share_pairs(list, first, end);
-            const int i = first + lane;
-            spend(pair_words(list, first));
-            for (int block = first; block < list.n; block += kWarpSize) {
-                leaves.reserve(kWarpSize);
-                const int until = min(block + kWarpSize, list.n);
-                for (int j = max(block, first + 1); j < until; ++j)
-                    if (i < j && i < list.n) leaves.add(count_shared<0>(list, i, j));
-            }
+    __device__ __forceinline__ void count_wide_strip(const RowList& list, int first) {
+        const int i = first + lane_id();
+        for (int block = first; block < list.n; block += kWarpSize) {
+            leaves.reserve(kWarpSize);
+            const int until = min(block + kWarpSize, list.n);
+            for (int j = max(block, first + 1); j < until; ++j)
+                if (i < j && i < list.n) leaves.add(count_shared<0>(list, i, j));
         }
     }
 
@@ -199,7 +189,7 @@ struct SubsetTree {
 
     /// The rows of a list to `slices`; false: those from `begin` on are few, or they have too many columns.
     __device__ __forceinline__ bool slice_list(const RowList& list, int begin, RowSlices& slices) {
-        if (list.n - begin < kSlicedRows) return false;
+        if (list.n - begin < (list.n_words > 2 ? kSlicedRows : kSlicedNarrow)) return false;
         unsigned* const united = arena.take(list.n_words);
         const int n_columns = unite_rows(list, united);
         if (n_columns > kSlicedColumns) return false;
@@ -209,26 +199,22 @@ struct SubsetTree {
         return true;
     }
 
-    /// The pairs of a list whose first row is in [begin, end), or, where it is sliced `after` a row, all of those after it; `end`
-    /// and `begin` are multiples of 32, or `end` is all.
-    __device__ __forceinline__ void count_slices(const RowSlices& slices, const RowList& list, int begin, int end, int after) {
-        for (int own = begin / kWarpSize; kWarpSize * own < end; ++own) {
-            if (after < 0) end = share_pairs(list, kWarpSize * own, end);
-            count_sliced(slices, own, leaves);
+    /// The pairs of a list whose first row is in [begin, end), both multiples of 32 or `end` all: by its slices, if it has any.
+    /// Where `shared`, some may be left to others.
+    __device__ __forceinline__ void count_pairs(const RowList& list, const RowSlices& slices, int begin, int end, bool shared) {
+        for (int first = begin; first < end; first += kWarpSize) {
+            if (shared) end = share_pairs(list, first, end);
+            spend(pair_words(list, first));
+            if (slices.words != nullptr)
+                count_sliced(slices, first / kWarpSize, leaves);
+            else if (list.n_words == 1)
+                count_strip_pairs<1>(list, first);
+            else if (list.n_words == 2)
+                count_strip_pairs<2>(list, first);
+            else
+                count_wide_strip(list, first);
         }
-        const long long n = list.n - after - 1ll, last = after < 0 ? list.n - end : 0;
-        spend(words_for(slices.n_columns) * ((n - begin) * (n - begin - 1) - last * (last - 1)) / 2);
         __syncwarp();
-    }
-
-    /// The pairs of a list whose first row is in [begin, end), one by one.
-    __device__ __forceinline__ void count_each(const RowList& list, int begin, int end) {
-        if (list.n_words == 1)
-            count_pairs<1>(list, begin, end);
-        else if (list.n_words == 2)
-            count_pairs<2>(list, begin, end);
-        else
-            count_wide_pairs(list, begin, end);
     }
 
     /// Begin to count the sets of `take` (2 or more) rows whose first is in [0, until) of a list.
@@ -265,9 +251,9 @@ struct SubsetTree {
         return true;
     }
 
-    /// What a search came to: a list whose pairs are to be counted, a row (the one before `next`) after which those of the same
-    /// list are, `most`, or its end.
-    enum class Reached { kPairs, kRow, kMost, kEnd };
+    /// What a search came to: that others wait for a part of it, a list whose pairs are to be counted, a row (the one before
+    /// `next`) after which those of the same list are, `most`, or its end.
+    enum class Reached { kWanted, kPairs, kRow, kMost, kEnd };
 
     /// Whether pairs below row `next` are better counted in the list itself: most later rows stay when that row is taken.
     __device__ __forceinline__ bool stays_dense() const {
@@ -296,7 +282,7 @@ struct SubsetTree {
             if (levels == 2) return Reached::kPairs;
             if (next < end && list.n - next >= levels) {
                 if (words >= most && levels >= kStoppable) return Reached::kMost;
-                if (queue.is_wanted()) share();
+                if (queue.is_wanted()) return Reached::kWanted;
                 if (stays_dense()) {
                     ++next;
                     return Reached::kRow;
@@ -316,6 +302,28 @@ struct SubsetTree {
         }
     }
 
+    /// Count the pairs of the list at hand, or of what is after the row before `next`, cut to that row; false: that has too many
+    /// columns, and the list of those rows is at hand now.
+    __device__ __forceinline__ bool count_found(bool below_row) {
+        const int row = next - 1;
+        if (below_row && turned == nullptr) turned = transpose_rows(arena, list, 32 * list.n_words).words;
+        const Arena::Mark before = arena.mark();
+        RowSlices slices{nullptr, 0, 0, 0};
+        RowList rows = list;
+        if (!below_row) {
+            slice_list(list, next, slices);
+        } else if (slice_after(row, slices)) {
+            rows.n -= (row + 1) / kWarpSize * kWarpSize;
+            rows.n_words = words_for(slices.n_columns);
+        } else {
+            go_down(narrow_rows<0>(arena, list, row, leaves.least), before);
+            return false;
+        }
+        count_pairs(rows, slices, below_row ? 0 : next, below_row ? rows.n : end, !below_row);
+        arena.release(before);
+        return true;
+    }
+
     /// Go on until all is counted (true) or `words` comes to `most` (false).
     __device__ __forceinline__ bool count(unsigned long long most) {
         for (;;) {
@@ -323,21 +331,10 @@ struct SubsetTree {
                                     : list.n_words == 2 ? find_pairs<2>(most)
                                                         : find_pairs<0>(most);
             if (reached == Reached::kMost || reached == Reached::kEnd) return reached == Reached::kEnd;
-            const bool below_row = reached == Reached::kRow;
-            const int after = below_row ? next - 1 : -1;
-            if (below_row && turned == nullptr) turned = transpose_rows(arena, list, 32 * list.n_words).words;
-            const Arena::Mark before = arena.mark();
-            RowSlices slices{nullptr, 0, 0, 0};
-            if (below_row ? slice_after(after, slices) : slice_list(list, next, slices)) {
-                count_slices(slices, list, below_row ? 0 : next, below_row ? kWarpSize * slices.n_blocks : end, after);
-                arena.release(before);
-            } else if (below_row) {
-                go_down(narrow_rows<0>(arena, list, after, leaves.least), before);
-            } else {
-                count_each(list, next, end);
-                arena.release(before);
-            }
-            if (!below_row && !go_up()) return true;
+            if (reached == Reached::kWanted)
+                share();
+            else if (count_found(reached == Reached::kRow) && reached == Reached::kPairs && !go_up())
+                return true;
         }
     }
 

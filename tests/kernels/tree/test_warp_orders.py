@@ -107,7 +107,7 @@ def test_levels_are_left_when_all_lanes_are_done_with_them(seed: int, n_words: i
 def test_rows_are_sliced_below_each_level(n: int, n_words: int, take: int, least: int) -> None:
     """Lists of which most rows stay when one is taken, or few; and rows of more columns than are sliced (six words)."""
     for sliced in (2, 20):
-        count_sets(n + take, (n, n_words, take, least), {"SLICED_ROWS": sliced})
+        count_sets(n + take, (n, n_words, take, least), {"SLICED_ROWS": sliced, "SLICED_NARROW": sliced})
 
 
 def count_sets(seed: int, shape: tuple[int, int, int, int], defines: dict[str, int]) -> None:
