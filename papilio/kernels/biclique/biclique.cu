@@ -30,7 +30,7 @@
 #endif
 
 #ifndef MATRIX_SHARE
-#define MATRIX_SHARE 2
+#define MATRIX_SHARE 4
 #endif
 /// A matrix of a root takes no more than one of so many parts of shared memory: lists below it are read more often.
 constexpr int kMatrixShare = MATRIX_SHARE;
@@ -83,7 +83,7 @@ struct BicliqueSearch {
     /// The candidates of a child, cut to what it has of the root.
     __device__ __forceinline__ bool open_child(int child) {
         levels = pivots.limits.least_left - 2;
-        int* later = reinterpret_cast<int*>(arena.take(matrix.n - child));
+        int* later = reinterpret_cast<int*>(arena.take_far(matrix.n - child));
         const int n = list_sharing_rows(matrix, child, pivots.limits.least_right, later);
         subsets.queue.spend(words_for(matrix.n - child) * matrix.n_words);
         if (n < levels) return false;

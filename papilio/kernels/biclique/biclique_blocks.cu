@@ -36,7 +36,7 @@ constexpr int kKeptWords = KEPT_WORDS;
 __device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& matrix, int child, const unsigned* marked,
                                             int n_marked, int base) {
     Arena& arena = subsets.arena;
-    int* later = reinterpret_cast<int*>(arena.take(matrix.n - child));
+    int* later = reinterpret_cast<int*>(arena.take_far(matrix.n - child));
     const int n = list_members(marked, n_marked, later, base);
     if (n < 2) return;
     const int n_columns = row_size(matrix, child);
@@ -57,7 +57,7 @@ __device__ __forceinline__ void count_children(SubsetTree& subsets, const RowLis
 #else
     const Arena::Mark empty = subsets.arena.mark();
     const int stride = words_for(matrix.n - first);
-    unsigned* marked = subsets.arena.take(kTileRows * stride);
+    unsigned* marked = subsets.arena.take_far(kTileRows * stride);
     mark_strip(matrix, first, last, subsets.leaves.least, marked, stride);
     const Arena::Mark opened = subsets.arena.mark();
     for (int child = first; child < last; ++child) {

@@ -40,8 +40,13 @@ struct Arena {
             near_used += (int)words;
             return near + (near_used - (int)words);
         }
-        far_used += words;
+        return take_far(words);
+    }
+
+    /// The same in the slab, for what is read once or twice: shared memory is for what is read again and again.
+    __device__ __forceinline__ unsigned* take_far(long long count) {
+        far_used += (count + 3) & ~3ll;
         if (far_used > far_words) __trap();
-        return far + (far_used - words);
+        return far + (far_used - ((count + 3) & ~3ll));
     }
 };

@@ -452,10 +452,13 @@ __device__ __forceinline__ int find_member(const unsigned* set, int n_words, int
 __device__ __forceinline__ int list_members(const unsigned* set, int n_words, int* members, int base = 0, int stride = 1) {
     const int lane = lane_id();
     int n = 0;
-    for (int k = 0; k < n_words; ++k) {
-        const unsigned word = set[(long long)k * stride];
-        if (word >> lane & 1u) members[n + __popc(word & lanes_before(lane))] = base + 32 * k + lane;
-        n += __popc(word);
+    for (int first = 0; first < n_words; first += kWarpSize) {
+        const unsigned mine = first + lane < n_words ? set[(long long)(first + lane) * stride] : 0u;
+        for (int k = first; k < min(n_words, first + kWarpSize); ++k) {
+            const unsigned word = __shfl_sync(kFullMask, mine, k - first);
+            if (word >> lane & 1u) members[n + __popc(word & lanes_before(lane))] = base + 32 * k + lane;
+            n += __popc(word);
+        }
     }
     __syncwarp();
     return n;
