@@ -29,12 +29,8 @@
 #define MIN_BLOCKS 1
 #endif
 
-#ifndef MATRIX_SHARE
-#define MATRIX_SHARE 4
-#endif
 /// A matrix of a root takes no more than one of so many parts of shared memory: lists below it are read more often.
-constexpr int kMatrixShare = MATRIX_SHARE;
-
+constexpr int kMatrixShare = 4;
 constexpr bool kEnumerates = ALGORITHM != 1;
 constexpr bool kPivots = ALGORITHM != 0;
 

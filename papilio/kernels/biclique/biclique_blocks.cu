@@ -7,8 +7,8 @@
 // its warps take strips of them (pair_tiles.cuh).
 // LEFT 3  pairs of children are the leaves: a strip of 32 is paired with all later ones.
 // LEFT 4  the later children that share enough with a child are its candidates, cut to its columns, and pairs of those are
-//         the leaves, by tiles or, for one or two words, in registers (subset_tree.cuh); candidates are found for a strip at a
-//         time.
+//         the leaves, by tiles, by slices or, for one or two words, in registers (subset_tree.cuh); candidates are found for a
+//         strip at a time.
 // Where blocks are more than items, each item goes to as many of them as there are for each: block i of n takes every n-th
 // strip. Nothing is left to others besides.
 // Memory of a block: that of its warps together (search.cuh); what the matrix leaves of it is shared among the warps.

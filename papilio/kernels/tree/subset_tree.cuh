@@ -3,7 +3,8 @@
 // Depth first by one warp with an explicit stack. A level is a list of the rows that may still be taken, already cut to
 // what the rows taken before share; taking row i cuts the later rows by it and keeps those that are large enough.
 // Every set is reached along one path, in ascending order. The last two rows are not taken: what all pairs of a list share is
-// counted, by slices of the rows (pair_slices.cuh) or, where rows are few or have many columns, by intersecting them.
+// counted, by slices of the rows (pair_slices.cuh) or, where rows are few or have many columns, by intersecting them. Where
+// most later rows stay when a third last one is taken, their slices are those of its list, cut to the columns of that row.
 // A search can be stopped when it has cost enough; what is left of it is then given out list by list.
 // A sub-tree that can be left to others (tree_queue.cuh) is a list and a range of it from which the first row is
 // taken: about half of the work that is left of the highest level where some is.
@@ -32,7 +33,7 @@ struct SubsetTree {
     static constexpr int kSharedPairs = 256;
     /// Rows more than are to be taken from which a list is worth leaving to others.
     static constexpr int kSharedRows = 4;
-    /// Rows of a list of which one is looked at for whether most later ones stay when it is taken.
+    /// Rows of a list from one that is looked at, for whether most later ones stay when it is taken, to the next.
     static constexpr int kDenseRows = 8;
     /// Rows to take from which a search can be stopped.
     static constexpr int kStoppable = STOPPABLE_ROWS;
@@ -291,7 +292,7 @@ struct SubsetTree {
                 const RowList below = narrow_rows<kWords>(arena, list, next, leaves.least);
                 ++next;
                 spend((long long)(list.n - next) * list.n_words);
-                is_dense = below.n >= kSlicedRows && 4 * below.n >= 3 * (list.n - next);
+                is_dense = below.n >= kSlicedRows && 8 * below.n >= 7 * (list.n - next);
                 if (below.n >= levels - 1)
                     go_down(below, mark);
                 else
