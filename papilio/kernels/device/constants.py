@@ -23,7 +23,7 @@ KEPT_WORDS = 2
 """Words of 32 columns up to which the rows of a child keep the columns of the root (biclique_blocks.cu)."""
 
 SLICED_COLUMNS, SLICED_ROWS, SLICED_NARROW = 124, 40, 128
-"""Columns up to which, and rows from which, pairs of rows are counted by slices; where rows have one or two words, the last
+"""Columns up to which, and rows from which, pairs of rows are counted by slices; rows of one or two words from the last
 (pair_slices.cuh)."""
 
 SIDE_BITS = 16

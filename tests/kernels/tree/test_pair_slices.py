@@ -85,5 +85,10 @@ def test_many_leaves_of_a_size_at_once(full: int) -> None:
     kernel = device.loads(_MANY, "many.cu", {"DENSE_LEAVES": full}).get_function("count_many")
     kernel((2,), (64,), (np.int32(rounds), np.int32(largest), sums))
     lanes = range(32)
-    each = [sum(lane * 31 + i for lane in lanes for i in range(rounds)), 0, 32 * (899 + rounds), rounds * sum(lanes)]
+    each = [
+        sum(lane * 31 + i for lane in lanes for i in range(rounds)),
+        0,
+        32 * (899 + rounds),
+        rounds * sum(lanes),
+    ]
     assert device.to_host(sums).tolist() == [0] * 3 + [4 * n for n in each] * ((largest - 3) // 4)
