@@ -61,16 +61,6 @@ __device__ __forceinline__ unsigned warp_or(unsigned value) {
 #endif
 }
 
-/// The bits that any lane has, in every lane.
-__device__ __forceinline__ unsigned warp_union(unsigned value) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_or_sync(kFullMask, value);
-#else
-    for (int step = kWarpSize / 2; step > 0; step >>= 1) value |= __shfl_xor_sync(kFullMask, value, step);
-    return value;
-#endif
-}
-
 /// A word that other blocks change by atomics, as it is now. Any lane alone.
 template <class T>
 __device__ __forceinline__ T peek(T* at) {

@@ -306,7 +306,7 @@ __device__ __forceinline__ int unite_rows(const RowList& list, unsigned* set) {
     for (int k = 0; k < list.n_words; ++k) {
         unsigned word = 0;
         for (int i = lane_id(); i < list.n; i += kWarpSize) word |= list.at(k, i);
-        word = warp_union(word);
+        word = warp_or(word);
         if (lane_id() == 0) set[k] = word;
         n += __popc(word);
     }
