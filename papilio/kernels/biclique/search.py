@@ -91,13 +91,16 @@ def _race(stack: MatrixStack, levels: Levels, counts: Counts, n: int, common: in
         if work != OVER_BUDGET:
             return work
         clear_leaves(counts.child_leaves)
-        return budget + count_subsets(levels, n_words, n, take, limits[2], counts.histogram, NO_BUDGET)
+        work = count_subsets(levels, n_words, n, take, limits[2], NO_BUDGET)
+        fold_bins(levels.bins, common, counts.histogram)
+        return budget + work
     budget = _FIRST_BUDGET + n * n * n_words
     histogram = counts.child_histogram
     spent = 0
     while True:
         histogram[: common + 1] = 0
-        work = count_subsets(levels, n_words, n, take, limits[2], histogram, budget)
+        work = count_subsets(levels, n_words, n, take, limits[2], budget)
+        fold_bins(levels.bins, common, histogram)
         if work >= 0:
             for size in range(limits[2], common + 1):
                 counts.histogram[size] += histogram[size]
@@ -142,8 +145,9 @@ def _enumerate_children(
     """
     top, first, last = span
     take, least = limits[0] - 2, limits[2]
-    work = 0
+    work, most = 0, 0
     for at in range(first, last):
+        most = max(most, hop_common[at])
         if take == 1 and around.dense[0]:
             sizes = share_densely(around, at - top, at - top + 1)
             work += sizes.size * around.dense[0]
@@ -158,11 +162,11 @@ def _enumerate_children(
         else:
             n_words = words_of(hop_common[at])
             if races and (n * n * n_words > _LIGHT_PAIRS if take == 2 else n > _LIGHT_ROWS):
+                fold_bins(levels.bins, most, histogram)
                 return at, n, work
             set_bits(around, at - top, n, n_words, levels.rows)
-            work += count_subsets(levels, n_words, n, take, least, histogram, NO_BUDGET)
-    if take == 1 and around.dense[0]:
-        fold_bins(levels.bins, histogram.size, histogram)
+            work += count_subsets(levels, n_words, n, take, least, NO_BUDGET)
+    fold_bins(levels.bins, most, histogram)
     return last, 0, work
 
 

@@ -20,15 +20,14 @@ NO_BUDGET = 2**62
 """More set operations than any search can do."""
 
 _FEW_ROWS = 24
-"""Rows below which their pairs are counted one by one."""
+"""Rows of several words below which their pairs are counted one by one."""
 
 
 class Levels(NamedTuple):
     """The stack: ``rows`` of all levels one after the other; per level where they begin, their number, the next.
 
     Beside it what pairs are counted in: the rows of a level by columns, what one of them shares with the others, and
-    four histograms, all 0 between levels. The next pair often shares as much as the last, and two additions to one
-    place wait for each other.
+    four histograms. The next pair often shares as much as the last, and additions to one place wait for each other.
     """
 
     rows: Words
@@ -49,37 +48,24 @@ def make_levels(n_words: int, depth: int, most_shared: int = 0) -> Levels:
 
 
 @compiled
-def _count_pairs(levels: Levels, n_words: int, begin: int, n: int, histogram: Ints) -> None:
+def _count_pairs(levels: Levels, n_words: int, begin: int, n: int) -> None:
     """Count the pairs of n rows by what they share."""
     rows = levels.rows[begin : begin + n * n_words]
-    if n < _FEW_ROWS:
-        _count_few(rows, n_words, n, histogram)
-    elif n_words == 1:
+    if n_words == 1:
         _count_words(rows, levels.bins)
-        fold_bins(levels.bins, 64, histogram)
+    elif n < _FEW_ROWS:
+        for i in range(n - 1):
+            for j in range(i + 1, n):
+                size = 0
+                for w in range(n_words):
+                    size += popcount(rows[i * n_words + w] & rows[j * n_words + w])
+                levels.bins[size] += 1
     else:
         lay_columns(rows, n_words, levels.columns)
         for i in range(n - 1):
             sizes = levels.sizes[: n - i - 1]
             share_columns(levels.columns, n, n_words, i, i + 1, sizes)
             count_sizes(sizes, levels.bins)
-        fold_bins(levels.bins, 64 * n_words, histogram)
-
-
-@compiled
-def _count_few(rows: Words, n_words: int, n: int, histogram: Ints) -> None:
-    if n_words == 1:
-        for i in range(n - 1):
-            row = rows[i]
-            for j in range(i + 1, n):
-                histogram[popcount(row & rows[j])] += 1
-        return
-    for i in range(n - 1):
-        for j in range(i + 1, n):
-            size = 0
-            for w in range(n_words):
-                size += popcount(rows[i * n_words + w] & rows[j * n_words + w])
-            histogram[size] += 1
 
 
 @compiled
@@ -153,14 +139,13 @@ def _intersect(rows: Words, n_words: int, begin: int, n: int, i: int, least: int
 
 
 @compiled
-def count_subsets(
-    levels: Levels, n_words: int, n: int, take: int, least: int, histogram: Ints, budget: int
-) -> int:
+def count_subsets(levels: Levels, n_words: int, n: int, take: int, least: int, budget: int) -> int:
     """Count the subsets of ``take`` (at least 2) of n rows by the size of what they share, within a budget of words.
 
     The n rows, each of at least ``least`` numbers, are the first of the levels, and are kept as they are. There must be
     room for one row more than those of ``take - 1`` levels. Smaller shared sets may be counted or left out. Returns the
-    words intersected, or -1 when they would be more than the budget: then the histogram is up by an unknown part.
+    words intersected, or -1 when they would be more than the budget. What was counted, then an unknown part, is in the
+    histograms of the levels (:func:`fold_bins`).
     """
     rows = levels.rows
     levels.begin[0], levels.size[0], levels.next[0] = 0, n, 0
@@ -171,7 +156,7 @@ def count_subsets(
             work += count * (count - 1) // 2 * n_words
             if work > budget:
                 return -1
-            _count_pairs(levels, n_words, begin, count, histogram)
+            _count_pairs(levels, n_words, begin, count)
             depth -= 1
         elif count - i < more:
             depth -= 1
