@@ -14,7 +14,6 @@ from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels import rows
 from papilio.kernels.engine import Partial
-from papilio.kernels.maximal import list as listing_module
 from papilio.kernels.maximal.cpu import MaximalBicliqueCpu
 from papilio.kernels.maximal.list import MaximalBicliqueLister
 from papilio.motifs import Biclique, MaximalBiclique
@@ -91,10 +90,7 @@ def test_a_search_goes_on_where_its_block_was_full(anchor: str) -> None:
     graph, motif = skewed_graph(3, 30, 40, 400), MaximalBiclique(min_v=2)
     whole, (partial,) = list_all(graph, motif, anchor=anchor)
     for values in (1, 50):
-        with (
-            mock.patch.object(rows, "BLOCK_VALUES", values),
-            mock.patch.object(listing_module, "BLOCK_VALUES", values),
-        ):
+        with mock.patch.object(rows, "BLOCK_VALUES", values):
             again, (told,) = list_all(graph, motif, anchor=anchor)
             assert again == whole
             assert (told.total, told.checksum, told.work) == (partial.total, partial.checksum, partial.work)
