@@ -48,7 +48,14 @@ def rows_of(path: str | Path | None, motif: Motif) -> list[tuple[tuple[int, ...]
     return list(zip(*(map(tuple, columns[layer]) for layer in family_of(motif).columns(motif)), strict=True))
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("maximal cliques", marks=pytest.mark.slow),
+        "cliques",
+        pytest.param("maximal bicliques", marks=pytest.mark.slow),
+    ],
+)
 def test_all_are_listed_counted_and_the_same_as_on_cpus(tmp_path: Path, name: str) -> None:
     graph, motif, held = QUESTIONS[name]
     write_store(tmp_path / "graph", graph, provenance={})
