@@ -76,8 +76,11 @@ CASES = (
     CliqueCase(FACEBOOK, MaximalClique(), total=869_325_383, target_s=1.0, peer_s=2.82),
 )
 
-VARIANTS: dict[str, dict[str, Any]] = {"": {}, "alone": {"slots": 0}, "edge": {}}
-"""What is changed of the tuning: no sub-trees are shared. ``edge``: a work item is an edge."""
+VARIANTS: dict[str, dict[str, Any]] = {"": {}, "alone": {"slots": 0}, "edge": {}, "degree": {}}
+"""What is changed of the tuning: ``alone`` shares no sub-trees."""
+
+CHOICES: dict[str, dict[str, Any]] = {"edge": {"root": "edge"}, "degree": {"order": "degree"}}
+"""What a variant asks the engine for: items that are edges, the order by degree."""
 
 
 @dataclass(frozen=True)
@@ -166,11 +169,12 @@ def ways(case: CliqueCase) -> list[tuple[str, str]]:
     """Return the (algorithm, variant) to measure."""
     if not isinstance(case.motif, Clique):
         return [("auto", ""), ("auto", "alone")]
-    if case.motif.k is None:
-        return [("pivot", ""), ("pivot", "alone"), ("pivot", "edge")]
-    if case.per != "total" or case.graph == "ru1":
+    if case.per != "total":
         return [("auto", "")]
-    return [("pivot", ""), ("pivot", "edge"), *([("orient", "")] if case.motif.k <= 7 else [])]
+    if case.graph == "ru1":
+        return [("orient", ""), ("pivot", "")]
+    orients = case.motif.k is not None and case.motif.k <= 7
+    return [*(("pivot", variant) for variant in VARIANTS), *([("orient", "")] if orients else [])]
 
 
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
@@ -186,7 +190,7 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
             if (options.plain and variant) or perf_counter() - began > options.seconds:
                 continue
             given = {"algorithm": algorithm} if isinstance(case.motif, Clique) else {}
-            given |= {"root": "edge"} if variant == "edge" else {}
+            given |= CHOICES.get(variant, {})
             engine: Any = load_engine(case.motif, "gpu", **given)
             engine.tuning = replace(engine.tuning, **VARIANTS[variant])
             prepared, *times = time_prepare(engine, graph, case)
