@@ -17,8 +17,8 @@ MOST_ORIENTED: Mapping[EngineName, int] = {"cpu": 5, "gpu": 5}
 
 One thread, seconds: facebook_combined k=4 0.02 and 0.22, k=5 0.12 and 0.93; wiki-Vote k=5 0.03 and 0.05, k=6 0.06 and
 0.05. On a GPU both count the last three vertices as triangles where few candidates are next to most others. One H200,
-ms: facebook_combined k=4 0.2 and 0.4, k=5 2.4 and 2.3, k=6 32 and 6; soc-Epinions1 k=5 0.43 and 0.45; ca-HepPh k=5 6
-and 0.5."""
+ms: facebook_combined k=4 0.16 and 0.55, k=5 0.66 and 2.3, k=6 4.7 and 2.2; soc-Epinions1 k=5 0.42 and 0.45; ca-HepPh
+k=5 2.0 and 0.5."""
 
 
 def choose_algorithm(motif: Clique, per: Granularity, asked: str, engine: EngineName) -> tuple[str, str]:
