@@ -232,8 +232,8 @@ struct SubsetTree {
 
     /// Go up to the next level where something may be left; false: there is none, all is counted.
     __device__ __forceinline__ bool go_up() {
-        // Lanes that still read the list are waited for here, before it is released, or below, before it is taken again:
-        // either barrier would do, and without both a lane writes what another one reads.
+        // Lanes that still read the list are waited for here, before it is released, or below, before it is taken again. Pairs
+        // are counted, and rows narrowed, up to a barrier too: each of the three would do.
         __syncwarp();
         if (depth == 0) {
             arena.release(entered);
