@@ -77,7 +77,7 @@ class TreeEngine(ABC):
         """
         classes = make_classes(need_words, search.tuning)
         if classes:
-            search.load(self.device)
+            search.kernel_on(self.device)
         return classes, explain_layout(
             self.device, search.tuning, classes, search.fixed_words, search.blocks_per_sm
         )

@@ -46,7 +46,7 @@ class TreeSearch:
         False  # whether a block owns an item, and blocks beyond the items of a launch share them
     )
 
-    def load(self, device: Device) -> Kernel:
+    def kernel_on(self, device: Device) -> Kernel:
         """Return the kernel, once it is compiled."""
         defines = {"MIN_BLOCKS": self.blocks_per_sm, **self.defines}
         return device.load(self.stem, defines).get_function(self.kernel)
@@ -72,7 +72,7 @@ class TreeLauncher:
         bounds: Sequence[int],
         costs: NDArray[np.int64],
     ) -> None:
-        self.device, self.tuning, self.kernel, self.costs = device, search.tuning, search.load(device), costs
+        self.device, self.tuning, self.kernel, self.costs = device, search.tuning, search.kernel_on(device), costs
         self._by_blocks = search.by_blocks
         self._bounds = bounds
         within = [one.between(bounds[0], bounds[-1]) for one in classes]

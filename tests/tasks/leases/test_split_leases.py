@@ -115,7 +115,7 @@ def test_one_item_whose_leaves_do_not_fit_is_named_with_a_way_out(
 
 def test_items_that_fit_are_counted_where_heavier_ones_do_not() -> None:
     """What one vertex needs is looked at among the items of the run alone."""
-    graph = planted_graph(7, 130, 14, 1, 11, 500, 0.1)
+    graph = planted_graph(7, 130, 14, 1, 14, 900, 0.1)
     roomy = emulated()
     prepared = roomy.prepare(graph, MOTIF, "total")
     need = np.concatenate([one.need_words for one in prepared.classes])
