@@ -72,7 +72,12 @@ class TreeLauncher:
         bounds: Sequence[int],
         costs: NDArray[np.int64],
     ) -> None:
-        self.device, self.tuning, self.kernel, self.costs = device, search.tuning, search.kernel_on(device), costs
+        self.device, self.tuning, self.kernel, self.costs = (
+            device,
+            search.tuning,
+            search.kernel_on(device),
+            costs,
+        )
         self._by_blocks = search.by_blocks
         self._bounds = bounds
         within = [one.between(bounds[0], bounds[-1]) for one in classes]
