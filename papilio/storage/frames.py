@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -19,13 +20,13 @@ from papilio.storage.store import GraphStore
 Source = GraphStore | LabelledGraph
 
 
-class Tabular:
+class Tabular(ABC):
     """An answer that is a table: ``to_arrow`` makes it, and here it becomes a frame."""
 
     source: Source | None
 
-    def to_arrow(self) -> pa.Table:
-        raise NotImplementedError
+    @abstractmethod
+    def to_arrow(self) -> pa.Table: ...
 
     def _has_edge_rows(self) -> bool:
         """Whether a row of the table is an edge of the graph."""
