@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Literal, TypeVar
 
 from papilio.errors import StoreError
 from papilio.families import EngineChoice
@@ -26,8 +26,6 @@ from papilio.storage.records import read_json, read_record
 
 Priority = Literal["low", "normal", "high"]
 """How long the leases of a job let those of others pass, see ``papilio.cluster.pool.LAG_S``."""
-
-PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 
 _ADVICE = "remove it, then submit again"
 
