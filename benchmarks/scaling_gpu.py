@@ -4,8 +4,8 @@ python -m benchmarks.scaling_gpu --stores DIR --output OUT --workers 1,2,4 --rep
 
 A case is ``NAME=STORE MOTIF FLAGS``, such as ``"wide=graph butterfly --per vertex"``; STORE is a path, or a name in
 DIR. The workers start once and keep their compiled kernels; every run reads the graph anew. OUT/NAME is the experiment,
-whose page is OUT/NAME/report/report.html; OUT/clocks.csv has a row for each GPU twice a second. Tables are printed as
-cases end.
+whose page is OUT/NAME/report/report.html; OUT/clocks.csv has a row for each GPU every tenth of a second. Tables are
+printed as cases end: below each run, for every worker, the speeds of its leases in their order and what its GPU did.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -26,6 +28,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from benchmarks.harness import describe_machine
+from papilio.tasks.directory import JobDirectory
 
 _PHASES = ("plan", "prepare", "compile", "run", "fold")
 
@@ -51,26 +54,37 @@ def start_workers(number: int, engine: str) -> Iterator[str]:
 
 @contextmanager
 def recorded_clocks(path: Path) -> Iterator[None]:
-    """Write clock, temperature, power and reasons of throttling of every GPU to ``path``, every half second."""
+    """Write clock, temperature, power and reasons of throttling of every GPU to ``path``, every tenth of a second."""
     import pynvml
 
     pynvml.nvmlInit()
-    devices = [pynvml.nvmlDeviceGetHandleByIndex(each) for each in range(pynvml.nvmlDeviceGetCount())]
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(each) for each in range(pynvml.nvmlDeviceGetCount())]
+    devices = {pynvml.nvmlDeviceGetUUID(each): each for each in handles}
     ended = threading.Event()
 
     def record() -> None:
         with path.open("w", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(
-                ["time_s", "device", "sm_mhz", "celsius", "watts", "utilization", "throttle_reasons"]
+                [
+                    "time_s",
+                    "uuid",
+                    "sm_mhz",
+                    "memory_mhz",
+                    "celsius",
+                    "watts",
+                    "utilization",
+                    "throttle_reasons",
+                ]
             )
-            while not ended.wait(0.5):
-                for number, device in enumerate(devices):
+            while not ended.wait(0.1):
+                for uuid, device in devices.items():
                     rows.writerow(
                         [
                             f"{time.time():.2f}",
-                            number,
+                            uuid,
                             pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_SM),
+                            pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_MEM),
                             pynvml.nvmlDeviceGetTemperature(device, pynvml.NVML_TEMPERATURE_GPU),
                             round(pynvml.nvmlDeviceGetPowerUsage(device) / 1000),
                             pynvml.nvmlDeviceGetUtilizationRates(device).gpu,
@@ -88,8 +102,8 @@ def recorded_clocks(path: Path) -> Iterator[None]:
         thread.join()
 
 
-def print_table(name: str, experiment: Path) -> None:
-    """Print a row for each run and, for each number of workers, the speed-up of its median."""
+def print_table(name: str, experiment: Path, clocks: Path) -> None:
+    """Print each run, with the speeds of its leases and the clocks of its GPUs, and the speed-ups of the medians."""
     rows = pq.read_table(experiment / "report" / "runs.parquet").to_pylist()
     times: dict[int, list[float]] = {}
     for row in rows:
@@ -105,6 +119,7 @@ def print_table(name: str, experiment: Path) -> None:
             f"  balance {_balance(experiment, row):.3f}",
             flush=True,
         )
+        _print_workers(experiment, row, clocks)
     least = min(times)
     for workers, seconds in sorted(times.items()):
         print(
@@ -114,12 +129,59 @@ def print_table(name: str, experiment: Path) -> None:
         )
 
 
+def _leases_of(experiment: Path, row: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the leases of a run by worker, in the order in which they began."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    rows = pq.read_table(experiment / "report" / "leases.parquet").to_pylist()
+    for lease in sorted(rows, key=lambda lease: lease["began_at"]):
+        if (lease["workers"], lease["repeat"]) == (row["workers"], row["repeat"]):
+            found.setdefault(lease["worker"], []).append(lease)
+    return found
+
+
+def _print_workers(experiment: Path, row: dict[str, Any], clocks: Path) -> None:
+    """Print a line for each worker: 10^9 work units per second of each lease, and its GPU while it was busy."""
+    job = JobDirectory(experiment / "jobs" / f"w{row['workers']}-r{row['repeat']}")
+    uuids = {worker.name: worker.gpu_uuid for worker in job.result(with_vectors=False).workers}
+    for worker, leases in sorted(_leases_of(experiment, row).items()):
+        busy_s = sum(lease["run_s"] for lease in leases)
+        speeds = " ".join(f"{lease['work'] / max(lease['run_s'], 1e-9) / 1e9:.4g}" for lease in leases)
+        span = leases[0]["began_at"], leases[-1]["ended_at"]
+        print(
+            f"  {worker}: {len(leases)} leases, {busy_s:.3f} s; {_describe_clocks(clocks, uuids[worker], *span)}; "
+            f"speeds {speeds}",
+            flush=True,
+        )
+
+
+def _describe_clocks(clocks: Path, uuid: str, first_at: float, last_at: float) -> str:
+    """Return what a GPU did between two times: least and most of each measure, and all reasons of throttling."""
+    if not clocks.exists():
+        return "no clocks"
+    with clocks.open(newline="") as file:
+        rows = [
+            each
+            for each in csv.DictReader(file)
+            if each["uuid"] == uuid and first_at <= float(each["time_s"]) <= last_at
+        ]
+    if not rows:
+        return "no clocks in that time"
+    ranges = {
+        name: f"{min(values):.0f} to {max(values):.0f}"
+        for name in ("sm_mhz", "memory_mhz", "celsius", "watts")
+        if (values := [float(each[name]) for each in rows])
+    }
+    reasons = reduce(or_, (int(each["throttle_reasons"], 16) for each in rows))
+    said = ", ".join(f"{name} {values}" for name, values in ranges.items())
+    return f"GPU {uuid[:12]} {said}, throttle {reasons:#x}"
+
+
 def _balance(experiment: Path, row: dict[str, Any]) -> float:
     """Return the busy seconds of the busiest worker of a run over the mean."""
-    busy: dict[str, float] = {}
-    for lease in pq.read_table(experiment / "report" / "leases.parquet").to_pylist():
-        if (lease["workers"], lease["repeat"]) == (row["workers"], row["repeat"]):
-            busy[lease["worker"]] = busy.get(lease["worker"], 0.0) + lease["run_s"]
+    busy: dict[str, float] = {
+        worker: sum(lease["run_s"] for lease in leases)
+        for worker, leases in _leases_of(experiment, row).items()
+    }
     return max(busy.values()) / max(mean([*busy.values(), *[0.0] * (row["workers"] - len(busy))]), 1e-9)
 
 
@@ -161,7 +223,7 @@ def main() -> None:
             except subprocess.TimeoutExpired:
                 print(f"== {name}: ended after {chosen.timeout:.0f} s", flush=True)
             if (chosen.output / name / "report" / "runs.parquet").exists():
-                print_table(name, chosen.output / name)
+                print_table(name, chosen.output / name, chosen.output / "clocks.csv")
 
 
 if __name__ == "__main__":
