@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from argparse import Namespace
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -13,18 +14,31 @@ import numpy as np
 import pytest
 
 from benchmarks import tree_scale
-from benchmarks.tree_scale import Ran, Searcher, Share, balance, cut, deal, list_dealt, start_gpus
+from benchmarks.tree_scale import (
+    DIVISIONS,
+    Ran,
+    ScaleCase,
+    Searcher,
+    Share,
+    balance,
+    cut,
+    deal,
+    list_dealt,
+    measure,
+    start_gpus,
+)
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.clique.gpu import CliqueGpu
 from papilio.kernels.clique.maximal_gpu import MaximalCliqueGpu
 from papilio.kernels.engine import fold_partials
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu
 from papilio.motifs import Biclique, Clique, MaximalBiclique, MaximalClique, Motif
-from tests.kernels.clique.test_clique import random_graph
+from tests.kernels.clique.test_clique import edges_of, random_graph
 from tests.kernels.clique.test_gpu_clique import EAGER
 from tests.kernels.maximal.test_gpu_maximal import EAGER as EAGER_MAXIMAL
 from tests.kernels.maximal.test_gpu_maximal import dense_graph
 from tests.tools.devices import emulator
+from tests.tools.oracle_clique import count_cliques
 
 SEARCHES: list[tuple[Callable[[Any], Any], Motif]] = [
     (lambda device: CliqueGpu(device, "pivot", root="vertex", tuning=EAGER), Clique()),
@@ -62,6 +76,33 @@ def test_the_largest_item_is_found_among_all() -> None:
     )
     words = [searcher.run(Share(item, item + 1)).words for item in range(searcher.costs.size)]
     assert searcher.find_largest() == pytest.approx(max(words) / sum(words))
+
+
+class Inline(Executor):
+    """A GPU that is this process."""
+
+    def submit(self, fn: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*arguments))
+        return future
+
+
+@pytest.mark.parametrize("error", [0, 1])
+def test_rows_are_printed_and_a_wrong_count_is_told(
+    error: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph, device = random_graph(3, 20, 0.5), emulator(1)
+    total = count_cliques(20, edges_of(graph))[(4,)] + error
+    case = ScaleCase("little", "none", Clique(4), total, {"root": "edge"})
+    monkeypatch.setattr(ScaleCase, "read", lambda case, data: graph)
+    monkeypatch.setattr(
+        tree_scale, "load_engine", lambda *_, root, **__: CliqueGpu(device, root=root, tuning=EAGER)
+    )
+    options = Namespace(data=None, gpus=(1, 3), divisions=list(DIVISIONS), repeats=1)
+    assert measure(case, [Inline()] * 3, options) == (error == 0)
+    rows = [[cell.strip() for cell in line.split("|")] for line in capsys.readouterr().out.splitlines()]
+    assert [row[5] for row in rows[1:]] == ["dealt", "predicted", "timed"]
+    assert {row[-2] for row in rows} == {str(total - error)}
 
 
 class Here(Executor):
