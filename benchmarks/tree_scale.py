@@ -7,7 +7,8 @@ a scheduler in between, so that what is measured are the items and the kernels, 
 * ``predicted``: intervals of the same predicted cost;
 * ``timed``: intervals moved until they take about the same time, as leases of a long job would end up.
 
-``largest`` is the share of all words intersected that the heaviest work item has: nothing but a finer item divides it.
+``largest`` is the share of all words intersected that the heaviest work item has, which nothing but finer items
+divides, or a bound of it.
 
 python -m benchmarks.tree_scale --data ../shared/data --gpus 1,2,4
 """
@@ -91,7 +92,10 @@ _ROUNDS = 6
 """How often intervals are moved towards equal times."""
 
 _SHORT_S = 1.0
-"""Up to which runs are repeated, and the heaviest item is looked for: that takes some twenty runs."""
+"""Up to which runs are repeated, and the heaviest item is looked for."""
+
+_HALVED = 40
+"""Intervals that are halved on the way to the heaviest item, at most."""
 
 _BEGIN_S = 0.05
 """From handing out shares to their common begin."""
@@ -154,17 +158,22 @@ class Searcher:
         partial = self.engine.run(prepared, share.start, share.stop)
         return Ran(monotonic(), partial.total, int(self.engine.block_words.sum()))
 
-    def find_largest(self) -> float:
-        """Return the largest share of the words that an item has: intervals are halved, the heaviest one first."""
+    def find_largest(self) -> tuple[float, bool]:
+        """Return the largest share of the words that an item has, or a bound of it, and whether it is the share.
+
+        Intervals are halved, the heaviest one first, until that is an item or has been done often.
+        """
         whole = self.run(Share(0, self.costs.size)).words
         waiting = [(-whole, 0, self.costs.size)]
-        while True:
-            words, start, stop = heappop(waiting)
-            if stop - start == 1:
-                return -words / max(1, whole)
+        for _ in range(_HALVED):
+            if waiting[0][2] - waiting[0][1] == 1:
+                break
+            _, start, stop = heappop(waiting)
             middle = (start + stop) // 2
             for part in ((start, middle), (middle, stop)):
                 heappush(waiting, (-self.run(Share(*part)).words, *part))
+        words, start, stop = waiting[0]
+        return -words / max(1, whole), stop - start == 1
 
 
 _held: Searcher | None = None
@@ -261,7 +270,8 @@ def measure(case: ScaleCase, gpus: Sequence[Executor], options: argparse.Namespa
     alone = time_shares(gpus[:1], [Share(0, costs.size)], options.repeats)
     totals, largest = set(alone.totals), ""
     if alone.seconds < _SHORT_S:
-        largest = f"{gpus[0].submit(_ask, Searcher.find_largest).result():.3f}"
+        share, is_item = gpus[0].submit(_ask, Searcher.find_largest).result()
+        largest = f"{'' if is_item else 'below '}{share:.3f}"
     (total,) = totals
     print(
         f"| {case.name} | {costs.size} | {largest} | 1 | | {alone.seconds * 1e3:.2f} | 1 | 1 | {total} |",

@@ -70,12 +70,19 @@ def test_what_all_gpus_count_is_the_whole(make: Any, motif: Motif, divide: Any) 
     assert [searcher.run(share).total for share in shares] == [partial.total for partial in partials]
 
 
-def test_the_largest_item_is_found_among_all() -> None:
+def test_the_largest_item_is_found_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
     searcher = Searcher(
         CliqueGpu(emulator(1), "pivot", root="vertex", tuning=EAGER), random_graph(3, 20, 0.5), Clique()
     )
     words = [searcher.run(Share(item, item + 1)).words for item in range(searcher.costs.size)]
-    assert searcher.find_largest() == pytest.approx(max(words) / sum(words))
+    largest = max(words) / sum(words)
+    found, is_item = searcher.find_largest()
+    assert is_item
+    assert found == pytest.approx(largest)
+    monkeypatch.setattr(tree_scale, "_HALVED", 2)
+    found, is_item = searcher.find_largest()
+    assert not is_item
+    assert largest <= found <= 1
 
 
 class Inline(Executor):
