@@ -41,9 +41,11 @@ docs: $(VENV)/.docs
 benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.butterfly --engine $(if $(CUDA),gpu,cpu)
 
-# A wheel and an sdist in dist/, and both tried: each installs into an empty environment and counts.
-wheel: $(BIN)/python
+# A wheel and an sdist in dist/, with machine code for GPUs, and both tried: each installs into an empty environment and
+# counts. Compiling for all architectures takes minutes the first time.
+wheel: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m tests.kernels.device.build_cubins
 	rm -rf dist && $(BIN)/python -m build --outdir dist
 	@for package in dist/*.whl dist/*.tar.gz; do \
 	  scratch=$$(mktemp -d) && $(PYTHON) -m venv $$scratch/env && \

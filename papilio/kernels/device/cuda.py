@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from threading import Timer
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from papilio.errors import DeviceLostError, EngineUnavailableError, InputError
 from papilio.kernels.announce import say_compiling
 from papilio.kernels.device.constants import with_constants
+from papilio.kernels.device.cubins import find_cubin
 from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.device.protocol import N_STREAMS, Kernel, Module
 from papilio.kernels.device.sources import read_source
@@ -61,6 +62,11 @@ class _CudaModule:
 
             self._kernels[name] = launch
         return self._kernels[name]
+
+
+def _put_on_device(module: Any) -> Any:
+    module.compile()
+    return module
 
 
 class CudaDevice:
@@ -110,22 +116,27 @@ class CudaDevice:
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:
         key = (stem, *sorted(defines.items()))
         if key not in self._modules:
-            given = sorted(with_constants(defines).items())
-            options = ("-std=c++17", *(f"-D{name}={value}" for name, value in given))
-            self._modules[key] = _CudaModule(self._compilers.submit(self._compile, stem, options))
+            self._modules[key] = _CudaModule(
+                self._compilers.submit(self._compile, stem, with_constants(defines))
+            )
         return self._modules[key]
 
-    def _compile(self, stem: str, options: tuple[str, ...]) -> Any:
-        slow = Timer(_LOAD_S, say_compiling)
-        slow.daemon = True
-        slow.start()
-        try:
-            with cupy.cuda.Device(self._number):  # a thread begins on device 0
-                module = cupy.RawModule(code=read_source(f"{stem}.cu"), options=options)
-                module.compile()
-            return module
-        finally:
-            slow.cancel()
+    def _compile(self, stem: str, defines: Mapping[str, int]) -> Any:
+        text = read_source(f"{stem}.cu")
+        with cupy.cuda.Device(self._number) as device:  # a thread begins on device 0
+            cuda = cupy.cuda.runtime.driverGetVersion() // 1000
+            built = find_cubin(text, defines, device.compute_capability, cuda)
+            if built is not None:
+                with suppress(cupy.cuda.driver.CUDADriverError):  # the driver may be older than the compiler
+                    return _put_on_device(cupy.RawModule(path=str(built)))
+            slow = Timer(_LOAD_S, say_compiling)
+            slow.daemon = True
+            slow.start()
+            try:
+                given = (f"-D{name}={value}" for name, value in sorted(defines.items()))
+                return _put_on_device(cupy.RawModule(code=text, options=("-std=c++17", *given)))
+            finally:
+                slow.cancel()
 
     def to_device(self, array: NDArray[Any]) -> Any:
         return copy_to_device(array)

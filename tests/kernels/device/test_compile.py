@@ -66,7 +66,7 @@ def _architectures(entry: str) -> list[int]:
     known = [arch for arch in nvrtc.getSupportedArchs() if arch >= _OLDEST]
     newer = {arch // 10: arch for arch in sorted(known, reverse=True) if arch > _TUNED}
     every = [arch for arch in (_OLDEST, 80, _TUNED) if arch in known] + sorted(newer.values())
-    return [arch for arch in every if not _variant(entry)[1] or arch in (_OLDEST, _TUNED)]
+    return [arch for arch in every if not read_variant(entry)[1] or arch in (_OLDEST, _TUNED)]
 
 
 def compile_for(text: str, name: str, defines: dict[str, int], arch: int) -> dict[str, Usage]:
@@ -182,7 +182,7 @@ def violations(
 
 def measure(entry: str, architectures: list[int]) -> dict[str, dict[int, Usage]]:
     """Compile one entry for some architectures; what each kernel uses on each."""
-    stem, defines = _variant(entry)
+    stem, defines = read_variant(entry)
     text = SOURCES[f"{stem}.cu"].read_text()
     measured: dict[str, dict[int, Usage]] = {}
     for arch in architectures:
@@ -191,14 +191,15 @@ def measure(entry: str, architectures: list[int]) -> dict[str, dict[int, Usage]]
     return measured
 
 
-def _variant(entry: str) -> tuple[str, dict[str, int]]:
+def read_variant(entry: str) -> tuple[str, dict[str, int]]:
+    """Return the source and the defines of an entry of the budgets."""
     stem, *defines = entry.split()
     return stem, {name: int(value) for name, value in (define.split("=") for define in defines)}
 
 
 def _entries() -> list[str]:
     stems = {path.stem for path in SOURCES.values() if path.suffix == ".cu"}
-    return sorted(stems | {entry for entry in BUDGETS if _variant(entry)[0] in stems})
+    return sorted(stems | {entry for entry in BUDGETS if read_variant(entry)[0] in stems})
 
 
 def check(entry: str, architectures: list[int], loose: bool) -> None:
@@ -213,32 +214,32 @@ def check(entry: str, architectures: list[int], loose: bool) -> None:
     assert not found, f"{entry}:\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize("entry", [entry for entry in _entries() if not _variant(entry)[1]])
+@pytest.mark.parametrize("entry", [entry for entry in _entries() if not read_variant(entry)[1]])
 def test_kernels_stay_within_their_budgets(entry: str) -> None:
     check(entry, [_OLDEST, _TUNED], loose=False)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", [entry for entry in _entries() if not _variant(entry)[1]])
+@pytest.mark.parametrize("entry", [entry for entry in _entries() if not read_variant(entry)[1]])
 def test_kernels_stay_within_their_budgets_on_every_architecture(entry: str) -> None:
     check(entry, _architectures(entry), loose=True)
 
 
-@pytest.mark.parametrize("entry", [entry for entry in _entries() if _variant(entry)[1]])
+@pytest.mark.parametrize("entry", [entry for entry in _entries() if read_variant(entry)[1]])
 def test_variants_stay_within_their_budgets(entry: str) -> None:
     """Every set of defines that is launched, for the architecture that the kernels are tuned for."""
     check(entry, [_TUNED], loose=False)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", [entry for entry in _entries() if _variant(entry)[1]])
+@pytest.mark.parametrize("entry", [entry for entry in _entries() if read_variant(entry)[1]])
 def test_variants_stay_within_their_budgets_on_the_oldest_architecture(entry: str) -> None:
     check(entry, _architectures(entry), loose=True)
 
 
 def test_every_budget_has_a_source() -> None:
     stems = {path.stem for path in SOURCES.values() if path.suffix == ".cu"}
-    assert {_variant(entry)[0] for entry in BUDGETS} <= stems
+    assert {read_variant(entry)[0] for entry in BUDGETS} <= stems
 
 
 def test_headers_compile_alone() -> None:

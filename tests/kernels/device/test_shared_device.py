@@ -31,23 +31,26 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         return SimpleNamespace(compile=lambda: None)
 
     class Device:
-        id, attributes = 0, {"MultiProcessorCount": 132, "MaxSharedMemoryPerBlockOptin": 232448}
+        id, compute_capability = 0, "90"
+        attributes = {"MultiProcessorCount": 132, "MaxSharedMemoryPerBlockOptin": 232448}  # noqa: RUF012
 
         def __init__(self, number: int = 0) -> None:
             assert number == 0
 
-        def __enter__(self) -> None: ...
+        def __enter__(self) -> Device:
+            return self
 
         def __exit__(self, *error: object) -> None: ...
 
     cuda = SimpleNamespace(
         Device=Device,
         Stream=Stream,
-        runtime=SimpleNamespace(CUDARuntimeError=RuntimeError),
+        runtime=SimpleNamespace(CUDARuntimeError=RuntimeError, driverGetVersion=lambda: 13000),
     )
     pool = SimpleNamespace(set_limit=lambda size: counted.update({"limit": size - counted["limit"]}))
     played = SimpleNamespace(cuda=cuda, RawModule=compile_module, get_default_memory_pool=lambda: pool)
     monkeypatch.setattr(cuda_device, "cupy", played)
+    monkeypatch.setattr(cuda_device, "find_cubin", lambda *given: None)
     cuda_device._device_of.cache_clear()
     ready._engine_of.cache_clear()
     yield counted
