@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.families import family_of
+from papilio.kernels.biclique.anchor import choose_anchor, choose_sizes
 from papilio.kernels.biclique.decisions import explain_choices
-from papilio.kernels.biclique.index import choose_anchor, choose_sizes
 from papilio.kernels.biclique.question import settle_anchor
-from papilio.kernels.maximal import index as maximal_index
+from papilio.kernels.maximal import anchor as maximal_anchor
 from papilio.motifs import Biclique, MaximalBiclique, Motif
 from papilio.partitioning.arrays import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
@@ -151,11 +151,11 @@ def _choose_maximal_anchor(
 ) -> tuple[str, bool, tuple[str, str]]:
     """Do as :func:`_choose_anchor` for maximal bicliques."""
     anchor = options.get("anchor", "auto")
-    swapped = maximal_index.choose_anchor(layers, anchor)
+    swapped = maximal_anchor.choose_anchor(layers, anchor)
     return (
         anchor,
         swapped,
-        (f"layer {'V' if swapped else 'U'} anchored", maximal_index.explain_choice(anchor)),
+        (f"layer {'V' if swapped else 'U'} anchored", maximal_anchor.explain_choice(anchor)),
     )
 
 

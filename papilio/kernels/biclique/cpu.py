@@ -104,7 +104,7 @@ class BicliqueCpu:
 
     ``threads`` of one run are by default the processors that this process may use. For ``algorithm`` see
     :meth:`~papilio.kernels.biclique.question.BicliqueQuestion.choose_algorithm`, for ``anchor``
-    :func:`~papilio.kernels.biclique.index.choose_anchor`.
+    :func:`~papilio.kernels.biclique.anchor.choose_anchor`.
     """
 
     name: EngineName = "cpu"

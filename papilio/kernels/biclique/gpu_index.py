@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique.anchor import choose_anchor, choose_sizes
 from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import (
     Cells,
@@ -24,14 +25,15 @@ from papilio.kernels.biclique.forms import (
 )
 from papilio.kernels.biclique.gpu_items import cut_items, list_roots
 from papilio.kernels.biclique.gpu_pairs import PairRows, Pairs, count_pairs, find_pairs
-from papilio.kernels.biclique.index import (
+from papilio.kernels.biclique.items import (
+    BicliqueItems,
+    SizeRange,
     add_pairs,
-    choose_anchor,
-    choose_sizes,
     make_star_item,
+    number_roots,
+    place_roots,
     split_pairs,
 )
-from papilio.kernels.biclique.items import BicliqueItems, SizeRange, number_roots, place_roots
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.device.arrays import find_least, load_arrays, order_rising
 from papilio.kernels.device.protocol import Device, Module, launch_over

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.biclique.gpu_pairs import Pairs
-from papilio.kernels.biclique.index import ITEMS_PER_JOB, LEAST_ITEM_COST, make_root_items
+from papilio.kernels.biclique.items import ITEMS_PER_JOB, LEAST_ITEM_COST, make_root_items
 from papilio.kernels.device.protocol import Device, Module, launch_over
 from papilio.kernels.wedge.gpu_graph import make_offsets
 

@@ -27,21 +27,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique.anchor import choose_anchor, choose_sizes
 from papilio.kernels.biclique.core import Core, Ids32, Rows, order_rows, reduce_to_core, transpose_rows
 from papilio.kernels.biclique.forms import (
     Cells,
-    Layers,
     RootStars,
-    add_cells,
     closed_cells,
-    expand_sizes,
     find_root_stars,
     needs_stars,
-    turn,
 )
-from papilio.kernels.biclique.items import BicliqueItems, SizeRange, number_roots, place_roots
+from papilio.kernels.biclique.items import (
+    ITEMS_PER_JOB,
+    LEAST_ITEM_COST,
+    BicliqueItems,
+    SizeRange,
+    add_pairs,
+    make_root_items,
+    make_star_item,
+    number_roots,
+    place_roots,
+    split_pairs,
+)
 from papilio.kernels.biclique.local import LeftGraph
 from papilio.kernels.biclique.pairs import (
     Pairs,
@@ -55,22 +62,6 @@ from papilio.kernels.biclique.pairs import (
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.jit import Ints, compiled
 from papilio.motifs import Biclique
-
-ANCHORS = ("auto", "u", "v")
-
-_Rows = tuple[Any, Any, Any]
-"""Offsets, other vertices and common ones of pairs."""
-
-MANY_TIMES = 4
-"""A layer of given size is enumerated, and pivoting on the other one beats that where there are many more wedges: 0.1 s
-against 45 s for four vertices of V in marvel (21 times the wedges), 0.8 s against 41 s for four of U in
-youtube-groupmemberships (17 times)."""
-
-ITEMS_PER_JOB = 8192
-"""A root whose cost is more than this part of the job's is cut into several items, as far as its children go."""
-
-LEAST_ITEM_COST = 1 << 14
-"""Items below this cost are not worth cutting: some ten microseconds."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,55 +81,6 @@ class BicliqueIndex(BicliqueItems):
     hop_common: NDArray[np.int32]
     # of a part with excluded vertices, the pairs of each root with these, which are not in ``hop``
     excluded: Pairs | None = None
-
-
-def choose_sizes(graph: Layers, motif: Biclique, swapped: bool) -> SizeRange:
-    """Return what is left to search for: sizes 1 have closed forms."""
-
-    def bounds(size: int | None, most: int | None, n: int) -> tuple[int, int]:
-        if size is not None:
-            return max(size, 2), size
-        return 2, n if most is None else min(most, n)
-
-    of_u = bounds(motif.p, motif.max_p, graph.n_u)
-    of_v = bounds(motif.q, motif.max_q, graph.n_v)
-    return SizeRange(*of_v, *of_u) if swapped else SizeRange(*of_u, *of_v)
-
-
-def _wedges(degrees: NDArray[np.int64]) -> int:
-    return int((degrees * (degrees - 1) // 2).sum())
-
-
-def check_anchor(anchor: str) -> None:
-    """Refuse an unknown anchor."""
-    if anchor not in ANCHORS:
-        raise InputError(f"anchor is {anchor!r}; known: {', '.join(ANCHORS)}")
-
-
-def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
-    """Return whether V is anchored: as asked for, or for ``auto`` by the first of these that decides:
-
-    1. the layer of which only two vertices are taken,
-    2. the one of a given size, where the other has none, unless its pairs have :data:`MANY_TIMES` the wedges,
-    3. the one whose pairs have fewer wedges.
-
-    Raises
-    ------
-    InputError
-        For an unknown anchor.
-    """
-    check_anchor(anchor)
-    if anchor != "auto":
-        return anchor == "v"
-    two_u, two_v = (choose_sizes(graph, motif, swapped).most_left == 2 for swapped in (False, True))
-    if two_u != two_v:
-        return two_v
-    of_u, of_v = _wedges(graph.degree_v), _wedges(graph.degree_u)
-    if motif.p is not None and motif.q is None:
-        return of_u > MANY_TIMES * of_v
-    if motif.p is None and motif.q is not None:
-        return of_v <= MANY_TIMES * of_u
-    return of_v < of_u
 
 
 @compiled
@@ -179,43 +121,6 @@ def cut_items(indptr: Ints, child_costs: Ints, most: int) -> tuple[Ids32, Ints, 
 def order_left(rows: Rows, pairs: Pairs) -> NDArray[np.int64]:
     """Return the left vertices in the order of the search: by rising number of pairs, ties as they come."""
     return _sort_rising(count_partners(pairs))
-
-
-def split_pairs(indptr: Any, others: Any, common: Any, is_excluded: Any) -> tuple[_Rows, _Rows]:
-    """Return the pairs with vertices that are not excluded, and those that are; on the host or on a device."""
-    apart = is_excluded[others]
-    n_apart = apart.astype(np.int64).cumsum()
-    before = indptr * 0
-    before[indptr > 0] = n_apart[indptr[indptr > 0] - 1]
-    return (indptr - before, others[~apart], common[~apart]), (before, others[apart], common[apart])
-
-
-def make_root_items(
-    indptr: Ints, costs_before: Ints, items: Ids32, n_items: int
-) -> tuple[Ids32, Ints, Ints, Ints]:
-    """Return root, first and last child, and cost of each item of a part, a root with all of its children.
-
-    ``indptr`` is that of the children, ``costs_before`` the cost of all that come before each left vertex, and
-    ``items`` the item of each, -1 for none. The root of an item without children is -1.
-    """
-    roots, (firsts, lasts) = np.full(n_items, -1, np.int32), np.zeros((2, n_items), np.int64)
-    costs = np.ones(n_items, np.int64)
-    lefts = np.flatnonzero(np.diff(indptr))
-    at = items[lefts]
-    roots[at], firsts[at], lasts[at] = lefts, indptr[lefts], indptr[lefts + 1]
-    costs[at] = np.maximum(costs_before[lefts + 1] - costs_before[lefts], 1)
-    return roots, firsts, lasts, costs
-
-
-def make_star_item() -> tuple[Ids32, Ints, Ints, Ints]:
-    """Return root, first and last child, and cost of the one item of a job that is all closed forms."""
-    return np.array([-1], np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64)
-
-
-def add_pairs(closed: Cells, shared: dict[int, int], sizes: SizeRange, swapped: bool) -> Cells:
-    """Return ``closed`` with the bicliques of two left vertices, from how many pairs share how many right ones."""
-    cells = expand_sizes(shared, 2, range(sizes.least_right, sizes.most_right + 1))
-    return add_cells(closed, turn(cells, swapped))
 
 
 def build_biclique_index(

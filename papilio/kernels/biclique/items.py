@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.biclique.forms import Cells
+from papilio.kernels.biclique.forms import Cells, add_cells, expand_sizes, turn
+
+ITEMS_PER_JOB = 8192
+"""A root whose cost is more than this part of the job's is cut into several items, as far as its children go."""
+
+LEAST_ITEM_COST = 1 << 14
+"""Items below this cost are not worth cutting: some ten microseconds."""
+
+_Rows = tuple[Any, Any, Any]
+"""Offsets, other vertices and common ones of pairs."""
+
+_Ids = NDArray[np.int32]
+_Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -104,3 +117,40 @@ def number_roots(roots: NDArray[np.int32], n_vertices: int) -> NDArray[np.int32]
 def place_roots(items: NDArray[np.int32], n_items: int) -> NDArray[np.int64]:
     """Return ``item_ptr`` for pieces in the order of their items, given the item of each piece."""
     return np.searchsorted(items, np.arange(n_items + 1)).astype(np.int64)
+
+
+def split_pairs(indptr: Any, others: Any, common: Any, is_excluded: Any) -> tuple[_Rows, _Rows]:
+    """Return the pairs with vertices that are not excluded, and those that are; on the host or on a device."""
+    apart = is_excluded[others]
+    n_apart = apart.astype(np.int64).cumsum()
+    before = indptr * 0
+    before[indptr > 0] = n_apart[indptr[indptr > 0] - 1]
+    return (indptr - before, others[~apart], common[~apart]), (before, others[apart], common[apart])
+
+
+def make_root_items(
+    indptr: _Ints, costs_before: _Ints, items: _Ids, n_items: int
+) -> tuple[_Ids, _Ints, _Ints, _Ints]:
+    """Return root, first and last child, and cost of each item of a part, a root with all of its children.
+
+    ``indptr`` is that of the children, ``costs_before`` the cost of all that come before each left vertex, and
+    ``items`` the item of each, -1 for none. The root of an item without children is -1.
+    """
+    roots, (firsts, lasts) = np.full(n_items, -1, np.int32), np.zeros((2, n_items), np.int64)
+    costs = np.ones(n_items, np.int64)
+    lefts = np.flatnonzero(np.diff(indptr))
+    at = items[lefts]
+    roots[at], firsts[at], lasts[at] = lefts, indptr[lefts], indptr[lefts + 1]
+    costs[at] = np.maximum(costs_before[lefts + 1] - costs_before[lefts], 1)
+    return roots, firsts, lasts, costs
+
+
+def make_star_item() -> tuple[_Ids, _Ints, _Ints, _Ints]:
+    """Return root, first and last child, and cost of the one item of a job that is all closed forms."""
+    return np.array([-1], np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64)
+
+
+def add_pairs(closed: Cells, shared: dict[int, int], sizes: SizeRange, swapped: bool) -> Cells:
+    """Return ``closed`` with the bicliques of two left vertices, from how many pairs share how many right ones."""
+    cells = expand_sizes(shared, 2, range(sizes.least_right, sizes.most_right + 1))
+    return add_cells(closed, turn(cells, swapped))

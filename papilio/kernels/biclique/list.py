@@ -15,13 +15,8 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels import rows
 from papilio.kernels.biclique.core import Ids32, Rows, reduce_to_core
 from papilio.kernels.biclique.decisions import Choice, explain_choices
-from papilio.kernels.biclique.index import (
-    ITEMS_PER_JOB,
-    LEAST_ITEM_COST,
-    build_biclique_index,
-    cut_items,
-    lay_graph,
-)
+from papilio.kernels.biclique.index import build_biclique_index, cut_items, lay_graph
+from papilio.kernels.biclique.items import ITEMS_PER_JOB, LEAST_ITEM_COST
 from papilio.kernels.biclique.list_loops import (
     Block,
     Cursor,

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique.anchor import check_anchor
 from papilio.kernels.biclique.decisions import Choice, explain_choices
 from papilio.kernels.biclique.forms import find_root_stars, star_vectors
-from papilio.kernels.biclique.index import check_anchor
 from papilio.kernels.biclique.items import BicliqueItems
 from papilio.kernels.biclique.signed_cover import COVER_CHOICE, make_cover
 from papilio.kernels.engine import require_request

@@ -53,7 +53,9 @@ def find_cubin(text: str, defines: Mapping[str, int], capability: str, cuda: int
         if name is not None and int(name["cuda"]) <= cuda and _digest(path.read_bytes()) == name["content"]:
             found[int(name["arch"])] = path
     major, minor = int(capability[:-1]), int(capability[-1])
-    return next((found[arch] for arch in range(10 * major + minor, 10 * major - 1, -1) if arch in found), None)
+    return next(
+        (found[arch] for arch in range(10 * major + minor, 10 * major - 1, -1) if arch in found), None
+    )
 
 
 def _digest_source(text: str, defines: Mapping[str, int]) -> str:

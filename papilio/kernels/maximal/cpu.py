@@ -20,8 +20,9 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
+from papilio.kernels.maximal.anchor import explain_anchor
 from papilio.kernels.maximal.found import CHECKSUM, WORDS, Found, Limits
-from papilio.kernels.maximal.index import build_maximal_index, explain_anchor, hash_sides
+from papilio.kernels.maximal.index import build_maximal_index, hash_sides
 from papilio.kernels.maximal.loops import Search, Stack
 from papilio.kernels.maximal.roots import Near, Roots, lay_roots, make_near, search_items
 from papilio.kernels.maximal.stars import Stars, find_stars
@@ -91,7 +92,7 @@ class MaximalBicliqueCpu:
     """The CPU engine of :class:`~papilio.motifs.MaximalBiclique`; holds no graph, safe to share between threads.
 
     ``threads`` of one run are by default the processors that this process may use. For ``anchor`` see
-    :func:`~papilio.kernels.maximal.index.choose_anchor`.
+    :func:`~papilio.kernels.maximal.anchor.choose_anchor`.
     """
 
     name: EngineName = "cpu"

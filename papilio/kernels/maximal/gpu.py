@@ -18,7 +18,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import Cells, turn
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_index, load_edges
-from papilio.kernels.biclique.index import make_star_item
+from papilio.kernels.biclique.items import make_star_item
 from papilio.kernels.biclique.question import anchor_part
 from papilio.kernels.device.constants import (
     MAXIMAL_NODE_WORDS,
@@ -34,6 +34,7 @@ from papilio.kernels.engine import (
     never_cut,
     require_request,
 )
+from papilio.kernels.maximal.anchor import choose_anchor, choose_sizes, explain_anchor
 from papilio.kernels.maximal.gpu_roots import (
     Matrices,
     MaximalRoots,
@@ -45,7 +46,6 @@ from papilio.kernels.maximal.gpu_roots import (
     load_rows,
     root_arguments,
 )
-from papilio.kernels.maximal.index import choose_anchor, choose_sizes, explain_anchor
 from papilio.kernels.maximal.stars import Stars, find_stars
 from papilio.kernels.tree.engine import TreeEngine
 from papilio.kernels.tree.launch import TreeSearch

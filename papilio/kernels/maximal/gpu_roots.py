@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from papilio.errors import LeaseTooLargeError
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, turn_rows
 from papilio.kernels.device.protocol import Device, Module, launch_over
-from papilio.kernels.maximal.index import hash_ids
+from papilio.kernels.maximal.anchor import hash_ids
 
 _MANY_CHILDREN, _MANY_RANGES, _MAX_RANGES = 8, 1 << 15, 1 << 21
 """A warp takes a child at a time, or up to the first where that makes more ranges than the second, and more than these
