@@ -28,32 +28,20 @@ step() {
 # Processes share the device; what measures its memory is alone on it.
 step tests python3 -m pytest -q -p no:cacheprovider -n 8 -m "gpu or multi_gpu" tests --ignore tests/test_memory_budget.py
 step budgets python3 -m pytest -q -p no:cacheprovider -m "gpu and not slow" tests/test_memory_budget.py
-# CuPy's own kernels are not ours to check; the widest counters take minutes under the tools, racecheck most of all.
-check() {
-    step "$1" timeout 240 compute-sanitizer --tool "$1" --error-exitcode 9 "${@:3}" \
-        python3 -m pytest -q -p no:cacheprovider -m gpu -x -k "$2" tests/kernels/wedge/test_gpu_butterfly.py
-}
-check memcheck "not widest" --kernel-name-exclude kns=cupy
-check synccheck "not widest" --kernel-name-exclude kns=cupy
-check racecheck "totals or vectors" --kernel-name kns=butterfly
-check racecheck "totals" --kernel-name kns=fill_hub_rows
+for tool in memcheck synccheck racecheck; do
+    step $tool python3 -m benchmarks.sanitized_kernels --tools $tool --seconds 240
+done
 step benchmarks python3 -m benchmarks.butterfly --engine gpu --data "$data" --output "$out/butterfly-gpu.json"
-# Kernels first, then their benchmark, the sanitizer, and all laws; what hangs is ended.
+# Kernels first, then their benchmark, and all laws; what hangs is ended.
 bicliques="tests/kernels/biclique/test_gpu_biclique.py tests/kernels/biclique/test_gpu_biclique_vertices.py"
 step biclique timeout 60 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=5 $bicliques
 step biclique timeout 45 python3 -m benchmarks.biclique_gpu --data "$data" --output "$out/biclique-gpu.json"
-step biclique timeout 30 compute-sanitizer --tool memcheck --error-exitcode 9 --kernel-name kns=biclique \
-    python3 -m pytest -q -p no:cacheprovider -m gpu -k "eager and planted" tests/kernels/biclique/test_gpu_biclique.py
 step biclique timeout 45 python3 -m pytest -q -p no:cacheprovider -m gpu tests/kernels/biclique/test_biclique.py
 decompositions="tests/kernels/peel/test_gpu_peeling.py tests/kernels/peel/test_wing.py tests/kernels/peel/test_tip.py"
 step decomposition timeout 120 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=5 $decompositions
 step decomposition timeout 120 python3 -m benchmarks.decomposition --engine gpu --ranges 0 32 128 256 --data "$data" \
     --output "$out/decomposition-gpu.json"
 step signed python3 -m pytest -q -p no:cacheprovider -m gpu tests/kernels/wedge/test_gpu_balanced.py tests/kernels/wedge/test_balanced_butterfly.py
-step signed timeout 240 compute-sanitizer --tool memcheck --error-exitcode 9 --kernel-name-exclude kns=cupy \
-    python3 -m pytest -q -p no:cacheprovider -m gpu -x -k schedule tests/kernels/wedge/test_gpu_balanced.py
-step signed timeout 240 compute-sanitizer --tool racecheck --error-exitcode 9 --kernel-name kns=butterfly \
-    python3 -m pytest -q -p no:cacheprovider -m gpu -x -k schedule tests/kernels/wedge/test_gpu_balanced.py
 step signed python3 -m benchmarks.balanced_butterfly --engine gpu --data "$data" --output "$out/balanced-butterfly-gpu.json"
 step signed timeout 240 python3 -m benchmarks.signed_datasets --engine both --max-edges 300000000 \
     --output "$out/signed-gpu.json"
