@@ -33,22 +33,46 @@ constexpr int kBins = PAIR_BINS;
 /// removed sooner changes nothing, and only the thread of an edge removes it. Done when nothing was removed.
 extern "C" __global__ void __launch_bounds__(256)
 peel_edges(const int* __restrict__ lefts, const int* __restrict__ rights, const long long n, const int least_at_left,
-           const int least_at_right, int* degree_left, int* degree_right, unsigned char* kept,
+           const int least_at_right, int* degree_left, int* degree_right, int* gone,
            unsigned long long* n_removed) {
     unsigned removed = 0;
 #pragma unroll 1
     for (long long e = global_thread(); e < n; e += grid_threads()) {
-        if (!kept[e]) continue;
+        if (gone[e] != 0) continue;
         int* left = &degree_left[lefts[e]];
         int* right = &degree_right[rights[e]];
         if (peek(left) >= least_at_left && peek(right) >= least_at_right) continue;
-        kept[e] = 0;
+        gone[e] = -1;
         atomicSub(left, 1);
         atomicSub(right, 1);
         ++removed;
     }
     const unsigned long long all = warp_sum(removed);
     if (lane_id() == 0 && all != 0) atomicAdd(n_removed, all);
+}
+
+/// The key of each left vertex of the core, given by its id: that it is no root, where items are given (-1 then), its
+/// degree, its place. Sorted they are its ranks from the last one on.
+extern "C" __global__ void __launch_bounds__(256)
+core_keys(const long long* __restrict__ ids, const int n, const int* __restrict__ degree, const int has_items,
+          const int* __restrict__ items, unsigned long long* keys) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) {
+        const unsigned other = has_items && items[ids[i]] < 0 ? 1u << 31 : 0u;
+        keys[i] = (unsigned long long)(other | (unsigned)degree[ids[i]]) << 32 | (unsigned)i;
+    }
+}
+
+/// By rank, from the sorted keys where they are given, else in the order of the ids: the id, the degree; and the rank of
+/// each id.
+extern "C" __global__ void __launch_bounds__(256)
+place_core(const long long* __restrict__ ids, const int n, const int* __restrict__ degree, const int has_keys,
+           const unsigned long long* __restrict__ keys, int* own_ids, int* own_degree, int* rank_of) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) {
+        const int id = (int)ids[has_keys ? (unsigned)keys[n - 1 - i] : i];
+        own_ids[i] = id;
+        own_degree[i] = degree[id];
+        rank_of[id] = (int)i;
+    }
 }
 
 /// The wedges of each left vertex, none for the first `n_ends`, which are no roots; and the key of each that has `least`:
@@ -268,6 +292,49 @@ pair_slab(GRAPH_PARAMETERS, ITEM_PARAMETERS, int* counters, int* lists, PASS_PAR
     pass.flush();
 }
 
+/// The key of each left vertex, from the last rank on: that it is no root, its pairs, its place. `n_paired` counts the
+/// roots that have a pair.
+extern "C" __global__ void __launch_bounds__(256)
+partner_keys(const int* __restrict__ partners, const int n, const int n_roots, unsigned long long* keys,
+             unsigned long long* n_paired) {
+    const long long padded = ((long long)n + kWarpSize - 1) / kWarpSize * kWarpSize;
+    for (long long i = global_thread(); i < padded; i += grid_threads()) {
+        const int own = i < n ? partners[n - 1 - i] : 0;
+        if (i < n) keys[i] = (unsigned long long)((i < n_roots ? 0u : 1u << 31) | (unsigned)own) << 32 | (unsigned)i;
+        const unsigned paired = __ballot_sync(kFullMask, i < n_roots && own != 0);
+        if (lane_id() == 0 && paired) atomicAdd(n_paired, (unsigned long long)__popc(paired));
+    }
+}
+
+/// From the sorted keys: the left vertices in the order of the search, and the number of each in it.
+extern "C" __global__ void __launch_bounds__(256)
+place_lefts(const unsigned long long* __restrict__ keys, const int n, int* order, int* final_rank) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) {
+        order[i] = n - 1 - (int)(unsigned)keys[i];
+        final_rank[order[i]] = (int)i;
+    }
+}
+
+/// Where the pairs of each left vertex begin, and the last ones end, in sorted keys without their lowest `bits`. The
+/// vertices before `first_paired` have none.
+extern "C" __global__ void __launch_bounds__(256)
+pair_starts(const unsigned long long* __restrict__ keys, const long long n_pairs, const int n, const int first_paired,
+            const int bits, long long* offsets) {
+    for (long long i = global_thread(); i <= n; i += grid_threads()) {
+        long long low = 0, left = i < first_paired ? 0 : n_pairs;
+        while (left > 0 && i < n) {
+            const long long half = left / 2;
+            if (keys[low + half] >> bits < (unsigned long long)(i - first_paired)) {
+                low += half + 1;
+                left -= half + 1;
+            } else {
+                left = half;
+            }
+        }
+        offsets[i] = i < n ? low : n_pairs;
+    }
+}
+
 /// Take sorted keys apart; `commons` stays as it is where the keys do not hold it.
 extern "C" __global__ void __launch_bounds__(256)
 unpack_pairs(const unsigned long long* __restrict__ keys, const long long n, const int first_paired,
@@ -349,16 +416,22 @@ write_items(const long long* __restrict__ hop_indptr, const long long* __restric
     }
 }
 
-/// Most right vertices that the root of an item shares with one of its children. A warp per item.
+/// Of each item: children of its root from its first one on, right vertices of the root, and most right ones that the root
+/// shares with a child of the item; all 0 for the root -1. A warp per item.
 extern "C" __global__ void __launch_bounds__(256)
-widest_child(const long long* __restrict__ firsts, const long long* __restrict__ lasts, const long long n_items,
-             const int* __restrict__ commons, int* widest) {
+measure_items(const int* __restrict__ roots, const long long* __restrict__ firsts, const long long* __restrict__ lasts,
+              const long long n_items, const long long* __restrict__ indptr, const long long* __restrict__ hop_indptr,
+              const int* __restrict__ commons, long long* measures) {
     const long long warps = grid_threads() / kWarpSize;
     for (long long item = global_thread() / kWarpSize; item < n_items; item += warps) {
         int most = 0;
         for (long long at = firsts[item] + lane_id(); at < lasts[item]; at += kWarpSize)
             most = max(most, commons[at]);
         for (int step = kWarpSize / 2; step > 0; step >>= 1) most = max(most, __shfl_xor_sync(kFullMask, most, step));
-        if (lane_id() == 0) widest[item] = most;
+        if (lane_id() != 0) continue;
+        const int root = roots[item];
+        measures[item] = root < 0 ? 0 : hop_indptr[root + 1] - firsts[item];
+        measures[n_items + item] = root < 0 ? 0 : indptr[root + 1] - indptr[root];
+        measures[2 * n_items + item] = most;
     }
 }

@@ -23,7 +23,6 @@ from papilio.kernels.biclique.gpu_index import (
     BicliqueDeviceIndex,
     build_device_index,
     halve_device_index,
-    turn_rows,
 )
 from papilio.kernels.biclique.gpu_vertices import (
     VertexSums,
@@ -33,6 +32,7 @@ from papilio.kernels.biclique.gpu_vertices import (
 )
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
+from papilio.kernels.device.arrays import find_counted, take, turn_rows
 from papilio.kernels.device.constants import (
     BIT_PLANES,
     KEPT_WORDS,
@@ -178,7 +178,7 @@ class BicliqueGpu(TreeEngine):
             )
             if motif.needs_signs:
                 index = halve_device_index(self.device, index)
-            index = _add_right_rows(self.device.xp, index)
+            index = _add_right_rows(self.device, index)
             algorithm = question.choose_algorithm(index)
             most_common = _check_sizes(index)
             if algorithm == "auto" and index.sizes.most_left < _LEAST_RACE:
@@ -303,17 +303,17 @@ class BicliqueGpu(TreeEngine):
         rights = range(sizes.least_right, sizes.most_right + 1)
         sums = to_host(counts.sums)
         shared = {int(size): int(sums[size]) for size in np.flatnonzero(sums)}
-        used = self.device.xp.flatnonzero(counts.leaves)
-        keys, times = to_host(counts.keys[used]), to_host(counts.leaves[used])
+        used = find_counted(self.device, counts.leaves)
+        keys, times = (to_host(take(self.device, each, used)) for each in (counts.keys, counts.leaves))
         parts = [(keys >> np.uint64(low) & _SIDE_MASK).tolist() for low in (48, 32, 16, 0)]
         leaves = dict(zip(zip(*parts, strict=True), times.tolist(), strict=True))
         cells = add_cells(expand_sizes(shared, lefts.start, rights), expand_leaves(leaves, lefts, rights))
         return turn(cells, index.swapped)
 
 
-def _add_right_rows(xp: Any, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
+def _add_right_rows(device: Device, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
     """Return the index with the rows of its right layer."""
-    indptr, rows = turn_rows(xp, index.arrays["indptr"], index.arrays["columns"], index.n_right)
+    indptr, rows = turn_rows(device, index.arrays["indptr"], index.arrays["columns"], index.n_right)
     return replace(index, arrays=index.arrays | {"right_indptr": indptr, "right_rows": rows})
 
 

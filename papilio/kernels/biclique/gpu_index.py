@@ -23,7 +23,7 @@ from papilio.kernels.biclique.forms import (
     find_root_stars,
     needs_stars,
 )
-from papilio.kernels.biclique.gpu_items import cut_items, list_roots
+from papilio.kernels.biclique.gpu_items import cut_items, list_roots, measure_items
 from papilio.kernels.biclique.gpu_pairs import PairRows, Pairs, count_pairs, find_pairs
 from papilio.kernels.biclique.items import (
     BicliqueItems,
@@ -35,21 +35,21 @@ from papilio.kernels.biclique.items import (
     split_pairs,
 )
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
-from papilio.kernels.device.arrays import find_least, load_arrays, order_rising
+from papilio.kernels.device.arrays import (
+    find_least,
+    load_arrays,
+    make_offsets,
+    take,
+)
 from papilio.kernels.device.protocol import Device, Module, launch_over
 from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
-from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows, make_offsets
+from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows
 from papilio.motifs import Biclique
 
 _ROUNDS = 4
 """Looks at every edge between two answers to the question whether the core is reached."""
 
-_NO_ROOT = np.uint64(31)
-"""Bit of the key of a vertex that is no root; degrees are below 2^31."""
 _MAX_INT = 2**31 - 1
-
-_HIGH = np.uint64(32)
-_LOW_MASK = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -219,23 +219,6 @@ def halve_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDe
     return replace(index, **pieces, arrays=arrays, closed_cells=halve_cells(index.closed_cells))
 
 
-def turn_rows(
-    xp: Any, indptr: Any, ids: Any, n_ids: int, more: tuple[Any, Any] | None = None
-) -> tuple[Any, Any]:
-    """Return the rows of the other layer, which has ``n_ids`` vertices: offsets (int64) and ids (int32), ascending.
-
-    ``more`` are rows of that layer whose entries are added.
-    """
-    rows = xp.searchsorted(indptr, xp.arange(ids.size), side="right") - 1
-    keys = ids.astype(np.uint64) << _HIGH | rows.astype(np.uint64)
-    if more is not None:
-        rows = xp.searchsorted(more[0], xp.arange(more[1].size), side="right") - 1
-        keys = xp.concatenate((keys, rows.astype(np.uint64) << _HIGH | more[1].astype(np.uint64)))
-    keys.sort()
-    starts = xp.arange(n_ids + 1, dtype=np.uint64) << _HIGH
-    return xp.searchsorted(keys, starts).astype(np.int64), (keys & _LOW_MASK).astype(np.int32)
-
-
 def _stars_of(
     device: Device,
     graph: BipartiteGraph,
@@ -284,17 +267,17 @@ def _peel(device: Device, edges: DeviceEdges, sizes: SizeRange) -> int:
     least = [np.int32(min(each, _MAX_INT)) for each in (sizes.least_right, sizes.least_left)]
     n = int(edges.lefts.size)
     while n:
-        kept, n_removed = xp.ones(n, dtype=np.uint8), xp.zeros(1, dtype=np.uint64)
+        gone, n_removed = xp.zeros(n, dtype=np.int32), xp.zeros(1, dtype=np.uint64)
         degrees = (edges.degree_left, edges.degree_right)
-        arguments = (edges.lefts, edges.rights, np.int64(n), *least, *degrees, kept, n_removed)
+        arguments = (edges.lefts, edges.rights, np.int64(n), *least, *degrees, gone, n_removed)
         removed, before = 0, -1
         while before < removed <= n // 2:
             for _ in range(_ROUNDS):
                 launch_over(device, module, "peel_edges", n, *arguments)
             before, removed = removed, int(device.to_host(n_removed)[0])
         if removed:
-            is_kept = kept.astype(np.bool_)
-            edges.lefts, edges.rights = edges.lefts[is_kept], edges.rights[is_kept]
+            kept = find_least(device, gone, 0)
+            edges.lefts, edges.rights = take(device, edges.lefts, kept), take(device, edges.rights, kept)
         n -= removed
         if before == removed:
             break
@@ -309,48 +292,61 @@ def _link_core(
     excluded: NDArray[np.int32] | None,
 ) -> _Core:
     """Number the vertices of the core, left ones by falling degree, then id, roots last; sort its edges into rows."""
-    xp, linker = device.xp, _load_linker(device)
+    xp, linker, n_all = device.xp, _load_linker(device), edges.degree_left.size
     lefts, rights = (find_least(device, each, 1) for each in (edges.degree_left, edges.degree_right))
-    n_left, n_right, n_edges = lefts.size, rights.size, edges.lefts.size
-    keys = edges.degree_left[lefts].astype(np.uint64)
-    items: Any = None
-    is_excluded: Any = None
-    if excluded is not None:
-        is_excluded = xp.zeros(edges.degree_left.size, dtype=np.bool_)
-        is_excluded[device.to_device(excluded)] = True
-    if roots is not None:
-        items = device.to_device(number_roots(roots, edges.degree_left.size))
-        keys |= (items[lefts] < 0).astype(np.uint64) << _NO_ROOT
-    by_rank = xp.ascontiguousarray(lefts[order_rising(device, keys)][::-1])
-    rank_left = xp.empty(edges.degree_left.size, dtype=np.int32)
-    rank_left[by_rank] = xp.arange(n_left, dtype=np.int32)
-    new_right = xp.empty(edges.degree_right.size, dtype=np.int32)
-    new_right[rights] = xp.arange(n_right, dtype=np.int32)
-    degree = edges.degree_left[by_rank]
-    indptr = make_offsets(xp, xp.concatenate((degree, edges.degree_right[rights])))
+    n_left, n_edges = lefts.size, edges.lefts.size
+    items: Any = None if roots is None else device.to_device(number_roots(roots, n_all))
+    degree = xp.empty(n_left + rights.size, dtype=np.int32)
+    left_ids, rank_left = _rank_core(device, lefts, edges.degree_left, degree[:n_left], True, items)
+    right_ids, new_right = _rank_core(device, rights, edges.degree_right, degree[n_left:])
+    indptr = make_offsets(device, degree)
+    degree = degree[:n_left]
     first = xp.empty(n_edges, dtype=np.uint64)
     launch_over(
         device, linker, "first_keys", n_edges, edges.lefts, edges.rights, np.int64(n_edges), rank_left,
         new_right, first,
     )  # fmt: skip
     adjacency, prefix, _ = link_rows(device, linker, first, indptr, n_left)
-    left_ids, right_ids = by_rank.astype(np.int32), rights.astype(np.int32)
     n_roots, n_items = n_left, 0
     if roots is not None:
-        items, n_items = items[by_rank], int(roots.size)
+        items, n_items = items[left_ids], int(roots.size)
         n_roots = int((items >= 0).astype(np.int64).sum())
     most_shared = int(device.to_host(degree[n_left - n_roots :][:1]).max(initial=0))
     rows = PairRows(n_left, n_roots, degree, indptr, adjacency, prefix, most_shared)
-    if is_excluded is not None:
-        is_excluded = is_excluded[by_rank]
+    is_excluded: Any = None
+    if excluded is not None:
+        is_excluded = xp.zeros(n_all, dtype=np.bool_)
+        is_excluded[device.to_device(excluded)] = True
+        is_excluded = is_excluded[left_ids]
     return _Core(rows, left_ids, right_ids, items, n_items, is_excluded)
+
+
+def _rank_core(
+    device: Device, ids: Any, degree: Any, own_degree: Any, by_degree: bool = False, items: Any = None
+) -> tuple[Any, Any]:
+    """Return the ids of a layer of the core by rank, and the rank of each id, int32; write degrees by rank.
+
+    Ranks are those of ``ids``, or go by falling degree, then id; vertices whose ``items`` are -1 are the first then.
+    """
+    xp, module, n = device.xp, device.load("biclique_index", {}), np.int32(ids.size)
+    keys = xp.empty(ids.size if by_degree else 0, dtype=np.uint64)
+    if by_degree:
+        has_items, given = np.int32(items is not None), degree if items is None else items
+        launch_over(device, module, "core_keys", ids.size, ids, n, degree, has_items, given, keys)
+        keys.sort()
+    own_ids, rank_of = xp.empty(ids.size, dtype=np.int32), xp.empty(degree.size, dtype=np.int32)
+    launch_over(
+        device, module, "place_core", ids.size, ids, n, degree, np.int32(by_degree), keys, own_ids, own_degree,
+        rank_of,
+    )  # fmt: skip
+    return own_ids, rank_of
 
 
 def _no_pairs(device: Device, rows: PairRows) -> Pairs:
     """Return rows without pairs; the order is then that of :class:`Pairs`, by rising degree, then id."""
     xp, n_left = device.xp, rows.n_left
     none = xp.zeros(0, dtype=np.int32)
-    order = xp.arange(n_left - 1, -1, -1, dtype=np.int64)
+    order = device.to_device(np.arange(n_left - 1, -1, -1, dtype=np.int32))
     return Pairs(order, xp.zeros(n_left + 1, dtype=np.int64), none, none)
 
 
@@ -379,17 +375,17 @@ def _make_index(
     xp, to_host = device.xp, device.to_host
     rows, n_left = core.rows, core.rows.n_left
     module = device.load("biclique_index", {})
-    indptr = make_offsets(xp, rows.degree[pairs.order])
+    indptr = make_offsets(device, take(device, rows.degree, pairs.order))
     columns = xp.empty(rows.adjacency.size // 2, dtype=np.int32)
     if n_left:
         launch_over(
             device, module, "copy_rows", 32 * n_left, rows.indptr, rows.adjacency,
-            pairs.order.astype(np.int32), indptr, np.int32(n_left), columns,
+            pairs.order, indptr, np.int32(n_left), columns,
         )  # fmt: skip
     arrays = {
         "indptr": indptr,
         "columns": columns,
-        "left_ids": core.left_ids[pairs.order],
+        "left_ids": take(device, core.left_ids, pairs.order),
         "right_ids": core.right_ids,
     }
     if core.excluded is not None:
@@ -400,20 +396,15 @@ def _make_index(
     items = None if core.items is None else core.items[pairs.order]
     if core.excluded is not None:
         items, n_items = to_host(items), core.n_items
-        found = list_roots(device, module, pairs, sizes.most_left > 2, items, n_items)
-        roots, firsts, lasts, costs, widest = found
-        later, degree = lasts - firsts, xp.diff(indptr)[xp.maximum(roots, 0)] if n_left else roots
-        measures = [to_host(each).astype(np.int64) for each in (later, degree, widest)]
+        roots, firsts, lasts, costs = list_roots(device, module, pairs, sizes.most_left > 2, items, n_items)
         items = None
     elif pairs.others.size:
-        roots, firsts, lasts, costs, widest = cut_items(device, module, pairs, sizes.most_left > 2, items)
-        later, degree = pairs.indptr[1:][roots] - firsts, xp.diff(indptr)[roots]
-        measures = [to_host(each).astype(np.int64) for each in (later, degree, widest)]
+        roots, firsts, lasts, costs = cut_items(device, module, pairs, sizes.most_left > 2, items)
     else:
         is_one = closed and items is None
         stars = make_star_item() if is_one else tuple(each[:0] for each in make_star_item())
         roots, firsts, lasts, costs = (device.to_device(each) for each in stars)
-        measures = [np.zeros(roots.size, np.int64)] * 3
+    measures = measure_items(device, module, pairs, indptr, (roots, firsts, lasts))
     arrays |= {"item_root": roots, "item_first": firsts, "item_last": lasts}
     item_ptr = None if items is None else place_roots(to_host(items[roots]), core.n_items)
     return BicliqueDeviceIndex(

@@ -10,18 +10,15 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.kernels.biclique.decisions import Choice
-from papilio.kernels.device.arrays import order_rising
+from papilio.kernels.device.arrays import low_halves, make_offsets, take
 from papilio.kernels.device.constants import COUNT_PAIRS, PAIR_BINS, SUM_PAIRS, WRITE_PAIRS
-from papilio.kernels.device.protocol import Device, check_fits, launch_over
+from papilio.kernels.device.protocol import Device, Module, check_fits, launch_over
 from papilio.kernels.tuning import PairTuning
-from papilio.kernels.wedge.gpu_graph import make_offsets
 
 PAIR_BYTES = 32
 """A pair while they are sorted: keys, the sort's copy, vertex and number of shared ones; then sums of costs."""
 
 _KEY_BITS = 64
-_NO_ROOT = np.uint64(1 << 31)
-"""Of the key of a vertex that is no root; numbers of pairs are below 2^31."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +44,7 @@ class Pairs:
     """Pairs as rows, and the order of the left vertices, on the device."""
 
     # Rank of each left vertex in the order of the search: roots, by rising number of pairs, then degree, then id; then
-    # the others likewise. int64.
+    # the others likewise. int32.
     order: Any
     indptr: Any  # row offsets: int64
     others: Any  # later left vertices in that order, ascending: int32
@@ -68,7 +65,7 @@ class _Passes:
         self.module = device.load("biclique_index", {})
         n_left = rows.n_left
         n_entries = rows.adjacency.size // 2
-        upto = make_offsets(xp, rows.prefix[:n_entries])
+        upto = make_offsets(device, rows.prefix[:n_entries])
         tables = [
             (table.max_wedges, table.table_bytes // 4 if table.kernel == "dense" else -1)
             for table in tuning.tables
@@ -81,7 +78,7 @@ class _Passes:
             np.int32(len(tables)), self.wedges, keys, found,
         )  # fmt: skip
         self.bounds = [0, *accumulate(int(each) for each in device.to_host(found))]
-        self.roots = xp.argsort(keys)[: self.bounds[-1]].astype(np.int32)
+        self.roots = low_halves(device, xp.argsort(keys)[: self.bounds[-1]].view(np.uint64))
         self.n_slabs = tuning.slabs_per_sm * device.sm_count
         self._wanted_slabs = min(self.bounds[-1] - self.bounds[-2], self.n_slabs)
         self._make_slabs(int(tuning.slab_fraction * device.free_bytes()))
@@ -175,12 +172,9 @@ def find_pairs(
     passes = _Passes(device, rows, least, tuning)
     partners, found = xp.zeros(n, dtype=np.int32), xp.zeros(n, dtype=np.int32)
     passes.run(COUNT_PAIRS, {"partners": partners, "found": found})
-    keys = partners[::-1].astype(np.uint64)
-    keys[rows.n_roots :] |= _NO_ROOT
-    order = n - 1 - order_rising(device, keys)
-    places = make_offsets(xp, found)
+    order, final_rank, n_paired = _order_lefts(device, passes.module, partners, rows.n_roots)
+    places = make_offsets(device, found)
     n_pairs = int(device.to_host(places[-1:])[0])
-    n_paired = n - rows.n_roots + int((partners[n - rows.n_roots :] != 0).astype(np.int64).sum())
     limit = int(tuning.pair_fraction * device.free_bytes()) if limit_bytes is None else limit_bytes
     if n_pairs * PAIR_BYTES > limit and limit_bytes is None:
         passes.make_room(int(n_pairs * PAIR_BYTES / tuning.pair_fraction) + 1)
@@ -194,9 +188,18 @@ def find_pairs(
     if not n_pairs:
         empty = xp.zeros(0, dtype=np.int32)
         return Pairs(order, xp.zeros(n + 1, dtype=np.int64), empty, empty)
-    final_rank = xp.empty(n, dtype=np.int32)
-    final_rank[order] = xp.arange(n, dtype=np.int32)
     return Pairs(order, *_write_pairs(passes, places, final_rank, (n_pairs, n_paired)), passes.explain())
+
+
+def _order_lefts(device: Device, module: Module, partners: Any, n_roots: int) -> tuple[Any, Any, int]:
+    """Return the order of the left vertices, the number of each in it, and how many are no roots without a pair."""
+    xp, n = device.xp, partners.size
+    keys, n_paired = xp.empty(n, dtype=np.uint64), xp.zeros(1, dtype=np.uint64)
+    launch_over(device, module, "partner_keys", n, partners, np.int32(n), np.int32(n_roots), keys, n_paired)
+    keys.sort()
+    order, final_rank = xp.empty(n, dtype=np.int32), xp.empty(n, dtype=np.int32)
+    launch_over(device, module, "place_lefts", n, keys, np.int32(n), order, final_rank)
+    return order, final_rank, n - n_roots + int(device.to_host(n_paired)[0])
 
 
 def _write_pairs(
@@ -223,14 +226,15 @@ def _write_pairs(
         common = xp.empty(n_pairs, dtype=np.int32)
     else:
         by_key = xp.argsort(keys)
-        keys, common = keys[by_key], common[by_key]
+        keys, common = take(device, keys, by_key), take(device, common, by_key)
     others = xp.empty(n_pairs, dtype=np.int32)
     launch_over(
         device, passes.module, "unpack_pairs", n_pairs, keys, np.int64(n_pairs),
         *(np.int32(value) for value in bits.values()), others, common,
     )  # fmt: skip
-    starts = xp.arange(n_paired, dtype=np.uint64) << np.uint64(rank_bits + common_bits)
-    indptr = xp.zeros(n + 1, dtype=np.int64)
-    indptr[first_paired:n] = xp.searchsorted(keys, starts)
-    indptr[n:] = n_pairs
+    indptr = xp.empty(n + 1, dtype=np.int64)
+    launch_over(
+        device, passes.module, "pair_starts", n + 1, keys, np.int64(n_pairs), np.int32(n),
+        np.int32(first_paired), np.int32(rank_bits + common_bits), indptr,
+    )  # fmt: skip
     return indptr, others, common

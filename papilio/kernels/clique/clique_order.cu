@@ -88,6 +88,39 @@ peel_rounds(const int n, const long long* __restrict__ indptr, const int* __rest
         peel_vertices(GridTeam{arrivals, 0}, n, indptr, neighbours, left, round_of, listed, shared);
 }
 
+/// Words that rows of all candidates have with the candidates, and one: predict_work and predict_maximal_work of
+/// question.py. The second has the excluded vertices too, and each row with all candidates.
+__device__ __forceinline__ long long predict_work(long long out) {
+    return 1 + out + out * (out + 1) / 2 * ((out + 63) >> 6);
+}
+
+__device__ __forceinline__ long long predict_maximal_work(long long out, long long back) {
+    return 1 + (out + back) * out * ((out + 63) >> 6);
+}
+
+/// The predicted work of roots with `out` later neighbours each; for maximal cliques also with `back` earlier ones.
+extern "C" __global__ void __launch_bounds__(256)
+item_costs(const long long* __restrict__ roots, const long long n, const int* __restrict__ out, const int is_maximal,
+           const int* __restrict__ back, long long* costs) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) {
+        const long long root = roots[i];
+        costs[i] = is_maximal ? predict_maximal_work(out[root], back[root]) : predict_work(out[root]);
+    }
+}
+
+/// The items of roots, in their order: root, where its later neighbours begin and end, and how many there are.
+extern "C" __global__ void __launch_bounds__(256)
+place_items(const long long* __restrict__ order, const long long n, const long long* __restrict__ roots,
+            const long long* __restrict__ indptr, int* own_roots, long long* first, long long* last, long long* sizes) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) {
+        const long long root = roots[order[i]];
+        own_roots[i] = (int)root;
+        first[i] = indptr[root];
+        last[i] = indptr[root + 1];
+        sizes[i] = last[i] - first[i];
+    }
+}
+
 /// The key of each edge, the rank of its first vertex << 32 | that of its last, and the number of keys by first vertex.
 extern "C" __global__ void __launch_bounds__(256)
 later_keys(const int* __restrict__ u, const int* __restrict__ v, const long long n_edges, const int* __restrict__ rank,

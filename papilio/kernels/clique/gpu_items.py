@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from papilio.kernels.clique.gpu_order import DeviceLater
 from papilio.kernels.clique.question import predict_maximal_work, predict_work
-from papilio.kernels.device.arrays import find_least, order_rising
-from papilio.kernels.device.protocol import Device
-
-_LOW_MASK, _HIGH = np.uint64(0xFFFFFFFF), np.uint64(32)
+from papilio.kernels.device.arrays import find_least, order_falling, take
+from papilio.kernels.device.protocol import Device, launch_over
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,15 +37,17 @@ class DeviceItems:
 def choose_vertices(device: Device, later: DeviceLater, least: int, most: int) -> DeviceItems:
     """Return the vertices that have enough later neighbours for cliques of ``least``."""
     kept = find_least(device, later.out, least - 1)
-    sizes = later.out[kept].astype(np.int64)
-    return _make_items(device, later, kept, predict_work(sizes))
+    return _make_items(device, later, kept, None)
 
 
 def follow_roots(device: Device, later: DeviceLater, back: Any, roots: NDArray[np.int32]) -> DeviceItems:
-    """Return the roots of a part in their order; ``back`` counts earlier neighbours, None for cliques of one k."""
+    """Return the roots of a part in their order.
+
+    ``back`` counts the earlier neighbours of each vertex, int32; None for cliques of one k.
+    """
     on_device = device.to_device(roots)
     out = later.out[on_device].astype(np.int64)
-    costs = predict_work(out) if back is None else predict_maximal_work(out, back[on_device])
+    costs = predict_work(out) if back is None else predict_maximal_work(out, back[on_device].astype(np.int64))
     first = later.indptr[on_device]
     return DeviceItems(on_device, first, first + out, device.to_host(out), device.to_host(costs))
 
@@ -68,7 +68,7 @@ def choose_edges(device: Device, later: DeviceLater, least: int, most: int) -> D
             xp.concatenate((sizes, xp.zeros_like(none))),
             xp.concatenate((costs, xp.ones_like(none))),
         )
-    order = _heaviest_first(device, costs)
+    order = order_falling(device, costs)
     first = entries[order]
     return DeviceItems(
         roots[order].astype(np.int32),
@@ -82,19 +82,20 @@ def choose_edges(device: Device, later: DeviceLater, least: int, most: int) -> D
 def choose_maximal(device: Device, later: DeviceLater, back: Any, least: int) -> DeviceItems:
     """Return the vertices that can be the first of a maximal clique; ``back`` counts their earlier neighbours."""
     kept = find_least(device, later.out, least - 1)
-    costs = predict_maximal_work(later.out[kept].astype(np.int64), back[kept])
-    return _make_items(device, later, kept, costs)
+    return _make_items(device, later, kept, back)
 
 
-def _make_items(device: Device, later: DeviceLater, roots: Any, costs: Any) -> DeviceItems:
-    order = _heaviest_first(device, costs)
-    roots = roots[order].astype(np.int32)
-    first, sizes = later.indptr[roots], later.out[roots].astype(np.int64)
-    return DeviceItems(roots, first, first + sizes, device.to_host(sizes), device.to_host(costs[order]))
-
-
-def _heaviest_first(device: Device, costs: Any) -> Any:
-    """Return the places of ``costs``, int64, by falling cost, equal ones by place; device."""
-    rising = ((costs.max() if costs.size else 0) - costs).astype(np.uint64)
-    order = order_rising(device, rising & _LOW_MASK)
-    return order[order_rising(device, (rising >> _HIGH)[order])]
+def _make_items(device: Device, later: DeviceLater, roots: Any, back: Any) -> DeviceItems:
+    """Return the items of roots, int64, heaviest first; ``back`` as :func:`follow_roots`."""
+    xp, n, module = device.xp, roots.size, device.load("clique_order", {})
+    costs, count = xp.empty(n, dtype=np.int64), np.int64(n)
+    is_maximal, given = np.int32(back is not None), later.out if back is None else back
+    launch_over(device, module, "item_costs", n, roots, count, later.out, is_maximal, given, costs)
+    order = order_falling(device, costs)
+    own_roots = xp.empty(n, dtype=np.int32)
+    first, last, sizes = (xp.empty(n, dtype=np.int64) for _ in range(3))
+    launch_over(
+        device, module, "place_items", n, order, count, roots, later.indptr, own_roots, first, last, sizes
+    )
+    costs = take(device, costs, order)
+    return DeviceItems(own_roots, first, last, device.to_host(sizes), device.to_host(costs))

@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 
 from papilio.graph import UnipartiteGraph
-from papilio.kernels.device.arrays import load_arrays, order_rising
+from papilio.kernels.device.arrays import (
+    fill_ints,
+    load_arrays,
+    low_halves,
+    make_offsets,
+    order_rising,
+    place_of,
+    take,
+    turn_rows,
+)
 from papilio.kernels.device.protocol import Device, check_fits, launch_over
-from papilio.kernels.wedge.gpu_graph import MAX_EDGES, MAX_ROWS, make_offsets
+from papilio.kernels.wedge.gpu_graph import MAX_EDGES, MAX_ROWS
 from papilio.parts import CliquePart
 
 _BLOCK_EDGES = 1 << 17
@@ -18,7 +27,6 @@ _BLOCK_EDGES = 1 << 17
 grid: facebook_combined (88,234) 1.0 and 1.5, ca-AstroPh (198,050) 1.6 and 1.5, soc-Epinions1 (405,740) 5.1 and 2.5."""
 
 _PEEL_THREADS = 1024
-_HIGH, _LOW_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,18 +72,17 @@ def orient_on_device(
     if n_edges:
         launch_over(device, module, "count_neighbours", n_edges, *edges, degree)
     first = degree if by_degree or n_edges == 0 else _peel(device, module, edges, degree)
-    vertices = order_rising(device, first.astype(np.uint64)).astype(np.int32)
-    rank, out = xp.empty(n, dtype=np.int32), xp.zeros(n, dtype=np.int32)
-    rank[vertices] = xp.arange(n, dtype=np.int32)
+    vertices = order_rising(device, first)
+    rank, out = place_of(device, vertices), xp.zeros(n, dtype=np.int32)
     keys, places = xp.empty(n_edges, dtype=np.uint64), None
     if n_edges:
         launch_over(device, module, "later_keys", n_edges, *edges, rank, keys, out)
     if with_edges:
-        places = xp.argsort(keys).astype(np.int64)
-        keys = keys[places]
+        places = xp.argsort(keys)
+        keys = take(device, keys, places)
     else:
         keys.sort()
-    return DeviceLater(make_offsets(xp, out), (keys & _LOW_MASK).astype(np.int32), vertices, out, places)
+    return DeviceLater(make_offsets(device, out), low_halves(device, keys), vertices, out, places)
 
 
 def orient_part_on_device(device: Device, part: CliquePart) -> DeviceLater:
@@ -101,20 +108,18 @@ def _require_size(n: int, n_edges: int) -> None:
 
 def list_earlier_on_device(device: Device, later: DeviceLater) -> tuple[Any, Any]:
     """Return the earlier neighbours of every vertex, by rank: offsets int64 (n + 1,), ids int32; one sort."""
-    xp, n = device.xp, int(later.out.size)
-    keys = later.ids.astype(np.uint64) << _HIGH | later.list_roots(xp).astype(np.uint64)
-    keys.sort()
-    indptr = xp.searchsorted(keys, xp.arange(n + 1, dtype=np.uint64) << _HIGH).astype(np.int64)
-    return indptr, (keys & _LOW_MASK).astype(np.int32)
+    return turn_rows(device, later.indptr, later.ids, int(later.out.size))
 
 
 def _peel(device: Device, module: Any, edges: tuple[Any, ...], degree: Any) -> Any:
     """Return the round in which each vertex goes, int32 of shape (n,)."""
     xp, n, n_edges = device.xp, int(degree.size), int(edges[2])
-    indptr = make_offsets(xp, degree)
+    indptr = make_offsets(device, degree)
     neighbours = xp.empty(2 * n_edges, dtype=np.int32)
-    launch_over(device, module, "list_neighbours", n_edges, *edges, indptr[:-1].astype(np.uint64), neighbours)
-    round_of, listed = xp.full(n, -1, dtype=np.int32), xp.empty(2 * n, dtype=np.int32)
+    launch_over(
+        device, module, "list_neighbours", n_edges, *edges, indptr[:-1].copy().view(np.uint64), neighbours
+    )
+    round_of, listed = fill_ints(device, -1, n), xp.empty(2 * n, dtype=np.int32)
     counters = device.to_device(np.array([0, 0, 0, 2**31 - 1, 2**31 - 1], np.int32))
     module.get_function("peel_rounds")(
         (1 if n_edges <= _BLOCK_EDGES else device.sm_count,),

@@ -16,11 +16,11 @@ from papilio.kernels.clique.gpu import CliqueGpu, PreparedCliqueGpu
 from papilio.kernels.clique.list import refuse_counting
 from papilio.kernels.clique.maximal_gpu import MaximalCliqueGpu, PreparedMaximalCliqueGpu
 from papilio.kernels.clique.restrict import Restricted, restrict_graph
+from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import require_request
 from papilio.kernels.tree.lister import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
 from papilio.kernels.tuning import TreeTuning
-from papilio.kernels.wedge.gpu_graph import make_offsets
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.questions import Listing
 
@@ -146,7 +146,7 @@ class MaximalCliqueGpuLister(_CliqueLister):
         self, prepared: PreparedCliqueListing, group: None, records: Records, most_rows: int | None
     ) -> Iterator[Sequence[RaggedOnDevice]]:
         xp = self.device.xp
-        offsets = make_offsets(xp, records.lengths[:most_rows] + int(prepared.always.size))
+        offsets = make_offsets(self.device, records.lengths[:most_rows] + int(prepared.always.size))
         for begin, end in cut_chunks(xp, offsets, self.chunk_values):
             ends = offsets[begin : end + 1] - offsets[begin]
             values = xp.empty(int(ends[-1]), dtype=np.int32)
@@ -224,7 +224,7 @@ class CliqueGpuLister(_CliqueLister):
             raise CapacityError(
                 f"more than {_MOST_WAYS} cliques of {k} vertices lie within one set of vertices; give --limit"
             )
-        ends = make_offsets(xp, ways if most_rows is None else xp.minimum(ways, most_rows))[1:]
+        ends = make_offsets(self.device, ways if most_rows is None else xp.minimum(ways, most_rows))[1:]
         n_rows = int(ends[-1]) if most_rows is None else min(int(ends[-1]), most_rows)
         size = k + int(prepared.always.size)
         for begin in range(0, n_rows, max(1, self.chunk_values // size)):

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.checksum import mix
 from papilio.kernels.clique.gpu_items import DeviceItems, choose_maximal, follow_roots
 from papilio.kernels.clique.gpu_order import (
     DeviceLater,
@@ -21,6 +20,7 @@ from papilio.kernels.clique.gpu_order import (
     orient_on_device,
     orient_part_on_device,
 )
+from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
 from papilio.kernels.device.constants import MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Cut, Partial, never_cut, require_request
@@ -104,18 +104,19 @@ class MaximalCliqueGpu(TreeEngine):
                 later = orient_on_device(self.device, graph, by_degree=False)
                 ids = later.vertices
             earlier = list_earlier_on_device(self.device, later)
-            back = earlier[0][1:] - earlier[0][:-1]
+            back = lengths_of(self.device, earlier[0])
             if part is None:
                 items = choose_maximal(self.device, later, back, motif.min_size)
             else:
                 items = follow_roots(self.device, later, back, part.roots)
             most_later = int(later.out.max()) if later.out.size else 0
-            need = _estimate_need(items.sizes, self.device.to_host(back[items.roots]), bool(self._defines))
+            earlier_of = self.device.to_host(take(self.device, back, items.roots)).astype(np.int64)
+            need = _estimate_need(items.sizes, earlier_of, bool(self._defines))
             classes, shortage = self._make_ready(self._search, need)
             order = "degeneracy" if part is None else "degree"
             decisions = (("order", f"by {order}: at most {most_later} later neighbours"), *shortage)
             return PreparedMaximalCliqueGpu(
-                later, earlier, mix(ids.astype(np.uint64)), items, motif.min_size, most_later, classes,
+                later, earlier, hash_vertices(self.device, ids, 0), items, motif.min_size, most_later, classes,
                 decisions,
             )  # fmt: skip
 

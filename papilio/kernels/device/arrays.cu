@@ -1,24 +1,81 @@
 // Steps on plain arrays that every family takes between its own kernels: one module, compiled once, where an array
 // library would compile each expression apart.
 //
-// Every kernel is a grid-stride loop over n independent elements.
+// Every kernel is a grid-stride loop over n independent elements; n below 2^32.
+#include "mix.cuh"
 #include "warp.cuh"
 
-/// keys[i] = (keys[i], i): sorted, they give the order of rising keys, ties by place. Keys and n below 2^32.
+/// keys[i] = (keys[i], i): sorted, they give the order of rising keys, ties by place. Keys below 2^32.
 extern "C" __global__ void __launch_bounds__(256) number_keys(unsigned long long* keys, const long long n) {
     for (long long i = global_thread(); i < n; i += grid_threads()) keys[i] = keys[i] << 32 | (unsigned)i;
 }
 
+/// keys[i] = (values[i], i); values not negative.
+extern "C" __global__ void __launch_bounds__(256)
+number_values(const int* __restrict__ values, const long long n, unsigned long long* keys) {
+    for (long long i = global_thread(); i < n; i += grid_threads())
+        keys[i] = (unsigned long long)values[i] << 32 | (unsigned)i;
+}
+
 /// The lower halves of the keys.
 extern "C" __global__ void __launch_bounds__(256)
-low_halves(const unsigned long long* __restrict__ keys, const long long n, long long* halves) {
-    for (long long i = global_thread(); i < n; i += grid_threads()) halves[i] = (unsigned)keys[i];
+low_halves(const unsigned long long* __restrict__ keys, const long long n, int* halves) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) halves[i] = (int)(unsigned)keys[i];
+}
+
+/// Keys that rise where the values fall.
+extern "C" __global__ void __launch_bounds__(256)
+falling_keys(const long long* __restrict__ values, const long long n, long long* keys) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) keys[i] = ~values[i];
+}
+
+/// The place of each of the elements that an order names.
+extern "C" __global__ void __launch_bounds__(256)
+place_of(const int* __restrict__ order, const long long n, int* places) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) places[order[i]] = (int)i;
+}
+
+extern "C" __global__ void __launch_bounds__(256) fill_ints(const int value, const long long n, int* values) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) values[i] = value;
+}
+
+template <class Value, class Place>
+__device__ __forceinline__ void take(const Value* values, const Place* places, long long n, Value* taken) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) taken[i] = values[places[i]];
+}
+
+/// The values at the places: of 4 or 8 bytes, at places of 4 or 8 bytes.
+extern "C" __global__ void __launch_bounds__(256)
+take_4_at_4(const int* __restrict__ values, const int* __restrict__ places, const long long n, int* taken) {
+    take(values, places, n, taken);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+take_4_at_8(const int* __restrict__ values, const long long* __restrict__ places, const long long n, int* taken) {
+    take(values, places, n, taken);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+take_8_at_4(const long long* __restrict__ values, const int* __restrict__ places, const long long n, long long* taken) {
+    take(values, places, n, taken);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+take_8_at_8(const long long* __restrict__ values, const long long* __restrict__ places, const long long n,
+            long long* taken) {
+    take(values, places, n, taken);
 }
 
 /// marks[i] = 1 where the value is at least `least`, else 0.
 extern "C" __global__ void __launch_bounds__(256)
 mark_least(const int* __restrict__ values, const long long n, const int least, long long* marks) {
     for (long long i = global_thread(); i < n; i += grid_threads()) marks[i] = values[i] >= least;
+}
+
+/// marks[i] = 1 where the value is not 0, else 0.
+extern "C" __global__ void __launch_bounds__(256)
+mark_counted(const unsigned long long* __restrict__ values, const long long n, long long* marks) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) marks[i] = values[i] != 0;
 }
 
 /// The places that are marked, ascending; `upto` is the inclusive prefix sum of the marks.
@@ -32,4 +89,51 @@ gather_marked(const long long* __restrict__ upto, const long long n, long long* 
 extern "C" __global__ void __launch_bounds__(256)
 row_lengths(const long long* __restrict__ offsets, const long long n, int* lengths) {
     for (long long i = global_thread(); i < n; i += grid_threads()) lengths[i] = (int)(offsets[i + 1] - offsets[i]);
+}
+
+/// 0 and the lengths, of which the prefix sums are where each row begins and the last one ends: n + 1 values.
+extern "C" __global__ void __launch_bounds__(256)
+shift_lengths(const int* __restrict__ lengths, const long long n, long long* offsets) {
+    for (long long i = global_thread(); i <= n; i += grid_threads()) offsets[i] = i ? lengths[i - 1] : 0;
+}
+
+/// The first place of ascending values that is not below the bound.
+template <class Value>
+__device__ __forceinline__ long long first_from(const Value* values, long long n, Value bound) {
+    long long low = 0;
+    while (n > 0) {
+        const long long half = n / 2;
+        if (values[low + half] < bound) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return low;
+}
+
+/// The key of each of the n entries of n_rows rows: (id, row), or (row, id) unless turned.
+extern "C" __global__ void __launch_bounds__(256)
+entry_keys(const long long* __restrict__ offsets, const long long n_rows, const int* __restrict__ ids, const long long n,
+           const int turned, unsigned long long* keys) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) {
+        const unsigned row = (unsigned)(first_from(offsets, n_rows + 1, i + 1) - 1), id = (unsigned)ids[i];
+        keys[i] = (unsigned long long)(turned ? id : row) << 32 | (turned ? row : id);
+    }
+}
+
+/// Where the keys of each row begin and those of the last one end, in ascending keys whose upper halves are rows.
+extern "C" __global__ void __launch_bounds__(256)
+row_starts(const unsigned long long* __restrict__ keys, const long long n_keys, const long long n_rows,
+           long long* offsets) {
+    for (long long i = global_thread(); i <= n_rows; i += grid_threads())
+        offsets[i] = first_from(keys, n_keys, (unsigned long long)i << 32);
+}
+
+/// The hashes of vertices of a layer (kernels/checksum.py).
+extern "C" __global__ void __launch_bounds__(256)
+hash_vertices(const int* __restrict__ ids, const long long n, const int layer, unsigned long long* hashes) {
+    for (long long i = global_thread(); i < n; i += grid_threads())
+        hashes[i] = mix((unsigned long long)layer << 32 | (unsigned)ids[i]);
 }

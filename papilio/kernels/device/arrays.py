@@ -1,4 +1,7 @@
-"""Orders and choices of elements of device arrays (``arrays.cu``), for what every family does between its kernels."""
+"""Orders, choices, rows and hashes of device arrays (``arrays.cu``), for what every family does between its kernels.
+
+CuPy compiles each array expression apart, at its first use, one after the other; these are one module.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +17,86 @@ def load_arrays(device: Device) -> Module:
     return device.load("arrays", {})
 
 
-def order_rising(device: Device, keys: Any) -> Any:
-    """Return the order of rising ``keys``, uint64 below 2^32, which are used up; ties by place. int64 on the device."""
-    module, count = load_arrays(device), np.int64(keys.size)
-    keys = device.xp.ascontiguousarray(keys)
-    launch_over(device, module, "number_keys", keys.size, keys, count)
+def order_rising(device: Device, values: Any) -> Any:
+    """Return the order of rising ``values``, ties by place; int32 on the device.
+
+    There are less than 2^31 values: int32, not negative, or uint64 below 2^32, which are used up.
+    """
+    module, count = load_arrays(device), np.int64(values.size)
+    keys = values
+    if values.dtype == np.int32:
+        keys = device.xp.empty(values.size, dtype=np.uint64)
+        launch_over(device, module, "number_values", values.size, values, count, keys)
+    else:
+        launch_over(device, module, "number_keys", values.size, keys, count)
     keys.sort()
-    order = device.xp.empty(keys.size, dtype=np.int64)
-    launch_over(device, module, "low_halves", keys.size, keys, count, order)
-    return order
+    return low_halves(device, keys)
+
+
+def order_falling(device: Device, values: Any) -> Any:
+    """Return the order of falling ``values``, int64, ties by place; int64 on the device."""
+    keys = device.xp.empty(values.size, dtype=np.int64)
+    launch_over(device, load_arrays(device), "falling_keys", values.size, values, np.int64(values.size), keys)
+    return device.xp.argsort(keys, kind="stable")
+
+
+def low_halves(device: Device, keys: Any) -> Any:
+    """Return the lower halves of ``keys``, uint64, as int32 on the device."""
+    halves = device.xp.empty(keys.size, dtype=np.int32)
+    launch_over(device, load_arrays(device), "low_halves", keys.size, keys, np.int64(keys.size), halves)
+    return halves
+
+
+def place_of(device: Device, order: Any) -> Any:
+    """Return the place of each element in ``order``, a permutation; both int32 on the device."""
+    places = device.xp.empty(order.size, dtype=np.int32)
+    launch_over(device, load_arrays(device), "place_of", order.size, order, np.int64(order.size), places)
+    return places
+
+
+def fill_ints(device: Device, value: int, n: int) -> Any:
+    """Return ``n`` times the value, int32 on the device."""
+    values = device.xp.empty(n, dtype=np.int32)
+    launch_over(device, load_arrays(device), "fill_ints", n, np.int32(value), np.int64(n), values)
+    return values
+
+
+def take(device: Device, values: Any, places: Any) -> Any:
+    """Return the ``values`` at the ``places``, on the device: both contiguous, of integers of 4 or 8 bytes."""
+    xp, sizes = device.xp, {4: np.int32, 8: np.int64}
+    taken = xp.empty(places.size, dtype=values.dtype)
+    whole = sizes[values.dtype.itemsize]
+    launch_over(
+        device, load_arrays(device), f"take_{values.dtype.itemsize}_at_{places.dtype.itemsize}", places.size,
+        values.view(whole), places.view(sizes[places.dtype.itemsize]), np.int64(places.size), taken.view(whole),
+    )  # fmt: skip
+    return taken
 
 
 def find_least(device: Device, values: Any, least: int) -> Any:
     """Return the places of ``values``, int32, that are at least ``least``, ascending; int64 on the device."""
-    xp, module, count = device.xp, load_arrays(device), np.int64(values.size)
-    upto = xp.empty(values.size, dtype=np.int64)
-    launch_over(device, module, "mark_least", values.size, values, count, np.int32(least), upto)
+    upto = device.xp.empty(values.size, dtype=np.int64)
+    launch_over(
+        device, load_arrays(device), "mark_least", values.size, values, np.int64(values.size),
+        np.int32(least), upto,
+    )  # fmt: skip
+    return _gather_marked(device, upto)
+
+
+def find_counted(device: Device, counts: Any) -> Any:
+    """Return the places of ``counts``, uint64, that are not 0, ascending; int64 on the device."""
+    upto = device.xp.empty(counts.size, dtype=np.int64)
+    launch_over(device, load_arrays(device), "mark_counted", counts.size, counts, np.int64(counts.size), upto)
+    return _gather_marked(device, upto)
+
+
+def _gather_marked(device: Device, upto: Any) -> Any:
+    """Return the places of marks that are 1, ascending; the marks are used up."""
+    xp = device.xp
     xp.cumsum(upto, out=upto)
-    n_found = int(device.to_host(upto[-1:])[0]) if values.size else 0
+    n_found = int(device.to_host(upto[-1:])[0]) if upto.size else 0
     places = xp.empty(n_found, dtype=np.int64)
-    launch_over(device, module, "gather_marked", values.size, upto, count, places)
+    launch_over(device, load_arrays(device), "gather_marked", upto.size, upto, np.int64(upto.size), places)
     return places
 
 
@@ -44,3 +107,55 @@ def lengths_of(device: Device, offsets: Any) -> Any:
         device, load_arrays(device), "row_lengths", lengths.size, offsets, np.int64(lengths.size), lengths
     )
     return lengths
+
+
+def make_offsets(device: Device, lengths: Any) -> Any:
+    """Return where each row begins and the last one ends, from its length, an integer; int64, shape (n_rows + 1,)."""
+    xp = device.xp
+    if lengths.dtype == np.int32:
+        offsets = xp.empty(lengths.size + 1, dtype=np.int64)
+        launch_over(
+            device, load_arrays(device), "shift_lengths", lengths.size + 1, lengths, np.int64(lengths.size),
+            offsets,
+        )  # fmt: skip
+        xp.cumsum(offsets, out=offsets)
+    else:
+        offsets = xp.zeros(lengths.size + 1, dtype=np.int64)
+        xp.cumsum(lengths, dtype=np.int64, out=offsets[1:])
+    return offsets
+
+
+def turn_rows(
+    device: Device, offsets: Any, ids: Any, n_ids: int, more: tuple[Any, Any] | None = None
+) -> tuple[Any, Any]:
+    """Return the rows of the other layer, which has ``n_ids`` vertices: offsets (int64) and ids (int32), ascending.
+
+    ``more`` are rows of that layer whose entries are added. One sort of 64-bit keys.
+    """
+    xp, module = device.xp, load_arrays(device)
+    n, n_more = ids.size, 0 if more is None else more[1].size
+    keys = xp.empty(n + n_more, dtype=np.uint64)
+    parts = (
+        [(offsets, ids, keys[:n], 1)] if more is None else [(offsets, ids, keys[:n], 1), (*more, keys[n:], 0)]
+    )
+    for of, entries, own, turned in parts:
+        launch_over(
+            device, module, "entry_keys", entries.size, of, np.int64(of.size - 1), entries,
+            np.int64(entries.size), np.int32(turned), own,
+        )  # fmt: skip
+    keys.sort()
+    turned_offsets = xp.empty(n_ids + 1, dtype=np.int64)
+    launch_over(
+        device, module, "row_starts", n_ids + 1, keys, np.int64(keys.size), np.int64(n_ids), turned_offsets
+    )
+    return turned_offsets, low_halves(device, keys)
+
+
+def hash_vertices(device: Device, ids: Any, layer: int) -> Any:
+    """Return the hashes of vertices of a layer, 0 or 1, by their ids, int32 (kernels/checksum.py); uint64."""
+    hashes = device.xp.empty(ids.size, dtype=np.uint64)
+    launch_over(
+        device, load_arrays(device), "hash_vertices", ids.size, ids, np.int64(ids.size), np.int32(layer),
+        hashes,
+    )  # fmt: skip
+    return hashes

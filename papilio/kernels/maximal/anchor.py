@@ -1,15 +1,10 @@
-"""Maximal bicliques: which layer of a graph is anchored, what is then searched for, and the hashes of its vertices."""
+"""Maximal bicliques: which layer of a graph is anchored, and what is then searched for."""
 
 from __future__ import annotations
-
-from typing import Any
-
-import numpy as np
 
 from papilio.kernels.biclique.anchor import check_anchor
 from papilio.kernels.biclique.forms import Layers
 from papilio.kernels.biclique.items import SizeRange
-from papilio.kernels.checksum import mix
 from papilio.motifs import MaximalBiclique
 from papilio.parts import MaximalPart
 
@@ -47,10 +42,3 @@ def explain_anchor(swapped: bool, asked: str, part: MaximalPart | None) -> tuple
     """Return which layer is anchored, and why."""
     why = explain_choice(asked) if part is None else "the roots of the part are of this layer"
     return f"anchor {'V' if swapped else 'U'}", why
-
-
-def hash_ids(left_ids: Any, right_ids: Any, swapped: bool) -> tuple[Any, Any]:
-    """Return the hashes of vertices of both layers, given by their original ids, on the host or on a device."""
-    lefts, rights = (ids.astype(np.uint64) for ids in (left_ids, right_ids))
-    of_v = np.uint64(1 << 32)
-    return (mix(lefts | of_v), mix(rights)) if swapped else (mix(lefts), mix(rights | of_v))

@@ -20,6 +20,7 @@ from papilio.kernels.biclique.forms import Cells, turn
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_index, load_edges
 from papilio.kernels.biclique.items import make_star_item
 from papilio.kernels.biclique.question import anchor_part
+from papilio.kernels.device.arrays import find_counted, take
 from papilio.kernels.device.constants import (
     MAXIMAL_NODE_WORDS,
     MAXIMAL_SEEN,
@@ -287,8 +288,8 @@ class MaximalBicliqueGpu(TreeEngine):
     def _read(self, index: BicliqueDeviceIndex, counts: _Counts, n_items: int) -> Partial:
         """Return what was counted: a key is the columns of a biclique, then its rows."""
         to_host = self.device.to_host
-        used = self.device.xp.flatnonzero(counts.by_key)
-        keys, times = to_host(counts.keys[used]), to_host(counts.by_key[used])
+        used = find_counted(self.device, counts.by_key)
+        keys, times = (to_host(take(self.device, each, used)) for each in (counts.keys, counts.by_key))
         rows, columns = (keys & _LOW_MASK).tolist(), (keys >> _HIGH).tolist()
         cells: Cells = turn(
             dict(zip(zip(rows, columns, strict=True), times.tolist(), strict=True)), index.swapped

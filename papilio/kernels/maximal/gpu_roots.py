@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
-from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, turn_rows
+from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
+from papilio.kernels.device.arrays import hash_vertices, lengths_of, turn_rows
 from papilio.kernels.device.protocol import Device, Module, launch_over
-from papilio.kernels.maximal.anchor import hash_ids
 
 _MANY_CHILDREN, _MANY_RANGES, _MAX_RANGES = 8, 1 << 15, 1 << 21
 """A warp takes a child at a time, or up to the first where that makes more ranges than the second, and more than these
@@ -101,13 +101,16 @@ def cut_ranges(device: Device, index: BicliqueDeviceIndex) -> Ranges:
 
 def find_roots(device: Device, index: BicliqueDeviceIndex) -> MaximalRoots:
     """Turn the lists of later vertices into those of earlier ones, with excluded ones; one sort of the pairs."""
-    xp, arrays = device.xp, index.arrays
+    arrays = index.arrays
     apart = (arrays["apart_indptr"], arrays["apart"]) if "apart" in arrays else None
-    earlier_indptr, earlier = turn_rows(xp, arrays["hop_indptr"], arrays["hop"], index.n_left, apart)
-    hashes = hash_ids(arrays["left_ids"], arrays["right_ids"], index.swapped)
-    n_rows = device.to_host(xp.diff(earlier_indptr) + xp.diff(arrays["hop_indptr"])).astype(np.int64)
-    n_columns = device.to_host(xp.diff(arrays["indptr"])).astype(np.int64)
-    return MaximalRoots(earlier_indptr, earlier, *hashes, n_rows, n_columns)
+    earlier_indptr, earlier = turn_rows(device, arrays["hop_indptr"], arrays["hop"], index.n_left, apart)
+    left_hash = hash_vertices(device, arrays["left_ids"], int(index.swapped))
+    right_hash = hash_vertices(device, arrays["right_ids"], int(not index.swapped))
+    n_earlier, n_later, n_columns = (
+        device.to_host(lengths_of(device, each)).astype(np.int64)
+        for each in (earlier_indptr, arrays["hop_indptr"], arrays["indptr"])
+    )
+    return MaximalRoots(earlier_indptr, earlier, left_hash, right_hash, n_earlier + n_later, n_columns)
 
 
 def root_arguments(index: BicliqueDeviceIndex, roots: MaximalRoots) -> tuple[Any, ...]:

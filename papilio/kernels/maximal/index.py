@@ -23,7 +23,8 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.index import BicliqueIndex, build_index
 from papilio.kernels.biclique.items import make_star_item
 from papilio.kernels.biclique.question import anchor_part
-from papilio.kernels.maximal.anchor import choose_anchor, choose_sizes, hash_ids
+from papilio.kernels.checksum import mix
+from papilio.kernels.maximal.anchor import choose_anchor, choose_sizes
 from papilio.motifs import MaximalBiclique
 from papilio.parts import MaximalPart
 
@@ -70,4 +71,6 @@ def build_maximal_index(
 
 def hash_sides(index: BicliqueIndex) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return the hashes of the rows and of the columns, by their ids in the index."""
-    return hash_ids(index.left_ids, index.right_ids, index.swapped)
+    lefts, rights = (ids.astype(np.uint64) for ids in (index.left_ids, index.right_ids))
+    of_v = np.uint64(1 << 32)
+    return (mix(lefts | of_v), mix(rights)) if index.swapped else (mix(lefts), mix(rights | of_v))

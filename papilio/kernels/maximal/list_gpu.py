@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from papilio.errors import ExecutionError
 from papilio.graph import BipartiteGraph, RowColumn
 from papilio.kernels.checksum import mix
+from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import require_request
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
@@ -19,7 +20,6 @@ from papilio.kernels.maximal.gpu_roots import Matrices, fill_matrices, group_pie
 from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides, restrict
 from papilio.kernels.tree.lister import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
 from papilio.kernels.tuning import TreeTuning
-from papilio.kernels.wedge.gpu_graph import make_offsets
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.questions import Listing
 
@@ -142,7 +142,7 @@ class MaximalBicliqueGpuLister(TreeLister):
             records.words[records.begins + 1].astype(np.int64)[:most_rows],
             records.lengths[:most_rows] - _HEAD,
         )
-        rows, columns = (make_offsets(xp, each) for each in sizes)
+        rows, columns = (make_offsets(device, each) for each in sizes)
         wrong = xp.zeros(1, dtype=np.int32)
         for begin, end in cut_chunks(xp, rows + columns, self.chunk_values):
             ends = [each[begin : end + 1] - each[begin] for each in (rows, columns)]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.device import arrays
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.peel.gpu_tip import PairsGpu
 from papilio.kernels.peel.gpu_wing import BloomsGpu
@@ -41,8 +42,8 @@ def span_wings(
             launch_over(device, module, "offer_wedges", int(n_wedges), *shared, above, best)
 
     def take(above: Any, best: Any, *taking: Any) -> None:
-        arrays = (one, other, blooms.bloom_of, ranks, tops, above, best)
-        launch_over(device, module, "take_wedges", blooms.n_items, *arrays, *taking)
+        given = (one, other, blooms.bloom_of, ranks, tops, above, best)
+        launch_over(device, module, "take_wedges", blooms.n_items, *given, *taking)
 
     return _span(device, blooms.n_items, offer, take)
 
@@ -102,8 +103,8 @@ def _span(
         before, found = found, int(device.to_host(n_taken)[0])
         root = hook
         for _ in range(n.bit_length() if found > before else 0):
-            root = root[root]
-        above = root[above]
+            root = arrays.take(device, root, root)
+        above = arrays.take(device, root, above)
     return _both_ways(device, n, taken[:found])
 
 

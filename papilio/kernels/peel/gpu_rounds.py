@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.constants import (
     COUNTER_LEAST,
     COUNTER_ROUND,
@@ -33,7 +34,6 @@ from papilio.kernels.peel.phases import (
     ignore_report,
     next_limit,
 )
-from papilio.kernels.wedge.gpu_graph import make_offsets
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def peel_ranges(
     items = xp.argsort(cut.of).astype(np.int32)
     item_bounds = bounds_by_range(xp, cut.of[items], cut.n)
     entries = count_entries(device, index.kind, peeled.link_offsets)[items]
-    going_bounds = make_offsets(xp, entries)[item_bounds]
+    going_bounds = make_offsets(device, entries)[item_bounds]
     weights = np.diff(device.to_host(going_bounds))
     heaviest = np.argsort(-weights, kind="stable")
     order = heaviest[~cut.is_exact()[heaviest] & (weights[heaviest] > 0)].astype(np.int32)

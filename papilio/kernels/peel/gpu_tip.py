@@ -10,11 +10,12 @@ import numpy as np
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
+from papilio.kernels.device.arrays import load_arrays, make_offsets, place_of
 from papilio.kernels.device.protocol import THREADS, Device, launch_over
 from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems
 from papilio.kernels.peel.phases import Layer, PeelingKind
 from papilio.kernels.tuning import wedge_tuning
-from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph, make_offsets
+from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph
 
 _TABLE_SHARE = 8
 """The tables in which blocks count take one part in so many of the free memory, and there is one at least."""
@@ -82,12 +83,13 @@ def index_tip_gpu(device: Device, graph: BipartiteGraph, layer: Layer) -> PairsG
     if graph.n_edges == 0:
         none = xp.zeros(0, dtype=np.int32)
         return PairsGpu(xp.zeros(n + 1, dtype=np.int64), none, none.astype(np.uint32))
+    load_arrays(device)
     built = build_wedge_graph(device, graph, wedge_tuning(device.max_shared_bytes))
     check_vertices(graph, int(built.degree.max()))
     cursor = xp.zeros(n, dtype=np.uint64)
     nothing = xp.zeros(1, dtype=np.int32)
     _walk_pairs(device, 0, built, layer, cursor, nothing, nothing.view(np.uint32))
-    offsets = make_offsets(xp, cursor.astype(np.int64))
+    offsets = make_offsets(device, cursor.view(np.int64))
     size = int(offsets[-1])
     needed, room = _BYTES_PER_ENTRY * size, device.free_bytes()
     if needed > room:
@@ -98,7 +100,7 @@ def index_tip_gpu(device: Device, graph: BipartiteGraph, layer: Layer) -> PairsG
         )
     others, common = xp.empty(size, dtype=np.int32), xp.empty(size, dtype=np.uint32)
     if size:
-        cursor = offsets[:-1].astype(np.uint64)
+        cursor = offsets[:-1].copy().view(np.uint64)
         _walk_pairs(device, 1, built, layer, cursor, others, common)
     return PairsGpu(offsets, others, common)
 
@@ -111,8 +113,7 @@ def _walk_pairs(
     n, first_row, first_middle, rank = (
         (built.n_u, 0, built.n_u, built.rank_u) if layer == "u" else (built.n_v, built.n_u, 0, built.rank_v)
     )
-    order = xp.empty(n, dtype=np.int32)
-    order[rank] = xp.arange(n, dtype=np.int32)
+    order = place_of(device, rank)
     n_tables = max(
         1, min(_BLOCKS_PER_SM * device.sm_count, n, device.free_bytes() // _TABLE_SHARE // (4 * n))
     )

@@ -10,13 +10,13 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.device.arrays import lengths_of, load_arrays
+from papilio.kernels.device.arrays import lengths_of, load_arrays, make_offsets, take
 from papilio.kernels.device.constants import PEEL_GROUP
 from papilio.kernels.device.protocol import Device, Module, check_fits, launch_over
 from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems, bounds_by_range, count_entries
 from papilio.kernels.peel.phases import PeelingKind
 from papilio.kernels.tuning import wedge_tuning
-from papilio.kernels.wedge.gpu_graph import build_wedge_graph, make_offsets
+from papilio.kernels.wedge.gpu_graph import build_wedge_graph
 
 _BYTES_PER_WEDGE = 56
 """Device memory at the peak of indexing: keys, order and sorted keys, both edges, and a copy while sorting."""
@@ -64,7 +64,9 @@ class BloomsGpu:
         wedges, ranges = _link_ranges(device, self, cut)
         by_range = device.xp.argsort(ranges)
         bounds = bounds_by_range(device.xp, ranges[by_range], cut.n)
-        return self._open(device, wedges, lambda entries: make_offsets(device.xp, entries[by_range])[bounds])
+        return self._open(
+            device, wedges, lambda entries: make_offsets(device, take(device, entries, by_range))[bounds]
+        )
 
     def _open(self, device: Device, wedges: LinkedWedges, share: Callable[[Any], Any]) -> PeeledItems:
         """Copy what peeling changes; ``share`` gives the room of the teams in a list of so many entries by segment."""
@@ -106,7 +108,7 @@ def _join_blooms(device: Device, keys: Any, one: Any, other: Any) -> tuple[Any, 
     xp, n, module = device.xp, np.int64(keys.size), device.load("blooms", {})
     order = xp.argsort(keys)
     upto, runs = xp.empty(keys.size, dtype=np.int64), xp.empty(keys.size, dtype=np.int64)
-    launch_over(device, module, "mark_blooms", int(n), keys[order], n, upto, runs)
+    launch_over(device, module, "mark_blooms", int(n), take(device, keys, order), n, upto, runs)
     n_kept, n_blooms = _sum_marks(device, upto, runs)
     one_of, other_of, bloom_of = (xp.empty(n_kept, dtype=np.int32) for _ in range(3))
     offsets = xp.zeros(n_blooms + 1, dtype=np.int64)
@@ -131,7 +133,7 @@ def _list_wedges(device: Device, module: Module, graph: BipartiteGraph) -> tuple
         none = xp.zeros(0, dtype=np.int32)
         return none.astype(np.uint64), none, none
     built = build_wedge_graph(device, graph, wedge_tuning(device.max_shared_bytes))
-    first_wedge = make_offsets(xp, built.prefix)
+    first_wedge = make_offsets(device, built.prefix)
     n_wedges = int(first_wedge[-1])
     needed, room = _BYTES_PER_WEDGE * n_wedges, device.free_bytes()
     if needed > room:
@@ -170,17 +172,17 @@ def _link(
             device, module, "count_links", n_wedges, one, other, segment_of, left, np.int64(n_wedges), degree,
             supports,
         )  # fmt: skip
-    link_offsets = make_offsets(xp, degree.astype(np.int64))
+    link_offsets = make_offsets(device, degree.view(np.int64))
     n_links = int(link_offsets[-1])
     link_segment, link_twin = xp.empty(n_links, dtype=np.int32), xp.empty(n_links, dtype=np.int32)
     if n_links:
-        cursor = link_offsets[:-1].astype(np.uint64)
+        cursor = link_offsets[:-1].copy().view(np.uint64)
         launch_over(
             device, module, "fill_links", n_wedges, one, other, segment_of, np.int64(n_wedges), cursor,
             link_segment, link_twin,
         )  # fmt: skip
     return LinkedWedges(
-        offsets, one, other, left, link_offsets, link_segment, link_twin, supports.astype(np.int64)
+        offsets, one, other, left, link_offsets, link_segment, link_twin, supports.view(np.int64)
     )
 
 
@@ -196,7 +198,7 @@ def _link_ranges(device: Device, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedg
         device, module, "range_keys", int(n), wedges.one, wedges.other, index.bloom_of, cut.of, n, keys
     )
     order = xp.argsort(keys)
-    keys = keys[order]
+    keys = take(device, keys, order)
     upto, runs = xp.empty(int(n), dtype=np.int64), xp.empty(int(n), dtype=np.int64)
     is_exact = device.to_device(cut.is_exact().astype(np.uint8))
     launch_over(device, module, "mark_ranges", int(n), keys, n, is_exact, upto, runs)

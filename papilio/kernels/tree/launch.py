@@ -163,6 +163,6 @@ class TreeLauncher:
         return _Memory(
             slab=xp.empty(max(4, words), dtype=np.uint32),
             ends=xp.zeros(QUEUE_END_WORDS, dtype=np.uint32),
-            tickets=xp.arange(max(1, n_slots), dtype=np.uint32),
+            tickets=self.device.to_device(np.arange(max(1, n_slots), dtype=np.uint32)),
             slots=xp.empty(max(1, n_slots * self.tuning.slot_words), dtype=np.uint32),
         )

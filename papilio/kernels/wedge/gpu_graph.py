@@ -114,13 +114,6 @@ class WedgeGraph:
         return self.n_rows if per == "vertex" else 2 * self.n_edges if per == "edge" else 1
 
 
-def make_offsets(xp: Any, degree: Any) -> Any:
-    """Return where each row begins and the last one ends, device array of int64, shape (n_rows + 1,)."""
-    indptr = xp.zeros(degree.size + 1, dtype=np.int64)
-    xp.cumsum(degree, dtype=np.int64, out=indptr[1:])
-    return indptr
-
-
 def check_rows(n_edges: int, n_rows: int) -> None:
     """Raise :class:`CapacityError` for more than 2^32 - 2^13 edges, or 2^31 - 2^20 vertices over both layers."""
     check_fits("the number of edges", n_edges, MAX_EDGES, "edges")
