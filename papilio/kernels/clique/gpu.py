@@ -136,7 +136,9 @@ class CliqueGpu(TreeEngine):
         assert isinstance(motif, Clique)
         algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name)
         items, why = choose_items(motif, per, self.root)
+        search = self._choose_search(algorithm, per, items == "edge")
         with self.device.guard():
+            search.load_on(self.device)
             if isinstance(graph, CliquePart):
                 require_part_choices(self.order, self.root)
                 by_degree, later = True, orient_part_on_device(self.device, graph)
@@ -150,7 +152,6 @@ class CliqueGpu(TreeEngine):
             else:
                 choose = choose_edges if items == "edge" else choose_vertices
                 chosen = choose(self.device, later, *size_range(motif, most_later))
-            search = self._choose_search(algorithm, per, items == "edge")
             classes, shortage = self._make_ready(
                 search, _estimate_need(chosen.sizes, algorithm, motif.k, per)
             )

@@ -98,6 +98,7 @@ class MaximalCliqueGpu(TreeEngine):
         assert isinstance(motif, MaximalClique)
         part = graph if isinstance(graph, CliquePart) else None
         with self.device.guard():
+            self._search.load_on(self.device)
             if isinstance(graph, CliquePart):
                 later, ids = orient_part_on_device(self.device, graph), self.device.to_device(graph.ids_n)
             else:

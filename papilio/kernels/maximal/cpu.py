@@ -25,7 +25,8 @@ from papilio.kernels.maximal.found import CHECKSUM, WORDS, Found, Limits
 from papilio.kernels.maximal.index import build_maximal_index, hash_sides
 from papilio.kernels.maximal.loops import Search, Stack
 from papilio.kernels.maximal.roots import Near, Roots, lay_roots, make_near, search_items
-from papilio.kernels.maximal.stars import Stars, find_stars
+from papilio.kernels.maximal.star_loops import find_stars
+from papilio.kernels.maximal.stars import Stars
 from papilio.kernels.rows import make_row_block
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
 from papilio.motifs import Granularity, MaximalBiclique, Motif

@@ -16,8 +16,13 @@ from numpy.typing import NDArray
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.decisions import Choice
-from papilio.kernels.biclique.forms import Cells, turn
-from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_index, load_edges
+from papilio.kernels.biclique.forms import Cells, Layers, turn
+from papilio.kernels.biclique.gpu_index import (
+    BicliqueDeviceIndex,
+    DeviceEdges,
+    build_index,
+    load_edges,
+)
 from papilio.kernels.biclique.items import make_star_item
 from papilio.kernels.biclique.question import anchor_part
 from papilio.kernels.device.arrays import find_counted, take
@@ -47,7 +52,8 @@ from papilio.kernels.maximal.gpu_roots import (
     load_rows,
     root_arguments,
 )
-from papilio.kernels.maximal.stars import Stars, find_stars
+from papilio.kernels.maximal.gpu_stars import find_stars_on_device
+from papilio.kernels.maximal.stars import Stars
 from papilio.kernels.tree.engine import TreeEngine
 from papilio.kernels.tree.launch import TreeSearch
 from papilio.kernels.tree.layout import TreeClass
@@ -138,7 +144,7 @@ class MaximalBicliqueGpu(TreeEngine):
         """Branches that the last run took: one for each maximal biclique where nothing is looked at in vain."""
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalGpu:
-        """Build the index on the device, and find the stars on the host.
+        """Find the stars and build the index on the device.
 
         Raises
         ------
@@ -152,9 +158,12 @@ class MaximalBicliqueGpu(TreeEngine):
         assert isinstance(motif, MaximalBiclique)
         part = graph if isinstance(graph, MaximalPart) else None
         source = graph.graph if isinstance(graph, MaximalPart) else graph
-        stars = find_stars(self._on_host(source), motif, part)
         with self.device.guard():
-            index = self._build_index(source, motif, bool(stars.cells), part)
+            self._search.load_on(self.device)
+            self.device.load("maximal_rows", {})
+            edges, layers = load_edges(self.device, source)
+            stars = find_stars_on_device(self.device, edges, motif, part)
+            index = self._build_index(edges, layers, motif, bool(stars.cells), part)
             roots, ranges = find_roots(self.device, index), cut_ranges(self.device, index)
             classes: tuple[TreeClass, ...] = ()
             decisions = (explain_anchor(index.swapped, self.anchor, part), *index.choices)
@@ -170,19 +179,15 @@ class MaximalBicliqueGpu(TreeEngine):
         blocks_per_sm = self.tuning.blocks_per_sm[0]
         return TreeSearch("maximal", "maximal_search", self.defines, self.tuning, _FIXED_WORDS, blocks_per_sm)
 
-    def _on_host(self, graph: BipartiteGraph) -> BipartiteGraph:
-        """Return the graph of a staged part on the host again."""
-        if isinstance(graph.u, np.ndarray):
-            return graph
-        with self.device.guard():
-            u, v = self.device.to_host(graph.u), self.device.to_host(graph.v)
-        return BipartiteGraph(graph.n_u, graph.n_v, u, v)
-
     def _build_index(
-        self, graph: BipartiteGraph, motif: MaximalBiclique, has_stars: bool, part: MaximalPart | None
+        self,
+        edges: DeviceEdges,
+        layers: Layers,
+        motif: MaximalBiclique,
+        has_stars: bool,
+        part: MaximalPart | None,
     ) -> BicliqueDeviceIndex:
         """Do as :func:`~papilio.kernels.maximal.index.build_maximal_index`."""
-        edges, layers = load_edges(self.device, graph)
         swapped = choose_anchor(layers, self.anchor if part is None else anchor_part(part, self.anchor))
         sizes = choose_sizes(layers, motif, swapped)
         if part is not None:

@@ -15,6 +15,44 @@
 #include "bit_matrix.cuh"
 #include "root_rows.cuh"
 
+/// Which rows that are asked for have `least` (at least 1) to `most` columns, all of which no other row has: a warp seeks
+/// it among the rows of the shortest column.
+extern "C" __global__ void __launch_bounds__(256)
+find_uncovered(const long long* __restrict__ indptr, const int* __restrict__ ids,
+               const long long* __restrict__ column_indptr, const int* __restrict__ column_rows, const int n_rows,
+               const int* __restrict__ asked, const int least, const int most, int* found) {
+    const long long warps = grid_threads() / kWarpSize;
+    for (long long row = global_thread() / kWarpSize; row < n_rows; row += warps) {
+        const int* own = ids + indptr[row];
+        const int n = (int)(indptr[row + 1] - indptr[row]);
+        if (!asked[row] || n < least || n > most) continue;
+        unsigned fewest = kFullMask;
+        int shortest = 0;
+        for (int i = lane_id(); i < n; i += kWarpSize) {
+            const unsigned length = (unsigned)(column_indptr[own[i] + 1] - column_indptr[own[i]]);
+            if (length < fewest) {
+                fewest = length;
+                shortest = own[i];
+            }
+        }
+        const unsigned best = __ballot_sync(kFullMask, fewest == warp_least(fewest));
+        shortest = __shfl_sync(kFullMask, shortest, __ffs((int)best) - 1);
+        bool is_covered = false;
+        for (long long at = column_indptr[shortest]; at < column_indptr[shortest + 1] && !is_covered; ++at) {
+            const int other = column_rows[at];
+            const int n_other = (int)(indptr[other + 1] - indptr[other]);
+            if (other == row || n_other < n) continue;
+            is_covered = true;
+            for (int base = 0; base < n && is_covered; base += kWarpSize) {
+                const int i = base + lane_id();
+                const bool is_missing = i < n && find_id(ids + indptr[other], n_other, own[i]) < 0;
+                is_covered = __ballot_sync(kFullMask, is_missing) == 0;
+            }
+        }
+        if (lane_id() == 0 && !is_covered) found[row] = 1;
+    }
+}
+
 /// The place in a list of roots whose range holds `at`, by the ends of the ranges; `at` becomes the place in the range.
 __device__ __forceinline__ int find_range(const long long* ends, int n, long long& at) {
     int low = 0, high = n - 1;

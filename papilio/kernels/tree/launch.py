@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
-from papilio.kernels.device.protocol import Device, Kernel, Launch, launch_slices
+from papilio.kernels.device.protocol import Device, Kernel, Launch, Module, launch_slices
 from papilio.kernels.engine import Cut
 from papilio.kernels.tree.layout import TreeClass, join_classes, lay_out
 from papilio.kernels.tuning import TreeTuning
@@ -46,10 +46,13 @@ class TreeSearch:
         False  # whether a block owns an item, and blocks beyond the items of a launch share them
     )
 
+    def load_on(self, device: Device) -> Module:
+        """Return the module of the kernel; called where a graph is prepared, so that it is compiled meanwhile."""
+        return device.load(self.stem, {"MIN_BLOCKS": self.blocks_per_sm, **self.defines})
+
     def kernel_on(self, device: Device) -> Kernel:
         """Return the kernel, once it is compiled."""
-        defines = {"MIN_BLOCKS": self.blocks_per_sm, **self.defines}
-        return device.load(self.stem, defines).get_function(self.kernel)
+        return self.load_on(device).get_function(self.kernel)
 
 
 class TreeLauncher:
