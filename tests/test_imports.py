@@ -260,6 +260,21 @@ print(sorted({"cupy", "dask", "distributed", "duckdb"} & {name.split(".")[0] for
     assert run_blocked(code) == "[]\n"
 
 
+def test_counting_and_decomposing_on_a_gpu_need_no_numba() -> None:
+    """Importing it takes as long as planning, reading and counting a small graph."""
+    found = sorted((ROOT / "papilio" / "kernels").glob("*/*gpu.py"))
+    engines = [f"{path.parent.name}.{path.stem}" for path in found if not path.stem.startswith("list")]
+    assert {
+        "biclique.gpu",
+        "clique.gpu",
+        "clique.maximal_gpu",
+        "maximal.gpu",
+        "peel.gpu",
+        "wedge.gpu",
+    } <= set(engines)
+    assert run_blocked("".join(f"import papilio.kernels.{name}\n" for name in engines), "numba", "cupy") == ""
+
+
 def test_all_exported_names_resolve() -> None:
     import papilio
 

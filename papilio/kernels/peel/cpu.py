@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from time import perf_counter
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.peel.components import Forest
-from papilio.kernels.peel.decomposers import Decomposed
+from papilio.kernels.peel.decomposers import Decomposed, finish_forest
 from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
-from papilio.kernels.peel.phases import Layer, Peeled, PeelingKind, Report
+from papilio.kernels.peel.phases import Layer, PeelingKind, Report
 from papilio.kernels.peel.tip import index_tip, peel_tip
 from papilio.kernels.peel.wing import index_wing, peel_wing
 from papilio.kernels.threads import choose_threads
@@ -52,17 +50,3 @@ def decompose_on_cpu(
             return build_tip_forest(peeled.numbers, pairs.offsets, pairs.others)
 
     return finish_forest(peeled, index_s, build if with_forest else None, report)
-
-
-def finish_forest(
-    peeled: Peeled, index_s: float, build: Callable[[], Forest] | None, report: Report
-) -> Decomposed:
-    """Build the forest, if it is asked for, and add up the seconds."""
-    seconds = {"index": index_s, **peeled.seconds}
-    forest = None
-    if build is not None:
-        began = perf_counter()
-        report("hierarchy", 0, 1)
-        forest = build()
-        seconds["hierarchy"] = perf_counter() - began
-    return Decomposed(replace(peeled, seconds=seconds), forest)

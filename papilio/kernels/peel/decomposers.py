@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import perf_counter
 
 from papilio.errors import EngineUnavailableError
 from papilio.graph import BipartiteGraph
@@ -51,3 +53,17 @@ def decompose_graph(
             f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
         ) from error
     return decompose_on_gpu(shared_device(), graph, kind, layer, with_forest, report)
+
+
+def finish_forest(
+    peeled: Peeled, index_s: float, build: Callable[[], Forest] | None, report: Report
+) -> Decomposed:
+    """Build the forest, if it is asked for, and add up the seconds."""
+    seconds = {"index": index_s, **peeled.seconds}
+    forest = None
+    if build is not None:
+        began = perf_counter()
+        report("hierarchy", 0, 1)
+        forest = build()
+        seconds["hierarchy"] = perf_counter() - began
+    return Decomposed(replace(peeled, seconds=seconds), forest)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
+
+import numpy as np
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.peel.components import Forest
-from papilio.kernels.peel.cpu import finish_forest
-from papilio.kernels.peel.decomposers import Decomposed
-from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
+from papilio.kernels.peel.decomposers import Decomposed, finish_forest
 from papilio.kernels.peel.gpu_forest import span_tips, span_wings
 from papilio.kernels.peel.gpu_rounds import PeelIndex, PeelTuning, peel_on_gpu
 from papilio.kernels.peel.gpu_tip import index_tip_gpu
@@ -34,19 +36,21 @@ def decompose_on_gpu(
     """
     began = perf_counter()
     report("index", 0, 1)
-    with device.guard():
+    with device.guard(), ThreadPoolExecutor(1) as beside:
         if with_forest:
             device.load("forest", {})
+            loading = beside.submit(_load_forest)  # while the device works
         index: PeelIndex
         if kind == "wing":
             index = blooms = index_wing_gpu(device, graph)
 
             def build() -> Forest:
                 spanning = span_wings(device, blooms, peeled.numbers)
+                build_tip, build_wing = loading.result()
                 if spanning is not None:
-                    return build_tip_forest(peeled.numbers, *spanning)
+                    return build_tip(peeled.numbers, *spanning)
                 links = blooms.wedges
-                return build_wing_forest(
+                return build_wing(
                     peeled.numbers,
                     device.to_host(links.link_offsets),
                     device.to_host(links.link_segment),
@@ -60,12 +64,21 @@ def decompose_on_gpu(
 
             def build() -> Forest:
                 spanning = span_tips(device, pairs, peeled.numbers)
+                build_tip, _ = loading.result()
                 if spanning is not None:
-                    return build_tip_forest(peeled.numbers, *spanning)
+                    return build_tip(peeled.numbers, *spanning)
                 on_host = (device.to_host(pairs.offsets), device.to_host(pairs.others))
-                return build_tip_forest(peeled.numbers, *on_host)
+                return build_tip(peeled.numbers, *on_host)
 
         device.synchronize()
         index_s = perf_counter() - began
         peeled = peel_on_gpu(device, index, report, n_ranges, tuning)
         return finish_forest(peeled, index_s, build if with_forest else None, report)
+
+
+def _load_forest() -> tuple[Callable[..., Forest], Callable[..., Forest]]:
+    """Return what builds a forest of pairs and of blooms; loaded, or compiled, by that of one pair."""
+    from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
+
+    build_tip_forest(np.ones(2, np.uint64), np.arange(3), np.array([1, 0], np.int32))
+    return build_tip_forest, build_wing_forest
