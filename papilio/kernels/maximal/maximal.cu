@@ -73,6 +73,7 @@ struct MaximalSearch {
                 counts.list(root.vertex, root.columns, nullptr, root.n_columns, taken[unit.root]);
             } else {
                 Word hash = 0;
+#pragma unroll 1
                 for (int j = lane_id(); j < root.n_columns; j += kWarpSize) hash += root.right_hash[root.columns[j]];
                 counts.add(0, root.n_columns, warp_sum(hash) + taken_hash[unit.root], taken[unit.root]);
             }
@@ -101,6 +102,7 @@ struct MaximalSearch {
         wide = take_wide();
         const Word hash = (Word)slot[5] << 32 | slot[4];
         write(wide, WideNode{mark, nullptr, hash, (int)slot[2], (int)slot[3], (int)slot[6]});
+#pragma unroll 1
         for (int k = lane_id(); k < root.n_words + 2 * root.n_sets; k += kWarpSize) wide->columns()[k] = slot[kWideSlotHead + k];
         __syncwarp();
     }
@@ -160,6 +162,7 @@ struct MaximalSearch {
                     vertex, n_columns, words_for(n_columns), n_rows, n_before, words_for(n_rows)};
         if (n_columns > 64) return;
         counts.resolve();
+#pragma unroll 1
         for (int j = lane_id(); j < 64; j += kWarpSize) counts.column_hash[j] = j < n_columns ? right_hash[root.columns[j]] : 0;
         __syncwarp();
     }
@@ -269,6 +272,7 @@ struct MaximalSearch {
         Word own = 0;
         int n = 0;
         if (kExcluded) narrow.lists.forget_rows();
+#pragma unroll 1
         for (int first = 0; first < n_listed; first += kWarpSize) {
             const int row = first + lane < n_listed ? list[first + lane] : 0;
             const Word packed = first + lane < n_listed ? root.pack_row(columns, row) & within : 0;
@@ -297,6 +301,7 @@ struct MaximalSearch {
     __device__ __forceinline__ void share(WideNode* last) const {
         WideNode* from = nullptr;
         int n_branches = 0;
+#pragma unroll 1
         for (WideNode* each = last; each != nullptr; each = each->above) {
             const int n = count_branches(each);
             if (n < 2) continue;
@@ -318,7 +323,9 @@ struct MaximalSearch {
                 slot[6] = (unsigned)from->end;
             }
             unsigned* const sets = slot + kWideSlotHead + root.n_words;
+#pragma unroll 1
             for (int k = lane_id(); k < root.n_words; k += kWarpSize) slot[kWideSlotHead + k] = from->columns()[k];
+#pragma unroll 1
             for (int k = lane_id(); k < root.n_sets; k += kWarpSize) {
                 const unsigned before = bits_below(middle - 32 * k);
                 sets[k] = candidates[k] & ~before;
@@ -334,6 +341,7 @@ struct MaximalSearch {
     __device__ __forceinline__ int count_branches(WideNode* node) const {
         const unsigned* const candidates = node->columns() + root.n_words;
         unsigned n = 0;
+#pragma unroll 1
         for (int k = lane_id(); k < root.n_sets; k += kWarpSize) n += (unsigned)__popc(candidates[k] & bits_below(node->end - 32 * k));
         return (int)warp_total(n);
     }
@@ -349,6 +357,7 @@ maximal_search(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const lon
                int* full RECORD_PARAMETERS) {
     constexpr int kWords = MaximalSearch::kCounterWords;
     __shared__ unsigned sizes[SizeTable::kSide * SizeTable::kSide];
+#pragma unroll 1
     for (int i = threadIdx.x; i < SizeTable::kSide * SizeTable::kSide; i += blockDim.x) sizes[i] = 0;
     __syncthreads();
     Arena arena SEARCH_ARENA(kWords);

@@ -43,6 +43,7 @@ struct SizeTable {
     /// Bring the counters of the block to the table; the block, when all of its warps are done.
     __device__ __forceinline__ void close() {
         __syncthreads();
+#pragma unroll 1
         for (int i = threadIdx.x; i < kSide * kSide; i += blockDim.x)
             if (sizes[i] != 0) table.insert(key(i / kSide, i % kSide), sizes[i]);
     }
@@ -86,6 +87,7 @@ struct MaximalCounts {
             if (!table.is_asked(n_columns, n_rows)) return;
             sink.write(2 + __popcll(own), [&](const auto& visit) {
                 write_head(visit, (int)rest, n_rows);
+#pragma unroll 1
                 for (int bit = lane_id(); bit < 64; bit += kWarpSize)
                     if (own >> bit & 1ull) visit(2 + __popcll(own & ((1ull << bit) - 1)), (int)column_hash[bit]);
             });
@@ -105,6 +107,7 @@ struct MaximalCounts {
         if (!table.is_asked(n_columns, n_rows)) return;
         sink.write(2 + n_columns, [&](const auto& visit) {
             write_head(visit, root, n_rows);
+#pragma unroll 1
             for (int j = lane_id(); j < n_columns; j += kWarpSize) visit(2 + j, of_root[chosen == nullptr ? j : chosen[j]]);
         });
     }

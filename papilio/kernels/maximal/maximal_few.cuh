@@ -74,6 +74,7 @@ struct FewSearch {
                 if (__popcll(useful[k]) < counts.table.limits.least_right) useful[k] = 0;
                 any |= below.level.excluded[k] = __ballot_sync(kFullMask, useful[k] != 0);
             }
+#pragma unroll 1
             for (unsigned rest = any != 0 ? kept : 0u; rest != 0; rest &= rest - 1) {
                 const Word other = __shfl_sync(kFullMask, part, __ffs((int)rest) - 1);
                 bool is_covered = false;

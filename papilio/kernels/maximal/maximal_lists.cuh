@@ -14,6 +14,7 @@ struct RowLists {
     /// Before rows are asked for with is_new; the warp.
     __device__ __forceinline__ void forget_rows() const {
         __syncwarp();
+#pragma unroll 1
         for (int i = lane_id(); i < kSeen; i += kWarpSize) seen[i] = 0;
         __syncwarp();
     }
@@ -29,6 +30,7 @@ struct RowLists {
     __device__ __forceinline__ int keep_useful(const Word* from, int n, Word span, Word* to) const {
         forget_rows();
         int n_kept = 0;
+#pragma unroll 1
         for (int first = 0; first < n; first += kWarpSize) {
             const Word row = first + lane_id() < n ? from[first + lane_id()] & span : 0;
             const bool is_kept = __popcll(row) >= least && is_new(row);
@@ -55,6 +57,7 @@ struct RowLists {
         // Either 32 rows are held against each excluded one, or each row against 32 excluded ones, which can end early.
         const bool by_excluded = words_for(n) * n_excluded < n * words_for(n_excluded);
         int n_left = 0;
+#pragma unroll 1
         for (int first = 0; first < n; first += kWarpSize) {
             const bool is_row = first + lane < n;
             const Word row = is_row ? rows[first + lane] : 0, hash = is_row ? hashes[first + lane] : 0;
@@ -65,9 +68,11 @@ struct RowLists {
                 for (int i = 0; i < n_excluded; ++i) is_covered |= (row & ~excluded[i]) == 0;
                 left &= ~__ballot_sync(kFullMask, is_covered);
             } else {
+#pragma unroll 1
                 for (unsigned rest = left; rest != 0; rest &= rest - 1) {
                     const Word other = __shfl_sync(kFullMask, row, __ffs((int)rest) - 1);
                     bool is_covered = false;
+#pragma unroll 1
                     for (int i = 0; i < n_excluded && !is_covered; i += kWarpSize)
                         is_covered = __any_sync(kFullMask, i + lane < n_excluded && (other & ~excluded[min(i + lane, n_excluded - 1)]) == 0) != 0;
                     if (is_covered) left &= ~(rest & (0u - rest));
@@ -90,12 +95,14 @@ struct RowLists {
     __device__ __forceinline__ static int keep_outside(Word* rows, int n, bool later) {
         const int lane = lane_id();
         int n_kept = 0;
+#pragma unroll 1
         for (int first = 0; first < n; first += kWarpSize) {
             const Word row = first + lane < n ? rows[first + lane] : 0;
             bool is_inside = false;
 #pragma unroll 4
             for (int i = 0; i < n_kept; ++i) is_inside |= (row & ~rows[i]) == 0;
             const int here = min(kWarpSize, n - first);
+#pragma unroll 1
             for (int i = 0; i < here; ++i) {
                 const Word other = __shfl_sync(kFullMask, row, i);
                 is_inside |= (row & ~other) == 0 && (row != other || i < lane);

@@ -79,6 +79,7 @@ struct NarrowSearch {
             if (below == nullptr) {
                 is_wanted = is_wanted || (words - begun >= (unsigned)patience && queue.is_wanted());
                 if (gives) {
+#pragma unroll 1
                     for (NarrowNode* each = node; each != nullptr; each = each->above)
                         if (first_member(each->candidates(), words_for(each->n_rows)) >= 0) from = each;
                 }
@@ -142,8 +143,11 @@ struct NarrowSearch {
         Word* const rows = take_words(n_rows);
         Word* const hashes = take_words(n_candidates);
         counts.resolve();
+#pragma unroll 1
         for (int i = lane; i < 64; i += kWarpSize) counts.column_hash[i] = words[4 + i];
+#pragma unroll 1
         for (int i = lane; i < n_rows; i += kWarpSize) rows[i] = words[kNarrowSlotHead / 2 + i];
+#pragma unroll 1
         for (int i = lane; i < n_candidates; i += kWarpSize) hashes[i] = words[kNarrowSlotHead / 2 + n_rows + i];
         NarrowNode* const node = take(words_for(n_rows));
         write(node, NarrowNode{mark, nullptr, rows, hashes, words[3], words[2], n_rows, (int)slot[3]});
@@ -210,6 +214,7 @@ struct NarrowSearch {
             head[2] = hash;
             head[3] = columns;
         }
+#pragma unroll 1
         for (int i = lane_id(); i < 64; i += kWarpSize) head[4 + i] = counts.column_hash[i];
     }
 
@@ -226,6 +231,7 @@ struct NarrowSearch {
     /// Make the first rows of the base candidates, the others excluded.
     __device__ __forceinline__ static void fill_sets(NarrowNode* node, int n_candidates) {
         const int n_words = words_for(node->n_rows);
+#pragma unroll 1
         for (int k = lane_id(); k < n_words; k += kWarpSize) {
             const unsigned first = bits_below(n_candidates - 32 * k);
             node->candidates()[k] = first;
@@ -238,6 +244,7 @@ struct NarrowSearch {
     __device__ __forceinline__ static void copy_rows(NarrowNode* node, Word* rows, Word* hashes, Word span) {
         const int lane = lane_id(), n_words = words_for(node->n_rows);
         int n = 0;
+#pragma unroll 1
         for (int k = 0; k < 2 * n_words; ++k) {
             const unsigned set = node->candidates()[k];
             const int row = 32 * (k < n_words ? k : k - n_words) + lane;
@@ -271,6 +278,7 @@ struct NarrowSearch {
         ++nodes;
         bool is_extended = false;
         if (!(FILTERS && DROPS)) is_extended = has_all(rows, columns, excluded, n_words);
+#pragma unroll 1
         for (int k = 0; k < n_words; ++k) {
             const unsigned set = candidates[k];
             unsigned stays = 0, goes = 0;
@@ -327,9 +335,11 @@ struct NarrowSearch {
         unsigned* const excluded = from->excluded();
         nodes += (unsigned)with_table(counts.subsets, __popcll(columns), [&](auto table) {
             const FewColumns<decltype(table)::kColumns> few(columns);
+#pragma unroll 1
             for (int k = 0; k < n_words; ++k)
                 if (excluded[k] >> lane & 1u) table.mark(few.place(rows[32 * k + lane]));
             table.join_marks();
+#pragma unroll 1
             for (int k = 0; k < n_words; ++k) {
                 const unsigned set = candidates[k];
                 if (set == 0) continue;
@@ -349,6 +359,7 @@ struct NarrowSearch {
 
     /// Whether one of a set of rows has all of some columns.
     __device__ __forceinline__ static bool has_all(const Word* rows, Word columns, const unsigned* set, int n_words) {
+#pragma unroll 1
         for (int k = 0; k < n_words; ++k) {
             const bool is_member = (set[k] >> lane_id() & 1u) != 0;
             if (__any_sync(kFullMask, is_member && (columns & ~rows[32 * k + (is_member ? lane_id() : 0)]) == 0)) return true;
@@ -361,6 +372,7 @@ struct NarrowSearch {
                                                unsigned* useful) {
         const int lane = lane_id();
         int n = 0;
+#pragma unroll 1
         for (int k = 0; k < n_words; ++k) {
             const unsigned set = excluded[k];
             unsigned found = 0;
@@ -379,13 +391,16 @@ struct NarrowSearch {
     __device__ __forceinline__ int delete_covered(const Word* rows, Word columns, int n_words, unsigned* candidates,
                                                   const unsigned* excluded, int n_candidates) {
         const int lane = lane_id();
+#pragma unroll 1
         for (int k = 0; k < n_words && n_candidates > 0; ++k) {
             const unsigned set = excluded[k];
             if (set == 0) continue;
             const Word part = set >> lane & 1u ? rows[32 * k + lane] & columns : 0;
+#pragma unroll 1
             for (int c = 0; c < n_words; ++c) {
                 const unsigned before = candidates[c];
                 unsigned after = before;
+#pragma unroll 1
                 for (unsigned rest = before; rest != 0; rest &= rest - 1) {
                     const Word row = rows[32 * c + __ffs((int)rest) - 1] & columns;
                     if (__any_sync(kFullMask, (row & ~part) == 0)) after &= ~(rest & (0u - rest));
@@ -440,6 +455,7 @@ struct NarrowSearch {
         }
         if (n_left == 0) return nullptr;
         Word span = 0;
+#pragma unroll 1
         for (int i = lane_id(); i < n_left; i += kWarpSize) span |= rows[i];
         span = warp_union(span);
         value.n_rows = n_left;
@@ -469,6 +485,7 @@ struct NarrowSearch {
     }
 
     __device__ __forceinline__ static void move_words(const Word* from, Word* to, int n) {
+#pragma unroll 1
         for (int first = 0; first < n; first += kWarpSize) {
             const int i = first + lane_id();
             const Word word = i < n ? from[i] : 0;

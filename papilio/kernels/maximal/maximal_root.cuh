@@ -67,6 +67,7 @@ struct Root {
         int* const places = reinterpret_cast<int*>(arena.take(n_words));
         ColumnWords shared{words, places, nullptr, 0, 0};
         unsigned size = 0;
+#pragma unroll 1
         for (int first = 0; first < n_words; first += kWarpSize) {
             const int k = first + lane;
             unsigned bits = k < n_words ? word(k, row) : 0u;
@@ -84,6 +85,7 @@ struct Root {
         shared.n_columns = (int)warp_total(size);
         shared.columns = reinterpret_cast<int*>(arena.take(shared.n_columns));
         __syncwarp();
+#pragma unroll 1
         for (int z = 0, n = 0; z < shared.n; ++z) {
             const unsigned bits = words[z];
             if (bits >> lane & 1u) shared.columns[n + __popc(bits & lanes_before(lane))] = 32 * places[z] + lane;
@@ -98,6 +100,7 @@ struct Root {
                                                    unsigned* candidates, unsigned* excluded) const {
         const int lane = lane_id();
         Below below{false, 0, 0, 0, 0};
+#pragma unroll 1
         for (int k = n_sets - 1; k >= 0; --k) {
             const unsigned before_it = excluded_from(sets, branch, k), after_it = left_after(sets, branch, k);
             unsigned useful = 0, kept = 0;
@@ -105,6 +108,7 @@ struct Root {
                 const int row = 32 * k + lane;
                 int size = 0;
                 if ((before_it | after_it) >> lane & 1u)
+#pragma unroll 1
                     for (int z = 0; z < shared.n; ++z) size += __popc(word(shared.places[z], row) & shared.words[z]);
                 const bool is_full = size == shared.n_columns;
                 const unsigned full = __ballot_sync(kFullMask, is_full);
@@ -133,6 +137,7 @@ struct Root {
                                                       unsigned* candidates, unsigned* excluded) const {
         Below below{false, 0, 0, 0, 0};
         unsigned n_kept = 0, n_useful = 0, n_joined = 0;
+#pragma unroll 1
         for (int first = 0; first < n_sets; first += kWarpSize) {
             const int k = first + lane_id();
             const bool is_in = k < n_sets;
@@ -156,6 +161,7 @@ struct Root {
             n_kept += (unsigned)__popc(two & after_it & ~all);
             n_useful += (unsigned)__popc(two & before_it);
             n_joined += (unsigned)__popc(all & after_it);
+#pragma unroll 1
             for (unsigned rest = all & after_it; rest != 0; rest &= rest - 1)
                 below.hash += row_hash(32 * k + __ffs((int)rest) - 1);
         }
@@ -175,6 +181,7 @@ struct Root {
         const int lane = lane_id(), n = shared.n_columns;
         const Word column_hash = lane < n ? right_hash[columns[shared.columns[lane]]] : 0;
         unsigned own[Table::kColumns];
+#pragma unroll 1
         for (int first = 0; first < n_sets; first += kWarpSize) {
             const int k = first + lane;
             const unsigned set = k < n_sets ? excluded_from(sets, branch, k) : 0u;
@@ -182,18 +189,22 @@ struct Root {
             unsigned all;
             unsigned rest = read_columns(own, shared, k, set, all);
             if (__any_sync(kFullMask, all != 0)) return 0;
+#pragma unroll 1
             for (; rest != 0; rest &= rest - 1) table.mark(gather(own, __ffs((int)rest) - 1));
         }
         table.join_marks();
+#pragma unroll 1
         for (int first = 0; first < n_sets; first += kWarpSize) {
             const int k = first + lane;
             const unsigned set = k < n_sets ? left_after(sets, branch, k) : 0u;
             if (!__any_sync(kFullMask, set != 0)) continue;
             unsigned all, left = 0;
+#pragma unroll 1
             for (unsigned rest = read_columns(own, shared, k, set, all); __any_sync(kFullMask, rest != 0); rest &= rest - 1) {
                 const bool is_covered = table.is_covered(gather(own, max(0, __ffs((int)rest) - 1)));
                 if (!is_covered) left |= rest & (0u - rest);
             }
+#pragma unroll 1
             for (; left != 0; left &= left - 1) {
                 const int bit = __ffs((int)left) - 1;
                 table.add(gather(own, bit), row_hash(32 * k + bit));
@@ -232,12 +243,14 @@ struct Root {
     /// The sum of the hashes of a node's columns.
     __device__ __forceinline__ Word hash_columns(const ColumnWords& shared) const {
         Word hash = 0;
+#pragma unroll 1
         for (int j = lane_id(); j < shared.n_columns; j += kWarpSize) hash += right_hash[columns[shared.columns[j]]];
         return warp_sum(hash);
     }
 
     /// The hashes of those columns to which pack_row gives the bits, of at most 64.
     __device__ __forceinline__ void write_hashes(const ColumnWords& shared, Word* hashes) const {
+#pragma unroll 1
         for (int j = lane_id(); j < 64; j += kWarpSize)
             hashes[j] = j < shared.n_columns ? right_hash[columns[shared.columns[j]]] : 0;
         __syncwarp();
@@ -248,6 +261,7 @@ struct Root {
         constexpr int kAhead = 4;
         Word packed = 0;
         int place = 0;
+#pragma unroll 1
         for (int first = 0; first < shared.n; first += kAhead) {
             unsigned found[kAhead];
 #pragma unroll
@@ -263,6 +277,7 @@ struct Root {
                     continue;
                 }
                 const unsigned wanted = shared.words[first + i];
+#pragma unroll 1
                 for (unsigned rest = found[i]; rest != 0; rest &= rest - 1)
                     packed |= 1ull << (place + __popc(wanted & ((rest & (0u - rest)) - 1u)));
                 place += __popc(wanted);
@@ -274,11 +289,13 @@ struct Root {
     /// The members of a set of rows, ascending, to `list`; returns how many.
     __device__ __forceinline__ int list_rows(const unsigned* set, int* list) const {
         unsigned n = 0;
+#pragma unroll 1
         for (int first = 0; first < n_sets; first += kWarpSize) {
             const int k = first + lane_id();
             unsigned bits = k < n_sets ? set[k] : 0u;
             const unsigned until = warp_inclusive_sum((unsigned)__popc(bits));
             unsigned place = n + until - (unsigned)__popc(bits);
+#pragma unroll 1
             for (; bits != 0; bits &= bits - 1) list[place++] = 32 * k + __ffs((int)bits) - 1;
             n += __shfl_sync(kFullMask, until, kWarpSize - 1);
         }

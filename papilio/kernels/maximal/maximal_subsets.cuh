@@ -64,6 +64,7 @@ __device__ __noinline__ Counted count_places(SizeTable table, TablePlaces places
                                              Word column_hash) {
     places.sum_above();
     const int lane = lane_id(), n = places.n;
+#pragma unroll 1
     for (int j = 0; j < min(n, 5); ++j) {
         const Word one = __shfl_sync(kFullMask, column_hash, j);
         if (lane >> j & 1) hash += one;
@@ -122,6 +123,7 @@ struct SubsetTable {
             const unsigned all = warp_or(marked[k]);
             if (lane == k) covered = all;
         }
+#pragma unroll 1
         for (int i = lane; i < 3 * size(); i += kWarpSize) memory[i] = 0;
         covered |= covered >> 1 & 0x55555555u;
         covered |= covered >> 2 & 0x33333333u;
