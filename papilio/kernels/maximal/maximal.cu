@@ -60,11 +60,11 @@ struct MaximalSearch {
     int first_row;  // of the unit's first child
     // What is to be searched next: one of them, or a branch of the root, which is none below 0.
     WideNode* wide;
-    NarrowNode* node;
+    NarrowBase base;
     int branch;
 
     __device__ __forceinline__ int open(const Children& unit) {
-        if (counts.table.table.is_full() || counts.sink.is_full() || taken[unit.root] == 0) return 0;
+        if (size_table().is_full() || counts.sink.is_full() || taken[unit.root] == 0) return 0;
         open_root(unit.root);
         const long long begin = graph.hop_indptr[unit.root];
         first_row = root.n_before + (int)(unit.first - begin);
@@ -78,12 +78,12 @@ struct MaximalSearch {
                 counts.add(0, root.n_columns, warp_sum(hash) + taken_hash[unit.root], taken[unit.root]);
             }
         }
-        return taken[unit.root] < counts.table.limits.most_left ? (int)(unit.last - unit.first) : 0;
+        return taken[unit.root] < counts.limits.most_left ? (int)(unit.last - unit.first) : 0;
     }
 
     __device__ __forceinline__ bool open_child(int child) {
         wide = nullptr;
-        node = nullptr;
+        base.n_candidates = 0;
         branch = first_row + child;
         return true;
     }
@@ -91,10 +91,10 @@ struct MaximalSearch {
     /// The node in a slot of the queue.
     __device__ __forceinline__ void read(const unsigned* slot) {
         wide = nullptr;
-        node = nullptr;
+        base.n_candidates = 0;
         branch = -1;
         if (slot[0] == kNarrowSlot) {
-            node = narrow.read(slot);
+            base = narrow.read(slot);
             return;
         }
         open_root((int)slot[1]);
@@ -112,7 +112,7 @@ struct MaximalSearch {
         WideNode* last = wide;  // the one at hand
         if (counts.sink.is_full()) return;
         for (;;) {
-            if (node == nullptr) {
+            if (base.n_candidates == 0) {
                 if (last != nullptr) {
                     if (queue.is_wanted()) share(last);
                     branch = next_branch(last);
@@ -132,9 +132,9 @@ struct MaximalSearch {
                 if (wide != nullptr) last = wide;
                 branch = -1;
             }
-            if (node != nullptr) {
-                narrow.search(node);
-                node = nullptr;
+            if (base.n_candidates != 0) {
+                narrow.search(base);
+                base.n_candidates = 0;
             }
         }
     }
@@ -143,7 +143,7 @@ struct MaximalSearch {
 
     __device__ __forceinline__ unsigned long long flush() {
         counts.flush();
-        counts.table.close();
+        size_table().close();
         const Word checksum = warp_sum(counts.checksum);
         if (lane_id() == 0) {
             atomicAdd(&totals[0], checksum);
@@ -163,7 +163,7 @@ struct MaximalSearch {
         if (n_columns > 64) return;
         counts.resolve();
 #pragma unroll 1
-        for (int j = lane_id(); j < 64; j += kWarpSize) counts.column_hash[j] = j < n_columns ? right_hash[root.columns[j]] : 0;
+        for (int j = lane_id(); j < 64; j += kWarpSize) counts.column_hash()[j] = j < n_columns ? right_hash[root.columns[j]] : 0;
         __syncwarp();
     }
 
@@ -176,10 +176,10 @@ struct MaximalSearch {
         __syncwarp();
     }
 
-    /// Take a row of the root, or of a node: makes the node below, `wide` or `node`, or neither if nothing is left.
+    /// Take a row of the root, or of a node: makes the node below, `wide` or `base`, or neither if nothing is left.
     __device__ __forceinline__ void enter(WideNode* from, int branch) {
         wide = nullptr;
-        node = nullptr;
+        base.n_candidates = 0;
         const Arena::Mark mark = arena.mark();
         WideNode* const below = take_wide();
         unsigned* const candidates = below->columns() + root.n_words;
@@ -187,7 +187,7 @@ struct MaximalSearch {
         const unsigned* const within = from == nullptr ? nullptr : from->columns();
         const unsigned* const sets = from == nullptr ? nullptr : within + root.n_words;
         const ColumnWords columns = root.share_columns(arena, within, branch, below->columns());
-        const int least = counts.table.limits.least_right;
+        const int least = counts.limits.least_right;
         if (columns.n_columns < least) {  // it has all columns of the root
             arena.release(mark);
             return;
@@ -195,9 +195,7 @@ struct MaximalSearch {
         if (columns.n_columns <= kTableColumns) {
             const Word hash = root.row_hash(branch) + (from == nullptr ? taken_hash[root.vertex] : from->hash);
             const int n_taken = 1 + (from == nullptr ? taken[root.vertex] : from->n_taken);
-            narrow.nodes += (unsigned)with_table(counts.subsets, columns.n_columns, [&](auto table) {
-                return root.count_in_table(table, sets, branch, columns, counts, hash, n_taken);
-            });
+            narrow.nodes += (unsigned)root.count_in_table(sets, branch, columns, counts, hash, n_taken);
             spend(columns.n_columns * words_for(root.n_sets));
             arena.release(mark);
             return;
@@ -215,16 +213,16 @@ struct MaximalSearch {
                 counts.list(root.vertex, root.columns, columns.columns, columns.n_columns, n_taken);
             else
                 counts.add(0, columns.n_columns, hash + root.hash_columns(columns), n_taken);
-            if (found.n_kept > 0 && n_taken + found.n_kept >= counts.table.limits.least_left && n_taken < counts.table.limits.most_left) {
+            if (found.n_kept > 0 && n_taken + found.n_kept >= counts.limits.least_left && n_taken < counts.limits.most_left) {
                 if (columns.n_columns <= 64) {
-                    node = narrow_down(mark, columns, candidates, found, hash, n_taken);
+                    base = narrow_down(mark, columns, candidates, found, hash, n_taken);
                 } else {
                     write(below, WideNode{mark, from, hash, n_taken, columns.n_columns, root.n_rows});
                     wide = below;
                 }
             }
         }
-        if (wide == nullptr && node == nullptr) arena.release(mark);
+        if (wide == nullptr && base.n_candidates == 0) arena.release(mark);
     }
 
     __device__ __forceinline__ int next_branch(WideNode* from) const {
@@ -243,52 +241,59 @@ struct MaximalSearch {
         __syncwarp();
     }
 
-    /// The node of at most 64 columns on rows of the root; null where nothing is below it.
-    __device__ __forceinline__ NarrowNode* narrow_down(const Arena::Mark& mark, const ColumnWords& columns,
+    /// The node of at most 64 columns on rows of the root.
+    __device__ __forceinline__ NarrowBase narrow_down(const Arena::Mark& mark, const ColumnWords& columns,
                                                        const unsigned* candidates, const Below& found, Word hash,
                                                        int n_taken) {
         const int n_candidates = found.n_kept, n_listed = n_candidates + found.n_useful;
         if (root.n_columns > 64) {
             counts.resolve();
-            root.write_hashes(columns, counts.column_hash);
+            root.write_hashes(columns, counts.column_hash());
         }
         int* const list = reinterpret_cast<int*>(arena.take(n_listed));
         root.list_rows(candidates, list);
         root.list_rows(candidates + root.n_sets, list + n_candidates);
         Word* const rows = narrow.take_words(n_listed);
         Word* const hashes = narrow.take_words(n_candidates);
-        Word span = 0;
-        const int n_left = pack_rows<false>(columns, list, n_candidates, ~0ull, rows, hashes, span);
-        const int n_before = pack_rows<true>(columns, list + n_candidates, n_listed - n_candidates, span, rows + n_left, nullptr, span);
-        return narrow.make(mark, rows, hashes, hash, n_left, n_before, n_taken);
+        int n_left = 0, n_packed = 0;
+        Word span = ~0ull;
+#pragma unroll 1
+        for (int turn = 0; turn < 2; ++turn) {
+            const bool are_excluded = turn > 0;
+            const int begin = are_excluded ? n_candidates : 0, end = are_excluded ? n_listed : n_candidates;
+            n_packed += pack_rows(columns, list + begin, end - begin, are_excluded, span, rows + n_packed, hashes);
+            if (!are_excluded) n_left = n_packed;
+        }
+        return NarrowBase{mark, nullptr, rows, hashes, ~0ull, hash, n_taken, n_left, n_packed - n_left};
     }
 
-    /// The columns within `within` of the listed rows that have enough of them, to `rows`: of excluded rows equal ones once
-    /// where that is seen, of others also the hashes; adds all columns to `span`, and returns how many rows there are.
-    template <bool kExcluded>
-    __device__ __forceinline__ int pack_rows(const ColumnWords& columns, const int* list, int n_listed, Word within, Word* rows,
-                                             Word* hashes, Word& span) {
+    /// The columns within `span` of the listed rows that have enough of them, to `rows`, also the hashes; of excluded rows no
+    /// hashes, equal ones once where that is seen, and those first that come last: they have most columns. All columns that
+    /// were found to `span`; returns how many rows there are.
+    __device__ __forceinline__ int pack_rows(const ColumnWords& columns, const int* list, int n_listed, bool are_excluded,
+                                             Word& span, Word* rows, Word* hashes) {
         const int lane = lane_id();
         Word own = 0;
         int n = 0;
-        if (kExcluded) narrow.lists.forget_rows();
+        narrow.lists.forget_rows();
 #pragma unroll 1
         for (int first = 0; first < n_listed; first += kWarpSize) {
-            const int row = first + lane < n_listed ? list[first + lane] : 0;
-            const Word packed = first + lane < n_listed ? root.pack_row(columns, row) & within : 0;
-            const bool is_kept = __popcll(packed) >= counts.table.limits.least_right && (!kExcluded || narrow.lists.is_new(packed));
+            const int at = first + lane;
+            const int row = at < n_listed ? list[are_excluded ? n_listed - 1 - at : at] : 0;
+            const Word packed = at < n_listed ? root.pack_row(columns, row) & span : 0;
+            const bool is_kept = __popcll(packed) >= counts.limits.least_right && (!are_excluded || narrow.lists.is_new(packed));
             const unsigned kept = __ballot_sync(kFullMask, is_kept);
             const int place = n + __popc(kept & lanes_before(lane));
             if (is_kept) {
                 rows[place] = packed;
-                if (!kExcluded) hashes[place] = root.row_hash(row);
+                if (!are_excluded) hashes[place] = root.row_hash(row);
                 own |= packed;
             }
             n += __popc(kept);
             spend(columns.n);
         }
         __syncwarp();
-        span |= warp_union(own);
+        span = warp_union(own);
         return n;
     }
 
@@ -356,17 +361,13 @@ maximal_search(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const lon
                const int patience, unsigned long long* totals, unsigned long long* keys, unsigned long long* by_key, const unsigned n_keys,
                int* full RECORD_PARAMETERS) {
     constexpr int kWords = MaximalSearch::kCounterWords;
-    __shared__ unsigned sizes[SizeTable::kSide * SizeTable::kSide];
-#pragma unroll 1
-    for (int i = threadIdx.x; i < SizeTable::kSide * SizeTable::kSide; i += blockDim.x) sizes[i] = 0;
-    __syncthreads();
     Arena arena SEARCH_ARENA(kWords);
     TreeQueue queue SEARCH_QUEUE;
-    unsigned* const memory = warp_memory(kWords + near_words);
-    const SizeTable table{SizeLimits{least_left, most_left, least_right, most_right}, LeafTable(keys, by_key, n_keys, full),
-                          sizes};
-    MaximalCounts counts{table, memory + kWords - kTableWords, reinterpret_cast<Word*>(memory), 0, 0, 0, 0, 0, 0, RECORD_SINK};
-    NarrowSearch narrow{arena, queue, counts, RowLists{counts.column_hash + 64, least_right}, patience, 0, 0};
+    const SizeLimits limits{least_left, most_left, least_right, most_right};
+    size_table().open(limits, keys, by_key, n_keys, full);
+    const int memory_at = threadIdx.x / kWarpSize * (kWords + near_words);
+    MaximalCounts counts{limits, memory_at, memory_at + kWords - kTableWords, 0, 0, 0, 0, 0, 0, RECORD_SINK};
+    NarrowSearch narrow{arena, queue, counts, RowLists{counts.column_hash() + 64, least_right}, patience, 0, 0};
     MaximalSearch search{arena, queue, RootGraph ROOT_ARGUMENTS, matrices, matrix_at, taken, taken_hash, left_hash,
                          right_hash, counts, narrow, totals};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);

@@ -55,13 +55,13 @@ struct FewSearch {
         const bool is_member = (from.candidates >> lane & 1u) != 0 && lane != branch;
         const bool is_full = part == columns;
         const unsigned joined = __ballot_sync(kFullMask, is_member && is_full);
-        const bool is_kept = is_member && !is_full && __popcll(part) >= counts.table.limits.least_right;
+        const bool is_kept = is_member && !is_full && __popcll(part) >= counts.limits.least_right;
         FewBranch below{FewLevel{columns, 0, __ballot_sync(kFullMask, is_kept), {}, 0}, 0, 0};
         unsigned& kept = below.level.candidates;
         below.level.hash = from.hash + __shfl_sync(kFullMask, row_hash, branch);
         if (joined != 0) below.level.hash += warp_sum(is_member && is_full ? row_hash : 0ull);
         const int n_taken = below.level.n_taken = from.n_taken + 1 + __popc(joined);
-        if (n_taken + __popc(kept) < counts.table.limits.least_left || n_taken >= counts.table.limits.most_left) kept = 0;
+        if (n_taken + __popc(kept) < counts.limits.least_left || n_taken >= counts.limits.most_left) kept = 0;
         if (kept != 0) {
             const Word span = warp_union(is_kept ? part : 0ull);
             Word useful[kSlices];  // 0 for rows that do not matter
@@ -71,7 +71,7 @@ struct FewSearch {
                 useful[k] = 0;
                 if (from.excluded[k] == 0) continue;
                 useful[k] = from.excluded[k] >> lane & 1u ? rows[k] & span & columns : 0;
-                if (__popcll(useful[k]) < counts.table.limits.least_right) useful[k] = 0;
+                if (__popcll(useful[k]) < counts.limits.least_right) useful[k] = 0;
                 any |= below.level.excluded[k] = __ballot_sync(kFullMask, useful[k] != 0);
             }
 #pragma unroll 1
@@ -96,17 +96,16 @@ struct FewSearch {
 
     /// Count all below a node, by a table; returns how many there are.
     __device__ __forceinline__ int count_in_table(const FewLevel& level) {
-        return with_table(counts.subsets, __popcll(level.columns), [&](auto table) {
-            const FewColumns<decltype(table)::kColumns> columns(level.columns);
-            const int lane = lane_id();
+        SubsetTable table(counts.table_at, __popcll(level.columns));
+        const FewColumns columns(level.columns);
+        const int lane = lane_id();
 #pragma unroll
-            for (int k = 0; k < kSlices; ++k)
-                if (level.excluded[k] >> lane & 1u) table.mark(columns.place(rows[k]));
-            table.join_marks();
-            if (level.candidates >> lane & 1u) table.add(columns.place(rows[0]), row_hash);
-            return table.count(counts, counts.table.limits.least_right, false, level.hash, level.n_taken,
-                               columns.of_lane(counts.column_hash));
-        });
+        for (int k = 0; k < kSlices; ++k)
+            if (level.excluded[k] >> lane & 1u) table.mark(columns.place(rows[k]));
+        table.join_marks();
+        if (level.candidates >> lane & 1u) table.add(columns.place(rows[0]), row_hash);
+        return table.count(counts, counts.limits.least_right, false, level.hash, level.n_taken,
+                           columns.of_lane(counts.column_hash()));
     }
 
     /// Search below a node. `give(level)` leaves one to others; false: nobody takes it.

@@ -43,12 +43,32 @@ struct RowLists {
         return n_kept;
     }
 
-    /// Keep, of n rows, none that lies inside another one, and of equal ones the first; return how many are left. Where few
-    /// are, that takes few steps: each row is held against those that are left before it first.
+    /// Keep, of n rows, none that lies inside one before it, or in the same step of the warp; return how many are left. Rows
+    /// of many columns should come first: then hardly any is kept that lies inside another one, in few steps.
     __device__ __noinline__ static int keep_largest(Word* rows, int n) {
+        const int lane = lane_id();
+        int n_kept = 0;
 #pragma unroll 1
-        for (int turn = 0; turn < 2; ++turn) n = keep_outside(rows, n, turn > 0);
-        return n;
+        for (int first = 0; first < n; first += kWarpSize) {
+            const Word row = first + lane < n ? rows[first + lane] : 0;
+            bool is_inside = first + lane >= n;
+#pragma unroll 4
+            for (int i = 0; i < n_kept; ++i) is_inside |= (row & ~rows[i]) == 0;
+            // What lies inside a row inside another one lies inside that one, too: rows that are out are passed over.
+#pragma unroll 1
+            for (unsigned left = __ballot_sync(kFullMask, !is_inside); left != 0;) {
+                const int i = __ffs((int)left) - 1;
+                const Word other = __shfl_sync(kFullMask, row, i);
+                is_inside |= (row & ~other) == 0 && i != lane && (row != other || i < lane);
+                left = __ballot_sync(kFullMask, (left >> lane & 1u) != 0 && i < lane && !is_inside);
+            }
+            const unsigned kept = __ballot_sync(kFullMask, !is_inside);
+            __syncwarp();
+            if (kept >> lane & 1u) rows[n_kept + __popc(kept & lanes_before(lane))] = row;
+            __syncwarp();
+            n_kept += __popc(kept);
+        }
+        return n_kept;
     }
 
     /// Take out the rows, and their hashes, all columns of which an excluded row has; return how many are left.
@@ -87,34 +107,5 @@ struct RowLists {
             n_left += __popc(left);
         }
         return n_left;
-    }
-
-  private:
-    /// Keep the rows that do not lie inside one before them that was kept, or in the same step of the warp, or, if `later`,
-    /// behind them; return how many there are.
-    __device__ __forceinline__ static int keep_outside(Word* rows, int n, bool later) {
-        const int lane = lane_id();
-        int n_kept = 0;
-#pragma unroll 1
-        for (int first = 0; first < n; first += kWarpSize) {
-            const Word row = first + lane < n ? rows[first + lane] : 0;
-            bool is_inside = false;
-#pragma unroll 4
-            for (int i = 0; i < n_kept; ++i) is_inside |= (row & ~rows[i]) == 0;
-            const int here = min(kWarpSize, n - first);
-#pragma unroll 1
-            for (int i = 0; i < here; ++i) {
-                const Word other = __shfl_sync(kFullMask, row, i);
-                is_inside |= (row & ~other) == 0 && (row != other || i < lane);
-            }
-#pragma unroll 4
-            for (int i = first + kWarpSize; i < (later ? n : 0); ++i) is_inside |= (row & ~rows[i]) == 0;
-            const unsigned kept = __ballot_sync(kFullMask, first + lane < n && !is_inside);
-            __syncwarp();
-            if (kept >> lane & 1u) rows[n_kept + __popc(kept & lanes_before(lane))] = row;
-            __syncwarp();
-            n_kept += __popc(kept);
-        }
-        return n_kept;
     }
 };

@@ -49,6 +49,19 @@ struct NarrowNode {
 constexpr int kNarrowWords = MAXIMAL_NODE_WORDS;
 static_assert(sizeof(NarrowNode) == kNarrowWords * sizeof(unsigned), "the launcher counts on it");
 
+/// What a node is made of: rows, candidates first, with the hashes of these.
+struct NarrowBase {
+    Arena::Mark mark;  // before all that it has
+    NarrowNode* above;
+    Word* rows;
+    Word* hashes;
+    Word columns;
+    Word hash;
+    int n_taken;
+    int n_candidates;  // 0: there is none
+    int n_excluded;
+};
+
 struct NarrowSearch {
     Arena& arena;
     TreeQueue& queue;
@@ -63,20 +76,21 @@ struct NarrowSearch {
         queue.spend(2 * n_words);
     }
 
-    /// Search below a node.
+    /// Search below a node, of which there is one.
     ///
     /// A node that nobody takes is searched here, on top of the one at hand, and until that is at hand again no other
     /// one is offered: so at most two paths are held at a time.
-    __device__ __forceinline__ void search(NarrowNode* first) {
+    __device__ __forceinline__ void search(NarrowBase base) {
         NarrowNode* node = nullptr;
-        NarrowNode* below = first;
         const NarrowNode* waits = nullptr;
         const unsigned long long begun = words;
         bool is_wanted = false;
         for (;;) {
             NarrowNode* from = node;
+            NarrowNode* below = nullptr;
             const bool gives = node != nullptr && is_wanted && waits == nullptr;
-            if (below == nullptr) {
+            if (base.n_candidates == 0) {
+                if (node == nullptr) return;
                 is_wanted = is_wanted || (words - begun >= (unsigned)patience && queue.is_wanted());
                 if (gives) {
 #pragma unroll 1
@@ -89,38 +103,27 @@ struct NarrowSearch {
                     const Arena::Mark mark = node->mark;
                     __syncwarp();
                     arena.release(mark);
-                    if (above == nullptr) return;
                     if (above == waits) waits = nullptr;
                     node = above;
                     continue;
                 }
-                below = enter(from, branch, node);
-                if (below == nullptr) continue;
-                if (gives) is_wanted = false;
+                below = enter(from, branch, node, base);
             }
+            if (base.n_candidates != 0) below = settle(base);
+            base.n_candidates = 0;
+            if (below == nullptr) continue;
+            if (gives) is_wanted = false;
             if (gives && offer(below)) {
                 arena.release(below->mark);
             } else if (is_few(below)) {
                 const Arena::Mark mark = below->mark;
                 search_few(below);
                 arena.release(mark);
-                if (node == nullptr) return;
             } else {
                 if (from != node) waits = node;
                 node = below;
             }
-            below = nullptr;
         }
-    }
-
-    /// A node on `n_candidates` rows and, behind them, `n_excluded` excluded ones; null: nothing is below it.
-    ///
-    /// `mark` is before all that the node has; the rows have all of its columns. Candidates that an excluded row covers
-    /// are taken out first, then excluded rows that do not matter any more. A single candidate is counted.
-    __device__ __forceinline__ NarrowNode* make(const Arena::Mark& mark, Word* rows, Word* hashes, Word hash, int n_candidates,
-                                                int n_excluded, int n_taken) {
-        return settle(NarrowNode{mark, nullptr, nullptr, nullptr, ~0ull, hash, 0, n_taken}, rows, hashes, n_candidates,
-                      n_excluded);
     }
 
     /// Leave a node to others; false: nobody takes it.
@@ -136,23 +139,21 @@ struct NarrowSearch {
     }
 
     /// The node in a slot of the queue.
-    __device__ __forceinline__ NarrowNode* read(const unsigned* slot) {
-        const int lane = lane_id(), n_candidates = (int)slot[1], n_rows = n_candidates + (int)slot[2];
-        const Word* const words = reinterpret_cast<const Word*>(slot);
+    __device__ __forceinline__ NarrowBase read(const unsigned* slot) const {
+        const int lane = lane_id(), n_candidates = (int)slot[1], n_excluded = (int)slot[2], n_rows = n_candidates + n_excluded;
+        const Word* const given = reinterpret_cast<const Word*>(slot);
         const Arena::Mark mark = arena.mark();
         Word* const rows = take_words(n_rows);
         Word* const hashes = take_words(n_candidates);
         counts.resolve();
 #pragma unroll 1
-        for (int i = lane; i < 64; i += kWarpSize) counts.column_hash[i] = words[4 + i];
+        for (int i = lane; i < 64; i += kWarpSize) counts.column_hash()[i] = given[4 + i];
 #pragma unroll 1
-        for (int i = lane; i < n_rows; i += kWarpSize) rows[i] = words[kNarrowSlotHead / 2 + i];
+        for (int i = lane; i < n_rows; i += kWarpSize) rows[i] = given[kNarrowSlotHead / 2 + i];
 #pragma unroll 1
-        for (int i = lane; i < n_candidates; i += kWarpSize) hashes[i] = words[kNarrowSlotHead / 2 + n_rows + i];
-        NarrowNode* const node = take(words_for(n_rows));
-        write(node, NarrowNode{mark, nullptr, rows, hashes, words[3], words[2], n_rows, (int)slot[3]});
-        fill_sets(node, n_candidates);
-        return node;
+        for (int i = lane; i < n_candidates; i += kWarpSize) hashes[i] = given[kNarrowSlotHead / 2 + n_rows + i];
+        __syncwarp();
+        return NarrowBase{mark, nullptr, rows, hashes, given[3], given[2], (int)slot[3], n_candidates, n_excluded};
     }
 
     __device__ __forceinline__ Word* take_words(int n) const { return reinterpret_cast<Word*>(arena.take(2ll * n)); }
@@ -215,7 +216,7 @@ struct NarrowSearch {
             head[3] = columns;
         }
 #pragma unroll 1
-        for (int i = lane_id(); i < 64; i += kWarpSize) head[4 + i] = counts.column_hash[i];
+        for (int i = lane_id(); i < 64; i += kWarpSize) head[4 + i] = counts.column_hash()[i];
     }
 
     __device__ __forceinline__ NarrowNode* take(int n_words) const {
@@ -258,8 +259,9 @@ struct NarrowSearch {
         __syncwarp();
     }
 
-    /// Take a candidate; return the node below, which hangs on `above`, or null where nothing is left to search.
-    __device__ __forceinline__ NarrowNode* enter(NarrowNode* from, int branch, NarrowNode* above) {
+    /// Take a candidate; return the node below, which hangs on `above`, or null where nothing is left to search, or where it
+    /// is to be made of `base`, which has candidates then.
+    __device__ __forceinline__ NarrowNode* enter(NarrowNode* from, int branch, NarrowNode* above, NarrowBase& base) {
         const int lane = lane_id(), n_rows = from->n_rows, n_words = words_for(n_rows);
         const Word* const rows = from->rows;
         const Word* const hashes = from->hashes;
@@ -293,7 +295,7 @@ struct NarrowSearch {
                     hash += warp_sum(joins ? hashes[32 * k + lane] : 0ull);
                 }
                 stays = __ballot_sync(kFullMask, is_member && (!DROPS || part != row));
-                const bool is_kept = is_member && !joins && __popcll(part) >= counts.table.limits.least_right;
+                const bool is_kept = is_member && !joins && __popcll(part) >= counts.limits.least_right;
                 goes = __ballot_sync(kFullMask, is_kept);
                 if (is_kept) span |= part;
                 n_kept += __popc(goes);
@@ -308,12 +310,12 @@ struct NarrowSearch {
         spend(n_words);
         NarrowNode* made = nullptr;
         if (!is_extended) counts.add(columns, __popcll(columns), hash, n_taken);
-        if (!is_extended && n_kept > 0 && n_taken + n_kept >= counts.table.limits.least_left && n_taken < counts.table.limits.most_left) {
+        if (!is_extended && n_kept > 0 && n_taken + n_kept >= counts.limits.least_left && n_taken < counts.limits.most_left) {
             write(below, NarrowNode{mark, above, rows, hashes, columns, hash, n_rows, n_taken});
             span = warp_union(span);
             const int n_useful = find_useful(rows, span, n_words, excluded, kept + n_words);
             if (is_worth_renewing(below, n_kept, n_kept + n_useful)) {
-                made = renew(below, span, n_kept, n_useful);
+                base = renew(below, span, n_kept, n_useful);
             } else {
                 if (FILTERS) n_kept = delete_covered(rows, columns, n_words, kept, kept + n_words, n_kept);
                 if (is_open(below, n_kept)) made = below;
@@ -322,38 +324,37 @@ struct NarrowSearch {
         __syncwarp();
         if (lane == 0) excluded[branch / 32] |= 1u << (branch & 31);
         __syncwarp();
-        if (made == nullptr) arena.release(mark);
+        if (made == nullptr && base.n_candidates == 0) arena.release(mark);
         return made;
     }
 
     /// Take a candidate of few columns, and count all below it, by a table.
     __device__ __forceinline__ void close_branch(NarrowNode* from, int branch, Word columns) {
-        const int lane = lane_id(), n_words = words_for(from->n_rows), least = counts.table.limits.least_right;
+        const int lane = lane_id(), n_words = words_for(from->n_rows), least = counts.limits.least_right;
         const Word* const rows = from->rows;
         const Word hash = from->hash + from->hashes[branch];
         unsigned* const candidates = from->candidates();
         unsigned* const excluded = from->excluded();
-        nodes += (unsigned)with_table(counts.subsets, __popcll(columns), [&](auto table) {
-            const FewColumns<decltype(table)::kColumns> few(columns);
+        SubsetTable table(counts.table_at, __popcll(columns));
+        const FewColumns few(columns);
 #pragma unroll 1
-            for (int k = 0; k < n_words; ++k)
-                if (excluded[k] >> lane & 1u) table.mark(few.place(rows[32 * k + lane]));
-            table.join_marks();
+        for (int k = 0; k < n_words; ++k)
+            if (excluded[k] >> lane & 1u) table.mark(few.place(rows[32 * k + lane]));
+        table.join_marks();
 #pragma unroll 1
-            for (int k = 0; k < n_words; ++k) {
-                const unsigned set = candidates[k];
-                if (set == 0) continue;
-                const bool is_member = (set >> lane & 1u) != 0 && 32 * k + lane != branch;
-                const Word row = is_member ? rows[32 * k + lane] & from->columns : 0;
-                const unsigned place = few.place(row), stays = __ballot_sync(kFullMask, is_member && (row & ~columns) != 0);
-                const bool is_covered = table.is_covered(place);
-                if (__popc(place) >= least && !is_covered) table.add(place, from->hashes[32 * k + lane]);
-                __syncwarp();
-                if (lane == 0) candidates[k] = stays;
-            }
-            if (lane == 0) excluded[branch / 32] |= 1u << (branch & 31);
-            return table.count(counts, least, true, hash, from->n_taken + 1, few.of_lane(counts.column_hash));
-        });
+        for (int k = 0; k < n_words; ++k) {
+            const unsigned set = candidates[k];
+            if (set == 0) continue;
+            const bool is_member = (set >> lane & 1u) != 0 && 32 * k + lane != branch;
+            const Word row = is_member ? rows[32 * k + lane] & from->columns : 0;
+            const unsigned place = few.place(row), stays = __ballot_sync(kFullMask, is_member && (row & ~columns) != 0);
+            const bool is_covered = table.is_covered(place);
+            if (__popc(place) >= least && !is_covered) table.add(place, from->hashes[32 * k + lane]);
+            __syncwarp();
+            if (lane == 0) candidates[k] = stays;
+        }
+        if (lane == 0) excluded[branch / 32] |= 1u << (branch & 31);
+        nodes += (unsigned)table.count(counts, least, true, hash, from->n_taken + 1, few.of_lane(counts.column_hash()));
         spend(n_words);
     }
 
@@ -378,7 +379,7 @@ struct NarrowSearch {
             unsigned found = 0;
             if (set != 0) {
                 const int size = set >> lane & 1u ? __popcll(rows[32 * k + lane] & span) : 0;
-                found = __ballot_sync(kFullMask, size >= counts.table.limits.least_right);
+                found = __ballot_sync(kFullMask, size >= counts.limits.least_right);
             }
             if (lane == 0) useful[k] = found;
             n += __popc(found);
@@ -418,7 +419,7 @@ struct NarrowSearch {
 
     /// Whether a node is worth a search; a single candidate is counted at once, for nothing has all of its columns.
     __device__ __forceinline__ bool is_open(NarrowNode* node, int n_candidates) {
-        if (n_candidates == 0 || node->n_taken + n_candidates < counts.table.limits.least_left) return false;
+        if (n_candidates == 0 || node->n_taken + n_candidates < counts.limits.least_left) return false;
         if (!FILTERS || n_candidates > 1) return true;
         const int row = first_member(node->candidates(), words_for(node->n_rows));
         const Word columns = node->rows[row] & node->columns;
@@ -433,50 +434,57 @@ struct NarrowSearch {
                (FILTERS && DROPS && n_candidates <= kWarpSize && n_rows <= kSlices * kWarpSize);
     }
 
-    /// A node in place of one, with a base of its own, `span` being all that its candidates have; null: nothing is below it.
-    __device__ __forceinline__ NarrowNode* renew(NarrowNode* node, Word span, int n_candidates, int n_excluded) {
+    /// What replaces a node, with a base of its own; `span` is all that its candidates have.
+    __device__ __forceinline__ NarrowBase renew(NarrowNode* node, Word span, int n_candidates, int n_excluded) const {
         Word* const rows = take_words(n_candidates + n_excluded);
         Word* const hashes = take_words(n_candidates);
         copy_rows(node, rows, hashes, span);
         n_excluded = lists.keep_useful(rows + n_candidates, n_excluded, span, rows + n_candidates);
-        return settle(NarrowNode{node->mark, node->above, nullptr, nullptr, node->columns, node->hash, 0, node->n_taken}, rows,
-                      hashes, n_candidates, n_excluded);
+        return NarrowBase{node->mark, node->above, rows, hashes, node->columns, node->hash, node->n_taken, n_candidates, n_excluded};
     }
 
-    /// The node whose base has candidates and, behind them, excluded rows, without those that do not matter; null: nothing
-    /// is below it. A single candidate is counted. What was taken since the node's mark is given back.
-    __device__ __forceinline__ NarrowNode* settle(NarrowNode value, Word* rows, Word* hashes, int n_candidates,
-                                                  int n_excluded) {
-        int n_left = n_candidates;
+    /// The node of a base, without rows that do not matter; null: nothing is below it. Candidates that an excluded row covers
+    /// are taken out first, then excluded rows that do not matter any more. A single candidate is counted. What was taken
+    /// since the base's mark, and is not of the node, is given back.
+    __device__ __forceinline__ NarrowNode* settle(const NarrowBase& base) {
+        Word* const rows = base.rows;
+        Word* const hashes = base.hashes;
+        const int n_candidates = base.n_candidates;
+        int n_left = n_candidates, n_excluded = base.n_excluded;
         if (FILTERS) {
             spend(words_for(n_candidates) * words_for(n_excluded));
             n_excluded = lists.keep_largest(rows + n_candidates, n_excluded);
             n_left = lists.drop_covered(rows, hashes, n_candidates, rows + n_candidates, n_excluded);
         }
-        if (n_left == 0) return nullptr;
-        Word span = 0;
+        NarrowNode* node = nullptr;
+        if (n_left > 0) {
+            Word span = 0;
 #pragma unroll 1
-        for (int i = lane_id(); i < n_left; i += kWarpSize) span |= rows[i];
-        span = warp_union(span);
-        value.n_rows = n_left;
-        if (n_left > 1 || !FILTERS) value.n_rows += lists.keep_useful(rows + n_candidates, n_excluded, span, rows + n_left);
-        const Arena::Mark full = arena.mark();
-        arena.release(value.mark);
-        NarrowNode* node = take(words_for(value.n_rows));
-        value.rows = take_words(value.n_rows);
-        value.hashes = take_words(n_left);
-        if (is_below(value.rows, rows) && is_below(value.hashes, hashes)) {
-            move_words(rows, const_cast<Word*>(value.rows), value.n_rows);
-            move_words(hashes, const_cast<Word*>(value.hashes), n_left);
-        } else {
-            arena.release(full);
-            node = take(words_for(value.n_rows));
-            value.rows = rows;
-            value.hashes = hashes;
+            for (int i = lane_id(); i < n_left; i += kWarpSize) span |= rows[i];
+            span = warp_union(span);
+            int n_rows = n_left;
+            if (n_left > 1 || !FILTERS) n_rows += lists.keep_useful(rows + n_candidates, n_excluded, span, rows + n_left);
+            const Arena::Mark full = arena.mark();
+            arena.release(base.mark);
+            node = take(words_for(n_rows));
+            Word* own_rows = take_words(n_rows);
+            Word* own_hashes = take_words(n_left);
+            if (is_below(own_rows, rows) && is_below(own_hashes, hashes)) {
+                move_words(rows, own_rows, n_rows);
+                move_words(hashes, own_hashes, n_left);
+            } else {
+                arena.release(full);
+                node = take(words_for(n_rows));
+                own_rows = rows;
+                own_hashes = hashes;
+            }
+            write(node, NarrowNode{base.mark, base.above, own_rows, own_hashes, base.columns, base.hash, n_rows, base.n_taken});
+            fill_sets(node, n_left);
+            if (!is_open(node, n_left)) node = nullptr;
         }
-        write(node, value);
-        fill_sets(node, n_left);
-        return is_open(node, n_left) ? node : nullptr;
+        __syncwarp();
+        if (node == nullptr) arena.release(base.mark);
+        return node;
     }
 
     /// Whether words may be moved from one place to the other, one after the other.

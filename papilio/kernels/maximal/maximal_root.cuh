@@ -175,12 +175,12 @@ struct Root {
 
     /// Count the maximal bicliques of a branch of no more columns than a table has; returns how many there are. `hash` and
     /// `n_taken` are those of the rows taken, the branch among them.
-    template <class Table>
-    __device__ __forceinline__ int count_in_table(Table table, const unsigned* sets, int branch, const ColumnWords& shared,
+    __device__ __forceinline__ int count_in_table(const unsigned* sets, int branch, const ColumnWords& shared,
                                                   MaximalCounts& counts, Word hash, int n_taken) const {
         const int lane = lane_id(), n = shared.n_columns;
+        SubsetTable table(counts.table_at, n);
         const Word column_hash = lane < n ? right_hash[columns[shared.columns[lane]]] : 0;
-        unsigned own[Table::kColumns];
+        unsigned own[kTableSide];
 #pragma unroll 1
         for (int first = 0; first < n_sets; first += kWarpSize) {
             const int k = first + lane;
@@ -190,7 +190,7 @@ struct Root {
             unsigned rest = read_columns(own, shared, k, set, all);
             if (__any_sync(kFullMask, all != 0)) return 0;
 #pragma unroll 1
-            for (; rest != 0; rest &= rest - 1) table.mark(gather(own, __ffs((int)rest) - 1));
+            for (; rest != 0; rest &= rest - 1) table.mark(gather(own, n, __ffs((int)rest) - 1));
         }
         table.join_marks();
 #pragma unroll 1
@@ -201,27 +201,27 @@ struct Root {
             unsigned all, left = 0;
 #pragma unroll 1
             for (unsigned rest = read_columns(own, shared, k, set, all); __any_sync(kFullMask, rest != 0); rest &= rest - 1) {
-                const bool is_covered = table.is_covered(gather(own, max(0, __ffs((int)rest) - 1)));
+                const bool is_covered = table.is_covered(gather(own, n, max(0, __ffs((int)rest) - 1)));
                 if (!is_covered) left |= rest & (0u - rest);
             }
 #pragma unroll 1
             for (; left != 0; left &= left - 1) {
                 const int bit = __ffs((int)left) - 1;
-                table.add(gather(own, bit), row_hash(32 * k + bit));
+                table.add(gather(own, n, bit), row_hash(32 * k + bit));
             }
         }
-        return table.count(counts, counts.table.limits.least_right, true, hash, n_taken, column_hash);
+        return table.count(counts, counts.limits.least_right, true, hash, n_taken, column_hash);
     }
 
     /// Word k of the rows of a set that have two of the columns, and of those that have all of them; `own` gets the words
     /// of all columns. Any lane alone.
-    template <int kColumns>
-    __device__ __forceinline__ unsigned read_columns(unsigned (&own)[kColumns], const ColumnWords& shared, int k, unsigned set,
-                                                     unsigned& all) const {
+    __device__ __forceinline__ unsigned read_columns(unsigned (&own)[kTableSide], const ColumnWords& shared, int k,
+                                                     unsigned set, unsigned& all) const {
         unsigned one = 0, two = 0;
         all = set;
 #pragma unroll
-        for (int j = 0; j < kColumns; ++j) {
+        for (int j = 0; j < kTableSide; ++j) {
+            if (j == kFewColumns && shared.n_columns <= kFewColumns) break;
             const bool is_column = j < shared.n_columns;
             own[j] = is_column && set != 0 ? by_columns[(long long)shared.columns[j] * n_sets + k] & set : 0u;
             if (is_column) all &= own[j];
@@ -231,12 +231,14 @@ struct Root {
         return two;
     }
 
-    /// Bit i of each word, as a number.
-    template <int kColumns>
-    __device__ __forceinline__ static unsigned gather(const unsigned (&own)[kColumns], int i) {
+    /// Bit i of the words of n columns, as a number.
+    __device__ __forceinline__ static unsigned gather(const unsigned (&own)[kTableSide], int n, int i) {
         unsigned bits = 0;
 #pragma unroll
-        for (int j = 0; j < kColumns; ++j) bits |= (own[j] >> i & 1u) << j;
+        for (int j = 0; j < kTableSide; ++j) {
+            if (j == kFewColumns && n <= kFewColumns) break;
+            bits |= (own[j] >> i & 1u) << j;
+        }
         return bits;
     }
 

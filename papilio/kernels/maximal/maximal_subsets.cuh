@@ -4,7 +4,8 @@
 // every set inside. Candidates are counted at theirs, with the sum of their hashes; then each place gets the sum over all
 // sets that contain its own: the rows that have these columns. A set that is not marked, and that no set with one more
 // column has as many rows as, is that of a maximal biclique. So nothing is searched, and rows need not be distinct.
-// A lane has every 32nd place. Marks are words of a bit for each place, kWords of them, joined in the lane of their number.
+// A lane has every 32nd place, and of up to kFewColumns columns, which most tables have, just one: these are summed without
+// memory. One code serves all sizes, in few instructions: fetching them is what bounds this search.
 #pragma once
 
 #include "maximal_counts.cuh"
@@ -14,20 +15,25 @@
 #ifndef TABLES
 #define TABLES 1
 #endif
-constexpr int kTableColumns = TABLES ? 8 : 0;
+constexpr int kTableSide = 8;
+constexpr int kTableColumns = TABLES ? kTableSide : 0;
 constexpr int kTableWords = MAXIMAL_TABLE_WORDS;
-static_assert(kTableWords == 3 << 8, "the launcher counts on it");
+static_assert(kTableWords == 3 << kTableSide, "the launcher counts on it");
+
+/// The most columns of a table that has a place for each lane at most.
+constexpr int kFewColumns = 5;
 
 /// The places of a table of n columns, and the marks of their words of 32, in the lanes of their numbers.
 struct TablePlaces {
-    unsigned* memory;  // counts of all places, then low and then high words of sums of hashes; in shared memory
+    int at;  // words of dynamic shared memory before the counts of all places, then low and then high words of sums of hashes
     int n;
     unsigned covered;
 
-    __device__ __forceinline__ int size() const { return max(kWarpSize, 1 << n); }
+    __device__ __forceinline__ int size() const { return 1 << max(n, kFewColumns); }
+    __device__ __forceinline__ unsigned* memory() const { return shared_words(at); }
 
     __device__ __forceinline__ Word sum_at(int place) const {
-        return (Word)memory[2 * size() + place] << 32 | memory[size() + place];
+        return (Word)memory()[2 * size() + place] << 32 | memory()[size() + place];
     }
 
     /// Whether an excluded row has all columns of a set; the warp, each lane with a set of its own.
@@ -44,9 +50,9 @@ struct TablePlaces {
             for (int i = lane_id(); i < 1 << (n - 1); i += kWarpSize) {
                 const int place = (i >> j << (j + 1)) | (i & ((1 << j) - 1)), above = place | 1 << j;
                 const Word sum = sum_at(place) + sum_at(above);
-                memory[place] += memory[above];
-                memory[size() + place] = (unsigned)sum;
-                memory[2 * size() + place] = (unsigned)(sum >> 32);
+                memory()[place] += memory()[above];
+                memory()[size() + place] = (unsigned)sum;
+                memory()[2 * size() + place] = (unsigned)(sum >> 32);
             }
         }
         __syncwarp();
@@ -59,92 +65,127 @@ struct Counted {
     int n;
 };
 
-/// See SubsetTable::count.
-__device__ __noinline__ Counted count_places(SizeTable table, TablePlaces places, int least, bool whole, Word hash, int n_taken,
-                                             Word column_hash) {
+/// What is counted, and of which sets; see SubsetTable::count.
+struct TableQuestion {
+    int least;
+    bool whole;
+    Word hash;
+    int n_taken;
+    Word column_hash;
+
+    __device__ __forceinline__ bool is_asked(int width, int n) const { return width >= least && (whole || width < n); }
+};
+
+/// Count what a table of up to kFewColumns columns has: a lane has one place.
+__device__ __noinline__ Counted count_few_places(TablePlaces places, TableQuestion asked) {
+    const int lane = lane_id(), n = places.n, width = __popc((unsigned)lane);
+    unsigned n_rows = places.memory()[lane];
+    Word hash = asked.hash, sum = places.sum_at(lane);
+#pragma unroll 1
+    for (int j = 0; j < n; ++j) {
+        const unsigned n_above = __shfl_xor_sync(kFullMask, n_rows, 1 << j);
+        const Word above = __shfl_xor_sync(kFullMask, sum, 1 << j), one = __shfl_sync(kFullMask, asked.column_hash, j);
+        const bool has_it = (lane >> j & 1) != 0;
+        hash += has_it ? one : 0;
+        sum += has_it ? 0 : above;
+        n_rows += has_it ? 0 : n_above;
+    }
+    bool is_one = !places.is_covered((unsigned)lane) && lane < 1 << n && asked.is_asked(width, n);
+#pragma unroll 1
+    for (int j = 0; j < n; ++j) {
+        const unsigned n_above = __shfl_xor_sync(kFullMask, n_rows, 1 << j);
+        is_one = is_one && ((lane >> j & 1) != 0 || n_above != n_rows);
+    }
+    Counted counted{0, __popc(__ballot_sync(kFullMask, is_one))};
+    if (is_one) counted.checksum = size_table().count(width, asked.n_taken + (int)n_rows, hash + sum);
+    __syncwarp();
+    return counted;
+}
+
+/// Count what a table of more columns has.
+__device__ __noinline__ Counted count_many_places(TablePlaces places, TableQuestion asked) {
     places.sum_above();
     const int lane = lane_id(), n = places.n;
+    Word hash = asked.hash;
 #pragma unroll 1
-    for (int j = 0; j < min(n, 5); ++j) {
-        const Word one = __shfl_sync(kFullMask, column_hash, j);
+    for (int j = 0; j < kFewColumns; ++j) {
+        const Word one = __shfl_sync(kFullMask, asked.column_hash, j);
         if (lane >> j & 1) hash += one;
     }
     Counted counted{0, 0};
 #pragma unroll 1
     for (int first = 0; first < 1 << n; first += kWarpSize) {
         const int place = first + lane, width = __popc((unsigned)place);
-        const unsigned n_rows = places.memory[place];
-        bool is_one = !places.is_covered((unsigned)place) && place < 1 << n && width >= least && (whole || width < n);
+        const unsigned n_rows = places.memory()[place];
+        bool is_one = !places.is_covered((unsigned)place) && asked.is_asked(width, n);
 #pragma unroll 1
         for (int j = 0; j < n; ++j)
-            if (is_one && (place >> j & 1) == 0) is_one = places.memory[place | 1 << j] != n_rows;
+            if (is_one && (place >> j & 1) == 0) is_one = places.memory()[place | 1 << j] != n_rows;
         Word all = hash;
 #pragma unroll 1
-        for (int j = 5; j < n; ++j) {
-            const Word one = __shfl_sync(kFullMask, column_hash, j);
+        for (int j = kFewColumns; j < n; ++j) {
+            const Word one = __shfl_sync(kFullMask, asked.column_hash, j);
             if (first >> j & 1) all += one;
         }
-        if (is_one) counted.checksum += table.count(width, n_taken + (int)n_rows, all + places.sum_at(place));
+        if (is_one) counted.checksum += size_table().count(width, asked.n_taken + (int)n_rows, all + places.sum_at(place));
         counted.n += __popc(__ballot_sync(kFullMask, is_one));
     }
     __syncwarp();
     return counted;
 }
 
-template <int kWords>
 struct SubsetTable {
-    static constexpr int kColumns = kWords == 2 ? 6 : 8;
-    static_assert(3 * kWords * kWarpSize <= kTableWords, "a place for each set");
+    TablePlaces places;
+    unsigned marked;  // of up to kFewColumns columns, by this lane, until they are joined; else marks are in memory
 
-    unsigned* memory;  // see TablePlaces
-    int n;             // columns
-    unsigned marked[kWords];  // by this lane, until they are joined
-    unsigned covered;         // word k of the marks in lane k, and of what lies inside
-
-    __device__ __forceinline__ SubsetTable(unsigned* memory, int n) : memory(memory), n(n), covered(0) {
-#pragma unroll
-        for (int k = 0; k < kWords; ++k) marked[k] = 0;
+    __device__ __forceinline__ SubsetTable(int at, int n) : places{at, n, 0}, marked(0) {
+        if (n <= kFewColumns) return;
+        if (lane_id() < places.size() / kWarpSize) places.memory()[lane_id()] = 0;
+        __syncwarp();
     }
-
-    __device__ __forceinline__ int size() const { return max(kWarpSize, 1 << n); }
 
     /// An excluded row has these columns; any lane alone.
     __device__ __forceinline__ void mark(unsigned place) {
-#pragma unroll
-        for (int k = 0; k < kWords; ++k)
-            if (place / 32 == k) marked[k] |= 1u << (place & 31);
+        if (places.n <= kFewColumns)
+            marked |= 1u << place;
+        else
+            atomicOr(&places.memory()[place / 32], 1u << (place & 31));
     }
 
     /// All excluded rows are marked: candidates may come; the warp.
     __device__ __forceinline__ void join_marks() {
-        const int lane = lane_id();
-#pragma unroll
-        for (int k = 0; k < kWords; ++k) {
-            const unsigned all = warp_or(marked[k]);
-            if (lane == k) covered = all;
+        const int lane = lane_id(), size = places.size();
+        unsigned covered = warp_or(marked);
+        if (places.n > kFewColumns) {
+            __syncwarp();
+            covered = lane < size / kWarpSize ? places.memory()[lane] : 0u;
+            __syncwarp();
         }
 #pragma unroll 1
-        for (int i = lane; i < 3 * size(); i += kWarpSize) memory[i] = 0;
+        for (int i = lane; i < 3 * size; i += kWarpSize) places.memory()[i] = 0;
         covered |= covered >> 1 & 0x55555555u;
         covered |= covered >> 2 & 0x33333333u;
         covered |= covered >> 4 & 0x0f0f0f0fu;
         covered |= covered >> 8 & 0x00ff00ffu;
         covered |= covered >> 16;
-#pragma unroll
-        for (int step = 1; step < kWords; step <<= 1) {
+#pragma unroll 1
+        for (int step = 1; step < size / kWarpSize; step <<= 1) {
             const unsigned above = __shfl_down_sync(kFullMask, covered, step);
             if ((lane & step) == 0) covered |= above;
         }
+        places.covered = covered;
         __syncwarp();
     }
 
-    __device__ __forceinline__ bool is_covered(unsigned place) const { return TablePlaces{memory, n, covered}.is_covered(place); }
+    __device__ __forceinline__ bool is_covered(unsigned place) const { return places.is_covered(place); }
 
     /// A candidate that is not covered has these columns; any lane alone.
     __device__ __forceinline__ void add(unsigned place, Word hash) const {
-        atomicAdd(&memory[place], 1u);
-        const unsigned low = (unsigned)hash, before = atomicAdd(&memory[size() + place], low);
-        atomicAdd(&memory[2 * size() + place], (unsigned)(hash >> 32) + (before + low < before ? 1u : 0u));
+        unsigned* const at = places.memory() + place;
+        const int size = places.size();
+        atomicAdd(at, 1u);
+        const unsigned low = (unsigned)hash, before = atomicAdd(at + size, low);
+        atomicAdd(at + 2 * size, (unsigned)(hash >> 32) + (before + low < before ? 1u : 0u));
     }
 
     /// Count the maximal bicliques of at least `least` columns, that of all columns only where `whole` is asked for; the
@@ -152,29 +193,24 @@ struct SubsetTable {
     /// j that of column j. Returns how many there are.
     __device__ __forceinline__ int count(MaximalCounts& counts, int least, bool whole, Word hash, int n_taken,
                                          Word column_hash) const {
-        const Counted counted =
-            count_places(counts.table, TablePlaces{memory, n, covered}, least, whole, hash, n_taken, column_hash);
+        const TableQuestion asked{least, whole, hash, n_taken, column_hash};
+        __syncwarp();
+        const Counted counted = places.n <= kFewColumns ? count_few_places(places, asked)
+                                                        : count_many_places(places, asked);
         counts.checksum += counted.checksum;
         return counted.n;
     }
 };
 
-/// Call `run` with the smallest table for n columns, at most kTableColumns.
-template <class Run>
-__device__ __forceinline__ auto with_table(unsigned* memory, int n, const Run& run) {
-    if (n <= 6) return run(SubsetTable<2>(memory, n));
-    return run(SubsetTable<8>(memory, n));
-}
-
-/// Where up to kMost of 64 columns are, which a table numbers anew.
-template <int kMost>
+/// Where up to kTableColumns of 64 columns are, which a table numbers anew.
 struct FewColumns {
-    int at[kMost];
+    int at[kTableSide];
     int n;
 
     __device__ __forceinline__ explicit FewColumns(Word columns) : n(__popcll(columns)) {
 #pragma unroll
-        for (int j = 0; j < kMost; ++j) {
+        for (int j = 0; j < kTableSide; ++j) {
+            if (j == kFewColumns && n <= kFewColumns) break;
             at[j] = max(0, __ffsll((long long)columns) - 1);
             columns &= columns - 1;
         }
@@ -185,7 +221,10 @@ struct FewColumns {
         const unsigned low = (unsigned)row, high = (unsigned)(row >> 32);
         unsigned place = 0;
 #pragma unroll
-        for (int j = 0; j < kMost; ++j) place |= ((at[j] < 32 ? low : high) >> (at[j] & 31) & 1u) << j;
+        for (int j = 0; j < kTableSide; ++j) {
+            if (j == kFewColumns && n <= kFewColumns) break;
+            place |= ((at[j] < 32 ? low : high) >> (at[j] & 31) & 1u) << j;
+        }
         return place & ((1u << n) - 1u);
     }
 
@@ -193,7 +232,8 @@ struct FewColumns {
     __device__ __forceinline__ Word of_lane(const Word* list) const {
         int own = 0;
 #pragma unroll
-        for (int j = 0; j < kMost; ++j) own = lane_id() == j ? at[j] : own;
+        for (int j = 0; j < kTableSide; ++j)
+            if (j < n && lane_id() == j) own = at[j];
         return list[own];
     }
 };
