@@ -94,7 +94,7 @@ struct MaximalSearch {
         base.n_candidates = 0;
         branch = -1;
         if (slot[0] == kNarrowSlot) {
-            base = narrow.read(slot);
+            base = read_base(slot, arena, counts);
             return;
         }
         open_root((int)slot[1]);
@@ -253,8 +253,8 @@ struct MaximalSearch {
         int* const list = reinterpret_cast<int*>(arena.take(n_listed));
         root.list_rows(candidates, list);
         root.list_rows(candidates + root.n_sets, list + n_candidates);
-        Word* const rows = narrow.take_words(n_listed);
-        Word* const hashes = narrow.take_words(n_candidates);
+        Word* const rows = take_words(arena, n_listed);
+        Word* const hashes = take_words(arena, n_candidates);
         int n_left = 0, n_packed = 0;
         Word span = ~0ull;
 #pragma unroll 1

@@ -7,8 +7,8 @@
 // the one above it, and one that is left has two: so 31 levels are enough.
 #pragma once
 
+#include "maximal_node.cuh"
 #include "maximal_subsets.cuh"
-#include "tree_queue.cuh"
 
 __device__ __forceinline__ Word warp_union(Word word) {
     return (Word)warp_or((unsigned)(word >> 32)) << 32 | warp_or((unsigned)word);
@@ -108,9 +108,31 @@ struct FewSearch {
                            columns.of_lane(counts.column_hash()));
     }
 
-    /// Search below a node. `give(level)` leaves one to others; false: nobody takes it.
-    template <class Give>
-    __device__ __forceinline__ void search(FewLevel level, const Give& give) {
+    /// Leave a node to others; false: nobody takes it.
+    __device__ __forceinline__ bool offer(const FewLevel& level) const {
+        const int lane = lane_id(), n_candidates = __popc(level.candidates);
+        int n_excluded = 0;
+#pragma unroll
+        for (int k = 0; k < kSlices; ++k) n_excluded += __popc(level.excluded[k]);
+        const auto fill = [&](Word* to_rows, Word* to_hashes) {
+            const int place = __popc(level.candidates & lanes_before(lane));
+            if (level.candidates >> lane & 1u) {
+                to_rows[place] = rows[0] & level.columns;
+                to_hashes[place] = row_hash;
+            }
+            int n = n_candidates;
+#pragma unroll
+            for (int k = 0; k < kSlices; ++k) {
+                if (level.excluded[k] >> lane & 1u)
+                    to_rows[n + __popc(level.excluded[k] & lanes_before(lane))] = rows[k] & level.columns;
+                n += __popc(level.excluded[k]);
+            }
+        };
+        return offer_base(queue, counts, n_candidates, n_excluded, level.n_taken, level.hash, level.columns, fill);
+    }
+
+    /// Search below a node.
+    __device__ __forceinline__ void search(FewLevel level) {
         const int lane = lane_id();
         FewLevel kept{0, 0, 0, {}, 0};  // the level of this lane's depth
         int depth = 0;
@@ -138,7 +160,7 @@ struct FewSearch {
             queue.spend(2);
             if (is_wanted && goes_on) {
                 is_wanted = false;
-                is_given = give(below.level);
+                is_given = offer(below.level);
                 if (!is_given && from != depth) continue;
             }
             ++nodes;

@@ -20,6 +20,7 @@
 #include "bit_matrix.cuh"
 #include "maximal_few.cuh"
 #include "maximal_lists.cuh"
+#include "maximal_node.cuh"
 
 #ifndef FILTERS
 #define FILTERS 1
@@ -27,40 +28,6 @@
 #ifndef DROPS
 #define DROPS 1
 #endif
-
-/// What a slot of the queue begins with that holds a narrow node.
-constexpr unsigned kNarrowSlot = 3;
-constexpr int kNarrowSlotHead = 8 + 2 * 64;
-
-/// A node; behind it lie its sets, candidates first, of words_for(n_rows) words each.
-struct NarrowNode {
-    Arena::Mark mark;  // before the node
-    NarrowNode* above;
-    const Word* rows;    // of the base
-    const Word* hashes;  // of the rows that may be candidates
-    Word columns;
-    Word hash;    // of the rows taken, and of columns that are not among those at hand
-    int n_rows;   // of the base
-    int n_taken;  // rows
-
-    __device__ __forceinline__ unsigned* candidates() { return reinterpret_cast<unsigned*>(this + 1); }
-    __device__ __forceinline__ unsigned* excluded() { return candidates() + words_for(n_rows); }
-};
-constexpr int kNarrowWords = MAXIMAL_NODE_WORDS;
-static_assert(sizeof(NarrowNode) == kNarrowWords * sizeof(unsigned), "the launcher counts on it");
-
-/// What a node is made of: rows, candidates first, with the hashes of these.
-struct NarrowBase {
-    Arena::Mark mark;  // before all that it has
-    NarrowNode* above;
-    Word* rows;
-    Word* hashes;
-    Word columns;
-    Word hash;
-    int n_taken;
-    int n_candidates;  // 0: there is none
-    int n_excluded;
-};
 
 struct NarrowSearch {
     Arena& arena;
@@ -126,38 +93,6 @@ struct NarrowSearch {
         }
     }
 
-    /// Leave a node to others; false: nobody takes it.
-    __device__ __forceinline__ bool offer(NarrowNode* node) const {
-        const int n_words = words_for(node->n_rows), lane = lane_id();
-        const int n_candidates = set_size(node->candidates(), n_words), n_excluded = set_size(node->excluded(), n_words);
-        if (kNarrowSlotHead + 4 * n_candidates + 2 * n_excluded > queue.slot_words) return false;
-        return queue.offer([&](unsigned* slot) {
-            write_head(slot, n_candidates, n_excluded, node->n_taken, node->hash, node->columns);
-            Word* const rows = reinterpret_cast<Word*>(slot) + kNarrowSlotHead / 2;
-            copy_rows(node, rows, rows + n_candidates + n_excluded, node->columns);
-        });
-    }
-
-    /// The node in a slot of the queue.
-    __device__ __forceinline__ NarrowBase read(const unsigned* slot) const {
-        const int lane = lane_id(), n_candidates = (int)slot[1], n_excluded = (int)slot[2], n_rows = n_candidates + n_excluded;
-        const Word* const given = reinterpret_cast<const Word*>(slot);
-        const Arena::Mark mark = arena.mark();
-        Word* const rows = take_words(n_rows);
-        Word* const hashes = take_words(n_candidates);
-        counts.resolve();
-#pragma unroll 1
-        for (int i = lane; i < 64; i += kWarpSize) counts.column_hash()[i] = given[4 + i];
-#pragma unroll 1
-        for (int i = lane; i < n_rows; i += kWarpSize) rows[i] = given[kNarrowSlotHead / 2 + i];
-#pragma unroll 1
-        for (int i = lane; i < n_candidates; i += kWarpSize) hashes[i] = given[kNarrowSlotHead / 2 + n_rows + i];
-        __syncwarp();
-        return NarrowBase{mark, nullptr, rows, hashes, given[3], given[2], (int)slot[3], n_candidates, n_excluded};
-    }
-
-    __device__ __forceinline__ Word* take_words(int n) const { return reinterpret_cast<Word*>(arena.take(2ll * n)); }
-
   private:
     __device__ __forceinline__ static bool is_few(NarrowNode* node) {
         const int n_words = words_for(node->n_rows);
@@ -178,85 +113,19 @@ struct NarrowSearch {
             few.rows[k] = is_row ? node->rows[32 * k + lane] : 0ull;
         }
         __syncwarp();
-        few.search(level, [&](const FewLevel& given) {
-            const int n_candidates = __popc(given.candidates);
-            int n_excluded = 0;
-#pragma unroll
-            for (int k = 0; k < kSlices; ++k) n_excluded += __popc(given.excluded[k]);
-            if (kNarrowSlotHead + 4 * n_candidates + 2 * n_excluded > queue.slot_words) return false;
-            return queue.offer([&](unsigned* slot) {
-                write_head(slot, n_candidates, n_excluded, given.n_taken, given.hash, given.columns);
-                Word* const rows = reinterpret_cast<Word*>(slot) + kNarrowSlotHead / 2;
-                const int place = __popc(given.candidates & lanes_before(lane));
-                if (given.candidates >> lane & 1u) {
-                    rows[place] = few.rows[0] & given.columns;
-                    rows[n_candidates + n_excluded + place] = few.row_hash;
-                }
-                int n = n_candidates;
-#pragma unroll
-                for (int k = 0; k < kSlices; ++k) {
-                    if (given.excluded[k] >> lane & 1u)
-                        rows[n + __popc(given.excluded[k] & lanes_before(lane))] = few.rows[k] & given.columns;
-                    n += __popc(given.excluded[k]);
-                }
-            });
-        });
+        few.search(level);
     }
 
-    /// What a slot of the queue has before the rows; the warp.
-    __device__ __forceinline__ void write_head(unsigned* slot, int n_candidates, int n_excluded, int n_taken, Word hash,
-                                               Word columns) const {
-        Word* const head = reinterpret_cast<Word*>(slot);
-        if (lane_id() == 0) {
-            slot[0] = kNarrowSlot;
-            slot[1] = (unsigned)n_candidates;
-            slot[2] = (unsigned)n_excluded;
-            slot[3] = (unsigned)n_taken;
-            head[2] = hash;
-            head[3] = columns;
-        }
-#pragma unroll 1
-        for (int i = lane_id(); i < 64; i += kWarpSize) head[4 + i] = counts.column_hash()[i];
+    /// Leave a node to others; false: nobody takes it.
+    __device__ __forceinline__ bool offer(NarrowNode* node) const {
+        const int n_words = words_for(node->n_rows);
+        const int n_candidates = set_size(node->candidates(), n_words), n_excluded = set_size(node->excluded(), n_words);
+        const auto fill = [&](Word* rows, Word* hashes) { node->copy_rows(rows, hashes, node->columns); };
+        return offer_base(queue, counts, n_candidates, n_excluded, node->n_taken, node->hash, node->columns, fill);
     }
 
     __device__ __forceinline__ NarrowNode* take(int n_words) const {
         return reinterpret_cast<NarrowNode*>(arena.take(kNarrowWords + 2ll * n_words));
-    }
-
-    __device__ __forceinline__ static void write(NarrowNode* node, const NarrowNode& value) {
-        __syncwarp();
-        if (lane_id() == 0) *node = value;
-        __syncwarp();
-    }
-
-    /// Make the first rows of the base candidates, the others excluded.
-    __device__ __forceinline__ static void fill_sets(NarrowNode* node, int n_candidates) {
-        const int n_words = words_for(node->n_rows);
-#pragma unroll 1
-        for (int k = lane_id(); k < n_words; k += kWarpSize) {
-            const unsigned first = bits_below(n_candidates - 32 * k);
-            node->candidates()[k] = first;
-            node->excluded()[k] = bits_below(node->n_rows - 32 * k) & ~first;
-        }
-        __syncwarp();
-    }
-
-    /// The rows of a node's candidates, cut to its columns, then those of its excluded rows, to `rows`; hashes likewise.
-    __device__ __forceinline__ static void copy_rows(NarrowNode* node, Word* rows, Word* hashes, Word span) {
-        const int lane = lane_id(), n_words = words_for(node->n_rows);
-        int n = 0;
-#pragma unroll 1
-        for (int k = 0; k < 2 * n_words; ++k) {
-            const unsigned set = node->candidates()[k];
-            const int row = 32 * (k < n_words ? k : k - n_words) + lane;
-            if (set >> lane & 1u) {
-                const int place = n + __popc(set & lanes_before(lane));
-                rows[place] = node->rows[row] & (k < n_words ? node->columns : span);
-                if (k < n_words) hashes[place] = node->hashes[row];
-            }
-            n += __popc(set);
-        }
-        __syncwarp();
     }
 
     /// Take a candidate; return the node below, which hangs on `above`, or null where nothing is left to search, or where it
@@ -311,7 +180,7 @@ struct NarrowSearch {
         NarrowNode* made = nullptr;
         if (!is_extended) counts.add(columns, __popcll(columns), hash, n_taken);
         if (!is_extended && n_kept > 0 && n_taken + n_kept >= counts.limits.least_left && n_taken < counts.limits.most_left) {
-            write(below, NarrowNode{mark, above, rows, hashes, columns, hash, n_rows, n_taken});
+            below->write(NarrowNode{mark, above, rows, hashes, columns, hash, n_rows, n_taken});
             span = warp_union(span);
             const int n_useful = find_useful(rows, span, n_words, excluded, kept + n_words);
             if (is_worth_renewing(below, n_kept, n_kept + n_useful)) {
@@ -436,9 +305,9 @@ struct NarrowSearch {
 
     /// What replaces a node, with a base of its own; `span` is all that its candidates have.
     __device__ __forceinline__ NarrowBase renew(NarrowNode* node, Word span, int n_candidates, int n_excluded) const {
-        Word* const rows = take_words(n_candidates + n_excluded);
-        Word* const hashes = take_words(n_candidates);
-        copy_rows(node, rows, hashes, span);
+        Word* const rows = take_words(arena, n_candidates + n_excluded);
+        Word* const hashes = take_words(arena, n_candidates);
+        node->copy_rows(rows, hashes, span);
         n_excluded = lists.keep_useful(rows + n_candidates, n_excluded, span, rows + n_candidates);
         return NarrowBase{node->mark, node->above, rows, hashes, node->columns, node->hash, node->n_taken, n_candidates, n_excluded};
     }
@@ -467,8 +336,8 @@ struct NarrowSearch {
             const Arena::Mark full = arena.mark();
             arena.release(base.mark);
             node = take(words_for(n_rows));
-            Word* own_rows = take_words(n_rows);
-            Word* own_hashes = take_words(n_left);
+            Word* own_rows = take_words(arena, n_rows);
+            Word* own_hashes = take_words(arena, n_left);
             if (is_below(own_rows, rows) && is_below(own_hashes, hashes)) {
                 move_words(rows, own_rows, n_rows);
                 move_words(hashes, own_hashes, n_left);
@@ -478,8 +347,8 @@ struct NarrowSearch {
                 own_rows = rows;
                 own_hashes = hashes;
             }
-            write(node, NarrowNode{base.mark, base.above, own_rows, own_hashes, base.columns, base.hash, n_rows, base.n_taken});
-            fill_sets(node, n_left);
+            node->write(NarrowNode{base.mark, base.above, own_rows, own_hashes, base.columns, base.hash, n_rows, base.n_taken});
+            node->fill_sets(n_left);
             if (!is_open(node, n_left)) node = nullptr;
         }
         __syncwarp();
