@@ -147,7 +147,7 @@ def maximal_tuning(max_shared_bytes: int) -> TreeTuning:
     """Return the row of maximal bicliques for a device by the shared memory that one block can have, in bytes."""
     if max_shared_bytes >= 160 << 10:
         return TreeTuning(
-            blocks_per_sm=(4, 4, 4),
+            blocks_per_sm=(2, 2, 2),
             near_words=2016,
             far_words=(1 << 19, 1 << 22),
             check_steps=64,
