@@ -8,17 +8,19 @@ costs, schedules), ``kernels`` (device time of the counting kernels by events; o
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, TypeVar
 
 import papilio
 from papilio.families import load_engine
@@ -27,7 +29,19 @@ from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif
 from papilio.storage.store import open_store, write_store
 
-__all__ = ["Measurement", "TimedKernels", "describe_machine", "measure", "print_table", "write_json"]
+__all__ = [
+    "Measurement",
+    "TimedKernels",
+    "describe_machine",
+    "in_time",
+    "make_parser",
+    "measure",
+    "print_rows",
+    "print_table",
+    "write_json",
+]
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -203,6 +217,42 @@ def describe_machine(engine: EngineName) -> dict[str, str]:
 
         facts["device"] = f"{len(os.sched_getaffinity(0))} CPU cores ({platform.machine()})"
     return facts
+
+
+def make_parser(description: str | None, flag: str, names: Iterable[str]) -> argparse.ArgumentParser:
+    """Return a parser of ``--data``, ``--seconds``, and of the names to measure, all by default, under ``flag``."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, default=Path("data"), help="folder with bipartite and unipartite"
+    )
+    parser.add_argument(flag, nargs="+", default=list(names), choices=list(names))
+    parser.add_argument("--seconds", type=float, default=60.0, help="begin nothing more after this time")
+    return parser
+
+
+def in_time(turns: Iterable[Row], seconds: float) -> Iterator[Row]:
+    """Yield what comes to its turn within so many seconds, and say of the rest that it is skipped."""
+    began = perf_counter()
+    for turn in turns:
+        if perf_counter() - began <= seconds:
+            yield turn
+        else:
+            print(f"{turn}: no time left, skipped", file=sys.stderr)
+
+
+def print_rows(
+    facts: Mapping[str, str], columns: Mapping[str, Callable[[Row], str]], rows: Iterable[Row]
+) -> list[Row]:
+    """Print a Markdown table, each row as it comes; return the rows."""
+    print("\n".join(f"- {name}: {value}" for name, value in facts.items()) + "\n")
+    print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}", flush=True)
+    printed = []
+    for row in rows:
+        printed.append(row)
+        print(f"| {' | '.join(cell(row) for cell in columns.values())} |", flush=True)
+    return printed
 
 
 def _milliseconds(seconds: float | None) -> str:

@@ -1,23 +1,27 @@
 """Listings from one GPU: what the search, the rows, the copy and the files take, each apart.
 
-python -m benchmarks.listing_gpu --data ../shared/data --cases senate soc-Epinions1
+python -m benchmarks.listing_gpu --data ../shared/data --cases senate epinions
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from benchmarks.cases import Case, load_case
 from benchmarks.clique_gpu import read_graph
-from benchmarks.harness import TimedKernels, describe_machine
+from benchmarks.harness import TimedKernels, describe_machine, in_time, make_parser, print_rows
 from papilio.families import family_of, load_lister
 from papilio.motifs import Clique, MaximalBiclique, MaximalClique, Motif
 from papilio.questions import Listing
@@ -36,24 +40,45 @@ CASES: dict[str, tuple[str, Motif, int | None, int, int]] = {
 """Graph, motif, limit, rows, and the checksum that counting on CPUs gives; 0 where there is none."""
 
 
+_ROW_KERNELS = ("clique_copy", "clique_choose", "maximal_expand", "record_keys", "sort_rows")
+
+
 @dataclass(frozen=True)
 class Row:
     """One listing; seconds, of kernels alone where it says so."""
 
     case: str
     rows: int
+    vertices: int  # of all rows
     prepare_s: float
     search_s: float  # kernels that search
     rows_s: float  # kernels that make rows
     listed_s: float  # all but the files: search, order, rows, copy
     written_s: float  # with the files
+    disk_s: float  # the same bytes once more, to the disk itself
     file_bytes: int
     n_files: int
     correct: bool
 
 
-def measure(name: str, graph: Any) -> Row:
-    """List once into nothing, untimed, then timed, then into files."""
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "case": lambda row: row.case,
+    "rows": lambda row: f"{row.rows:,}{'' if row.correct else ' WRONG'}",
+    "vertices/row": lambda row: f"{row.vertices / max(1, row.rows):.1f}",
+    "prepare ms": lambda row: f"{1e3 * row.prepare_s:.1f}",
+    "search ms": lambda row: f"{1e3 * row.search_s:.1f}",
+    "rows ms": lambda row: f"{1e3 * row.rows_s:.1f}",
+    "listed s": lambda row: f"{row.listed_s:.3f}",
+    "written s": lambda row: f"{row.written_s:.3f}",
+    "rows/s": lambda row: f"{row.rows / row.written_s:.3g}",
+    "bytes/row": lambda row: f"{row.file_bytes / max(1, row.rows):.2f}",
+    "files": lambda row: str(row.n_files),
+    "disk s": lambda row: f"{row.disk_s:.3f}",
+}
+
+
+def measure(name: str, graph: Any, folder: Path | None) -> Row:
+    """List once into nothing, untimed, then timed, then into files below ``folder``."""
     _, motif, limit, expected, checksum = CASES[name]
     lister: Any = load_lister(motif, Listing(limit), "gpu")
     began = perf_counter()
@@ -68,88 +93,81 @@ def measure(name: str, graph: Any) -> Row:
     listed_s = perf_counter() - began
     del device.load
     _, sums = timer.seconds()
-    of_rows = sum(s for kernel, s in sums.items() if "expand" in kernel or kernel in _ROW_KERNELS)
+    of_rows = sum(sums.get(kernel, 0.0) for kernel in _ROW_KERNELS)
     columns = family_of(motif).columns(motif)
     store: Any = SimpleNamespace(label_column=lambda layer: None)
     names = read_names(store, {layer: getattr(prepared, f"ids_{layer}") for layer in columns})
+    names = {layer: ids.cast("int64") for layer, ids in names.items()}
     question = {"graph": digest(name), "motif": {"name": motif.name}, "listing": {"limit": limit}}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
         began = perf_counter()
-        with ListingWriter(Path(folder) / "rows", names, columns, question) as writer:
+        with ListingWriter(Path(scratch) / "rows", names, columns, question) as writer:
             written = lister.run(prepared, 0, prepared.n_items, sink=writer.write)
         written_s = perf_counter() - began
-        file_bytes = sum(path.stat().st_size for path in Path(folder).iterdir())
+        paths = [Path(shard.path) for shard in writer.shards]
+        file_bytes = sum(path.stat().st_size for path in paths)
+        vertices = sum(count_vertices(path) for path in paths)
+        disk_s = time_disk(paths)
     counts = {partial.total, written.total, sum(shard.rows for shard in writer.shards)}
     return Row(
         case=name,
         rows=written.total,
+        vertices=vertices,
         prepare_s=prepare_s,
         search_s=sum(sums.values()) - of_rows,
         rows_s=of_rows,
         listed_s=listed_s,
         written_s=written_s,
+        disk_s=disk_s,
         file_bytes=file_bytes,
-        n_files=len(writer.shards),
+        n_files=len(paths),
         correct=counts == {expected} and {partial.checksum, written.checksum} == {checksum},
     )
 
 
-_ROW_KERNELS = ("clique_copy", "clique_choose", "record_keys", "sort_rows")
+def count_vertices(path: Path) -> int:
+    """Return how many vertices all rows of a file have."""
+    metadata = pq.read_metadata(path)
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    return sum(group.column(column).num_values for group in groups for column in range(group.num_columns))
+
+
+def time_disk(paths: Sequence[Path]) -> float:
+    """Write the same bytes to other files, a thread for each, until the disk has them; return the seconds."""
+
+    def write(target: Path, content: bytes) -> None:
+        with target.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    contents = [path.read_bytes() for path in paths]
+    os.sync()
+    began = perf_counter()
+    with ThreadPoolExecutor(max(1, len(paths))) as pool:
+        list(pool.map(write, [path.with_suffix(".again") for path in paths], contents))
+    return perf_counter() - began
 
 
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     """Measure the cases asked for, in their order, while there is time."""
-    began = perf_counter()
-    for name in options.cases:
+    for name in in_time(options.cases, options.seconds):
         graph_name, motif, *_ = CASES[name]
-        if perf_counter() - began > options.seconds:
-            print(f"{name}: no time left, skipped", file=sys.stderr)
-            continue
-        if family_of(motif).graph_kind == "bipartite":
-            graph: Any = load_case(Case(graph_name, 0), options.data)
-        else:
-            graph = read_graph(options.data, graph_name)
-        if graph is None:
+        kind = family_of(motif).graph_kind
+        if not (options.data / kind / f"{graph_name}.txt.gz").is_file():
             print(f"{name}: {graph_name} is not in {options.data}, skipped", file=sys.stderr)
-            continue
-        yield measure(name, graph)
+        elif kind == "bipartite":
+            yield measure(name, load_case(Case(graph_name, 0), options.data), options.folder)
+        else:
+            yield measure(name, read_graph(options.data, graph_name), options.folder)
 
 
 def main() -> int:
     """Run the cases asked for; the exit status is 1 when a number of rows is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data", type=Path, default=Path("data"), help="folder with bipartite and unipartite"
-    )
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--seconds", type=float, default=60.0, help="begin nothing more after this time")
-    options = parser.parse_args()
-    print("\n".join(f"- {name}: {value}" for name, value in describe_machine("gpu").items()) + "\n")
-    head = [
-        "case",
-        "rows",
-        "prepare ms",
-        "search ms",
-        "rows ms",
-        "listed s",
-        "written s",
-        "rows/s",
-        "B/row",
-        "files",
-    ]
-    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
-    wrong = 0
-    for row in run_cases(options):
-        wrong += not row.correct
-        print(
-            f"| {row.case} | {row.rows:,}{'' if row.correct else ' WRONG'} | {1e3 * row.prepare_s:.1f} "
-            f"| {1e3 * row.search_s:.1f} | {1e3 * row.rows_s:.1f} | {row.listed_s:.2f} | {row.written_s:.2f} "
-            f"| {row.rows / row.written_s:.3g} | {row.file_bytes / max(1, row.rows):.2f} | {row.n_files} |",
-            flush=True,
-        )
-    return 1 if wrong else 0
+    parser = make_parser(__doc__, "--cases", CASES)
+    parser.add_argument("--folder", type=Path, help="where the files go; by default that of temporary files")
+    rows = print_rows(describe_machine("gpu"), COLUMNS, run_cases(parser.parse_args()))
+    return 0 if all(row.correct for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import product
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 from benchmarks.cases import Case, load_case
-from benchmarks.harness import TimedKernels, describe_machine
+from benchmarks.harness import TimedKernels, describe_machine, in_time, make_parser, print_rows
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.cuda import shared_device
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu
@@ -97,57 +97,38 @@ def measure(name: str, graph: BipartiteGraph, variant: str, repeats: int) -> Row
     )
 
 
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "graph": lambda row: row.graph,
+    "without": lambda row: row.variant,
+    "prepare ms": lambda row: f"{1e3 * row.prepare_s:.2f}",
+    "matrices ms": lambda row: f"{1e3 * row.fill_s:.2f}",
+    "search ms": lambda row: f"{1e3 * row.search_s:.2f}",
+    "run ms": lambda row: f"{1e3 * row.run_s:.2f}",
+    "branches": lambda row: f"{row.branches:.2f}",
+    "words": lambda row: f"{row.words:.3g}",
+    "most": lambda row: f"{row.most:.2f}",
+    "correct": lambda row: "yes" if row.correct else "NO",
+}
+
+
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     """Measure the graphs asked for, in their order, while there is time."""
-    began = perf_counter()
-    for variant in VARIANTS if options.filters else [""]:
-        for name in options.graphs:
-            graph = load_case(Case(name, 0), options.data)
-            if graph is None or perf_counter() - began > options.seconds:
-                why = f"not in {options.data}" if graph is None else "no time left"
-                print(f"{name}: {why}, skipped", file=sys.stderr)
-                continue
-            yield measure(name, graph, variant, options.repeats)
+    variants = VARIANTS if options.filters else [""]
+    for variant, name in in_time(product(variants, options.graphs), options.seconds):
+        graph = load_case(Case(name, 0), options.data)
+        if graph is None:
+            print(f"{name}: not in {options.data}, skipped", file=sys.stderr)
+            continue
+        yield measure(name, graph, variant, options.repeats)
 
 
 def main() -> int:
     """Run the graphs asked for; the exit status is 1 when a count is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
-    parser.add_argument("--graphs", nargs="+", default=list(ANSWERS), choices=list(ANSWERS))
+    parser = make_parser(__doc__, "--graphs", ANSWERS)
     parser.add_argument("--filters", action="store_true", help="also without each filter")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=60.0, help="begin nothing more after this time")
-    options = parser.parse_args()
-    print("\n".join(f"- {name}: {value}" for name, value in describe_machine("gpu").items()) + "\n")
-    head = [
-        "graph",
-        "without",
-        "prepare ms",
-        "matrices ms",
-        "search ms",
-        "run ms",
-        "branches",
-        "words",
-        "most",
-        "correct",
-    ]
-    print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head), flush=True)
-    correct = True
-    for row in run_cases(options):
-        correct &= row.correct
-        cells = [row.graph, row.variant]
-        cells += [f"{seconds * 1e3:.2f}" for seconds in (row.prepare_s, row.fill_s, row.search_s, row.run_s)]
-        cells += [
-            f"{row.branches:.2f}",
-            f"{row.words:.3g}",
-            f"{row.most:.2f}",
-            "yes" if row.correct else "NO",
-        ]
-        print("| " + " | ".join(cells) + " |", flush=True)
-    return 0 if correct else 1
+    rows = print_rows(describe_machine("gpu"), COLUMNS, run_cases(parser.parse_args()))
+    return 0 if all(row.correct for row in rows) else 1
 
 
 if __name__ == "__main__":

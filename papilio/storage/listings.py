@@ -11,17 +11,15 @@ what limits the listing (``papilio.listing``, JSON).
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-import sys
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -33,23 +31,24 @@ from papilio.errors import StoreError
 from papilio.graph import RowColumn
 from papilio.motifs import Motif
 from papilio.questions import Listing
-from papilio.storage.location import atomic_directory, atomic_file
+from papilio.storage.location import atomic_directory
 from papilio.storage.names import LayerNames
 from papilio.storage.records import read_json, read_record, require_format
+from papilio.storage.row_files import (
+    RowEncoding,
+    RowFile,
+    RowSizes,
+    hash_file,
+    parquet_options,
+    row_schema,
+)
 from papilio.version import __version__
 
 LISTING_NAME = "_listing.json"
 
 FORMAT, FORMAT_VERSION = "papilio-listing", 1
 
-RowSizes = Mapping[str, int | None]
-"""Columns of a listing, and how many vertices each has in a row; None for any number."""
-
 _ADVICE = "the listing is damaged: remove it, or give another directory"
-
-_PARQUET: dict[str, Any] = {"compression": "zstd", "use_dictionary": False, "write_statistics": False}
-"""Rows repeat in long runs, which zstd finds by itself: 1.3 bytes for each (3,3)-biclique of youtube-groupmemberships
-and 12 million of them a second; with dictionaries and statistics 2.8 bytes and 4.7 million."""
 
 
 @dataclass(frozen=True)
@@ -84,61 +83,6 @@ class _Description:
     files: tuple[_File, ...]
 
 
-def _schema(names: LayerNames, sizes: RowSizes, question: Mapping[str, Any]) -> pa.Schema:
-    fields = []
-    for layer, size in sizes.items():
-        element = pa.field("element", names[layer].type, nullable=False)
-        rows = pa.list_(element) if size is None else pa.list_(element, size)
-        fields.append(pa.field(layer, rows, nullable=False))
-    metadata = {
-        "papilio.graph_hash": question["graph"],
-        "papilio.motif": json.dumps(question["motif"], sort_keys=True),
-        "papilio.listing": json.dumps(question["listing"], sort_keys=True),
-    }
-    return pa.schema(fields, metadata=metadata)
-
-
-def _hash_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16)).hexdigest()
-
-
-class _Part:
-    """One file that is being written, by one thread at a time."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self.path, self.rows = path, 0
-        self._stack = ExitStack()
-        self._scratch = self._stack.enter_context(atomic_file(path))
-        try:
-            self._writer = pq.ParquetWriter(self._scratch, schema, **_PARQUET)
-        except BaseException:
-            self._stack.__exit__(*sys.exc_info())
-            raise
-
-    def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table)
-        self.rows += table.num_rows
-
-    def finish(self) -> ListingShard:
-        """Make the file appear."""
-        self._writer.close()
-        shard = ListingShard(str(self.path), _hash_file(self._scratch), self.rows)
-        self._stack.close()
-        return shard
-
-    def drop(self) -> None:
-        """Leave nothing; safe after :meth:`finish` failed."""
-        with suppress(OSError, pa.ArrowException):
-            self._writer.close()
-        with suppress(_Dropped), self._stack:
-            raise _Dropped
-
-
-class _Dropped(Exception):
-    """Ends the block that would make a file appear."""
-
-
 class ListingWriter:
     """Writes rows to files, as many at a time as threads write, a row group for each block; a context manager.
 
@@ -155,10 +99,9 @@ class ListingWriter:
         question: Mapping[str, Any],
     ) -> None:
         self.shards: tuple[ListingShard, ...] = ()
-        self._stem, self._names = Path(stem), [names[layer] for layer in sizes]
-        self._schema = _schema(names, sizes, question)
-        self._parts: dict[int, _Part] = {}
-        self._idle: deque[_Part] = deque()
+        self._stem, self._encoding = Path(stem), RowEncoding(names, sizes, question)
+        self._files: dict[int, RowFile] = {}
+        self._idle: deque[RowFile] = deque()
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -173,62 +116,66 @@ class ListingWriter:
         """
         if not self._stem.parent.is_dir():
             raise StoreError(f"{self._stem.parent} is not there; the listing that it belonged to has ended")
-        columns = [
-            _make_column(names, places, field.type)
-            for names, places, field in zip(self._names, rows, self._schema, strict=True)
-        ]
+        table = self._encoding.table(rows)
         try:
-            file = self._take_part() if part is None else self._part(part)
-            file.write(pa.Table.from_arrays(columns, schema=self._schema))
+            file = self._take_file() if part is None else self._file(part)
+            file.write(table)
         except OSError as error:
             raise StoreError(_cannot_write(self._stem, error)) from error
         if part is None:
             self._idle.append(file)
 
-    def _take_part(self) -> _Part:
+    def _take_file(self) -> RowFile:
         try:
             return self._idle.popleft()
         except IndexError:
-            return self._part(None)
+            return self._file(None)
 
-    def _part(self, number: int | None) -> _Part:
+    def _file(self, number: int | None) -> RowFile:
         """Return the file of a number, or a new one."""
         with self._lock:
-            number = len(self._parts) if number is None else number
-            if number not in self._parts:
+            number = len(self._files) if number is None else number
+            if number not in self._files:
                 path = self._stem.with_name(f"{self._stem.name}-{number}.parquet")
-                self._parts[number] = _Part(path, self._schema)
-            return self._parts[number]
+                self._files[number] = RowFile(path, self._encoding)
+            return self._files[number]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shards: list[ListingShard] = []
+        files = [file for _, file in sorted(self._files.items())]
         try:
-            if error is None:
-                shards.extend(part.finish() for _, part in sorted(self._parts.items()))
-                self.shards = tuple(shards)
+            if error is None and files:
+                self.shards = _finish(files)
         except OSError as problem:
             raise StoreError(_cannot_write(self._stem, problem)) from problem
         finally:
             if not self.shards:
-                for part in self._parts.values():
-                    part.drop()
-                    part.path.unlink(missing_ok=True)
+                for file in files:
+                    file.drop()
 
 
-def _make_column(names: pa.Array, places: RowColumn, kind: pa.DataType) -> pa.Array:
-    if isinstance(places, tuple):
-        offsets, values = places
-        # The type of offsets is that of lists of up to 2^31 values, more than a block of rows has.
-        return pa.ListArray.from_arrays(
-            pa.array(offsets, pa.int32()), names.take(pa.array(values)), type=kind
-        )
-    return pa.FixedSizeListArray.from_arrays(names.take(pa.array(places.ravel())), type=kind)
+def _finish(files: Sequence[RowFile]) -> tuple[ListingShard, ...]:
+    """Make all files appear; as many threads hash them as wrote them."""
+    with ThreadPoolExecutor(len(files)) as pool:
+        checksums = list(pool.map(RowFile.seal, files))
+    for file in files:
+        file.publish()
+    return tuple(
+        ListingShard(str(file.path), checksum, file.rows)
+        for file, checksum in zip(files, checksums, strict=True)
+    )
 
 
 def _cannot_write(stem: Path, error: OSError) -> str:
     return f"{stem}: rows cannot be written ({error.strerror or error}); make room there"
+
+
+def check_listing_shards(shards: Sequence[ListingShard]) -> None:
+    """Check files as :func:`check_listing_shard` does, each in a thread of its own."""
+    if shards:
+        with ThreadPoolExecutor(len(shards)) as pool:
+            list(pool.map(check_listing_shard, shards))
 
 
 def check_listing_shard(shard: ListingShard) -> None:
@@ -238,7 +185,7 @@ def check_listing_shard(shard: ListingShard) -> None:
     """
     path = Path(shard.path)
     try:
-        found = _hash_file(path)
+        found = hash_file(path)
         rows = pq.read_metadata(path).num_rows if found == shard.checksum else 0
     except FileNotFoundError as error:
         raise StoreError(f"{path} does not exist; run the lease again") from error
@@ -317,8 +264,8 @@ def write_listing(
                 rows += wanted
             if not files:
                 part = scratch / "part-00000.parquet"
-                pq.write_table(_schema(names, sizes, question).empty_table(), part)
-                files.append(_describe(part, 0, _hash_file(part)))
+                pq.write_table(row_schema(names, sizes, question).empty_table(), part)
+                files.append(_describe(part, 0, hash_file(part)))
             listing = {
                 "format": FORMAT,
                 "format_version": FORMAT_VERSION,
@@ -352,11 +299,14 @@ def _place(shard: Path, part: Path, keep: bool) -> None:
 
 def _copy_rows(shard: Path, part: Path, wanted: int) -> str:
     """Write the first rows of a shard to another file, one row group in memory; return its checksum."""
-    with pq.ParquetFile(shard) as file, pq.ParquetWriter(part, file.schema_arrow, **_PARQUET) as writer:
+    with ExitStack() as stack:
+        file = stack.enter_context(pq.ParquetFile(shard))
+        schema = file.schema_arrow
+        writer = stack.enter_context(pq.ParquetWriter(part, schema, **parquet_options(schema)))
         group = 0
         while wanted:
             table = file.read_row_group(group).slice(0, wanted)
             writer.write_table(table)
             wanted -= table.num_rows
             group += 1
-    return _hash_file(part)
+    return hash_file(part)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from papilio.errors import ExecutionError, TilingError
 from papilio.kernels.engine import Partial
-from papilio.storage.listings import ListingShard, check_listing_shard
+from papilio.storage.listings import ListingShard, check_listing_shards
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.plan import CountPlan
@@ -50,8 +50,7 @@ class ListingFold:
             raise ExecutionError(
                 f"worker {result.worker} ended a lease at {result.total} motifs; the limit is {self._limit}"
             )
-        for shard in result.listed:
-            check_listing_shard(shard)
+        check_listing_shards(result.listed)
         self._book.record(result.partition, result.start, result.stop)
         self._shards[result.partition, result.start] = result.listed
         self._rows += result.total

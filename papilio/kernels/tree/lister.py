@@ -3,16 +3,17 @@
 A search of some items tells how many records it found, and how many words of them. Where these do not fit the buffer
 the same search is done again in parts: of fewer items, or, of one item, of the records of one hash each. What fits is
 brought into an order that depends on the records alone, turned into rows on the device, and copied to the host, whose
-threads write one chunk of rows while the device makes the next.
+threads write the rows of some chunks while the device makes the next.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,40 +107,32 @@ class _Part:
 
 
 class _Writers:
-    """Threads that pass rows on, each its own; at most one chunk waits while one is written."""
+    """Threads that pass rows on, each its own; one block of rows is written by each while the next one waits."""
 
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
         self._pools = [
             ThreadPoolExecutor(1, "papilio-rows") for _ in range(min(_WRITERS, available_threads()))
         ]
-        self._waiting: list[list[Future[None]]] = []
-        self._n_blocks = 0
+        self._under_way: deque[Future[None]] = deque()
+        self._turns = cycle(range(len(self._pools)))
 
     def write(self, columns: Sequence[RowColumn]) -> None:
-        """Pass the rows of a chunk on, in blocks, by turns; wait for those of the chunk before the last."""
-        futures = []
+        """Pass the rows of a chunk on, in blocks, by turns; wait where two blocks of a thread are under way."""
         for block in cut_blocks(columns):
-            turn = self._n_blocks % len(self._pools)
-            self._n_blocks += 1
-            futures.append(self._pools[turn].submit(self._outlet.take, *block, part=turn))
-        self._waiting.append(futures)
-        if len(self._waiting) > 2:
-            _finish(self._waiting.pop(0))
+            if len(self._under_way) == 2 * len(self._pools):
+                self._under_way.popleft().result()
+            turn = next(self._turns)
+            self._under_way.append(self._pools[turn].submit(self._outlet.take, *block, part=turn))
 
     def close(self) -> None:
         """Wait for all; what one of them raised is raised here."""
         try:
-            for futures in self._waiting:
-                _finish(futures)
+            while self._under_way:
+                self._under_way.popleft().result()
         finally:
             for pool in self._pools:
                 pool.shutdown(cancel_futures=True)
-
-
-def _finish(futures: Sequence[Future[None]]) -> None:
-    for future in futures:
-        future.result()
 
 
 class TreeListing:
