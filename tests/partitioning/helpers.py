@@ -1,18 +1,42 @@
-"""Small blocks of parts and small partitions."""
+"""Small blocks of parts and small partitions; what parts must be by the whole graph."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from papilio.graph import BipartiteGraph
+from papilio.families import load_engine
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.kernels.engine import Partial
+from papilio.motifs import Granularity, Motif
 from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, PartitionWriter
-from papilio.parts import EndBlock, RootPart, StartBlock, WedgePart
+from papilio.parts import EndBlock, PartBytes, RootPart, StartBlock, WedgePart
 
 GRAPH_HASH = "0123456789abcdef" * 2
+
+
+def assert_counted_as_whole(
+    found: Partial, graph: BipartiteGraph | UnipartiteGraph, motif: Motif, per: Granularity = "total"
+) -> None:
+    """Check that what parts add up to is what the whole graph has."""
+    engine = load_engine(motif, "cpu", 2)
+    prepared = engine.prepare(graph, motif, per)
+    whole = engine.run(prepared, 0, prepared.n_items)
+    assert (found.total, found.cells, found.checksum) == (whole.total, whole.cells, whole.checksum)
+    for name, vector in whole.vectors.items():
+        assert np.array_equal(found.vectors.get(name, np.zeros_like(vector)), vector)
+
+
+def assert_parts_fit(partition: Partition, parts: Sequence[Any], part_bytes: PartBytes) -> None:
+    """Check that parts have the sizes that the manifest says, within its limit."""
+    for part, info in zip(parts, partition.manifest.parts, strict=True):
+        assert part.sizes == info.sizes
+        assert part_bytes.of(info.sizes) <= partition.manifest.part_bytes_limit
+        part.graph.validate()
 
 
 def start_block(n_rows: int, *, edges: bool = False, seed: int = 1) -> StartBlock:

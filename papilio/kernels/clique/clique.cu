@@ -14,6 +14,7 @@
 // each level and the matrix of a node whose triangles are counted the arena.
 // PER 1, 2: vertices or edges of the cliques of one size get their numbers too (clique_paths.cuh). The warp then goes through
 // all nodes itself, and knows the vertices of its path.
+// LISTS, with PER 1: each leaf is a record (clique_paths.cuh), and nothing is added up.
 // sums: kSumWords numbers of CliqueSum; then, with ORIENT 0, leaves by held * stride + free.
 // Sources: Almasri et al., ICS 2022; Jain and Seshadhri, WSDM 2020 (Pivoter).
 #include "clique_lanes.cuh"

@@ -10,6 +10,7 @@
 // all larger ones. While fewer than kIdleLanes of its lanes are idle they search. Sub-trees go to warps that wait, as a
 // matrix of their own, through the queue of tree_queue.cuh; the round of a warp is that of search.cuh.
 // Memory of a warp: kCounterWords of shared memory for its lanes; for the matrix and the nodes the arena.
+// LISTS: each clique is a record of its ranks (records.cuh), and not counted; no node is given to a lane.
 // sums: cliques by size. checksum: of all.
 // Sources: Tomita et al., Theor. Comput. Sci. 2006; Eppstein, Löffler and Strash, ISAAC 2010.
 #include "clique_maximal_lanes.cuh"

@@ -17,6 +17,7 @@ from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
 from papilio.kernels.clique import list_gpu
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial
+from papilio.kernels.rows import Outlet
 from papilio.kernels.tree import lister as module
 from papilio.kernels.tree.lister import TreeLister
 from papilio.kernels.tuning import TreeTuning
@@ -301,3 +302,32 @@ def test_records_that_lost_a_row_are_found_out(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(lister.engine, "leave_records", spoil)
     with pytest.raises(ExecutionError, match="have not as many vertices"):
         list_rows(lister, graph, motif)
+
+
+def test_every_thread_writes_while_one_block_of_each_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_threads, n_blocks = 3, 30
+    monkeypatch.setattr(module, "available_threads", lambda: n_threads)
+    lock, all_write = threading.Lock(), threading.Barrier(n_threads, timeout=60)
+    begun, ended, most, parts = 0, 0, 0, []
+
+    def cut(columns: Any) -> Any:
+        nonlocal begun, most
+        for at in range(n_blocks):
+            with lock:
+                begun += 1
+                most = max(most, begun - ended)
+            yield [columns[0][at : at + 1]]
+
+    def sink(column: Any, part: int) -> None:
+        nonlocal ended
+        all_write.wait()
+        with lock:
+            ended += 1
+            parts.append((int(column[0, 0]), part))
+
+    monkeypatch.setattr(module, "cut_blocks", cut)
+    writers = module._Writers(Outlet(sink, None))
+    writers.write([np.arange(n_blocks, dtype=np.int32)[:, None]])
+    writers.close()
+    assert sorted(parts) == [(block, block % n_threads) for block in range(n_blocks)]
+    assert most <= 2 * n_threads + 1
