@@ -1,8 +1,9 @@
 """How rows of motifs lie in Parquet: the schema that readers see, what is written for it, and one file of rows.
 
-Labels that are text are written as dictionaries, those that are numbers as they are; readers see the same either way.
-Rows of one length repeat in long runs, which zstd finds: a (3,3)-biclique takes 1 to 4 bytes. Of rows of any length
-lz4 takes 10 to 20 ns for each vertex where zstd takes 27 to 31, and less room for the long rows of dense graphs.
+Rows of one length repeat in long runs, which zstd finds: a (3,3)-biclique takes 1 to 4 bytes, with dictionaries of its
+labels 3 to 6. Rows of any length take 10 to 20 ns for each vertex with lz4, and 27 to 31 with zstd, which needs more
+room for the long rows of dense graphs, too. Text among them is written as a dictionary, in half of the time; readers
+see the same either way.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ RowSizes = Mapping[str, int | None]
 """Columns of a listing, and how many vertices each has in a row; None for any number."""
 
 _MOST_DICTIONARY_BYTES = 1 << 20
-"""Labels that every row group repeats whole, beside a million of their numbers; of more, those that it has."""
+"""Up to here a row group, of a million vertices, has all labels in its dictionary; above, those that occur in it."""
 
 
 def row_schema(names: LayerNames, sizes: RowSizes, question: Mapping[str, Any]) -> pa.Schema:
@@ -48,14 +49,20 @@ def row_schema(names: LayerNames, sizes: RowSizes, question: Mapping[str, Any]) 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     """Return how a file of this schema is written, see :class:`pyarrow.parquet.ParquetWriter`."""
-    is_fixed = all(pa.types.is_fixed_size_list(field.type) for field in schema)
-    texts = [f"{field.name}.list.element" for field in schema if field.type.value_type == pa.string()]
     return {
-        "compression": "zstd" if is_fixed else "lz4",
-        "use_dictionary": texts,
+        "compression": "lz4" if any(map(_is_ragged, schema.types)) else "zstd",
+        "use_dictionary": [f"{field.name}.list.element" for field in schema if _is_ragged_text(field.type)],
         "dictionary_pagesize_limit": _MOST_DICTIONARY_BYTES,
         "write_statistics": False,
     }
+
+
+def _is_ragged(rows: pa.DataType) -> bool:
+    return not pa.types.is_fixed_size_list(rows)
+
+
+def _is_ragged_text(rows: pa.DataType) -> bool:
+    return _is_ragged(rows) and rows.value_type == pa.string()
 
 
 class RowEncoding:
@@ -68,7 +75,9 @@ class RowEncoding:
         self.options = parquet_options(seen) | {"store_schema": False}
         self.metadata = {**seen.metadata, b"ARROW:schema": base64.b64encode(seen.serialize())}
         fields = [
-            field.with_type(_with_dictionary(field.type)) if _is_dictionary(names) else field
+            field.with_type(_with_dictionary(field.type))
+            if _is_ragged_text(field.type) and names.nbytes <= _MOST_DICTIONARY_BYTES
+            else field
             for field, names in zip(seen, self._names, strict=True)
         ]
         self.schema = pa.schema(fields)
@@ -82,24 +91,17 @@ class RowEncoding:
         return pa.Table.from_arrays(columns, schema=self.schema)
 
 
-def _is_dictionary(names: pa.Array) -> bool:
-    return names.type == pa.string() and int(names.nbytes) <= _MOST_DICTIONARY_BYTES
-
-
 def _with_dictionary(rows: pa.DataType) -> pa.DataType:
-    element = rows.value_field.with_type(pa.dictionary(pa.int32(), rows.value_type))
-    return pa.list_(element, rows.list_size) if pa.types.is_fixed_size_list(rows) else pa.list_(element)
+    return pa.list_(rows.value_field.with_type(pa.dictionary(pa.int32(), rows.value_type)))
 
 
 def _make_column(names: pa.Array, places: RowColumn, kind: pa.DataType) -> pa.Array:
-    offsets, values = places if isinstance(places, tuple) else (None, places.ravel())
-    labels = (
-        pa.DictionaryArray.from_arrays(pa.array(values), names)
-        if pa.types.is_dictionary(kind.value_type)
-        else names.take(pa.array(values))
-    )
-    if offsets is None:
-        return pa.FixedSizeListArray.from_arrays(labels, type=kind)
+    if not isinstance(places, tuple):
+        return pa.FixedSizeListArray.from_arrays(names.take(pa.array(places.ravel())), type=kind)
+    offsets, values = places
+    is_dictionary = pa.types.is_dictionary(kind.value_type)
+    taken = pa.array(values)
+    labels = pa.DictionaryArray.from_arrays(taken, names) if is_dictionary else names.take(taken)
     # The type of offsets is that of lists of up to 2^31 values, more than a block of rows has.
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), labels, type=kind)
 
