@@ -25,6 +25,7 @@ from papilio.storage.listings import (
     write_listing,
 )
 from papilio.storage.names import find_ids, hash_labels, read_names
+from papilio.storage.row_files import RowFile
 from papilio.storage.store import GraphStore, write_store
 
 QUESTION = {"graph": "abc", "motif": {"name": "biclique", "p": 2, "q": 1}, "listing": {"limit": None}}
@@ -73,17 +74,17 @@ def test_threads_write_files_of_their_own(tmp_path: Path) -> None:
         for _ in range(4):
             writer.write(np.hstack((rows, rows)), rows)
 
-    slow = pq.ParquetWriter.write_table
+    slow = RowFile.write
 
-    def wait(self: Any, table: pa.Table) -> None:
+    def wait(self: RowFile, rows: Any) -> None:
         if not barrier.broken:
             with suppress(threading.BrokenBarrierError):
                 barrier.wait()
             barrier.abort()
-        slow(self, table)
+        slow(self, rows)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pq.ParquetWriter, "write_table", wait)
+        patch.setattr(RowFile, "write", wait)
         with ListingWriter(tmp_path / "x", NAMES, SIZES, QUESTION) as writer, ThreadPoolExecutor(3) as pool:
             list(pool.map(write, range(3)))
     assert len(writer.shards) == 3
@@ -130,7 +131,7 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def fail(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
+    monkeypatch.setattr(RowFile, "write", fail)
     with pytest.raises(StoreError, match=r"x: rows cannot be written \(No space left on device\)"):
         write_rows(tmp_path / "x", 3)
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from papilio.graph import RowColumn
-from papilio.storage.listings import ListingWriter, write_listing
+from papilio.storage.listings import ListingWriter
 from papilio.storage.row_files import RowSizes, row_schema
 
 QUESTION = {"graph": "abc", "motif": {"name": "maximal-clique"}, "listing": {"limit": None}}
@@ -69,38 +69,7 @@ def test_every_reader_sees_the_labels(tmp_path: Path, kind: str, size: int | Non
     assert [list(row) for row in polars.read_parquet(path)["n"]] == expected
 
 
-@pytest.mark.parametrize("size", [None, 3])
-@pytest.mark.parametrize("kind", LABELS)
-def test_text_in_rows_of_any_length_is_a_dictionary(tmp_path: Path, kind: str, size: int | None) -> None:
-    path, _ = write_rows(tmp_path / "x", LABELS[kind], size)
-    metadata = pq.read_metadata(path)
-    for number in range(metadata.num_row_groups):
-        column = metadata.row_group(number).column(0)
-        assert ("RLE_DICTIONARY" in column.encodings) == ("text" in kind and size is None)
-        assert column.compression == ("ZSTD" if size else "LZ4")
-    assert metadata.num_row_groups == 2
-
-
 @pytest.mark.parametrize("kind", LABELS)
 def test_the_same_rows_are_the_same_bytes(tmp_path: Path, kind: str) -> None:
     contents = [write_rows(tmp_path / name, LABELS[kind], None)[0].read_bytes() for name in ("a", "b")]
     assert contents[0] == contents[1]
-
-
-@pytest.mark.parametrize("kind", LABELS)
-def test_a_file_that_a_limit_cuts_is_written_alike(tmp_path: Path, kind: str) -> None:
-    names = LABELS[kind]
-    with ListingWriter(tmp_path / "x", {"n": names}, {"n": None}, QUESTION) as writer:
-        writer.write(draw_rows(None))
-    (shard,) = writer.shards
-    whole, encodings = (
-        pq.read_table(shard.path),
-        pq.read_metadata(shard.path).row_group(0).column(0).encodings,
-    )
-    write_listing(
-        tmp_path / "out", [shard], question=QUESTION, names={"n": names}, sizes={"n": None}, limit=9,
-        limit_reached=True, keep_shards=True,
-    )  # fmt: skip
-    part = tmp_path / "out" / "part-00000.parquet"
-    assert pq.read_table(part).equals(whole.slice(0, 9), check_metadata=True)
-    assert set(pq.read_metadata(part).row_group(0).column(0).encodings) == set(encodings)
