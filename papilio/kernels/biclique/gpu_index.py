@@ -36,6 +36,7 @@ from papilio.kernels.biclique.items import (
 )
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.device.arrays import (
+    fill_ints,
     find_least,
     load_arrays,
     make_offsets,
@@ -346,7 +347,7 @@ def _no_pairs(device: Device, rows: PairRows) -> Pairs:
     """Return rows without pairs; the order is then that of :class:`Pairs`, by rising degree, then id."""
     xp, n_left = device.xp, rows.n_left
     none = xp.zeros(0, dtype=np.int32)
-    order = device.to_device(np.arange(n_left - 1, -1, -1, dtype=np.int32))
+    order = fill_ints(device, n_left, n_left - 1, -1)
     return Pairs(order, xp.zeros(n_left + 1, dtype=np.int64), none, none)
 
 

@@ -119,7 +119,7 @@ def _peel(device: Device, module: Any, edges: tuple[Any, ...], degree: Any) -> A
     launch_over(
         device, module, "list_neighbours", n_edges, *edges, indptr[:-1].copy().view(np.uint64), neighbours
     )
-    round_of, listed = fill_ints(device, -1, n), xp.empty(2 * n, dtype=np.int32)
+    round_of, listed = fill_ints(device, n, -1), xp.empty(2 * n, dtype=np.int32)
     counters = device.to_device(np.array([0, 0, 0, 2**31 - 1, 2**31 - 1], np.int32))
     module.get_function("peel_rounds")(
         (1 if n_edges <= _BLOCK_EDGES else device.sm_count,),

@@ -35,8 +35,10 @@ place_of(const int* __restrict__ order, const long long n, int* places) {
     for (long long i = global_thread(); i < n; i += grid_threads()) places[order[i]] = (int)i;
 }
 
-extern "C" __global__ void __launch_bounds__(256) fill_ints(const int value, const long long n, int* values) {
-    for (long long i = global_thread(); i < n; i += grid_threads()) values[i] = value;
+/// The same value everywhere, or values that rise by `step`.
+extern "C" __global__ void __launch_bounds__(256)
+fill_ints(const int value, const int step, const long long n, int* values) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) values[i] = value + step * (int)i;
 }
 
 template <class Value, class Place>
@@ -111,6 +113,12 @@ __device__ __forceinline__ long long first_from(const Value* values, long long n
         }
     }
     return low;
+}
+
+/// Where each value from 0 on begins in ascending values, and where the last one, n_values - 1, ends.
+extern "C" __global__ void __launch_bounds__(256)
+value_starts(const int* __restrict__ values, const long long n, const long long n_values, long long* starts) {
+    for (long long i = global_thread(); i <= n_values; i += grid_threads()) starts[i] = first_from(values, n, (int)i);
 }
 
 /// The key of each of the n entries of n_rows rows: (id, row), or (row, id) unless turned.

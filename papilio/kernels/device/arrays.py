@@ -54,11 +54,23 @@ def place_of(device: Device, order: Any) -> Any:
     return places
 
 
-def fill_ints(device: Device, value: int, n: int) -> Any:
-    """Return ``n`` times the value, int32 on the device."""
+def fill_ints(device: Device, n: int, value: int, step: int = 0) -> Any:
+    """Return ``n`` values, int32 on the device: the same everywhere, or rising by ``step``."""
     values = device.xp.empty(n, dtype=np.int32)
-    launch_over(device, load_arrays(device), "fill_ints", n, np.int32(value), np.int64(n), values)
+    launch_over(
+        device, load_arrays(device), "fill_ints", n, np.int32(value), np.int32(step), np.int64(n), values
+    )
     return values
+
+
+def value_starts(device: Device, values: Any, n_values: int) -> Any:
+    """Return where each value below ``n_values`` begins in ascending ``values``, int32, and the last ends; int64."""
+    starts = device.xp.empty(n_values + 1, dtype=np.int64)
+    launch_over(
+        device, load_arrays(device), "value_starts", n_values + 1, values, np.int64(values.size),
+        np.int64(n_values), starts,
+    )  # fmt: skip
+    return starts
 
 
 def take(device: Device, values: Any, places: Any) -> Any:

@@ -93,7 +93,7 @@ def _span(
     ``offer(above, best)`` finds the best pair of each root; ``take(above, best, n, hook, taken, n_taken)`` takes them.
     """
     xp = device.xp
-    above, hook = xp.arange(n, dtype=np.int32), xp.empty(n, dtype=np.int32)
+    above, hook = arrays.fill_ints(device, n, 0, 1), xp.empty(n, dtype=np.int32)
     taken, n_taken = xp.empty(n, dtype=np.uint64), xp.zeros(1, dtype=np.uint64)
     found, before = 0, -1
     while found > before:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.device.arrays import make_offsets
+from papilio.kernels.device.arrays import fill_ints, low_halves, make_offsets, take, value_starts
 from papilio.kernels.device.constants import (
     COUNTER_LEAST,
     COUNTER_ROUND,
@@ -74,9 +74,9 @@ class Cut:
         """Return which ranges hold one number alone, shape (n,), host: these need not be peeled again."""
         return np.array([high - low == 1 for low, high in pairwise(self.bounds)])
 
-    def known_numbers(self, xp: Any) -> Any:
+    def known_numbers(self, device: Device) -> Any:
         """Return the least number of the range of each item; its own where the range is exact. Device, uint64."""
-        return xp.asarray(np.array(self.bounds[:-1], np.uint64))[self.of]
+        return take(device, device.to_device(np.array(self.bounds[:-1], np.uint64)), self.of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,15 +148,10 @@ def count_entries(device: Device, kind: PeelingKind, offsets: Any) -> Any:
     return entries
 
 
-def bounds_by_range(xp: Any, ranges: Any, n_ranges: int) -> Any:
-    """Return where each range begins in ascending ``ranges``, and the last one ends; int64 on the device."""
-    return xp.searchsorted(ranges, xp.arange(n_ranges + 1, dtype=ranges.dtype)).astype(np.int64)
-
-
 def _make_counters(device: Device, n_teams: int) -> Any:
-    counters = device.xp.zeros((n_teams, COUNTER_WORDS), dtype=np.uint64)
+    counters = np.zeros((n_teams, COUNTER_WORDS), dtype=np.uint64)
     counters[:, COUNTER_LEAST : COUNTER_LEAST + 2] = np.uint64(NO_SUPPORT)
-    return counters
+    return device.to_device(counters)
 
 
 def _read_counters(device: Device, counters: Any) -> tuple[int, int]:
@@ -176,7 +171,7 @@ def _cut_ranges(
     total = int(offsets[-1]) + n_items
     wanted = tuning.choose_ranges(total) if n_ranges is None else n_ranges
     room = int(count_entries(device, index.kind, offsets).sum())
-    items, ranges = xp.arange(n_items, dtype=np.int32), xp.zeros(n_items, dtype=np.int32)
+    items, ranges = fill_ints(device, n_items, 0, 1), xp.zeros(n_items, dtype=np.int32)
     gone = xp.zeros(n_items, dtype=np.uint8)
     going, counters = xp.empty(2 * room, dtype=np.uint64), _make_counters(device, 1)
     bounds = [0]
@@ -216,14 +211,14 @@ def peel_ranges(
 ) -> tuple[NDArray[np.uint64], int, int]:
     """Run the fine phase; return (numbers, rounds, updates)."""
     xp = device.xp
-    numbers = cut.known_numbers(xp)
+    numbers = cut.known_numbers(device)
     if bool(cut.is_exact().all()):
         return device.to_host(numbers), 0, 0
     peeled = index.open_ranges(device, cut)
-    items = xp.argsort(cut.of).astype(np.int32)
-    item_bounds = bounds_by_range(xp, cut.of[items], cut.n)
-    entries = count_entries(device, index.kind, peeled.link_offsets)[items]
-    going_bounds = make_offsets(device, entries)[item_bounds]
+    items = low_halves(device, xp.argsort(cut.of).view(np.uint64))
+    item_bounds = value_starts(device, take(device, cut.of, items), cut.n)
+    entries = take(device, count_entries(device, index.kind, peeled.link_offsets), items)
+    going_bounds = take(device, make_offsets(device, entries), item_bounds)
     weights = np.diff(device.to_host(going_bounds))
     heaviest = np.argsort(-weights, kind="stable")
     order = heaviest[~cut.is_exact()[heaviest] & (weights[heaviest] > 0)].astype(np.int32)

@@ -10,10 +10,10 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.device.arrays import lengths_of, load_arrays, make_offsets, take
+from papilio.kernels.device.arrays import fill_ints, lengths_of, load_arrays, make_offsets, take, value_starts
 from papilio.kernels.device.constants import PEEL_GROUP
 from papilio.kernels.device.protocol import Device, Module, check_fits, launch_over
-from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems, bounds_by_range, count_entries
+from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems, count_entries
 from papilio.kernels.peel.phases import PeelingKind
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu_graph import build_wedge_graph
@@ -63,9 +63,11 @@ class BloomsGpu:
         """Return all edges with their wedges by range, for the fine phase."""
         wedges, ranges = _link_ranges(device, self, cut)
         by_range = device.xp.argsort(ranges)
-        bounds = bounds_by_range(device.xp, ranges[by_range], cut.n)
+        bounds = value_starts(device, take(device, ranges, by_range), cut.n)
         return self._open(
-            device, wedges, lambda entries: make_offsets(device, take(device, entries, by_range))[bounds]
+            device,
+            wedges,
+            lambda entries: take(device, make_offsets(device, take(device, entries, by_range)), bounds),
         )
 
     def _open(self, device: Device, wedges: LinkedWedges, share: Callable[[Any], Any]) -> PeeledItems:
@@ -73,7 +75,7 @@ class BloomsGpu:
         xp, n_segments = device.xp, int(wedges.left.size)
         entries = count_entries(device, self.kind, wedges.offsets)
         lost = xp.zeros(2 * n_segments, dtype=np.int32)
-        stamp = xp.full(self.n_items, 2**31 - 1, dtype=np.int32)
+        stamp = fill_ints(device, self.n_items, 2**31 - 1)
         touched = xp.empty(2 * int(entries.sum()), dtype=np.uint64)
         own = (
             wedges.link_segment, wedges.link_twin, wedges.offsets, wedges.one, wedges.other,

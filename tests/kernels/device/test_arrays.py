@@ -102,4 +102,12 @@ def test_hashes_are_those_of_the_host(device: Any, layer: int) -> None:
     ids = RNG.integers(0, 2**31 - 1, 100).astype(np.int32)
     wanted = mix(ids.astype(np.uint64) | np.uint64(layer << 32))
     assert np.array_equal(run(device, arrays.hash_vertices, ids, layer), wanted)
-    assert run(device, arrays.fill_ints, -1, 3).tolist() == [-1, -1, -1]
+    assert run(device, arrays.fill_ints, 3, 7, -2).tolist() == [7, 5, 3]
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n_values", [1, 5, 90])
+def test_ascending_values_begin_where_they_are_first(device: Any, n: int, n_values: int) -> None:
+    values = np.sort(RNG.integers(0, n_values, n)).astype(np.int32)
+    wanted = np.searchsorted(values, np.arange(n_values + 1))
+    assert np.array_equal(run(device, arrays.value_starts, values, n_values), wanted)
