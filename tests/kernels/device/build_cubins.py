@@ -54,6 +54,7 @@ def build(entries: Iterable[str], architectures: Sequence[int], folder: Path) ->
 
 
 if __name__ == "__main__":
-    found = build(BUDGETS, [int(word) for word in sys.argv[1:]] or ARCHITECTURES, cubins.FOLDER)
+    known = [arch for arch in ARCHITECTURES if arch in nvrtc.getSupportedArchs()]
+    found = build(BUDGETS, [int(word) for word in sys.argv[1:]] or known, cubins.FOLDER)
     size = sum(path.stat().st_size for path in found)
     print(f"{len(found)} files, {size / 2**20:.1f} MiB in {cubins.FOLDER}")

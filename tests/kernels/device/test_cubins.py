@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from papilio.kernels.device import cubins
 from papilio.kernels.device.constants import with_constants
 from papilio.kernels.device.cubins import find_cubin, name_cubin
 from papilio.kernels.device.sources import read_source
+from tests.conftest import ROOT
 from tests.tools.devices import cuda_device
 
 TEXT = "#ifndef SIDE\n#define SIDE 0\n#endif\n"
@@ -103,3 +105,11 @@ def test_a_device_runs_what_the_wheel_has_and_compiles_the_rest(
     keys = np.array([5, 3, 9, 3], dtype=np.uint64)
     assert device.to_host(order_rising(device, device.to_device(keys))).tolist() == [1, 3, 0, 2]
     assert compiled == [damaged]
+
+
+def test_a_package_holds_what_is_built() -> None:
+    """The folder is no part of the repository; without its line the build tool would leave it out."""
+    pattern = f"/{cubins.FOLDER.relative_to(ROOT).as_posix()}/*.cubin"
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert build["artifacts"] == [pattern]
+    assert f"{pattern.removesuffix('*.cubin')}\n" in (ROOT / ".gitignore").read_text()
