@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.kernels import __file__ as kernels_file
+from papilio.kernels.device.cubins import count_cubins
 from papilio.kernels.device.discovery import GpuInfo, driver_cuda_version, list_gpus
 from papilio.kernels.device.toolchain import Toolchain, inspect_toolchain, kernel_cache_directory
 from papilio.kernels.threads import available_threads
@@ -193,6 +194,17 @@ def check_cupy(
     return checks
 
 
+def check_machine_code(gpus: Sequence[GpuInfo], driver: tuple[int, int] | None) -> list[Check]:
+    """Say for which GPUs the package brings machine code, and where kernels are compiled at their first run."""
+    checks = []
+    for capability in sorted({gpu.capability for gpu in gpus}):
+        n, title = count_cubins("{}{}".format(*capability), (driver or (0,))[0]), "{}.{}".format(*capability)
+        found = f"{n} modules for compute capability {title}" if n else f"none for compute capability {title}"
+        advice = "" if n else "kernels are compiled at their first run; papilio doctor --warm does it ahead"
+        checks.append(Check("machine code", "ok" if n else "skip", found, advice))
+    return checks
+
+
 def check_dask_cuda(n_gpus: int, load: Callable[[], str | None] | None = None) -> Check:
     """Check that dask-cuda imports; it is needed for one worker per GPU."""
     try:
@@ -288,6 +300,7 @@ def check_machine() -> list[Check]:
         check_memory(),
         *check_gpus(gpus, driver),
         *toolchain,
+        *check_machine_code(gpus, driver),
         check_dask_cuda(len(gpus)),
         *caches,
         check_temporary(),

@@ -17,6 +17,7 @@ from papilio.cluster.doctor import (
     check_dask_cuda,
     check_gpus,
     check_machine,
+    check_machine_code,
     check_memory,
     check_optional,
     check_packages,
@@ -38,6 +39,7 @@ from papilio.cluster.doctor_workers import (
 )
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, StoreError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.device import cubins
 from papilio.kernels.device.discovery import GpuInfo
 from papilio.kernels.device.toolchain import Toolchain
 from papilio.storage.records import read_record
@@ -134,6 +136,21 @@ def test_gpus_are_described() -> None:
     assert gpu.found == f"NVIDIA H200, 140.0 GiB, compute capability 9.0, {H200.uuid}"
     old = check_gpus([GpuInfo("V100", 16 * GIB, (7, 0), "GPU-3")], (12, 4))[1]
     assert old.status == "fail"
+
+
+def test_machine_code_is_counted_for_each_kind_of_gpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cubins, "FOLDER", tmp_path)
+    old = GpuInfo("V100", 16 * GIB, (7, 0), "GPU-3")
+    assert [check.status for check in check_machine_code([H200, H200, old], (13, 0))] == ["skip", "skip"]
+    for text in ("one", "two"):
+        (tmp_path / cubins.name_cubin(text, {}, 90, 13, b"code")).write_bytes(b"code")
+    found = check_machine_code([H200, old], (13, 0))
+    assert [check.status for check in found] == ["skip", "ok"]
+    assert found[1].found == "2 modules for compute capability 9.0"
+    assert [check.status for check in check_machine_code([H200], (12, 8))] == ["skip"], "an older driver"
+    assert check_machine_code([], None) == []
 
 
 def test_a_hidden_gpu_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

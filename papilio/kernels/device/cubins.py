@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "cubins"
@@ -45,17 +45,25 @@ def find_cubin(text: str, defines: Mapping[str, int], capability: str, cuda: int
     Code for an architecture runs on the later ones of the same major version, and a driver loads what compilers of its
     own major version or an older one made.
     """
-    if not FOLDER.is_dir():
-        return None
-    found: dict[int, Path] = {}
-    for path in FOLDER.glob(f"{_digest_source(text, defines)}.*.cubin"):
+    found = list(_list_fitting(_digest_source(text, defines), capability, cuda))
+    for name, path in sorted(found, key=lambda each: int(each[0]["arch"]), reverse=True):
+        if _digest(path.read_bytes()) == name["content"]:
+            return path
+    return None
+
+
+def count_cubins(capability: str, cuda: int) -> int:
+    """Return for how many sources there is a file that :func:`find_cubin` may return."""
+    return len({name["source"] for name, _ in _list_fitting("*", capability, cuda)})
+
+
+def _list_fitting(source: str, capability: str, cuda: int) -> Iterator[tuple[re.Match[str], Path]]:
+    """Yield the parts of the name, and the path, of each file of a source whose architecture and compiler fit."""
+    fitting = range(10 * int(capability[:-1]), int(capability) + 1)
+    for path in FOLDER.glob(f"{source}.*.cubin"):
         name = _NAME.fullmatch(path.name)
-        if name is not None and int(name["cuda"]) <= cuda and _digest(path.read_bytes()) == name["content"]:
-            found[int(name["arch"])] = path
-    major, minor = int(capability[:-1]), int(capability[-1])
-    return next(
-        (found[arch] for arch in range(10 * major + minor, 10 * major - 1, -1) if arch in found), None
-    )
+        if name is not None and int(name["cuda"]) <= cuda and int(name["arch"]) in fitting:
+            yield name, path
 
 
 def _digest_source(text: str, defines: Mapping[str, int]) -> str:
