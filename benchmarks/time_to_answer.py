@@ -5,7 +5,7 @@
 Each row is a command in a process of its own, on the store of its kind of graph; the least of its runs counts.
 ``first`` has empty caches of Numba and CuPy, and runs once. Beside the wall time stands the processor time of all
 threads, which a busy machine changes less, and the ratio of both to those of the imports that no count can do without,
-in the same session.
+in the same session; and, of a first run on a GPU, the kernels that CuPy has compiled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from papilio.kernels.device.discovery import missing_for_gpu
@@ -36,6 +36,7 @@ class Row:
     name: str
     wall_s: float
     processor_s: float
+    n_compiled: int = 0  # kernels of GPUs that lie in CuPy's cache after a first run
 
 
 COUNTS: dict[str, tuple[str, ...]] = {
@@ -79,7 +80,8 @@ def measure(named: Mapping[str, Sequence[str]], repeat: int) -> list[Row]:
         with tempfile.TemporaryDirectory() as caches:
             environment = plain | {"NUMBA_CACHE_DIR": f"{caches}/numba", "CUPY_CACHE_DIR": f"{caches}/cupy"}
             if not name.endswith("--help"):
-                rows.append(time_command(f"{name}, first", [*_PAPILIO, *words], environment, 1))
+                first = time_command(f"{name}, first", [*_PAPILIO, *words], environment, 1)
+                rows.append(replace(first, n_compiled=len(list(Path(caches).glob("cupy/*.cubin")))))
             rows.append(time_command(name, [*_PAPILIO, *words], environment, repeat))
             print(*table(rows)[-2:], sep="\n", file=sys.stderr)
     return rows
@@ -88,11 +90,15 @@ def measure(named: Mapping[str, Sequence[str]], repeat: int) -> list[Row]:
 def table(rows: list[Row]) -> list[str]:
     """Return the rows as a table of Markdown."""
     base = rows[0]
-    lines = ["| command | wall, s | ratio | processor, s | ratio |", "|---|---:|---:|---:|---:|"]
+    lines = [
+        "| command | wall, s | ratio | processor, s | ratio | compiled for GPUs |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
     for row in rows:
         wall, processor = row.wall_s / base.wall_s, row.processor_s / base.processor_s
         lines.append(
-            f"| {row.name} | {row.wall_s:.2f} | {wall:.2f} | {row.processor_s:.2f} | {processor:.2f} |"
+            f"| {row.name} | {row.wall_s:.2f} | {wall:.2f} | {row.processor_s:.2f} | {processor:.2f} | "
+            f"{row.n_compiled} |"
         )
     return lines
 
