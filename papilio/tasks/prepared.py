@@ -42,6 +42,9 @@ MAX_ENGINES = 16
 MAX_STEPS = 1 << 18
 """Breakpoints of the costs that a process keeps for the bounds of slices: 4 MiB."""
 
+FIRST_SLICES = 64
+"""The first slice of a lease has one of so many parts of its work as long as the speed is not known."""
+
 
 @dataclass(eq=False)
 class PreparedGraph:
@@ -51,6 +54,8 @@ class PreparedGraph:
     items: NDArray[np.int64]  # breakpoints of the items and the cost of all items before each
     work: NDArray[np.int64]
     speed: float  # predicted work units per second: by the rate of the engine, later by the time of the last lease
+    # Whether that is by the time of a lease, or the predicted work is what is done: a search can take any time.
+    is_speed_known: bool
     names: LayerNames | None = None  # what a listing calls the vertices
 
     @property
@@ -64,10 +69,17 @@ class PreparedGraph:
         return float(after - before)
 
     def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
-        """Return breakpoints inside (start, stop) about ``slice_work`` units apart, rising."""
+        """Return breakpoints inside (start, stop) about ``slice_work`` units apart, rising.
+
+        As long as the speed is not known, no slice has more than all before it, but the first one: a lease that takes
+        a thousand times as long as predicted can be cut before half of it is done.
+        """
         first = int(np.searchsorted(self.items, start, side="right"))
         last = int(np.searchsorted(self.items, stop, side="left"))
-        slices = (self.work[first:last] - self.work[first - 1]) // max(slice_work, 1)
+        work = self.work[first:last] - self.work[first - 1]
+        slices = work // max(slice_work, 1)
+        if not self.is_speed_known:
+            slices += np.frexp(work / max(self.work_between(start, stop) / FIRST_SLICES, 1.0))[1].clip(0)
         chosen = np.flatnonzero(np.diff(slices, prepend=0))
         return [int(item) for item in self.items[first + chosen]]
 
@@ -223,7 +235,7 @@ def prepare_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, f
         if job.listing is not None:
             ids = {layer: getattr(prepared, f"ids_{layer}") for layer in job.family.columns(job.motif)}
             names = read_names(open_store(job.source), ids)
-        return PreparedGraph(prepared, *steps, speed, names)
+        return PreparedGraph(prepared, *steps, speed, job.family.same_work, names)
 
     forecast = predict_memory(job, engine.name, seat.threads)
     needed, limit = forecast.host_bytes, job.budget.of_host(seat.memory_bytes)
@@ -288,7 +300,8 @@ def prepare_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str,
                 f"{engine.name} engine finds {costs.size}: make the partition again"
             )
         speed = loader.speed or job.rate(engine.name).speed(engine.name, job.per, seat.threads)
-        return PreparedGraph(prepared, *find_breakpoints(costs, MAX_STEPS), speed)
+        is_known = loader.speed > 0 or job.family.same_work
+        return PreparedGraph(prepared, *find_breakpoints(costs, MAX_STEPS), speed, is_known)
 
     kept = prepared_cache(engine.name)
     kept.budget_bytes = 0

@@ -177,10 +177,12 @@ def _run_here(
     seconds["run"] = perf_counter() - started
     if seconds["run"] >= LEAST_TIMED_S and partial.n_items:
         held.speed = held.work_between(task.start, task.start + partial.n_items) / seconds["run"]
+        held.is_speed_known = True
     if job.partition is None:
         return partial, listed, Movement()
     loader = part_loader(job, engine, seat)
-    loader.speed = held.speed
+    if held.is_speed_known:
+        loader.speed = held.speed
     return partial, listed, loader.take_movement()
 
 

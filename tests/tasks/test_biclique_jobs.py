@@ -163,7 +163,7 @@ def test_a_job_keeps_its_table_and_its_options(store: Path, tmp_path: Path) -> N
     checked, recount = papilio.verify_job(job, sample=3)
     assert checked.count == sum(ALL_OF_K34.values())
     assert recount is not None
-    assert recount.leases == 1
+    assert recount.leases == min(3, first.leases)
 
 
 def test_an_unfinished_job_resumes_with_its_options_and_refuses_others(
@@ -204,7 +204,9 @@ def test_a_recount_compares_cells(
         return replace(partial, cells=cells)
 
     monkeypatch.setattr(fake, "run", swapped)
-    with pytest.raises(ExecutionError, match=r"holds cell \(1, 1\): 12, of engine cpu; engine cpu counts 13"):
+    with pytest.raises(
+        ExecutionError, match=r"holds cell \(1, 1\): \d+, of engine cpu; engine cpu counts \d+"
+    ):
         papilio.verify_job(job, sample=1)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from papilio.errors import ExecutionError, StoreError, TilingError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import Butterfly
+from papilio.motifs import Biclique, Butterfly
 from papilio.storage.records import read_record
 from papilio.storage.store import write_store
 from papilio.tasks import prepared as ready
@@ -123,6 +123,28 @@ def test_slices_are_sized_by_predicted_work_whatever_an_engine_reports(
     costs = np.sort(GRAPH.degree_u)[::-1]
     assert kept.work_between(3, 9) == costs[3:9].sum()
     assert 0 < kept.speed <= costs[3:9].sum() / run.LEAST_TIMED_S
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 1000), (100, 350), (999, 1000)])
+def test_slices_grow_as_long_as_the_speed_is_not_known(start: int, stop: int) -> None:
+    """None has more than all before it: what takes unforeseen time can be cut early."""
+    held = ready.PreparedGraph(None, np.arange(1001), 7 * np.arange(1001), 1e9, is_speed_known=False)
+    ends = np.array([start, *held.bounds(start, stop, 10**9), stop])
+    sizes = np.diff(ends)
+    assert (sizes > 0).all()
+    assert sizes[0] <= -(-(stop - start) // ready.FIRST_SLICES)
+    assert (sizes[1:] <= np.maximum(ends[1:-1] - start, 1)).all()
+    assert sizes.size <= 8
+    assert max(np.diff([start, *held.bounds(start, stop, 70), stop])) <= 10
+    assert replace(held, is_speed_known=True).bounds(start, stop, 10**9) == []
+
+
+def test_a_search_knows_its_speed_from_its_first_lease_on(engine: FakeEngine, job: JobSpec) -> None:
+    engine.slice_s = run.LEAST_TIMED_S
+    for question, knows in ((job, True), (replace(job, motif=Biclique(3, 3)), False)):
+        assert ready.prepare_graph(question, engine, SEAT, {}).is_speed_known == knows
+        run_lease(lease(question, 3, 9), SEAT)
+        assert ready.prepare_graph(question, engine, SEAT, {}).is_speed_known
 
 
 def test_vectors_stay_in_the_process_or_go_to_a_shard(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from papilio.errors import CapacityError, FailedItemsError, LeaseTooLargeError, TilingError
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.leases.affinity import PartAffinity
-from papilio.tasks.leases.lengths import choose_lengths
+from papilio.tasks.leases.lengths import SHORTEST_LEASE_S, TRIAL_PARTS, LeaseLengths, choose_lengths
 from papilio.tasks.leases.pool import Piece, WorkPool
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
@@ -87,7 +87,7 @@ class RootCounter:
         partition = self._affinity.choose_partition(worker, self._pool.left, least_help)
         if partition is None:
             return None
-        piece = self._pool.take(n_workers, int(lengths.min_s * speed), int(lengths.max_s * speed), partition)
+        piece = self._pool.take(n_workers, *self._bound_work(lengths, speed, n_workers), partition)
         assert piece is not None, "something is left"
         self._sequence += 1
         task = LeaseTask(
@@ -171,6 +171,13 @@ class RootCounter:
             raise FailedItemsError(
                 f"{len(self.failed)} of {self._plan.n_items} work items fail wherever they run: {named}{more}{rest}"
             )
+
+    def _bound_work(self, lengths: LeaseLengths, speed: float, n_workers: int) -> tuple[int, int]:
+        """Return the least and the most predicted work of a lease."""
+        if self._measured or self._plan.job.family.same_work or self._plan.vector_s > SHORTEST_LEASE_S:
+            return int(lengths.min_s * speed), int(lengths.max_s * speed)
+        trial = self._total_work // (TRIAL_PARTS * n_workers)
+        return min(trial, int(lengths.min_s * speed)), min(trial, int(lengths.max_s * speed))
 
     def _retry(self, task: LeaseTask, reason: str) -> None:
         attempt = task.attempt + 1

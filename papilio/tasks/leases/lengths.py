@@ -33,6 +33,10 @@ FIRST_LIMIT_S = 1.0
 """Kept leases without vectors are cut after this time until the first one has answered: a session that is killed soon
 after it began has counted something by then, and knows how fast its workers are."""
 
+TRIAL_PARTS = 64
+"""Until a lease of a search has answered, none is more than a worker's share of the job divided by this: predicted work
+leaves out how deep the search goes, so that what is predicted to be a single short lease can take hours."""
+
 VECTOR_OVERHEAD = 0.1
 """Largest share of a lease that its vector may cost, as long as every worker gets a lease."""
 

@@ -12,9 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, LeaseTooLargeError, TilingError
+from papilio.motifs import Clique
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.leases.counter import MAX_ATTEMPTS, RootCounter
-from papilio.tasks.leases.lengths import FIRST_LIMIT_S, KEPT_LEASE_S, LATE, MAX_LEASE_S, VECTOR_OVERHEAD
+from papilio.tasks.leases.lengths import (
+    FIRST_LIMIT_S,
+    KEPT_LEASE_S,
+    LATE,
+    MAX_LEASE_S,
+    SHORTEST_LEASE_S,
+    VECTOR_OVERHEAD,
+)
 from papilio.tasks.reports import LeaseResult
 from tests.conftest import share_of_examples
 from tests.tasks.fakes import make_job, plan_of
@@ -205,6 +213,54 @@ def test_leases_of_a_ledger_are_short_and_end_by_the_clock() -> None:
             assert task.work / SPEED == pytest.approx(longest_s, rel=0.05)
             assert task.limit_s == (limit_s if kept else None)
             counter.answer(task, result_of(task, seconds=task.work / SPEED))
+
+
+def play(counter: RootCounter, n_workers: int, seconds_each: float) -> list[float]:
+    """Return when each worker ends, of workers that hold two leases and take so long for an item; nothing is cut."""
+    ends = [0.0] * n_workers
+    held: list[list[LeaseTask]] = [[] for _ in ends]
+    while True:
+        for _ in range(2):
+            for worker in held:
+                if len(worker) < 2 and (task := counter.take(n_workers)) is not None:
+                    worker.append(task)
+        busy = [
+            (ends[i] + seconds_each * (each[0].stop - each[0].start), i)
+            for i, each in enumerate(held)
+            if each
+        ]
+        if not busy:
+            return ends
+        ends[min(busy)[1]], at = min(busy)
+        task = held[at].pop(0)
+        counter.answer(
+            task, replace(result_of(task, seconds=seconds_each * (task.stop - task.start)), worker=f"w{at}")
+        )
+
+
+@pytest.mark.parametrize("seconds_each", [1e-7, 1e-3, 10.0])
+def test_a_search_is_shared_however_wrong_its_prediction_is(seconds_each: float) -> None:
+    """Ten milliseconds of predicted work, in 10,000 items, of which each worker has its share all the same."""
+    plan = plan_of(np.full(10_000, 8), 4, make_job(motif=Clique(9), kind="unipartite"))
+    assert plan.predicted_run_s < 0.01
+    ends = play(RootCounter(plan, "run", None), 4, seconds_each)
+    ideal = 10_000 * seconds_each / 4
+    assert max(ends) < max(1.1 * ideal, SHORTEST_LEASE_S)
+
+
+def test_work_that_is_known_is_leased_at_once() -> None:
+    task = RootCounter(plan_of(np.full(10_000, 8), 4), "run", None).take(4)
+    assert task is not None
+    assert (task.start, task.stop) == (0, 10_000)
+
+
+def test_a_search_whose_leases_have_large_vectors_is_not_tried() -> None:
+    job = make_job(motif=Clique(9), kind="unipartite", per="vertex", n_u=10**8, n_v=10**8)
+    plan = plan_of(np.full(10_000, 8), 4, job)
+    assert plan.vector_s > SHORTEST_LEASE_S
+    task = RootCounter(plan, "run", "/nowhere").take(4)
+    assert task is not None
+    assert (task.start, task.stop) == (0, 10_000)
 
 
 def test_the_rest_of_a_lease_that_the_clock_cut_is_shared_by_the_speed_found() -> None:
