@@ -6,7 +6,7 @@ import platform
 import shutil
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -204,6 +204,17 @@ class _FirstWorkers:
         """The first workers, of those with a GPU if there are any."""
         known = self._executor.workers
         return tuple(sorted(known, key=lambda worker: not worker.can_gpu))[: self._n_workers]
+
+    def live_workers(self) -> dict[str, str]:
+        """Return the status of those of the first workers that there are: no other one joins a run."""
+        live: dict[str, str] = self._executor.live_workers()  # type: ignore[attr-defined]
+        return {worker.name: live[worker.name] for worker in self.workers if worker.name in live}
+
+    def run(self, *arguments: Any, **named: Any) -> Iterator[Any]:
+        """Run tasks as the executor does, with the flow seeing the first workers alone."""
+        from papilio.cluster.flow import TaskFlow
+
+        return iter(TaskFlow(self, *arguments, **named))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._executor, name)

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 import papilio
 from papilio.cli import cli
+from papilio.cluster import flow
 from papilio.cluster.sbatch import SbatchSpec, render_count
 from papilio.errors import ExecutionError, InputError, PapilioError, StoreError
 from papilio.motifs import Butterfly
@@ -27,6 +28,7 @@ from papilio.reports.setup import begin_scaling
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.store import GraphStore
 from papilio.storage.tables import read_rows
+from papilio.tasks.leases import lengths
 from tests.conftest import ROOT
 from tests.reports.conftest import SENATE, call, call_json, repetitions
 
@@ -289,14 +291,19 @@ def test_counts_that_differ_end_the_experiment(votes: GraphStore, tmp_path: Path
 
 
 def test_a_cluster_with_more_workers_than_the_point_uses_as_many_as_asked(
-    votes: GraphStore, tmp_path: Path
+    votes: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The others are no workers that came while it ran, however long nothing ends."""
+    monkeypatch.setattr(flow, "WATCH_S", 0.0)
+    monkeypatch.setattr(lengths, "SHORTEST_LEASE_S", 0.0)
     directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="sbatch")
     with papilio.open_cluster("local:insecure", workers=2) as cluster:
         address = cluster.client.scheduler.address
         run_experiment(directory, cluster=address, warm_up=False)
-    result = papilio.open_job(directory.job_path(1, 1)).result()
-    assert (result.count, len(result.workers)) == (SENATE, 1)
+    job = papilio.open_job(directory.job_path(1, 1))
+    result, workers = job.result(), {lease.worker for lease in job.history().leases}
+    assert (result.count, len(result.workers), len(workers)) == (SENATE, 1, 1)
+    assert result.leases > 4
 
 
 def test_a_directory_that_is_no_experiment(tmp_path: Path) -> None:
