@@ -154,9 +154,14 @@ class Searcher:
         """Search a share from ``begin_at`` on, by the clock that the processes of a host have in common."""
         prepared = self.prepared if share.turns == 1 else deal(self.prepared, share.turn, share.turns)
         while monotonic() < begin_at:
-            pass
+            self.stay_awake()
         partial = self.engine.run(prepared, share.start, share.stop)
         return Ran(monotonic(), partial.total, int(self.engine.block_words.sum()))
+
+    def stay_awake(self) -> None:
+        """Keep the device from idling: it takes milliseconds to wake."""
+        self.engine.device.xp.zeros(1 << 20)
+        self.engine.device.synchronize()
 
     def find_largest(self) -> tuple[float, bool]:
         """Return the largest share of the words that an item has, or a bound of it, and whether it is the share.

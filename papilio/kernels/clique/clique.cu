@@ -92,7 +92,6 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     }
 
     __device__ __forceinline__ unsigned long long flush() {
-        finish_kept();
         lanes.sum.flush(lanes.leaves.sums - kSumWords);
         return warp_sum(words + lanes.steps);
     }

@@ -1,7 +1,7 @@
 // Cliques in graphs of at most 32 vertices, each searched by a lane of its own: 32 sub-trees of a warp at once.
 //
 // A warp gives a graph to a lane that is idle, as rows of one word (`give`), and has its lanes search until enough of them
-// are idle again (`run`). A lane keeps its rows and its stack in words of shared memory of its own bank, so that lanes
+// are idle again, or, when it has no more graphs, all of them are, which share branches then (`run`). A lane keeps its rows and its stack in words of shared memory of its own bank, so that lanes
 // never meet. A node is a set of candidates and how many vertices are held (in every clique below) or free (in it or not,
 // at will).
 // Candidates next to all others become free at once; else the one next to most is the pivot: one branch goes among its
@@ -16,6 +16,7 @@
 
 #include "clique_few.cuh"
 #include "clique_leaves.cuh"
+#include "clique_share.cuh"
 
 /// Candidates whose cliques a table has (kernels/clique/closed.py).
 constexpr int kClosed = 6;
@@ -42,6 +43,8 @@ __device__ __forceinline__ bool has_few_triangles(int n, int most) { return 4 * 
 using PivotLeaves = CliqueLeaves<32>;
 
 struct CliqueLanes {
+    static constexpr int kGraphWords = kWarpSize, kFrameWords = kLaneFrameWords;
+
     CliqueLimits limits;
     PivotLeaves leaves;
     const unsigned short* closed;  // cliques of 3, 4, 5 and 6 vertices of each graph of six: 5, 4, 3 and 1 bits
@@ -62,7 +65,7 @@ struct CliqueLanes {
     __device__ __forceinline__ void give(unsigned row, int n, int n_held, int n_free) {
         const int lane = lane_id(), to = __ffs((int)idle()) - 1;
         __syncwarp();
-        if (lane < n) rows[kWarpSize * lane + to - lane] = row;
+        rows[kWarpSize * lane + to - lane] = lane < n ? row : 0u;
         if (lane == to) {
             set = n >= 32 ? kFullMask : (1u << n) - 1u;
             held = n_held;
@@ -78,9 +81,24 @@ struct CliqueLanes {
         int turns = 0;
         while (__popc(__ballot_sync(kFullMask, busy)) > most) {
             if (busy) take_pivot();
-            ++turns;
+            if (++turns % kShareTurns == 0 && most == 0) share_branches(*this);
         }
         return turns;
+    }
+
+    /// What share_branches needs: the branches of a frame, nothing else of a lane, and half of those of frame 0. The node at
+    /// hand then ends at once, for it has fewer vertices than any clique.
+    __device__ __forceinline__ unsigned& rest_of(int i) const { return frame(i, 1); }
+    __device__ __forceinline__ void copy_from(int, bool) const {}
+    __device__ __forceinline__ void take_half() {
+        const unsigned rest = frame(0, 1), half = lower_half(rest);
+        frame(0, 0) ^= rest ^ half;
+        frame(0, 1) = half;
+        depth = 1;
+        busy = true;
+        set = 0;
+        free = 0;
+        held = -kWarpSize;
     }
 
   private:
@@ -222,9 +240,10 @@ struct CliqueLanes {
 
     __device__ __forceinline__ void take_pivot() {
         if (enter_pivot()) return;
+        // The next branch of the last frame, which goes with its last one. Where other lanes took all of them it has none.
+        while (depth != 0 && frame(depth - 1, 1) == 0) --depth;
         busy = depth != 0;
         if (!busy) return;
-        // The next branch of the highest frame, which goes with its last one.
         const unsigned candidates = frame(depth - 1, 0), rest = frame(depth - 1, 1), taken = frame(depth - 1, 2);
         const int next = 31 - __clz((int)rest);
         set = candidates & row_of(next);

@@ -81,10 +81,11 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
     }
 
     /// What the lanes still have, before the warp waits for others.
-    __device__ __forceinline__ void finish_kept() { lanes.run(0); }
+    __device__ __forceinline__ void finish_kept() {
+        if (!kLists) lanes.run(0);
+    }
 
     __device__ __forceinline__ unsigned long long flush() {
-        lanes.run(0);
         const unsigned long long all = warp_sum(lanes.checksum);
         if (lane_id() == 0) atomicAdd(checksum, all);
         return warp_sum(words + lanes.steps);

@@ -7,12 +7,13 @@
 // candidate that it is not next to.
 // An outer row that is next to no candidate is left out. Whether one is next to what a branch holds is looked at below.
 // Shared memory: kMaximalWords words per warp; each lane has its own bank. A frame is kept where two branches or more are
-// left; a branch then has at least two candidates fewer than its node, so that kMaximalFrames frames are enough.
+// left, and may lose them to other lanes (clique_share.cuh); a branch then has at least two candidates fewer than its node, so that kMaximalFrames frames are enough.
 // Source: Tomita, Tanaka and Takahashi, Theor. Comput. Sci. 363(1), 2006.
 #pragma once
 
 #include "bit_matrix.cuh"
 #include "clique_leaves.cuh"
+#include "clique_share.cuh"
 #include "mix.cuh"
 #include "tree_queue.cuh"
 
@@ -32,6 +33,8 @@ struct HeldOutside {
 using SizeCounts = CliqueLeaves<4>;
 
 struct MaximalLanes {
+    static constexpr int kGraphWords = 4 * kWarpSize, kFrameWords = kMaximalFrameWords;
+
     int least;            // vertices of a clique that counts
     SizeCounts counts;
     unsigned* rows;       // row r of the calling lane is at 32 r; then its outer rows, low and high halves of hashes
@@ -58,12 +61,10 @@ struct MaximalLanes {
         const unsigned outers = __ballot_sync(kFullMask, outer_row != 0);
         __syncwarp();
         unsigned* const own = rows + kWarpSize * lane + to - lane;
-        if (lane < n) {
-            own[0] = row;
-            own[2 * kWarpSize * kWarpSize] = (unsigned)hash;
-            own[3 * kWarpSize * kWarpSize] = (unsigned)(hash >> 32);
-        }
+        own[0] = lane < n ? row : 0u;
         own[kWarpSize * kWarpSize] = outer_row;
+        own[2 * kWarpSize * kWarpSize] = (unsigned)hash;
+        own[3 * kWarpSize * kWarpSize] = (unsigned)(hash >> 32);
         if (lane == to) {
             outside = held_outside;
             set = n >= 32 ? kFullMask : (1u << n) - 1u;
@@ -80,9 +81,27 @@ struct MaximalLanes {
         int turns = 0;
         while (__popc(__ballot_sync(kFullMask, busy)) > most) {
             if (busy) take_node();
-            ++turns;
+            if (++turns % kShareTurns == 0 && most == 0) share_branches(*this);
         }
         return turns;
+    }
+
+    /// What share_branches needs: the branches of a frame, what is held outside, and half of the branches of frame 0. The node
+    /// at hand then ends at once: a vertex is excluded that is next to all of no candidates.
+    __device__ __forceinline__ unsigned& rest_of(int i) const { return frame(i, 4); }
+    __device__ __forceinline__ void copy_from(int lane, bool is_taker) {
+        const HeldOutside other{__shfl_sync(kFullMask, outside.n, lane), __shfl_sync(kFullMask, outside.hash, lane)};
+        if (is_taker) outside = other;
+    }
+    __device__ __forceinline__ void take_half() {
+        const unsigned rest = frame(0, 4), half = lower_half(rest), others = rest ^ half;
+        frame(0, 0) ^= others;
+        frame(0, 1) |= others;
+        frame(0, 4) = half;
+        depth = 1;
+        busy = true;
+        set = outer = held = added = 0;
+        excluded = 1;
     }
 
     /// One maximal clique; any lane alone.
@@ -176,6 +195,7 @@ struct MaximalLanes {
     __device__ __forceinline__ void take_node() {
         unsigned rest = enter();
         if (rest == 0) {
+            while (depth != 0 && frame(depth - 1, 4) == 0) --depth;  // other lanes took all
             busy = depth != 0;
             if (!busy) return;
             --depth;
