@@ -174,7 +174,11 @@ class RootCounter:
 
     def _bound_work(self, lengths: LeaseLengths, speed: float, n_workers: int) -> tuple[int, int]:
         """Return the least and the most predicted work of a lease."""
-        if self._measured or self._plan.job.family.same_work or self._plan.vector_s > SHORTEST_LEASE_S:
+        job = self._plan.job
+        is_tried = (
+            not job.family.same_work and job.listing is None and self._plan.vector_s <= SHORTEST_LEASE_S
+        )
+        if self._measured or not is_tried:
             return int(lengths.min_s * speed), int(lengths.max_s * speed)
         trial = self._total_work // (TRIAL_PARTS * n_workers)
         return min(trial, int(lengths.min_s * speed)), min(trial, int(lengths.max_s * speed))
