@@ -207,7 +207,8 @@ def sanitize(tool: str, family: str, seconds: float) -> int:
         status, lines = done.returncode, (done.stdout + done.stderr).splitlines()
     except subprocess.TimeoutExpired:
         status, lines = 124, ["========= not finished"]
-    told = [line for line in lines if line.startswith("=========") or "NOT" in line][-1:]
+    told = [line for line in lines if line.startswith("=========") or "NOT" in line]
+    told = told[1:4] + told[-1:] if status else told[-1:]  # the first error, and how many there are
     print(
         f"{tool} {family}: exit {status} after {perf_counter() - started:.0f} s {' '.join(told)}", flush=True
     )
