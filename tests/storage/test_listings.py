@@ -25,7 +25,6 @@ from papilio.storage.listings import (
     write_listing,
 )
 from papilio.storage.names import find_ids, hash_labels, read_names
-from papilio.storage.row_files import RowFile
 from papilio.storage.store import GraphStore, write_store
 
 QUESTION = {"graph": "abc", "motif": {"name": "biclique", "p": 2, "q": 1}, "listing": {"limit": None}}
@@ -74,17 +73,17 @@ def test_threads_write_files_of_their_own(tmp_path: Path) -> None:
         for _ in range(4):
             writer.write(np.hstack((rows, rows)), rows)
 
-    slow = RowFile.write
+    slow = pq.ParquetWriter.write_table
 
-    def wait(self: RowFile, rows: Any) -> None:
+    def wait(self: Any, table: pa.Table) -> None:
         if not barrier.broken:
             with suppress(threading.BrokenBarrierError):
                 barrier.wait()
             barrier.abort()
-        slow(self, rows)
+        slow(self, table)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RowFile, "write", wait)
+        patch.setattr(pq.ParquetWriter, "write_table", wait)
         with ListingWriter(tmp_path / "x", NAMES, SIZES, QUESTION) as writer, ThreadPoolExecutor(3) as pool:
             list(pool.map(write, range(3)))
     assert len(writer.shards) == 3
@@ -131,7 +130,7 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def fail(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(RowFile, "write", fail)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
     with pytest.raises(StoreError, match=r"x: rows cannot be written \(No space left on device\)"):
         write_rows(tmp_path / "x", 3)
     assert list(tmp_path.iterdir()) == []

@@ -43,7 +43,7 @@ _SPARE = 1.25
 _MOST_PARTS = 1 << 20
 """Searches of one item; one that finds more would take longer than anyone waits."""
 
-_WRITERS = 16
+_WRITERS = 32
 """Most threads that write rows."""
 
 RaggedOnDevice = tuple[Any, Any]
