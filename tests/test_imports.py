@@ -180,7 +180,10 @@ print(sorted(heavy & {{name.split(".")[0] for name in sys.modules}}))
 print(sorted(name for name in sys.modules if name.startswith("papilio.cli.")))
 """
     *_, libraries, modules = run_blocked(code).splitlines()
-    assert (libraries, modules) == ("[]", "['papilio.cli.app', 'papilio.cli.options', 'papilio.cli.report']")
+    assert (libraries, modules) == (
+        "[]",
+        "['papilio.cli.app', 'papilio.cli.early', 'papilio.cli.options', 'papilio.cli.report']",
+    )
 
 
 LOADED = """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from papilio.cli.early import begin_driver
 from papilio.interrupts import listen_during
 
 TYPE_CHECKING = False
@@ -42,6 +43,8 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _run(args: list[str] | None) -> None:
+    if args is None:
+        begin_driver(sys.argv[1:])
     from papilio.cli.app import run
 
     run(args)

@@ -1,7 +1,7 @@
 """Which GPUs this process sees, without CuPy and without creating a CUDA context.
 
 The driver library is asked directly: ``cuInit`` and the device queries below allocate nothing on a device, so
-that a client can look before it starts worker processes that own the GPUs.
+that a client can look before it starts worker processes that own the GPUs. Only :func:`retain_context` does.
 """
 
 from __future__ import annotations
@@ -47,6 +47,14 @@ def list_gpus() -> tuple[GpuInfo, ...]:
     if driver.cuInit(0) != _CUDA_SUCCESS or driver.cuDeviceGetCount(ctypes.byref(count)) != _CUDA_SUCCESS:
         return ()
     return tuple(_describe(driver, ordinal) for ordinal in range(count.value))
+
+
+def retain_context() -> None:
+    """Make the context of the first visible device, which CuPy takes over; a failure is left to CuPy, too."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    device, context = ctypes.c_int(0), ctypes.c_void_p()
+    if driver.cuDeviceGet(ctypes.byref(device), 0) == _CUDA_SUCCESS:
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
 
 
 def _describe(driver: ctypes.CDLL, ordinal: int) -> GpuInfo:
