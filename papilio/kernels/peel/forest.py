@@ -234,8 +234,13 @@ def build_wing_forest(
     return _harvest(forest, nodes)
 
 
-def build_tip_forest(numbers: Numbers, offsets: NDArray[np.int64], others: Items) -> Forest:
-    """Return the components of the vertices of a layer at each tip number; pairs are those of a PairGraph."""
+def build_tip_forest(
+    numbers: Numbers, offsets: NDArray[np.int64], others: Items, order: Items | None = None
+) -> Forest:
+    """Return the components of the vertices of a layer at each tip number; pairs are those of a PairGraph.
+
+    ``order`` are the vertices by falling number, then id, where it is known.
+    """
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
-    _grow_tip(forest, _falling(numbers), numbers, offsets, others, nodes)
+    _grow_tip(forest, _falling(numbers) if order is None else order, numbers, offsets, others, nodes)
     return _harvest(forest, nodes)

@@ -22,11 +22,15 @@ _BYTES_PER_ITEM, _BYTES_PER_BLOOM = 96, 8
 
 _WARP = 32
 
+_Spanning = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 
-def span_wings(
-    device: Device, blooms: BloomsGpu, numbers: NDArray[np.uint64]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
-    """Return the pairs of edges that are taken, by edge, as a PairGraph has them; None without memory for it."""
+
+def span_wings(device: Device, blooms: BloomsGpu, numbers: NDArray[np.uint64]) -> _Spanning | None:
+    """Return the pairs of edges that are taken, by edge, as a PairGraph has them; None without memory for it.
+
+    Behind them are the edges by falling number, then id, as :func:`~papilio.kernels.peel.forest.build_tip_forest` takes
+    them.
+    """
     if not _has_room(device, blooms.n_items, blooms.n_blooms):
         return None
     xp, wedges = device.xp, blooms.wedges
@@ -45,12 +49,10 @@ def span_wings(
         given = (one, other, blooms.bloom_of, ranks, tops, above, best)
         launch_over(device, module, "take_wedges", blooms.n_items, *given, *taking)
 
-    return _span(device, blooms.n_items, offer, take)
+    return *_span(device, blooms.n_items, offer, take), _order_falling(device, numbers)
 
 
-def span_tips(
-    device: Device, pairs: PairsGpu, numbers: NDArray[np.uint64]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+def span_tips(device: Device, pairs: PairsGpu, numbers: NDArray[np.uint64]) -> _Spanning | None:
     """Return the pairs of vertices that are taken, as :func:`span_wings`."""
     if not _has_room(device, pairs.n_items, 0):
         return None
@@ -66,11 +68,17 @@ def span_tips(
     def take(above: Any, best: Any, *taking: Any) -> None:
         launch_over(device, module, "take_listed", n, pairs.offsets, pairs.others, above, best, *taking)
 
-    return _span(device, n, offer, take)
+    return *_span(device, n, offer, take), _order_falling(device, numbers)
 
 
 def _has_room(device: Device, n_items: int, n_blooms: int) -> bool:
     return n_items > 0 and _BYTES_PER_ITEM * n_items + _BYTES_PER_BLOOM * n_blooms <= device.free_bytes()
+
+
+def _order_falling(device: Device, numbers: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """Return the items by falling number, below 2^63, then id; on the host."""
+    order = arrays.order_falling(device, device.to_device(numbers).view(np.int64))
+    return device.to_host(arrays.low_halves(device, order.view(np.uint64)))
 
 
 def _rank(device: Device, numbers: NDArray[np.uint64]) -> Any:
