@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from inspect import getfile
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from llvmlite.binding import parse_bitcode  # type: ignore[import-untyped]
 from numba import njit
 from numba.core import event
 from numba.core.caching import FunctionCache
+from numba.core.codegen import CPUCodegen, JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.runtime import rtsys
 from numba.core.types.misc import unliteral
 from numpy.typing import NDArray
@@ -65,8 +69,85 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         return self._called, super()._index_key(sig, codegen)
 
 
+class _Part(JITCodeLibrary):  # type: ignore[misc]
+    """Code that only compiled code calls: it is optimised, and machine code made of it, as part of its callers alone.
+
+    Numba would do both for every function, and once more for each of those that call it.
+    """
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return 0, as for a function without a wrapper: nothing but compiled code calls this one."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        return _CodegenOfParts(self._codegen)
+
+    def serialize_using_object_code(self) -> Any:
+        return self.serialize_using_bitcode()
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: Any) -> Any:
+        name, _, code = state
+        made = cls(codegen, name)
+        made._final_module = parse_bitcode(code)
+        made.finalize()
+        return made
+
+
+class _CodegenOfParts:
+    """The code generator of a part, whose environment is set by the function that the part ends in."""
+
+    def __init__(self, codegen: CPUCodegen) -> None:
+        self._codegen = codegen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._codegen, name)
+
+    def set_env(self, name: str, environment: Any) -> None: ...
+
+
+class _Compiler(Compiler):  # type: ignore[misc]
+    """Numba's compiler, which makes parts of all that a function calls."""
+
+    def compile_extra(self, function: Callable[..., Any]) -> Any:
+        codegen = self.state.targetctx.codegen()
+        is_part = self.state.flags.no_cpython_wrapper
+        self.state.library = (_Part if is_part else JITCodeLibrary)(codegen, function.__qualname__)
+        self.state.library.enable_object_caching()
+        with _making_parts(codegen):
+            made = super().compile_extra(function)
+        if not is_part:
+            for environment in made._find_referenced_environments():
+                codegen.set_env(environment.env_name, environment)
+        return made
+
+
+@contextmanager
+def _making_parts(codegen: CPUCodegen) -> Iterator[None]:
+    """Make parts of what is compiled within; without looking for garbage, which takes a tenth of the time."""
+    outer, collects = codegen._library_class, gc.isenabled()
+    codegen._library_class = _Part
+    gc.disable()
+    try:
+        yield
+    finally:
+        codegen._library_class = outer
+        if collects:
+            gc.enable()
+
+
 def _make(function: Callable[..., Any], *, called: bool) -> Any:
-    made = njit(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=called)(function)
+    made = njit(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=called, pipeline_class=_Compiler)(
+        function
+    )
     with suppress(RuntimeError, OSError):  # no folder can be written, or the sources are no files
         made._cache = _Cache(function, called)
     return made
