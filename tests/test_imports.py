@@ -37,7 +37,6 @@ HOMES = {
     "numba": (
         "papilio/kernels/jit.py",
         "papilio/kernels/atomics.py",
-        "papilio/kernels/borrowing.py",
         "papilio/kernels/tree/bits.py",
     ),
     "dask": ("papilio/cluster",),

@@ -52,13 +52,15 @@ event.register("numba:compile", _Compilations())
 class _Cache(FunctionCache):  # type: ignore[misc]
     """Numba's cache of one function, as it is called by Python or by compiled code.
 
-    It holds for the sources of all that the function's module imports: what it calls is part of its code.
+    It holds for the sources of all that the function's module imports, what it calls being part of its code, and for
+    this one.
     """
 
     def __init__(self, function: Callable[..., Any], called: bool) -> None:
         super().__init__(function)
         self._called = called
-        self._cache_file._source_stamp = source_stamp(Path(getfile(function)).resolve())
+        sources = getfile(function), __file__
+        self._cache_file._source_stamp = [source_stamp(Path(file).resolve()) for file in sources]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load what is there, without all that only a compilation needs: importing that takes longer than a count."""
@@ -144,24 +146,18 @@ def _making_parts(codegen: CPUCodegen) -> Iterator[None]:
             gc.enable()
 
 
-def _make(function: Callable[..., Any], *, called: bool) -> Any:
-    made = njit(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=called, pipeline_class=_Compiler)(
-        function
-    )
+def _make(function: Callable[..., Any], *, called: bool, **options: bool) -> Any:
+    made = njit(
+        nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=called, pipeline_class=_Compiler, **options
+    )(function)
     with suppress(RuntimeError, OSError):  # no folder can be written, or the sources are no files
         made._cache = _Cache(function, called)
     return made
 
 
-def compiled(function: Function) -> Function:
-    """Compile for the CPU at the first call: serial, without the interpreter lock.
-
-    What other compiled functions call is compiled for them alone, without what Python needs to call it. A constant
-    that is given to a compiled function is a number like any other there: no function is compiled once more for it.
-    The machine code is kept in Numba's cache (``NUMBA_CACHE_DIR``, else beside the module, else in the user's cache
-    folder); where none of them can be written, each process compiles for itself.
-    """
-    made, called = _make(function, called=False), _make(function, called=True)
+def _make_both(function: Function, *, counts: bool) -> Function:
+    """Compile for Python, and for compiled functions by themselves; ``counts``: references to arrays are counted."""
+    made, called = (_make(function, called=each, _nrt=counts, forceinline=False) for each in (False, True))
 
     def resolve_types(given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         plain = {name: unliteral(each) for name, each in named.items()}
@@ -172,6 +168,24 @@ def compiled(function: Function) -> Function:
     return cast(Function, made)
 
 
+def compiled(function: Function) -> Function:
+    """Compile for the CPU at the first call: serial, without the interpreter lock. It makes and returns no array.
+
+    What other compiled functions call is compiled for them alone, without what Python needs to call it. A constant
+    that is given to a compiled function is a number like any other there: no function is compiled once more for it.
+    The machine code is kept in Numba's cache (``NUMBA_CACHE_DIR``, else beside the module, else in the user's cache
+    folder); where none of them can be written, each process compiles for itself.
+
+    Arrays come from the caller, whose they stay: that nobody counts references to them makes code of half the size.
+    """
+    return _make_both(function, counts=False)
+
+
+def allocating(function: Function) -> Function:
+    """Compile as :func:`compiled` does a function that makes arrays."""
+    return _make_both(function, counts=True)
+
+
 def inlined(function: Function) -> Function:
-    """Make part of each compiled caller: for a few lines on many arrays, whose references each call would count."""
-    return cast(Function, njit(nogil=True, inline="always")(function))
+    """Make part of each compiled caller, in the least time of a call: for what an inner loop does."""
+    return cast(Function, _make(function, called=True, _nrt=False, forceinline=True))

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from papilio.kernels.jit import Ints, compiled
 
 
 @compiled
-def row_sizes(indptr: Ints) -> Ints:
-    """Return the number of entries of each row; NumPy's ``diff`` takes four seconds to compile."""
-    sizes = np.empty(indptr.size - 1, np.int64)
-    for row in range(sizes.size):
-        sizes[row] = indptr[row + 1] - indptr[row]
-    return sizes
+def add_counts(ids: NDArray[Any], counts: Ints) -> None:
+    """Add to each count how often its id comes."""
+    for at in range(ids.size):
+        counts[ids[at]] += 1
+
+
+def count_ids(ids: NDArray[Any], n: int) -> Ints:
+    """Return how often each of ``n`` ids comes, shape (n,)."""
+    counts = np.zeros(n, np.int64)
+    add_counts(ids, counts)
+    return counts
+
+
+def offsets_of(sizes: Ints) -> Ints:
+    """Return where each row begins and the last one ends, shape (n_rows + 1,)."""
+    offsets = np.zeros(sizes.size + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets

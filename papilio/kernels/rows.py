@@ -10,13 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import RowColumn
-from papilio.kernels.jit import Ints, inlined
+from papilio.kernels.jit import Ints, compiled, inlined
 
 BLOCK_VALUES = 1 << 20
 """Vertices in a block of rows: 4 MiB, and a row group of a file."""
-
-_SHORT = 32
-"""Rows of up to so many vertices are sorted by insertion."""
 
 RowSink = Callable[..., None]
 """Takes rows, one motif in each, as a :data:`~papilio.graph.RowColumn` for each column of the listing: positions in the
@@ -44,6 +41,20 @@ def make_row_block(longest: int, limit: int | None) -> RowBlock:
     return RowBlock(np.zeros(n_values, np.int32), np.zeros(most_rows + 1, np.int64), np.zeros(1, np.int64))
 
 
+@compiled
+def sort_span(values: NDArray[np.int32], begin: int, end: int) -> None:
+    """Sort ``values[begin:end]`` in place: Shell's method, by gaps that shrink to 5/11 (Gonnet 1984)."""
+    gap = end - begin
+    while gap > 1:
+        gap = (5 * gap - 1) // 11 if gap > 4 else 1
+        for at in range(begin + gap, end):
+            value, to = values[at], at
+            while to >= begin + gap and values[to - gap] > value:
+                values[to] = values[to - gap]
+                to -= gap
+            values[to] = value
+
+
 @inlined
 def has_room(block: RowBlock, length: int) -> bool:
     """Whether a further row of that length fits."""
@@ -56,16 +67,7 @@ def end_row(block: RowBlock, length: int) -> None:
     """Sort the vertices that were written behind the last row, and make them a row."""
     n = block.size[0]
     begin = block.offsets[n]
-    values = block.values
-    if length > _SHORT:
-        values[begin : begin + length].sort()
-    else:
-        for at in range(begin + 1, begin + length):
-            vertex, to = values[at], at
-            while to > begin and values[to - 1] > vertex:
-                values[to] = values[to - 1]
-                to -= 1
-            values[to] = vertex
+    sort_span(block.values, begin, begin + length)
     block.offsets[n + 1] = begin + length
     block.size[0] = n + 1
 

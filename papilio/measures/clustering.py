@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.jit import Ids, Ints, Place, compiled
+from papilio.kernels.jit import Ids, Ints, Place, allocating, compiled
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows, index_wedges
 from papilio.measures.layers import Report, layer_of, run_reported, wedge_costs
 from papilio.parts import Layer
@@ -47,7 +47,7 @@ def _add(sums: Means, at: Place, value: np.float64) -> None:
     sums[at] = new
 
 
-@compiled
+@allocating
 def _measure_rows(
     rows: WedgeRows,
     first: Place,

@@ -175,7 +175,7 @@ def _every_vertex(roots: _Roots, report: Report) -> NDArray[np.int32]:
     def work(search: MaximumSearch, begin: int, end: int) -> None:
         with lock:
             np.maximum(search.best, best, out=search.best)
-        search_every_vertex(later, search, roots.roots, begin, end)
+        search_every_vertex(later, search, roots.roots, begin, end, np.zeros(1, np.int64))
         with lock:
             np.maximum(search.best, best, out=best)
 

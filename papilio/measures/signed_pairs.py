@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from papilio.census_motif import CENSUS_CLASSES
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
-from papilio.kernels.jit import Ids, Ints, Place, Sums, compiled
+from papilio.kernels.jit import Ids, Ints, Place, Sums, allocating, compiled
 from papilio.kernels.wedge.graph import WedgeRows
 from papilio.kernels.wedge.loops import add_to_sums, join_sums
 from papilio.kernels.wedge.signed_loops import index_signed
@@ -130,7 +130,7 @@ def _offer(heap: Ints, size: Ints) -> None:
         at = worst
 
 
-@compiled
+@allocating
 def _find_pairs(
     rows: WedgeRows, items: Ints, start: Place, stop: Place, first: Place, order: NDArray[np.int32],
     chosen: NDArray[np.bool_], counters: Ids, met: Ids, heap: Ints, size: Ints, sums: Sums,
@@ -162,7 +162,7 @@ def _find_pairs(
                 _offer(heap, size)
 
 
-@compiled
+@allocating
 def _sum_vertices(
     rows: WedgeRows, start: Place, stop: Place, first: Place, counters: Ids, met: Ids, counts: Ints
 ) -> None:

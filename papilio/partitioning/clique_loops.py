@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from papilio.kernels.biclique.core import Rows
-from papilio.kernels.jit import Bools, compiled
+from papilio.kernels.jit import Bools, allocating, compiled
 from papilio.partitioning.arrays import Ids, Ints, Roles
 
 CANDIDATE, ROOT, OUTER = 1, 2, 4
@@ -18,7 +18,7 @@ CANDIDATE, ROOT, OUTER = 1, 2, 4
 _INNER = CANDIDATE | ROOT
 
 
-@compiled
+@allocating
 def join_rows(earlier: Rows, later: Rows, wanted: Bools) -> Rows:
     """Return the rows of both, the earlier ones first; what is not wanted has an empty row."""
     n = wanted.size

@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 
 from papilio.errors import CapacityError
+from papilio.kernels.biclique.core import Rows, transpose_rows
 from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.growth_loops import (
     NO_GROUP,
@@ -109,7 +110,8 @@ def grow_rows(rows: PricedRows, costs: Ints, limit_bytes: int, score: Score) -> 
     average = closure // np.maximum(np.diff(rows.indptr), 1)
     order = np.argsort(-average, kind="stable")
     prices = Costs(costs, rows.root_bytes, closure, rows.entry_bytes, limit_bytes, score == "share")
-    return grow(rows.indptr, rows.columns, prices, order)[0]
+    holders = transpose_rows(Rows(rows.indptr, rows.columns), costs.size)
+    return grow(rows.indptr, rows.columns, *holders, prices, order)[0]
 
 
 def grow_groups(rows: PricedRows, limit_bytes: int, score: Score = "share") -> Ids:

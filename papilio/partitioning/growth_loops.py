@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.biclique.core import Rows, transpose_rows
-from papilio.kernels.jit import Place, compiled
+from papilio.kernels.jit import Place, allocating, compiled
 from papilio.partitioning.arrays import Ids, Ints
 
 NO_GROUP = -1
@@ -89,7 +88,7 @@ class Group(NamedTuple):
     stamp: Ids
 
 
-@compiled
+@allocating
 def count_holders(columns: Ids, n_columns: Place) -> Ints:
     """Return how many entries each column has, int64, shape (n_columns,); makes no copy of the entries."""
     holders = np.zeros(n_columns, np.int64)
@@ -98,7 +97,7 @@ def count_holders(columns: Ids, n_columns: Place) -> Ints:
     return holders
 
 
-@compiled
+@allocating
 def sum_closures(indptr: Ints, columns: Ids, column_cost: Ints) -> Ints:
     """Return what the columns of each root cost together, int64, shape (n_roots,)."""
     closure = np.zeros(indptr.size - 1, np.int64)
@@ -230,14 +229,16 @@ def _fits(rows: HeldRows, costs: Costs, roots: Ints, group: Group, root: Place) 
     return bool(roots[root, _CLOSURE] <= room)
 
 
-@compiled
-def grow(indptr: Ints, columns: Ids, costs: Costs, order: Ints) -> tuple[Ids, Place]:
+@allocating
+def grow(
+    indptr: Ints, columns: Ids, starts: Ints, holders: Ids, costs: Costs, order: Ints
+) -> tuple[Ids, Place]:
     """Group the roots; see the module. ``order`` are the roots as they may start a group, int64, shape (n_roots,).
 
+    ``holders`` are the roots that hold each column, where ``starts`` says.
     Returns the group of each root, and -1 or a root that fits no group; the groups are unfinished then.
     """
     n_roots, n_columns = costs.root.size, costs.column.size
-    starts, holders = transpose_rows(Rows(indptr, columns), n_columns)
     rows = HeldRows(indptr, columns, starts, holders, starts[1:] - starts[:-1])
     roots = np.zeros((n_roots, 4), np.int64)
     for each in range(n_roots):
@@ -282,7 +283,7 @@ def grow(indptr: Ints, columns: Ids, costs: Costs, order: Ints) -> tuple[Ids, Pl
     return roots[:, _GROUP].astype(np.int32), refused
 
 
-@compiled
+@allocating
 def fill_groups(indptr: Ints, columns: Ids, costs: Costs, order: Ints, label: Ids) -> tuple[Ids, Place]:
     """Group the roots in a given order: a group ends before a root that does not fit, and where the label changes.
 
@@ -316,7 +317,7 @@ def fill_groups(indptr: Ints, columns: Ids, costs: Costs, order: Ints, label: Id
     return groups, -1
 
 
-@compiled
+@allocating
 def add_closures(
     indptr: Ints, columns: Ids, costs: Costs, order: Ints, groups: Ids, n_groups: Place
 ) -> tuple[Ints, Ints]:

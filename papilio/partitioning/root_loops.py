@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.kernels.biclique.core import Rows
-from papilio.kernels.jit import Bools, compiled
+from papilio.kernels.jit import Bools, allocating, compiled
 from papilio.partitioning.arrays import Ids, Ints, Roles
 
 
@@ -44,7 +44,7 @@ def find_worst_root(rows: Rows, first: int, prices: Prices, shrinks: bool, kept:
             worst[0], worst[1] = first + row, cost
 
 
-@compiled
+@allocating
 def cut_runs(rows: Ids, indptr: Ints, most_gap: int, most_entries: int) -> Ints:
     """Cut ascending rows into runs that are read at once; return the place of the first of each, and the end.
 
@@ -96,7 +96,7 @@ def keep_lists(
     return to
 
 
-@compiled
+@allocating
 def number_lefts(entries: Ids, places: Ids) -> Ids:
     """Number the ranks in ``entries`` anew, in place, by their order; return the old ones, ascending.
 
@@ -119,7 +119,7 @@ def number_lefts(entries: Ids, places: Ids) -> Ids:
     return lefts
 
 
-@compiled
+@allocating
 def drop_columns(lefts: Rows, kept: Bools) -> Rows:
     """Return the rows without the columns that are not kept, numbered as before."""
     indptr = np.zeros_like(lefts.indptr)
@@ -137,7 +137,7 @@ def drop_columns(lefts: Rows, kept: Bools) -> Rows:
     return Rows(indptr, ids)
 
 
-@compiled
+@allocating
 def count_entries_by_root(lefts: Rows, is_root: Bools, n_right: int) -> tuple[Bools, Ints]:
     """Return which columns have a root, and how many entries each column has."""
     has_root, entries = np.zeros(n_right, np.bool_), np.zeros(n_right, np.int64)
@@ -148,7 +148,7 @@ def count_entries_by_root(lefts: Rows, is_root: Bools, n_right: int) -> tuple[Bo
     return has_root, entries
 
 
-@compiled
+@allocating
 def count_root_wedges(lefts: Rows, right_degree: Ints, roots: Ints) -> Ints:
     """Return the wedges from each root to other left vertices, at least 1, shape (n_roots,)."""
     wedges = np.empty(roots.size, np.int64)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.jit import Bools, Place, Sums, compiled
+from papilio.kernels.jit import Bools, Place, Sums, allocating, compiled
 from papilio.partitioning.arrays import Ids, Ints
 
 _TABLE = 1 << 16
@@ -121,7 +121,7 @@ def add_words(words: Sums, sums: Ints) -> None:
         sums[word & _LOW] += np.int64(word >> _HALF)
 
 
-@compiled
+@allocating
 def rank_vertices(order: Ids, degree: Ints) -> tuple[Ids, Ints]:
     """Return the rank of every vertex, -1 if not in ``order`` (vertices by rank), and row offsets by rank."""
     rank = np.full(degree.size, -1, np.int32)
@@ -215,7 +215,7 @@ def _sort_by_insertion(ids: Ids, edges: Ints) -> None:
             edges[at] = edge
 
 
-@compiled
+@allocating
 def _sort_by_radix(ids: Ids, edges: Ints, spare_ids: Ids, spare_edges: Ints, bits: int) -> None:
     starts = np.empty(257, np.int64)
     source, target, source_edges, target_edges = ids, spare_ids, edges, spare_edges

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Ints, Sums, compiled
+from papilio.kernels.jit import Ints, Sums, allocating, compiled
 
 Ids = NDArray[Any]
 """Int32 or int64, each from 0 to the size of the whole - 1."""
@@ -30,7 +30,7 @@ def scatter_add_ordered(
         out[ids[i] - base] += values[i]
 
 
-@compiled
+@allocating
 def order_by_slice(ids: Ids, size: int, entries: int) -> tuple[Ints, Ints]:
     """Return the places of ids by the slice of the whole that they are in; O(k).
 

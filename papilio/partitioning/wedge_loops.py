@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.jit import compiled
+from papilio.kernels.jit import allocating, compiled
 from papilio.partitioning.arrays import Ids, Ints
 
 
@@ -61,7 +61,7 @@ def add_ends(slab: Slab, n_ends: Ids) -> None:
             n_ends[slab.columns[at]] += 1
 
 
-@compiled
+@allocating
 def grow_end_blocks(
     slab: Slab, vertex_bytes: float, entry_bytes: float, limit_bytes: float, stamp: Ids, state: Ints
 ) -> Ints:
@@ -131,7 +131,7 @@ def mark_middles(slab: Slab, places: Ids) -> None:
             places[slab.columns[at]] = 0
 
 
-@compiled
+@allocating
 def number_marked(places: Ids) -> Ids:
     """Number what is not -1 in ``places``, in place, and return where the numbers stand, ascending."""
     count = 0

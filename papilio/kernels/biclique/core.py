@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import Bools, Ints, compiled
-from papilio.kernels.offsets import row_sizes
+from papilio.kernels.offsets import count_ids, offsets_of
 
 Ids32 = NDArray[np.int32]
 
@@ -37,30 +37,35 @@ class Core(NamedTuple):
 
 
 @compiled
-def transpose_rows(rows: Rows, n_columns: int) -> Rows:
-    """Return the rows of the other layer; O(entries)."""
-    indptr = np.zeros(n_columns + 1, np.int64)
-    for at in range(rows.ids.size):
-        indptr[rows.ids[at] + 1] += 1
-    for column in range(n_columns):
-        indptr[column + 1] += indptr[column]
-    cursor = indptr[:-1].copy()
-    ids = np.empty(rows.ids.size, np.int32)
+def _transpose(rows: Rows, cursor: Ints, ids: Ids32) -> None:
     for row in range(rows.indptr.size - 1):
         for at in range(rows.indptr[row], rows.indptr[row + 1]):
             column = rows.ids[at]
             ids[cursor[column]] = row
             cursor[column] += 1
+
+
+def transpose_rows(rows: Rows, n_columns: int) -> Rows:
+    """Return the rows of the other layer; O(entries)."""
+    indptr, ids = offsets_of(count_ids(rows.ids, n_columns)), np.empty_like(rows.ids)
+    _transpose(rows, indptr[:-1].copy(), ids)
     return Rows(indptr, ids)
 
 
 @compiled
-def _peel(rows: Rows, columns: Rows, least_row: int, least_column: int) -> tuple[Bools, Bools]:
-    """Return which rows and columns are in the core, where rows keep ``least_row`` entries; O(entries)."""
+def _peel(
+    rows: Rows,
+    columns: Rows,
+    least_row: int,
+    least_column: int,
+    row_degree: Ints,
+    column_degree: Ints,
+    row_kept: Bools,
+    column_kept: Bools,
+    queue: Ints,
+) -> None:
+    """Mark what is not in the core, where rows keep ``least_row`` entries; O(entries)."""
     n_rows, n_columns = rows.indptr.size - 1, columns.indptr.size - 1
-    row_degree, column_degree = row_sizes(rows.indptr), row_sizes(columns.indptr)
-    row_kept, column_kept = np.ones(n_rows, np.bool_), np.ones(n_columns, np.bool_)
-    queue = np.empty(n_rows + n_columns, np.int64)
     begin, end = 0, 0
     for row in range(n_rows):
         if row_degree[row] < least_row:
@@ -92,44 +97,38 @@ def _peel(rows: Rows, columns: Rows, least_row: int, least_column: int) -> tuple
                     row_kept[row] = False
                     queue[end] = row
                     end += 1
-    return row_kept, column_kept
 
 
 @compiled
-def _keep(rows: Rows, row_kept: Bools, column_kept: Bools) -> Rows:
-    """Return the kept entries, rows and columns numbered anew in their order."""
-    new = np.empty(column_kept.size, np.int64)
-    n_kept = 0
-    for column in range(column_kept.size):
-        new[column] = n_kept
-        n_kept += column_kept[column]
-    n_kept = 0
-    for row in range(row_kept.size):
-        n_kept += row_kept[row]
-    indptr = np.zeros(n_kept + 1, np.int64)
-    ids = np.empty(rows.ids.size, np.int32)
-    to, end = 0, 0
-    for row in range(row_kept.size):
-        if row_kept[row]:
-            for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                if column_kept[rows.ids[at]]:
-                    ids[end] = new[rows.ids[at]]
-                    end += 1
-            to += 1
-            indptr[to] = end
-    return Rows(indptr, ids[:end].copy())
+def _keep(rows: Rows, lefts: Ids32, column_kept: Bools, new: Ints, indptr: Ints, ids: Ids32) -> None:
+    end = 0
+    for i in range(lefts.size):
+        for at in range(rows.indptr[lefts[i]], rows.indptr[lefts[i] + 1]):
+            if column_kept[rows.ids[at]]:
+                ids[end] = new[rows.ids[at]]
+                end += 1
+        indptr[i + 1] = end
+
+
+def _keep_rows(rows: Rows, lefts: Ids32, column_kept: Bools) -> Rows:
+    """Return the kept entries of some rows, rows and columns numbered anew in their order."""
+    indptr, ids = np.zeros(lefts.size + 1, np.int64), np.empty_like(rows.ids)
+    _keep(rows, lefts, column_kept, np.cumsum(column_kept) - 1, indptr, ids)
+    return Rows(indptr, ids[: indptr[-1]].copy())
 
 
 @compiled
-def order_rows(rows: Rows, order: NDArray[np.int64]) -> Rows:
-    """Return the rows in the order given: row i is the old row ``order[i]``."""
-    indptr = np.zeros(order.size + 1, np.int64)
-    ids = np.empty(rows.ids.size, np.int32)
+def _copy_rows(rows: Rows, order: Ints, indptr: Ints, ids: Ids32) -> None:
     for i in range(order.size):
         begin, end = rows.indptr[order[i]], rows.indptr[order[i] + 1]
-        indptr[i + 1] = indptr[i] + end - begin
         for at in range(begin, end):
             ids[indptr[i] + at - begin] = rows.ids[at]
+
+
+def order_rows(rows: Rows, order: Ints) -> Rows:
+    """Return the rows in the order given: row i is the old row ``order[i]``."""
+    indptr, ids = offsets_of(np.diff(rows.indptr)[order]), np.empty_like(rows.ids)
+    _copy_rows(rows, order, indptr, ids)
     return Rows(indptr, ids)
 
 
@@ -146,9 +145,12 @@ def reduce_to_core(graph: BipartiteGraph, swapped: bool, least_left: int, least_
 
 def reduce_rows(lefts: Rows, rights: Rows, least_left: int, least_right: int) -> Core:
     """Do the same to a graph given by the rows of both layers."""
-    left_kept, right_kept = _peel(lefts, rights, least_right, least_left)
+    degrees = np.diff(lefts.indptr), np.diff(rights.indptr)
+    left_kept, right_kept = (np.ones(each.size, np.bool_) for each in degrees)
+    queue = np.empty(left_kept.size + right_kept.size, np.int64)
+    _peel(lefts, rights, least_right, least_left, *degrees, left_kept, right_kept, queue)
     left_ids = np.flatnonzero(left_kept).astype(np.int32)
     right_ids = np.flatnonzero(right_kept).astype(np.int32)
     if not left_ids.size or not right_ids.size:
         return Core(Rows(np.zeros(1, np.int64), left_ids[:0]), left_ids[:0], right_ids[:0])
-    return Core(_keep(lefts, left_kept, right_kept), left_ids, right_ids)
+    return Core(_keep_rows(lefts, left_ids, right_kept), left_ids, right_ids)

@@ -84,38 +84,46 @@ class BicliqueIndex(BicliqueItems):
 
 
 @compiled
-def _child_costs(pairs: Pairs, deep: bool) -> Ints:
+def _child_costs(pairs: Pairs, deep: bool, costs: Ints) -> None:
     """Estimate the set operations below each child: rows of the later children, by words of the shared columns."""
-    costs = np.empty(pairs.others.size, np.int64)
     for root in range(pairs.indptr.size - 1):
         end = pairs.indptr[root + 1]
         for at in range(pairs.indptr[root], end):
             words = (pairs.common[at] + 63) // 64
             costs[at] = words * (end - at) + pairs.common[at] if deep else 1
-    return costs
 
 
 @compiled
-def cut_items(indptr: Ints, child_costs: Ints, most: int) -> tuple[Ids32, Ints, Ints, Ints]:
-    """Cut the children of every root into items of cost ``most`` or of one child; no child, no item."""
+def _cut_items(
+    indptr: Ints, child_costs: Ints, most: int, roots: Ids32, firsts: Ints, lasts: Ints, costs: Ints
+) -> int:
+    """Return the number of items; and write them, if there is room for any."""
     n_items = 0
-    for pass_ in range(2):
-        if pass_ == 1:
-            roots = np.empty(n_items, np.int32)
-            firsts, lasts = np.empty(n_items, np.int64), np.empty(n_items, np.int64)
-            costs = np.empty(n_items, np.int64)
-        n_items = 0
-        for root in range(indptr.size - 1):
-            first, cost = indptr[root], 0
-            for at in range(indptr[root], indptr[root + 1]):
-                cost += child_costs[at]
-                if at + 1 == indptr[root + 1] or cost + child_costs[at + 1] > most:
-                    if pass_ == 1:
-                        roots[n_items], costs[n_items] = root, cost
-                        firsts[n_items], lasts[n_items] = first, at + 1
-                    n_items += 1
-                    first, cost = at + 1, 0
-    return roots, firsts, lasts, costs
+    for root in range(indptr.size - 1):
+        first, cost = indptr[root], 0
+        for at in range(indptr[root], indptr[root + 1]):
+            cost += child_costs[at]
+            if at + 1 == indptr[root + 1] or cost + child_costs[at + 1] > most:
+                if roots.size:
+                    roots[n_items], costs[n_items] = root, cost
+                    firsts[n_items], lasts[n_items] = first, at + 1
+                n_items += 1
+                first, cost = at + 1, 0
+    return n_items
+
+
+def cut_items(indptr: Ints, child_costs: Ints, most: int) -> tuple[Ids32, Ints, Ints, Ints]:
+    """Cut the children of every root into items of cost ``most`` or of one child; no child, no item.
+
+    Returns root, first and last child, and cost of each.
+    """
+
+    def make_items(n: int) -> tuple[Ids32, Ints, Ints, Ints]:
+        return np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+
+    items = make_items(_cut_items(indptr, child_costs, most, *make_items(0)))
+    _cut_items(indptr, child_costs, most, *items)
+    return items
 
 
 def order_left(rows: Rows, pairs: Pairs) -> NDArray[np.int64]:
@@ -281,7 +289,8 @@ def _cut_pieces(
     ``items`` is the item of each left vertex of a part, -1 for those that are no roots; None for a whole graph. An item
     of a part may have several pieces where they may be ``finer``.
     """
-    child_costs, n_items = _child_costs(pairs, sizes.most_left > 2), 0 if roots is None else roots.size
+    child_costs, n_items = np.empty(pairs.others.size, np.int64), 0 if roots is None else roots.size
+    _child_costs(pairs, sizes.most_left > 2, child_costs)
     if items is not None and not finer:
         before = np.append(0, np.cumsum(child_costs))[pairs.indptr]
         return make_root_items(pairs.indptr, before, items, n_items), None

@@ -96,26 +96,19 @@ def _choose(most: int, size: int) -> NDArray[np.int64]:
 
 
 @compiled
-def _child_costs(indptr: Ints, common: Ids32, ways: Ints, deep: bool) -> Ints:
+def _child_costs(indptr: Ints, common: Ids32, ways: Ints, deep: bool, costs: Ints) -> None:
     """Estimate what is below each child: the search among the later children, and the rows of one left set."""
-    costs = np.empty(common.size, np.int64)
     for root in range(indptr.size - 1):
         end = indptr[root + 1]
         for at in range(indptr[root], end):
             words = (common[at] + 63) // 64
             costs[at] = ways[common[at]] + (words * (end - at) + common[at] if deep else 1)
-    return costs
 
 
-@compiled
 def _entry_costs(indptr: Ints, ways: Ints) -> Ints:
     """Return the stars of each entry of the rows, as the first right vertex; and one for looking at it."""
-    costs = np.empty(indptr[-1], np.int64)
-    for root in range(indptr.size - 1):
-        end = indptr[root + 1]
-        for at in range(indptr[root], end):
-            costs[at] = 1 + ways[end - at - 1]
-    return costs
+    behind: Ints = np.repeat(indptr[1:], np.diff(indptr)) - np.arange(1, indptr[-1] + 1)
+    return 1 + ways[behind]
 
 
 def _make_items(indptr: Ints, child_costs: Ints) -> tuple[Items, NDArray[np.int64]]:
@@ -195,7 +188,8 @@ class BicliqueLister(CpuLister):
         graph = lay_graph(index)
         sizes = (search.q, search.p) if index.swapped else (search.p, search.q)
         ways = _choose(int(index.hop_common.max(initial=0)), sizes[1])
-        costs = _child_costs(index.hop_indptr, index.hop_common, ways, sizes[0] > 2)
+        costs = np.empty(index.hop_common.size, np.int64)
+        _child_costs(index.hop_indptr, index.hop_common, ways, sizes[0] > 2, costs)
         n_words, *_ = measure_rooms(index.hop_indptr, index.hop_common, sizes[0] - 1)
         items = _make_items(index.hop_indptr, costs)
         ids = index.left_ids, index.right_ids

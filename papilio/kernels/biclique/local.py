@@ -72,22 +72,13 @@ class Around(NamedTuple):
     gathered: Words
 
 
-@compiled
-def _measure_around(hop_indptr: Ints, hop_common: Ids32) -> tuple[int, int]:
-    """Return the most children of a root, and the largest sum of what its children share with it."""
-    kids, entries = 0, 0
-    for root in range(hop_indptr.size - 1):
-        begin, end = hop_indptr[root], hop_indptr[root + 1]
-        kids = max(kids, end - begin)
-        entries = max(entries, int(np.sum(hop_common[begin:end])))
-    return kids, entries
-
-
 def make_around(graph: LeftGraph) -> Around:
     """Return the arrays of one thread."""
     n_left = graph.hop_indptr.size - 1
     degree = int(np.diff(graph.lefts.indptr).max(initial=0))
-    kids, entries = _measure_around(graph.hop_indptr, graph.hop_common)
+    of_roots = np.diff(graph.hop_indptr)
+    shared = np.add.reduceat(graph.hop_common, graph.hop_indptr[:-1][of_roots > 0], dtype=np.int64)
+    kids, entries = int(of_roots.max(initial=0)), int(shared.max(initial=0))
     return Around(
         np.zeros(n_left, np.int32),
         np.zeros(degree + 1, np.int64),
@@ -189,20 +180,20 @@ def seek_candidates(around: Around, kid: int, least: int) -> tuple[int, int]:
 
 
 @inlined
-def share_densely(around: Around, kid: int, first: int) -> Ints:
-    """Return what ``kid`` shares with each child from ``first`` on, around a dense root; valid until the next call."""
+def share_densely(around: Around, kid: int, first: int) -> int:
+    """Write what ``kid`` shares with each child from ``first`` on to ``sizes``; return how many there are."""
     n_words, begin, n_kids = around.dense
-    sizes = around.sizes[: n_kids - first]
-    share_columns(around.columns, n_kids - begin, n_words, kid - begin, first - begin, sizes)
-    return sizes
+    n = int(n_kids - first)
+    share_columns(around.columns, n_kids - begin, n_words, kid - begin, first - begin, around.sizes[:n])
+    return n
 
 
 @inlined
 def meet_densely(around: Around, kid: int, first: int, least: int) -> int:
     """List the children from ``first`` on that share at least ``least`` columns with ``kid``; return how many."""
-    sizes = share_densely(around, kid, first)
+    sizes = around.sizes
     n = 0
-    for i in range(sizes.size):
+    for i in range(share_densely(around, kid, first)):
         around.met[n] = first + i
         n += sizes[i] >= least
     for i in range(n):

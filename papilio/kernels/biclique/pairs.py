@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError
 from papilio.kernels.biclique.core import Ids32, Rows, transpose_rows
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.offsets import row_sizes
+from papilio.kernels.offsets import add_counts, count_ids, offsets_of
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 
 PAIR_BYTES = 24
@@ -51,17 +51,19 @@ def available_bytes() -> int:
 
 
 @compiled
-def places_after(lefts: Rows, rights: Rows) -> tuple[Ints, Ints]:
-    """Return, per entry of the left rows, where the later vertices begin in the right row; wedges per left row."""
-    cursor = rights.indptr[:-1].copy()
-    after = np.empty(lefts.ids.size, np.int64)
-    wedges = np.zeros(lefts.indptr.size - 1, np.int64)
+def _place_after(lefts: Rows, rights: Rows, cursor: Ints, after: Ints, wedges: Ints) -> None:
     for left in range(wedges.size):
         for at in range(lefts.indptr[left], lefts.indptr[left + 1]):
             right = lefts.ids[at]
             cursor[right] += 1
             after[at] = cursor[right]
             wedges[left] += rights.indptr[right + 1] - cursor[right]
+
+
+def places_after(lefts: Rows, rights: Rows) -> tuple[Ints, Ints]:
+    """Return, per entry of the left rows, where the later vertices begin in the right row; wedges per left row."""
+    after, wedges = np.empty(lefts.ids.size, np.int64), np.zeros(lefts.indptr.size - 1, np.int64)
+    _place_after(lefts, rights, rights.indptr[:-1].copy(), after, wedges)
     return after, wedges
 
 
@@ -188,55 +190,56 @@ def find_pairs(
     return Pairs(np.cumsum(sizes), others, common)
 
 
-@compiled
 def count_partners(pairs: Pairs) -> Ints:
     """Return how many pairs each vertex is in, earlier or later."""
-    partners = row_sizes(pairs.indptr)
-    for at in range(pairs.others.size):
-        partners[pairs.others[at]] += 1
+    partners = np.diff(pairs.indptr)
+    add_counts(pairs.others, partners)
     return partners
 
 
 @compiled
-def list_earlier(pairs: Pairs, rank: Ints) -> Pairs:
-    """Return rows of the later vertex by rank, which hold the earlier ones, rising if the rows of ``pairs`` come so."""
-    n = pairs.indptr.size - 1
-    indptr = np.zeros(n + 1, np.int64)
-    for row in range(n):
+def _count_later(pairs: Pairs, rank: Ints, counts: Ints) -> None:
+    for row in range(pairs.indptr.size - 1):
         for at in range(pairs.indptr[row], pairs.indptr[row + 1]):
-            indptr[max(rank[row], rank[pairs.others[at]]) + 1] += 1
-    for row in range(n):
-        indptr[row + 1] += indptr[row]
-    cursor = indptr[:-1].copy()
-    others, common = np.empty_like(pairs.others), np.empty_like(pairs.common)
-    for row in range(n):
+            counts[max(rank[row], rank[pairs.others[at]])] += 1
+
+
+@compiled
+def _list_earlier(pairs: Pairs, rank: Ints, cursor: Ints, others: Ids32, common: Ids32) -> None:
+    for row in range(pairs.indptr.size - 1):
         for at in range(pairs.indptr[row], pairs.indptr[row + 1]):
             one, two = rank[row], rank[pairs.others[at]]
             to = cursor[max(one, two)]
             cursor[max(one, two)] += 1
             others[to] = min(one, two)
             common[to] = pairs.common[at]
-    return Pairs(indptr, others, common)
+
+
+def list_earlier(pairs: Pairs, rank: Ints) -> Pairs:
+    """Return rows of the later vertex by rank, which hold the earlier ones, rising if the rows of ``pairs`` come so."""
+    counts = np.zeros(pairs.indptr.size - 1, np.int64)
+    _count_later(pairs, rank, counts)
+    laid = Pairs(offsets_of(counts), np.empty_like(pairs.others), np.empty_like(pairs.common))
+    _list_earlier(pairs, rank, laid.indptr[:-1].copy(), laid.others, laid.common)
+    return laid
 
 
 @compiled
-def _by_earlier(pairs: Pairs) -> Pairs:
-    """Transpose: rows of the earlier vertex, which hold the later ones, ascending."""
-    n = pairs.indptr.size - 1
-    indptr = np.zeros(n + 1, np.int64)
-    for at in range(pairs.others.size):
-        indptr[pairs.others[at] + 1] += 1
-    for row in range(n):
-        indptr[row + 1] += indptr[row]
-    cursor = indptr[:-1].copy()
-    others, common = np.empty_like(pairs.others), np.empty_like(pairs.common)
-    for row in range(n):
+def _transpose(pairs: Pairs, cursor: Ints, others: Ids32, common: Ids32) -> None:
+    for row in range(pairs.indptr.size - 1):
         for at in range(pairs.indptr[row], pairs.indptr[row + 1]):
             to = cursor[pairs.others[at]]
             cursor[pairs.others[at]] += 1
             others[to] = row
             common[to] = pairs.common[at]
-    return Pairs(indptr, others, common)
+
+
+def _by_earlier(pairs: Pairs) -> Pairs:
+    """Return rows of the earlier vertex, which hold the later ones, ascending."""
+    indptr = offsets_of(count_ids(pairs.others, pairs.indptr.size - 1))
+    laid = Pairs(indptr, np.empty_like(pairs.others), np.empty_like(pairs.common))
+    _transpose(pairs, indptr[:-1].copy(), laid.others, laid.common)
+    return laid
 
 
 def lay_pairs(pairs: Pairs, order: NDArray[np.int64]) -> Pairs:

@@ -149,9 +149,9 @@ def _enumerate_children(
     for at in range(first, last):
         most = max(most, hop_common[at])
         if take == 1 and around.dense[0]:
-            sizes = share_densely(around, at - top, at - top + 1)
-            work += sizes.size * around.dense[0]
-            count_sizes(sizes, levels.bins)
+            shared = share_densely(around, at - top, at - top + 1)
+            work += shared * around.dense[0]
+            count_sizes(around.sizes[:shared], levels.bins)
             continue
         n, walked = seek_candidates(around, at - top, least)
         work += walked

@@ -211,12 +211,14 @@ def _raise_best(search: MaximumSearch, size: int, n_found: int, root: int, other
 
 
 @compiled
-def search_every_vertex(later: Later, search: MaximumSearch, roots: Ints, begin: int, end: int) -> None:
+def search_every_vertex(
+    later: Later, search: MaximumSearch, roots: Ints, begin: int, end: int, none: Ints
+) -> None:
     """Raise ``best`` of every vertex to its largest clique whose first vertex is one of the roots of a chunk.
 
     For the root, and for each of its later neighbours, a clique is looked for that is larger than the one known.
+    ``none`` (1) is room for a bound of this thread alone.
     """
-    none = np.zeros(1, np.int64)
     for item in range(begin, end):
         root = roots[item]
         d = int(later.indptr[root + 1] - later.indptr[root])

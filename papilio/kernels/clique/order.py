@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.offsets import row_sizes
+from papilio.kernels.offsets import count_ids, offsets_of
+from papilio.kernels.rows import sort_span
 from papilio.parts import CliquePart
 
 Ids32 = NDArray[np.int32]
@@ -32,49 +33,40 @@ class Later(NamedTuple):
     vertices: Ids32
 
 
+_LONG_ROUND = 512
+"""Vertices in a round that NumPy sorts faster than compiled code, the way there and back included."""
+
+
 @compiled
-def _adjacency(n: int, u: Ids32, v: Ids32) -> tuple[Ints, Ids32]:
-    indptr = np.zeros(n + 1, np.int64)
-    for at in range(u.size):
-        indptr[u[at] + 1] += 1
-        indptr[v[at] + 1] += 1
-    for vertex in range(n):
-        indptr[vertex + 1] += indptr[vertex]
-    ids = np.empty(2 * u.size, np.int32)
-    to = indptr[:-1].copy()
+def _fill_adjacency(u: Ids32, v: Ids32, to: Ints, ids: Ids32) -> None:
     for at in range(u.size):
         ids[to[u[at]]] = v[at]
         ids[to[v[at]]] = u[at]
         to[u[at]] += 1
         to[v[at]] += 1
-    return indptr, ids
 
 
 @compiled
-def _peel(indptr: Ints, ids: Ids32) -> Ids32:
-    """Return the vertices in the order of their rounds, those of a round by id.
+def _peel(
+    indptr: Ints, ids: Ids32, left: Ints, begin: Ints, order: Ids32, place: Ids32, done: int, sorted_: int
+) -> tuple[int, int]:
+    """Bring the vertices, from the place ``done`` on, into the order of their rounds, those of a round by id.
 
-    The vertices are kept by what they have left, in bins; those of a round are the ones of the least bin, and whoever
-    falls to it in the course of a round stands behind them, for the next (after Batagelj and Zaversnik 2003).
+    The vertices are kept by what they have ``left``, in bins that ``begin`` says where to find in the order; those of a
+    round are the ones of the least bin, and whoever falls to it in the course of a round stands behind them, for the
+    next (after Batagelj and Zaversnik 2003). ``place`` is where each vertex is.
+
+    A long round is for the caller to sort: it is returned, as (begin, end), and what is before it is done. Call again
+    with its end as ``sorted_``. Begin and end are the same when all is done.
     """
-    n = indptr.size - 1
-    left = row_sizes(indptr)
-    begin = np.zeros(np.max(left) + 2 if n else 2, np.int64)
-    for vertex in range(n):
-        begin[left[vertex] + 1] += 1
-    for bin_ in range(begin.size - 1):
-        begin[bin_ + 1] += begin[bin_]
-    order, place, to = np.empty(n, np.int32), np.empty(n, np.int32), begin.copy()
-    for vertex in range(n):
-        place[vertex] = to[left[vertex]]
-        order[place[vertex]] = vertex
-        to[left[vertex]] += 1
-    done = 0
-    while done < n:
+    while done < order.size:
         degree = left[order[done]]
         while done < begin[degree + 1]:
             end = begin[degree + 1]
-            order[done:end].sort()
+            if end > sorted_:
+                if end - done > _LONG_ROUND:
+                    return done, end
+                sort_span(order, done, end)
             for at in range(done, end):
                 for entry in range(indptr[order[at]], indptr[order[at] + 1]):
                     other = ids[entry]
@@ -86,12 +78,23 @@ def _peel(indptr: Ints, ids: Ids32) -> Ids32:
                         begin[left[other]] += 1
                         left[other] -= 1
             done = end
-    return order
+    return done, done
 
 
 def order_by_degeneracy(graph: UnipartiteGraph) -> NDArray[np.int32]:
     """Return the vertices by (round of peeling, id), shape (n,)."""
-    return _peel(*_adjacency(graph.n, graph.u, graph.v))
+    left = graph.degree.astype(np.int64)
+    indptr, ids = offsets_of(left), np.empty(2 * graph.u.size, np.int32)
+    _fill_adjacency(graph.u, graph.v, indptr[:-1].copy(), ids)
+    begin = offsets_of(np.bincount(left))
+    order = np.argsort(left, kind="stable").astype(np.int32)
+    place = np.empty(graph.n, np.int32)
+    place[order] = np.arange(graph.n, dtype=np.int32)
+    done, end = _peel(indptr, ids, left, begin, order, place, 0, 0)
+    while done < end:
+        order[done:end].sort()
+        done, end = _peel(indptr, ids, left, begin, order, place, done, end)
+    return order
 
 
 def order_by_degree(graph: UnipartiteGraph) -> NDArray[np.int32]:
@@ -100,29 +103,19 @@ def order_by_degree(graph: UnipartiteGraph) -> NDArray[np.int32]:
 
 
 @compiled
-def _orient(u: Ids32, v: Ids32, rank: Ids32) -> tuple[Ints, Ids32, Ints]:
-    """Return offsets, ids and edges of :class:`Later`: the edges by later end, then by earlier one."""
-    n, m = rank.size, u.size
-    indptr, by_second = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
-    for edge in range(m):
-        a, b = rank[u[edge]], rank[v[edge]]
-        indptr[min(a, b) + 1] += 1
-        by_second[max(a, b) + 1] += 1
-    for r in range(n):
-        indptr[r + 1] += indptr[r]
-        by_second[r + 1] += by_second[r]
-    sorted_ = np.empty(m, np.int64)
-    for edge in range(m):
-        second = max(rank[u[edge]], rank[v[edge]])
-        sorted_[by_second[second]] = edge
-        by_second[second] += 1
-    ids, edges, to = np.empty(m, np.int32), np.empty(m, np.int64), indptr[:-1].copy()
-    for placed in sorted_:
-        a, b = rank[u[placed]], rank[v[placed]]
-        first = min(a, b)
-        ids[to[first]], edges[to[first]] = max(a, b), placed
-        to[first] += 1
-    return indptr, ids, edges
+def _sort_edges(seconds: Ids32, to: Ints, order: Ints) -> None:
+    for edge in range(seconds.size):
+        order[to[seconds[edge]]] = edge
+        to[seconds[edge]] += 1
+
+
+@compiled
+def _fill_later(firsts: Ids32, seconds: Ids32, order: Ints, to: Ints, ids: Ids32, edges: Ints) -> None:
+    for at in range(order.size):
+        edge = order[at]
+        place = to[firsts[edge]]
+        ids[place], edges[place] = seconds[edge], edge
+        to[firsts[edge]] = place + 1
 
 
 def orient_part(part: CliquePart) -> Later:
@@ -136,4 +129,11 @@ def orient(graph: UnipartiteGraph, vertices: NDArray[np.int32]) -> Later:
     """Return the later neighbours of each vertex in an order; O(n + n_edges)."""
     rank = np.empty(graph.n, np.int32)
     rank[vertices] = np.arange(graph.n, dtype=np.int32)
-    return Later(*_orient(graph.u, graph.v, rank), vertices)
+    of_u, of_v = rank[graph.u], rank[graph.v]
+    firsts, seconds = np.minimum(of_u, of_v), np.maximum(of_u, of_v)
+    by_second = np.empty(firsts.size, np.int64)
+    _sort_edges(seconds, offsets_of(count_ids(seconds, graph.n)), by_second)
+    indptr = offsets_of(count_ids(firsts, graph.n))
+    ids, edges = np.empty_like(firsts), np.empty_like(by_second)
+    _fill_later(firsts, seconds, by_second, indptr[:-1].copy(), ids, edges)
+    return Later(indptr, ids, edges, vertices)

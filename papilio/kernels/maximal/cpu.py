@@ -23,7 +23,7 @@ from papilio.kernels.engine import (
 from papilio.kernels.maximal.anchor import explain_anchor
 from papilio.kernels.maximal.found import CHECKSUM, WORDS, Found, Limits
 from papilio.kernels.maximal.index import build_maximal_index, hash_sides
-from papilio.kernels.maximal.loops import Search, Stack
+from papilio.kernels.maximal.loops import NEED, Search, Stack, grow_stack, make_stack
 from papilio.kernels.maximal.roots import Near, Roots, lay_roots, make_near, search_items
 from papilio.kernels.maximal.star_loops import find_stars
 from papilio.kernels.maximal.stars import Stars
@@ -34,6 +34,9 @@ from papilio.parts import MaximalPart, Part
 
 SERIAL_COST = 1 << 14
 """Below this many estimated set operations (a millisecond to ten) threads cost more than they bring."""
+
+STACK_WORDS = 1 << 16
+"""Room of a thread's stack at first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +82,17 @@ class Worker:
 
     def begin(self, item: int) -> None:
         """Go on at an item."""
-        self.search.cursor[:] = (item, -1, -1, 0)
+        self.search.cursor[:] = (item, -1, -1, 0, 0)
 
     def search_items(self, prepared: PreparedMaximalCpu, limits: Limits, end: int) -> bool:
         """Search up to an end; return whether it was reached: else the blocks of rows are full."""
-        self.stack, done = search_items(
-            prepared.roots, self.near, self.stack, self.search, self.found, limits, end
-        )
-        return done
+        cursor = self.search.cursor
+        while True:
+            done = search_items(prepared.roots, self.near, self.stack, self.search, self.found, limits, end)
+            if not cursor[NEED]:
+                return done
+            self.stack = grow_stack(self.stack, 2 * int(cursor[NEED]))
+            cursor[NEED] = 0
 
 
 class MaximalBicliqueCpu:
@@ -205,10 +211,9 @@ def make_worker(prepared: PreparedMaximalCpu, found: Found) -> Worker:
         shared=np.empty(columns + 1, np.int32),
         row_hashes=prepared.hashes[0],
         column_hashes=prepared.hashes[1],
-        cursor=np.zeros(4, np.int64),
+        cursor=np.zeros(5, np.int64),
     )
-    stack = Stack(np.empty(1 << 16, np.uint64), np.empty(1 << 16, np.int32))
-    return Worker(make_near(prepared.roots), stack, search, found)
+    return Worker(make_near(prepared.roots), make_stack(STACK_WORDS), search, found)
 
 
 def count_only(prepared: PreparedMaximalCpu) -> Found:

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.kernels.biclique.core import Ids32
-from papilio.kernels.borrowing import borrowed
 from papilio.kernels.jit import Ints, Sums, compiled
 from papilio.kernels.maximal.found import BRANCHES, WORDS, Found, Limits, can_extend, report
 from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, words_of
@@ -47,9 +46,10 @@ class Search(NamedTuple):
     cursor: Ints
 
 
-ITEM, KID, LEVEL, ROOT_TAKEN = range(4)
+ITEM, KID, LEVEL, ROOT_TAKEN, NEED = range(5)
 """Of a cursor: the item at hand; the child that comes next, -1 before the root is opened; the level that the search
-below the last child is at, -1 where it is done; how many rows are taken with the root."""
+below the last child is at, -1 where it is done; how many rows are taken with the root; the words that the stack must
+have for the search to go on, where it has too few."""
 
 
 class Stack(NamedTuple):
@@ -66,18 +66,17 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """Multiplier of a hash whose high bits are used: 2^64 divided by the golden ratio."""
 
 
-@compiled
-def make_room(stack: Stack, need: int) -> Stack:
-    """Return a stack for ``need`` words: the same, or a larger one with what was in it."""
-    if need <= stack.words.size:
-        return stack
-    words = np.empty(2 * need, np.uint64)
-    ids = np.empty(2 * need, np.int32)
-    for at in range(stack.words.size):
-        words[at] = stack.words[at]
-    for at in range(stack.ids.size):
-        ids[at] = stack.ids[at]
-    return Stack(words, ids)
+def make_stack(n_words: int) -> Stack:
+    """Return an empty stack."""
+    return Stack(np.empty(n_words, np.uint64), np.empty(n_words, np.int32))
+
+
+def grow_stack(stack: Stack, n_words: int) -> Stack:
+    """Return a stack of so many words with what was in it."""
+    larger = make_stack(n_words)
+    larger.words[: stack.words.size] = stack.words
+    larger.ids[: stack.ids.size] = stack.ids
+    return larger
 
 
 @compiled
@@ -299,7 +298,8 @@ def _open_frame(
     frame, below = search.frames[level], search.frames[level + 1]
     width = frame[WIDTH]
     begin = frame[BEGIN] + frame[ROWS] * width
-    below[:] = frame
+    for field in range(frame.size):
+        below[field] = frame[field]
     below[EXCLUDED] = excluded
     rows = n + _exclude(stack.words, below, chosen, limits.least_columns, begin + n * width)
     left = drop_covered(stack, begin, n, rows, width)
@@ -312,12 +312,12 @@ def _open_frame(
 
 
 @compiled
-def search_frames(stack: Stack, search: Search, found: Found, limits: Limits) -> Stack:
+def search_frames(stack: Stack, search: Search, found: Found, limits: Limits) -> None:
     """Find the maximal bicliques below the frame at level 0, from the level of the cursor on.
 
-    Returns the stack, which may have grown; the level is -1 at the end, and another one where ``found`` has no room.
+    The level is -1 at the end, and another one where ``found`` or the stack has no room.
     """
-    level, room, lent = search.cursor[LEVEL], True, borrowed(stack)
+    level, room, words = search.cursor[LEVEL], True, stack.words
     while level >= 0 and room:
         frame = search.frames[level]
         if frame[CANDIDATES] == 0:
@@ -325,11 +325,10 @@ def search_frames(stack: Stack, search: Search, found: Found, limits: Limits) ->
             continue
         width, n, excluded = frame[WIDTH], frame[CANDIDATES], frame[EXCLUDED]
         to = frame[BEGIN] + frame[ROWS] * width
-        if to + frame[ROWS] * width > lent.words.size:
-            stack = make_room(stack, to + frame[ROWS] * width)
-            lent = borrowed(stack)
-        words = lent.words
-        kept, taken, left = _take_last(lent, frame, limits.least_columns, to, search.taken)
+        if to + frame[ROWS] * width > words.size:
+            search.cursor[NEED] = to + frame[ROWS] * width
+            break
+        kept, taken, left = _take_last(stack, frame, limits.least_columns, to, search.taken)
         chosen, last = frame[BEGIN] + (excluded - 1) * width, frame[BEGIN] + (n - 1) * width
         for word in range(width):
             words[chosen + word] = words[last + word]
@@ -342,9 +341,8 @@ def search_frames(stack: Stack, search: Search, found: Found, limits: Limits) ->
         found.sums[BRANCHES] += ONE
         room = report(found, limits, search.taken, taken, search.shared, columns, of_rows + of_columns)
         if can_extend(found, limits, taken, kept, columns) and _open_frame(
-            lent, search, found, limits, level, excluded, chosen, columns, kept, taken
+            stack, search, found, limits, level, excluded, chosen, columns, kept, taken
         ):
             search.hash_at[level + 1] = of_rows
             level += 1
     search.cursor[LEVEL] = level
-    return stack

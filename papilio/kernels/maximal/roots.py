@@ -17,7 +17,6 @@ from papilio.kernels.biclique.core import Ids32
 from papilio.kernels.biclique.index import BicliqueIndex, lay_graph
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around, meet_densely, open_root, set_bits
 from papilio.kernels.biclique.pairs import Pairs, list_earlier
-from papilio.kernels.borrowing import borrowed
 from papilio.kernels.jit import Bools, Ints, compiled
 from papilio.kernels.maximal.found import BRANCHES, WORDS, Found, Limits, can_extend, report
 from papilio.kernels.maximal.loops import (
@@ -29,6 +28,7 @@ from papilio.kernels.maximal.loops import (
     KID,
     LEVEL,
     N_COLUMNS,
+    NEED,
     ROOT_TAKEN,
     ROWS,
     TAKEN,
@@ -37,7 +37,6 @@ from papilio.kernels.maximal.loops import (
     Stack,
     drop_covered,
     largest_excluded,
-    make_room,
     search_frames,
 )
 from papilio.kernels.tree.bits import ONE, words_of
@@ -59,6 +58,10 @@ class Roots(NamedTuple):
     last: Ints
 
 
+_NO_CHILD = np.iinfo(np.int64).max
+"""Behind all children."""
+
+
 class Near(NamedTuple):
     """What one thread knows around its root, beside the lists: which of the rows can extend nothing that is left."""
 
@@ -68,19 +71,19 @@ class Near(NamedTuple):
 
 
 @compiled
+def _copy_pairs(pairs: Pairs, starts: Ints, others: Ids32, common: Ids32) -> None:
+    for row in range(pairs.indptr.size - 1):
+        begin, to = pairs.indptr[row], starts[row]
+        for at in range(begin, pairs.indptr[row + 1]):
+            others[to + at - begin], common[to + at - begin] = pairs.others[at], pairs.common[at]
+
+
 def _join_pairs(earlier: Pairs, later: Pairs) -> Pairs:
     """Return rows of both: the earlier ones first."""
-    n = earlier.indptr.size - 1
     indptr = earlier.indptr + later.indptr
-    others, common = np.empty(indptr[n], np.int32), np.empty(indptr[n], np.int32)
-    for row in range(n):
-        to = indptr[row]
-        for pairs in (earlier, later):
-            begin, end = pairs.indptr[row], pairs.indptr[row + 1]
-            for at in range(begin, end):
-                others[to + at - begin], common[to + at - begin] = pairs.others[at], pairs.common[at]
-
-            to += end - begin
+    others, common = np.empty((2, int(indptr[-1])), np.int32)
+    _copy_pairs(earlier, indptr, others, common)
+    _copy_pairs(later, indptr[:-1] + np.diff(earlier.indptr), others, common)
     return Pairs(indptr, others, common)
 
 
@@ -177,16 +180,21 @@ def _sort_met(
 @compiled
 def _open_child(
     roots: Roots, near: Near, stack: Stack, search: Search, found: Found, limits: Limits, root: int, kid: int
-) -> tuple[Stack, bool]:
+) -> bool:
     """Take a child beside the rows of its root: report it, and make the frame below it that of level 0.
 
-    Returns the stack, and whether ``found`` has room; the level of the cursor is 0 where there is a frame.
+    Returns whether ``found`` and the stack have room; the level of the cursor is 0 where there is a frame.
     """
     graph, around, n_taken = roots.graph, near.around, search.cursor[ROOT_TAKEN]
     base, top = graph.hop_indptr[root], graph.lefts.indptr[root]
     common = graph.hop_common[base : graph.hop_indptr[root + 1]]
     size, degree = common[kid], graph.lefts.indptr[root + 1] - top
     n_met, work = _seek(around, kid, common.size)
+    width = words_of(size)
+    if n_met * (width + 4) > stack.words.size:
+        _forget(around, n_met)
+        search.cursor[KID], search.cursor[NEED] = kid, n_met * (width + 4)
+        return False
     found.sums[WORDS] += np.uint64(work)
     found.sums[BRANCHES] += ONE
     search.taken[n_taken] = kid
@@ -194,7 +202,7 @@ def _open_child(
         near, common, degree, kid, n_met, limits.least_columns, search.taken, n_taken + 1
     )
     if n < 0:
-        return stack, True
+        return True
     sides = np.uint64(0)
     for i in range(size):
         column = graph.lefts.ids[top + around.kid_columns[around.kid_ptr[kid] + i]]
@@ -208,23 +216,20 @@ def _open_child(
     room = report(found, limits, search.taken, taken, search.shared, size, of_rows + sides)
     if not can_extend(found, limits, taken, n, size):
         _forget(around, rows)
-        return stack, room
-    width = words_of(size)
-    stack = make_room(stack, rows * (width + 4))
-    lent = borrowed(stack)
-    set_bits(around, kid, rows, width, lent.words)
+        return room
+    set_bits(around, kid, rows, width, stack.words)
     for i in range(n):
-        lent.ids[i] = graph.hop[base + around.met[i]]
+        stack.ids[i] = graph.hop[base + around.met[i]]
     if width == 1:
-        rows = n + largest_excluded(lent.words[n:], rows - n)
-    left = drop_covered(lent, 0, n, rows, width)
+        rows = n + largest_excluded(stack.words[n:], rows - n)
+    left = drop_covered(stack, 0, n, rows, width)
     if can_extend(found, limits, taken, left, size):
         frame = search.frames[0]
         frame[BEGIN], frame[CANDIDATES], frame[EXCLUDED], frame[ROWS] = 0, left, n, rows
         frame[WIDTH], frame[COLUMNS], frame[N_COLUMNS], frame[TAKEN] = width, 0, size, taken
         search.hash_at[0] = of_rows
         search.cursor[LEVEL] = 0
-    return stack, room
+    return room
 
 
 @compiled
@@ -252,7 +257,7 @@ def _open_item(roots: Roots, near: Near, search: Search, found: Found, limits: L
     The cursor is then at the first child, or behind the last one where nothing can be found.
     """
     graph, cursor, root = roots.graph, search.cursor, roots.root[item]
-    cursor[KID] = np.iinfo(np.int64).max
+    cursor[KID] = _NO_CHILD
     if root < 0:
         return True
     n = _take_root(roots, near, search, root)
@@ -279,31 +284,29 @@ def _open_item(roots: Roots, near: Near, search: Search, found: Found, limits: L
 @compiled
 def search_items(
     roots: Roots, near: Near, stack: Stack, search: Search, found: Found, limits: Limits, end: int
-) -> tuple[Stack, bool]:
+) -> bool:
     """Find the maximal bicliques of the work items from the cursor on, up to ``end``.
 
-    Returns the stack, which may have grown, and whether the end was reached: else ``found`` has no room.
+    Returns whether the end was reached: else ``found`` has no room, or the stack, whose cursor says what it needs then.
     """
-    roots, near, search, found = borrowed(roots), borrowed(near), borrowed(search), borrowed(found)
     graph, cursor = roots.graph, search.cursor
     while cursor[ITEM] < end:
         item = cursor[ITEM]
         if cursor[KID] < 0 and not _open_item(roots, near, search, found, limits, item):
-            return stack, False
+            return False
         root = roots.root[item]
         last = roots.last[item] - roots.later_at[root] + roots.n_earlier[root]
         while cursor[KID] < last or cursor[LEVEL] >= 0:
             if cursor[LEVEL] >= 0:
-                stack = search_frames(stack, search, found, limits)
+                search_frames(stack, search, found, limits)
                 if cursor[LEVEL] >= 0:
-                    return stack, False
+                    return False
                 continue
             kid = cursor[KID]
             cursor[KID] = kid + 1
             degree = graph.lefts.indptr[root + 1] - graph.lefts.indptr[root]
-            if graph.hop_common[graph.hop_indptr[root] + kid] < degree and not near.useless[kid]:
-                stack, room = _open_child(roots, near, stack, search, found, limits, root, kid)
-                if not room:
-                    return stack, False
+            ends_here = near.useless[kid] or graph.hop_common[graph.hop_indptr[root] + kid] >= degree
+            if not ends_here and not _open_child(roots, near, stack, search, found, limits, root, kid):
+                return False
         cursor[ITEM], cursor[KID] = item + 1, -1
-    return stack, True
+    return True

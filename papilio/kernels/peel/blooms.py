@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError
 from papilio.kernels.atomics import fetch_add
 from papilio.kernels.jit import EdgeIds, Ids, Ints, Place, compiled
+from papilio.kernels.offsets import offsets_of
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
 
@@ -180,7 +181,7 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
         _measure_blooms(rows, items, start, stop, counters, blooms, wedges)
 
     ChunkRunner(lambda: np.zeros(n_ranks, np.uint32), threads).run(chunks, measure)
-    bloom_starts, wedge_starts = _starts(blooms), _starts(wedges)
+    bloom_starts, wedge_starts = offsets_of(blooms), offsets_of(wedges)
     n_blooms, n_wedges = int(bloom_starts[-1]), int(wedge_starts[-1])
     _require_room(n_wedges, n_blooms, n_edges, memory_bytes)
 
@@ -198,7 +199,7 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
     ChunkRunner(lambda: (np.zeros(n_ranks, np.uint32), np.empty(n_ranks, np.int64)), threads).run(
         chunks, fill
     )
-    link_offsets = _starts(degrees)
+    link_offsets = offsets_of(degrees)
     cursors = link_offsets[:-1].copy()
     link_bloom, link_twin = np.empty(2 * n_wedges, np.int32), np.empty(2 * n_wedges, np.int32)
 
@@ -207,13 +208,6 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
 
     ChunkRunner(lambda: None, threads).run(cut_by_cost(np.diff(offsets), threads), link)
     return BloomIndex(offsets, first, second, link_offsets, link_bloom, link_twin)
-
-
-def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each of consecutive intervals begins and the last one ends."""
-    starts = np.zeros(sizes.size + 1, np.int64)
-    np.cumsum(sizes, out=starts[1:])
-    return starts
 
 
 def _require_room(n_wedges: int, n_blooms: int, n_edges: int, memory_bytes: int | None) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Ints, Place
-from papilio.kernels.peel.phases import Peeled, Report
+from papilio.kernels.peel.phases import N_BINS, Peeled, Report
 from papilio.kernels.peel.ranges import (
     NO_BOUND,
     Items,
@@ -128,12 +128,12 @@ def _cut_ranges(peeling: Peeling, wanted: int, report: Report) -> Ranges:
     alive = np.arange(n_items, dtype=np.int32)
     going, following = np.empty(n_items, np.int32), np.empty(n_items, np.int32)
     share = max(1, (int(weight_starts[-1]) + n_items) // wanted)
-    n_ranges, rounds, limits = 0, 0, [0]
+    n_ranges, rounds, limits, weights = 0, 0, [0], np.empty(N_BINS, np.int64)
     n_alive: Place = n_items
     while n_alive:
         bound: Place = NO_BOUND
         if wanted > 1:
-            bound = choose_bound(alive[:n_alive], supports, weight_starts, limits[-1], share)
+            bound = choose_bound(alive[:n_alive], supports, weight_starts, limits[-1], share, weights)
         n_going: Place = collect_below(alive[:n_alive], supports, bound, going)
         while n_going:
             ranges[going[:n_going]] = n_ranges

@@ -43,12 +43,15 @@ _bin_end, _next_limit = compiled(bin_end), compiled(next_limit)
 
 
 @compiled
-def choose_bound(alive: Items, supports: Ints, weight_starts: Ints, low: Place, share: Place) -> Place:
+def choose_bound(
+    alive: Items, supports: Ints, weight_starts: Ints, low: Place, share: Place, weights: Ints
+) -> Place:
     """Return the bound of a range that begins at ``low``: below it the items weigh about ``share``, or all that it may.
 
-    The weight of item i is ``weight_starts[i + 1] - weight_starts[i]``, and one more.
+    The weight of item i is ``weight_starts[i + 1] - weight_starts[i]``, and one more. ``weights`` is room for that of
+    each bin.
     """
-    weights = np.zeros(N_BINS, np.int64)
+    weights[:] = 0
     least: Place = np.int64(NO_BOUND)
     for i in alive:
         weights[_bin_of(supports[i])] += weight_starts[i + 1] - weight_starts[i] + 1
@@ -123,12 +126,15 @@ class Window(NamedTuple):
     """Room for the items of a round, and of the next."""
     places: Ints
     """Items in ``alive``, items in ``held``, bound of the window, items gone; shape (4,)."""
+    counts: Ints
+    """Room for the number of items in each bin."""
 
 
 def make_window(items: Items) -> Window:
     """Return a window of these items, not yet opened."""
     places = np.array([items.size, 0, 0, 0], np.int64)
-    return Window(items.copy(), np.empty_like(items), np.empty_like(items), np.empty_like(items), places)
+    held, going, following = (np.empty_like(items) for _ in range(3))
+    return Window(items.copy(), held, going, following, places, np.empty(N_BINS, np.int64))
 
 
 @compiled
@@ -138,7 +144,8 @@ def _open_window(window: Window, states: States, supports: Ints) -> None:
     share = max(_WINDOW_ITEMS, n // _WINDOW_SHARE)
     bound: Place = np.int64(NO_BOUND)
     if n > share:
-        counts = np.zeros(N_BINS, np.int64)
+        counts = window.counts
+        counts[:] = 0
         for i in window.alive[:n]:
             counts[_bin_of(supports[i])] += 1
         total, place = counts[0], 0

@@ -156,10 +156,11 @@ def _deal(index: BloomIndex, ranges: Ranges, threads: int) -> _Segments:
     arrays = (index, ranges.of, ranges.is_open())
     deals = [(i, i + 1) for i in range(n_deals)]
 
-    def measure(_: None, at: int, _end: int) -> None:
-        measured[at] = kernels.measure_segments(*arrays, cuts[at], cuts[at + 1])
+    def measure(rooms: tuple[Ints, ...], at: int, _end: int) -> None:
+        counts, met, _ = rooms
+        kernels.measure_segments(*arrays, cuts[at], cuts[at + 1], counts, met, measured[at])
 
-    runner = ChunkRunner(lambda: None, threads)
+    runner = ChunkRunner(lambda: tuple(np.zeros((3, n_ranges), np.int64)), threads)
     runner.run(deals, measure)
     # Ranges one after the other, and in each the deals: where each deal begins there.
     by_range = measured.transpose(1, 2, 0).reshape(2, -1)
@@ -172,9 +173,9 @@ def _deal(index: BloomIndex, ranges: Ranges, threads: int) -> _Segments:
     one, other = np.empty(n_wedges, np.int32), np.empty(n_wedges, np.int32)
     begins = places[:, :-1].reshape(2, n_ranges, n_deals)
 
-    def fill(_: None, at: int, _end: int) -> None:
+    def fill(rooms: tuple[Ints, ...], at: int, _end: int) -> None:
         own = np.ascontiguousarray(begins[:, :, at])
-        kernels.fill_segments(*arrays, cuts[at], cuts[at + 1], own, starts, counts, one, other)
+        kernels.fill_segments(*arrays, cuts[at], cuts[at + 1], own, starts, counts, one, other, *rooms)
 
     runner.run(deals, fill)
     return _Segments(bounds, starts, counts, one, other)

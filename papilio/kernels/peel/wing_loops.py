@@ -16,6 +16,7 @@ import numpy as np
 
 from papilio.kernels.atomics import fetch_add
 from papilio.kernels.jit import Bools, Ints, Place, compiled
+from papilio.kernels.offsets import offsets_of
 from papilio.kernels.peel.blooms import BloomIndex
 from papilio.kernels.peel.ranges import (
     GOING,
@@ -112,16 +113,22 @@ def spread_losses(
 
 
 @compiled
-def measure_segments(blooms: BloomIndex, ranges: Items, is_open: Bools, start: Place, stop: Place) -> Ints:
-    """Return, for the blooms ``[start, stop)``, the segments and the wedges of each range: shape (2, n_ranges).
+def measure_segments(
+    blooms: BloomIndex,
+    ranges: Items,
+    is_open: Bools,
+    start: Place,
+    stop: Place,
+    counts: Ints,
+    met: Ints,
+    sizes: Ints,
+) -> None:
+    """Count, in the blooms ``[start, stop)``, the segments and the wedges of each range: ``sizes``, (2, n_ranges).
 
     The range of a wedge is the lower one of its edges. The wedges of one bloom in one open range are a segment, unless
-    no other wedge of the bloom is in that range or a higher one.
+    no other wedge of the bloom is in that range or a higher one. ``counts``, all 0, and ``met`` have room for a number
+    per range.
     """
-    n_ranges = is_open.size
-    sizes = np.zeros((2, n_ranges), np.int64)
-    counts = np.zeros(n_ranges, np.int64)
-    met = np.empty(n_ranges, np.int64)
     for bloom in range(start, stop):
         n_met = _count_ranges(blooms, ranges, bloom, counts, met)
         higher = np.int64(0)
@@ -132,7 +139,6 @@ def measure_segments(blooms: BloomIndex, ranges: Items, is_open: Bools, start: P
             if higher > 1 and is_open[met[place]]:
                 sizes[0, met[place]] += 1
                 sizes[1, met[place]] += count
-    return sizes
 
 
 @compiled
@@ -164,15 +170,15 @@ def fill_segments(
     segment_counts: Ints,
     one: Items,
     other: Items,
+    counts: Ints,
+    met: Ints,
+    cursors: Ints,
 ) -> None:
     """Write the segments of the blooms ``[start, stop)`` from ``places`` (as measured: segments, wedges) on.
 
-    ``segment_counts`` are the wedges of the bloom in the range or higher ones.
+    ``segment_counts`` are the wedges of the bloom in the range or higher ones. ``counts``, all 0, ``met`` and
+    ``cursors`` have room for a number per range.
     """
-    n_ranges = is_open.size
-    counts = np.zeros(n_ranges, np.int64)
-    met = np.empty(n_ranges, np.int64)
-    cursors = np.empty(n_ranges, np.int64)
     for bloom in range(start, stop):
         n_met = _count_ranges(blooms, ranges, bloom, counts, met)
         higher = np.int64(0)
@@ -217,18 +223,7 @@ class WingRange(NamedTuple):
 
 
 @compiled
-def _link_range(starts: Ints, one: Items, other: Items, n: int) -> tuple[Ints, Items, Items]:
-    """Return (offsets, segments, twins) of the links of ``n`` local edges."""
-    offsets = np.zeros(n + 1, np.int64)
-    for at in range(starts[0], starts[starts.size - 1]):
-        if one[at] >= 0:
-            offsets[one[at] + 1] += 1
-        if other[at] >= 0:
-            offsets[other[at] + 1] += 1
-    for i in range(n):
-        offsets[i + 1] += offsets[i]
-    cursors = offsets[:n].copy()
-    segments, twins = np.empty(offsets[n], np.int32), np.empty(offsets[n], np.int32)
+def _link_range(starts: Ints, one: Items, other: Items, cursors: Ints, segments: Items, twins: Items) -> None:
     for segment in range(starts.size - 1):
         for at in range(starts[segment], starts[segment + 1]):
             a, b = one[at], other[at]
@@ -238,15 +233,13 @@ def _link_range(starts: Ints, one: Items, other: Items, n: int) -> tuple[Ints, I
             if b >= 0:
                 segments[cursors[b]], twins[cursors[b]] = segment, a
                 cursors[b] += 1
-    return offsets, segments, twins
 
 
 @compiled
-def enter_range(
-    number: int, n: int, local: Items, ranges: Items, starts: Ints, counts: Ints, one: Items, other: Items
-) -> WingRange:
-    """Give the edges of a range their local ids in its wedges, sum up their supports and link them."""
-    supports = np.zeros(n, np.int64)
+def _enter_range(
+    number: int, local: Items, ranges: Items, starts: Ints, counts: Ints, one: Items, other: Items,
+    supports: Ints, links: Ints,
+) -> None:  # fmt: skip
     for segment in range(starts.size - 1):
         for at in range(starts[segment], starts[segment + 1]):
             for edges in (one, other):
@@ -254,22 +247,24 @@ def enter_range(
                 if ranges[edge] == number:
                     edges[at] = local[edge]
                     supports[local[edge]] += counts[segment] - 1
+                    links[local[edge]] += 1
                 else:
                     edges[at] = -1
-    link_offsets, link_segment, link_twin = _link_range(starts, one, other, n)
+
+
+def enter_range(
+    number: int, n: int, local: Items, ranges: Items, starts: Ints, counts: Ints, one: Items, other: Items
+) -> WingRange:
+    """Give the ``n`` edges of a range their local ids in its wedges, sum up their supports and link them."""
+    supports, links = np.zeros((2, n), np.int64)
+    _enter_range(number, local, ranges, starts, counts, one, other, supports, links)
+    offsets = offsets_of(links)
+    segments, twins = np.empty((2, int(offsets[-1])), np.int32)
+    _link_range(starts, one, other, offsets[:-1].copy(), segments, twins)
     return WingRange(
-        starts,
-        starts[1:].copy(),
-        counts,
-        counts.copy(),
-        one,
-        other,
-        link_offsets,
-        link_segment,
-        link_twin,
-        supports,
+        starts, starts[1:].copy(), counts, counts.copy(), one, other, offsets, segments, twins, supports,
         np.zeros(n, np.uint8),
-    )
+    )  # fmt: skip
 
 
 @compiled

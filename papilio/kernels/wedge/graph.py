@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import EdgeIds, Ids, Ints, compiled
+from papilio.kernels.offsets import count_ids, offsets_of
 from papilio.parts import Layer
 
 Kinds = tuple[int, ...]
@@ -154,25 +155,6 @@ def order_falling(keys: Ints) -> Ints:
     return order
 
 
-@compiled
-def _count_ids(ids: NDArray[np.int32], degrees: Ints) -> None:
-    for i in range(ids.size):
-        degrees[ids[i]] += 1
-
-
-def _degrees(ids: NDArray[np.int32], n: int) -> Ints:
-    degrees = np.zeros(n, np.int64)
-    _count_ids(ids, degrees)
-    return degrees
-
-
-def _offsets(lengths: Ints) -> Ints:
-    """Return where each row begins and the last one ends."""
-    offsets = np.zeros(lengths.size + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
-
-
 def _count_ahead(falling_u: Ints, falling_v: Ints) -> Ints:
     """Return the rows of the other layer that precede each row, from the degrees by rank."""
     of_u = np.searchsorted(-falling_v, -falling_u, side="left")
@@ -276,11 +258,11 @@ def index_wedges(
     wedge are then of this layer, and the wedges of a pair of ends are all its common neighbours.
     """
     n_u, n_v, n_edges = graph.n_u, graph.n_v, graph.n_edges
-    degree_u, degree_v = _degrees(graph.u, n_u), _degrees(graph.v, n_v)
+    degree_u, degree_v = count_ids(graph.u, n_u), count_ids(graph.v, n_v)
     order_u = order_falling(degree_u).astype(np.int32)
     order_v = order_falling(degree_v).astype(np.int32)
     falling = degree_u[order_u], degree_v[order_v]
-    offsets, ahead = _offsets(np.concatenate(falling)), _count_ahead(*falling)
+    offsets, ahead = offsets_of(np.concatenate(falling)), _count_ahead(*falling)
     if first_layer is not None:
         ahead[:n_u], ahead[n_u:] = (0, n_u) if first_layer == "u" else (n_v, 0)
     ids = np.empty(2 * n_edges, np.uint32)
@@ -289,7 +271,7 @@ def index_wedges(
     edge_ids = np.empty(2 * n_edges if with_edge_ids else 0, edge_type)
     cursor = np.empty(n_v, np.int64)
     cursor[order_v] = offsets[n_u:-1]
-    _fill_rows_v(graph.v, _offsets(degree_u), order_u, cursor, ids, edge_ids)
+    _fill_rows_v(graph.v, offsets_of(degree_u), order_u, cursor, ids, edge_ids)
     rows_u = np.zeros((n_u, 4), np.int64)
     rows_u[:, 0] = rows_u[:, 1] = offsets[:n_u]
     rows_u[:, 2] = ahead[:n_u]

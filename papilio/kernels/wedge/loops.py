@@ -57,12 +57,15 @@ class Tables(NamedTuple):
     """Counters of the others, of the same shape."""
     sums: Sums
     """Butterflies so far, as the pair (low, high) explained above."""
+    own: Sums
+    """Room for those of one start, likewise."""
 
 
 def make_tables(n_counters: int, max_degree: int) -> Tables:
     """Return zeroed tables of ``n_counters`` counters for counts up to ``max_degree``."""
     wide_type = np.uint16 if max_degree < 2**16 else np.uint32
-    return Tables(np.zeros(n_counters, np.uint8), np.zeros(n_counters, wide_type), np.zeros(2, np.uint64))
+    sums, own = np.zeros((2, 2), np.uint64)
+    return Tables(np.zeros(n_counters, np.uint8), np.zeros(n_counters, wide_type), sums, own)
 
 
 def join_sums(sums: Sums) -> int:
@@ -210,10 +213,12 @@ def _credit_ends(
 
 
 @compiled
-def _vertices_of_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums, counts: Sums) -> None:
+def _vertices_of_start(
+    rows: WedgeRows, row: Place, counters: Counters, own: Sums, sums: Sums, counts: Sums
+) -> None:
     """One start of :func:`count_vertices`."""
     middles = first_middle(rows, row)
-    own = np.zeros(2, np.uint64)
+    own[:] = 0
     top, wedges = scan_start(rows, row, counters, own)
     if own[0] == 0:
         clear_start(rows, row, counters, top, wedges)
@@ -241,9 +246,9 @@ def count_vertices(
     for item in range(start, stop):
         row = items[item]
         if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
-            _vertices_of_start(rows, row, tables.narrow, tables.sums, counts)
+            _vertices_of_start(rows, row, tables.narrow, tables.own, tables.sums, counts)
         else:
-            _vertices_of_start(rows, row, tables.wide, tables.sums, counts)
+            _vertices_of_start(rows, row, tables.wide, tables.own, tables.sums, counts)
 
 
 @compiled

@@ -272,10 +272,10 @@ def index_wedge_part(part: WedgePart, threads: int) -> WedgePartIndex:
 
 @compiled
 def _part_edges_of_start(
-    rows: WedgeRows, row: Place, counters: Counters, sums: Sums, of_starts: Sums, of_ends: Sums
+    rows: WedgeRows, row: Place, counters: Counters, own: Sums, sums: Sums, of_starts: Sums, of_ends: Sums
 ) -> None:
     """One start of :func:`count_part_edges`."""
-    own = np.zeros(2, np.uint64)
+    own[:] = 0
     top, wedges = scan_start(rows, row, counters, own)
     if own[0] > 0 or own[1] > 0:
         sums[1] += own[1]
@@ -305,6 +305,6 @@ def count_part_edges(
     for item in range(start, stop):
         row = items[item]
         if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
-            _part_edges_of_start(rows, row, tables.narrow, tables.sums, of_starts, of_ends)
+            _part_edges_of_start(rows, row, tables.narrow, tables.own, tables.sums, of_starts, of_ends)
         else:
-            _part_edges_of_start(rows, row, tables.wide, tables.sums, of_starts, of_ends)
+            _part_edges_of_start(rows, row, tables.wide, tables.own, tables.sums, of_starts, of_ends)
