@@ -16,17 +16,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from papilio.graph import UnipartiteGraph
-from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.jit import Ints, allocating, compiled
 
 __all__ = ["count_by_kclist", "count_by_pivoter"]
 
 Floats = NDArray[np.float64]
 
 recursive = njit(nogil=True)
-"""As ``compiled``, but made anew by every process: what calls itself is broken when Numba loads it from its cache."""
+"""As ``allocating``, but made anew by every process: what calls itself is broken when Numba loads it from its cache."""
 
 
-@compiled
+@allocating
 def _list_neighbours(n: int, u: NDArray[np.int32], v: NDArray[np.int32]) -> tuple[Ints, Ints]:
     indptr = np.zeros(n + 1, np.int64)
     for at in range(u.size):
@@ -42,7 +42,7 @@ def _list_neighbours(n: int, u: NDArray[np.int32], v: NDArray[np.int32]) -> tupl
     return indptr, ids
 
 
-@compiled
+@allocating
 def _order(indptr: Ints, ids: Ints) -> Ints:
     """Return the rank of each vertex: always one of least degree is taken off."""
     n = indptr.size - 1
@@ -73,7 +73,7 @@ def _order(indptr: Ints, ids: Ints) -> Ints:
     return place
 
 
-@compiled
+@allocating
 def _orient(indptr: Ints, ids: Ints, rank: Ints) -> tuple[Ints, Ints]:
     """Return the later neighbours of every vertex, by rank."""
     n = rank.size

@@ -109,7 +109,7 @@ def _offer(heap: Ints, size: Ints) -> None:
     last = heap.shape[0] - 1
     if size[0] < last:
         at = size[0]
-        heap[at] = heap[last]
+        _swap(heap, at, last)
         size[0] += 1
         while at > 0 and _follows(heap, at, (at - 1) // 2):
             _swap(heap, at, (at - 1) // 2)
@@ -117,7 +117,7 @@ def _offer(heap: Ints, size: Ints) -> None:
         return
     if not _follows(heap, 0, last):
         return
-    heap[0] = heap[last]
+    _swap(heap, 0, last)
     at = 0
     while True:
         worst = at

@@ -10,14 +10,15 @@ import pytest
 from tests.conftest import ROOT
 
 
-def compiled_functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+def functions_with(decorator: str) -> Iterator[tuple[str, ast.FunctionDef]]:
     for path in sorted((ROOT / "papilio").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and "compiled" in map(ast.unparse, node.decorator_list):
+            if isinstance(node, ast.FunctionDef) and decorator in map(ast.unparse, node.decorator_list):
                 yield f"{path.relative_to(ROOT)}:{node.name}", node
 
 
-FUNCTIONS = dict(compiled_functions())
+ALLOCATING = dict(functions_with("allocating"))
+FUNCTIONS = dict(functions_with("compiled")) | dict(functions_with("inlined")) | ALLOCATING
 
 SLOW_CALLS = {"np.diff", "np.searchsorted", "np.cumsum"}
 """Half a second and more each; a loop compiles in a tenth of it."""
@@ -57,3 +58,19 @@ def test_no_compiled_function_brings_text_along() -> None:
         if is_slow(node)
     ]
     assert found == []
+
+
+ARRAYS = {"Bools", "Counters", "EdgeIds", "Ids", "Ids32", "Ints", "NDArray", "Rows", "Pairs", "Sums", "Words"}
+
+
+def test_arrays_are_made_by_callers() -> None:
+    """What makes arrays takes twice as long to compile; and a view in a tuple that is returned would not be kept."""
+    assert [name for name in ALLOCATING if name.startswith("papilio/kernels")] == []
+    returning = [
+        name
+        for name, function in FUNCTIONS.items()
+        if name not in ALLOCATING
+        and function.returns is not None
+        and ARRAYS & {each.id for each in ast.walk(function.returns) if isinstance(each, ast.Name)}
+    ]
+    assert returning == []

@@ -125,9 +125,9 @@ BIAS = 2**32 - 100
 
 def biased_tables(index: WedgeIndex) -> kernels.Tables:
     """Return tables whose 32-bit counters start near their end instead of at zero."""
-    _, wide, sums = kernels.make_tables(index.n_counters, 2**20)
-    assert wide.dtype == np.uint32
-    return kernels.Tables(np.full_like(wide, BIAS), wide, sums)
+    tables = kernels.make_tables(index.n_counters, 2**20)
+    assert tables.wide.dtype == np.uint32
+    return tables._replace(narrow=np.full_like(tables.wide, BIAS))
 
 
 def test_accumulators_are_wider_than_the_counters() -> None:
