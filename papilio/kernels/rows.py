@@ -110,20 +110,22 @@ def _first_rows(column: RowColumn, n: int) -> RowColumn:
 
 
 def cut_blocks(columns: Sequence[RowColumn]) -> Iterator[list[RowColumn]]:
-    """Cut rows so that no column of a block has many more than BLOCK_VALUES vertices, whichever has most of them."""
-    first = columns[0]
-    n_rows = len(first[0]) - 1 if isinstance(first, tuple) else len(first)
-    sizes = sum(
-        np.diff(column[0]) if isinstance(column, tuple) else np.full(n_rows, column.shape[1], np.int64)
-        for column in columns
-    )
-    ends = np.cumsum(sizes)
-    begin = 0
+    """Cut rows into blocks of at most BLOCK_VALUES vertices in all columns together, or of one row."""
+    ends = np.sum([_offsets_of(column) for column in columns], axis=0)
+    begin, n_rows = 0, ends.size - 1
     while begin < n_rows:
-        before = int(ends[begin - 1]) if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, before + BLOCK_VALUES, side="right")))
+        below = int(np.searchsorted(ends, ends[begin] + BLOCK_VALUES, side="right"))
+        end = max(begin + 1, below - 1)
         yield [_cut_rows(column, begin, end) for column in columns]
         begin = end
+
+
+def _offsets_of(column: RowColumn) -> NDArray[np.int64]:
+    if isinstance(column, tuple):
+        return column[0]
+    n_rows, size = column.shape
+    offsets: NDArray[np.int64] = size * np.arange(n_rows + 1)
+    return offsets
 
 
 def _cut_rows(column: RowColumn, begin: int, end: int) -> RowColumn:
