@@ -68,6 +68,9 @@ class PreparedBicliqueCpu:
     motif: Biclique
     per: Granularity
     algorithm: str  # What runs; ``auto`` here is the race of both, child by child
+    counts_triples: (
+        bool  # Whether left sides have three vertices, which few functions count: fewer to compile
+    )
     # Most room that a child needs, see :func:`~papilio.kernels.biclique.search.measure_rooms`
     rooms: tuple[int, int, int, int]
     layers: tuple[int, int]  # Sizes of U and V, of the cover for balanced bicliques
@@ -144,13 +147,18 @@ class BicliqueCpu:
             index = halve_index(index)
         algorithm = question.choose_algorithm(index)
         levels = 1 if algorithm == "pivot" else index.sizes.most_left - (1 if per == "vertex" else 2)
+        triples = per == "total" and algorithm == "enumerate" and index.sizes.most_left == 3
+        searches = not triples and index.hop.size > 0
         return PreparedBicliqueCpu(
             index=index,
             graph=lay_graph(index),
             motif=motif,
             per=per,
             algorithm=algorithm,
-            rooms=search.measure_rooms(index.hop_indptr, index.hop_common, levels),
+            counts_triples=triples,
+            rooms=search.measure_rooms(index.hop_indptr, index.hop_common, levels)
+            if searches
+            else (0, 0, 0, 0),
             layers=(searched.n_u, searched.n_v),
             stars=question.star_vectors(question.source) if per == "vertex" and index.closed_cells else {},
             decisions=question.explain(index, algorithm),
@@ -189,6 +197,14 @@ class BicliqueCpu:
         code = _CODES[prepared.algorithm]
 
         def count(worker: _Worker, begin: int, end: int) -> None:
+            if not index.hop.size:
+                return
+            if prepared.counts_triples:
+                counts = search.TripleCounts(worker.counts.histogram, worker.levels.bins, worker.counts.work)
+                search.count_triples(
+                    prepared.graph, worker.around, items, begin, end, sizes.least_right, counts
+                )
+                return
             status, item, child = search.JOB_TABLE_FULL, begin, 0
             while status != search.DONE:
                 status, item, child = search.search_items(

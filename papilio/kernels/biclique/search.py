@@ -5,10 +5,11 @@ Input: the arrays of :class:`~papilio.kernels.biclique.index.BicliqueIndex` and 
 are the root and the child, the others are candidates of that child.
 
 Left sides have three vertices or more, except where pivoting counts several sizes at once; pairs alone are counted as
-the index is made. ``enumerate`` takes left vertices one after the other (:mod:`papilio.kernels.tree.subset`) and
-counts a histogram of shared columns. ``pivot`` counts leaves by key (:mod:`papilio.kernels.tree.pivot_matrix`).
-``race`` tries each in turn, child by child, under a work budget that grows until one of them ends within it; what
-the loser counted is dropped. Both are exact, so that the choice never shows in the answer.
+the index is made. Of three the third is any candidate (:func:`count_triples`). ``enumerate`` takes left vertices one
+after the other (:mod:`papilio.kernels.tree.subset`) and counts a histogram of shared columns. ``pivot`` counts leaves
+by key (:mod:`papilio.kernels.tree.pivot_matrix`). ``race`` tries each in turn, child by child, under a work budget
+that grows until one of them ends within it; what the loser counted is dropped. Both are exact, so that the choice
+never shows in the answer.
 """
 
 from __future__ import annotations
@@ -67,6 +68,15 @@ class Counts(NamedTuple):
     work: Ints  # shape (1,): set operations: words intersected and entries walked
 
 
+class TripleCounts(NamedTuple):
+    """What one thread counts where left sides have three vertices."""
+
+    # shape (most shared columns + 1,): left sets by the columns that they share
+    histogram: Ints
+    bins: Ints  # shape (4 * (most shared columns + 1),): parts of it
+    work: Ints  # shape (1,): words intersected and entries walked
+
+
 @compiled
 def measure_rooms(hop_indptr: Ints, hop_common: Ids32, take: int) -> tuple[int, int, int, int]:
     """Return the most room that a child needs: words of levels, of columns and of frames, and frames."""
@@ -114,11 +124,34 @@ def _race(stack: MatrixStack, levels: Levels, counts: Counts, n: int, common: in
 
 
 @compiled
-def _count_shared(around: Around, n: int, histogram: Ints) -> None:
-    """Count the candidates by what they share with the child: the last level of three."""
-    for i in range(n):
-        histogram[around.shared[around.met[i]]] += 1
-        around.shared[around.met[i]] = 0
+def count_triples(
+    graph: LeftGraph, around: Around, items: Items, begin: int, end: int, least: int, counts: TripleCounts
+) -> None:
+    """Count the items ``[begin, end)`` where left sides have three vertices: each candidate of a child is one.
+
+    ``least`` is the right size.
+    """
+    histogram, bins, work = counts
+    roots, firsts, lasts = items
+    for item in range(begin, end):
+        root, most = roots[item], 0
+        if root < 0:
+            continue
+        open_root(graph, around, root, firsts[item])
+        top = graph.hop_indptr[root]
+        for at in range(firsts[item], lasts[item]):
+            most = max(most, graph.hop_common[at])
+            if around.dense[0]:
+                n = share_densely(around, at - top, at - top + 1)
+                work[0] += n * around.dense[0]
+                count_sizes(around.sizes[:n], bins)
+                continue
+            n, walked = seek_candidates(around, at - top, least)
+            work[0] += walked
+            for i in range(n):
+                histogram[around.shared[around.met[i]]] += 1
+                around.shared[around.met[i]] = 0
+        fold_bins(bins, most, histogram)
 
 
 @compiled
@@ -148,16 +181,9 @@ def _enumerate_children(
     work, most = 0, 0
     for at in range(first, last):
         most = max(most, hop_common[at])
-        if take == 1 and around.dense[0]:
-            shared = share_densely(around, at - top, at - top + 1)
-            work += shared * around.dense[0]
-            count_sizes(around.sizes[:shared], levels.bins)
-            continue
         n, walked = seek_candidates(around, at - top, least)
         work += walked
-        if take == 1:
-            _count_shared(around, n, histogram)
-        elif n < take:
+        if n < take:
             _forget(around, n)
         else:
             n_words = words_of(hop_common[at])
