@@ -71,7 +71,7 @@ TUNINGS = {
         _TABLES, split_least=1, split_share=1 << 40, split_threads=128, split_table_bytes=64
     ),
     "hub columns by warp": _HUBS,
-    "hub columns by block": replace(_HUBS, block_degree=0, block_threads=128),
+    "hub columns by block": replace(_HUBS, block_degree=0, crowd_threads=128),
     "hub columns by large block": replace(_HUBS, block_degree=0, large_degree=0, large_threads=128),
 }
 """What has a graph counted by the kernels that its name tells, where pairs of vertices are counted."""

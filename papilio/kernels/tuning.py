@@ -16,7 +16,7 @@ class TableClass:
     """One way to launch a counter-table kernel."""
 
     kernel: str  # ``dense``, ``hash`` or, for pairs, ``slab``: counters in device memory
-    threads: int  # Threads per block
+    threads: int  # Fewest threads per block
     table_bytes: int  # Shared memory of the table, in bytes (hash: 8 per slot, a power of two of slots)
     # Most wedges of a start in this class; for ``hash`` at most 5/8 of the slots, so the table is never full
     max_wedges: int
@@ -31,9 +31,9 @@ class WedgeTuning:
     """Constants of the wedge engine on one architecture."""
 
     hub_words: int = 2  # 32-bit words of the hub bit matrix per lane; 1024 hub columns each
-    hub_min_wedges: int = 40  # Hub wedges per entry from which a start goes through the bit matrix
+    hub_min_wedges: int = 20  # Hub wedges per entry from which a start goes through the bit matrix
     hub_least_wedges: int = (
-        1 << 22
+        1 << 24
     )  # Hub wedges of all starts from which the bit matrix is worth its launches
     # Largest share of free device memory for the bit matrix; beyond it the tables do all
     hub_memory_fraction: float = 0.25
@@ -53,15 +53,19 @@ class WedgeTuning:
         TableClass("hash", 512, 128 << 10, 10240),
         TableClass("dense", 512, 96 << 10, 1 << 62),
     )
-    warp_items: int = 4  # Items that a warp takes from the counter at once
+    # Bytes of counters that no count passes from which narrower ones are tried, where hub ends are counted elsewhere
+    narrow_bytes: int = 16 << 10
+    # Most items that a warp takes from the counter at once; as many warps of a multiprocessor get some first
+    warp_items: int = 16
+    warp_share: int = 64
     # Degrees from which the planes of one start are counted by a block of ``block_threads`` or ``large_threads``
     block_degree: int = 256
-    large_degree: int = 1 << 16
+    large_degree: int = 1 << 13
     block_threads: int = 256
-    # Threads of these blocks where there are ``crowd`` starts of them for each multiprocessor, so that all are busy
-    crowd_threads: int = 64
-    crowd: int = 64
+    crowd_threads: int = 64  # Fewest of these, where there are many starts
     large_threads: int = 512
+    # Blocks have more threads, up to their most, while those of all starts are no more than this for a multiprocessor
+    sm_threads: int = 4096
     # Blocks share a start of so many wedges and entries that is also more than one of ``split_share`` parts of what
     # each multiprocessor has to do; they have counters in ``split_bytes`` of device memory
     split_least: int = 1 << 18
@@ -73,7 +77,7 @@ class WedgeTuning:
 
     def __post_init__(self) -> None:
         # One window of a warp; what the planes of butterfly.cu hold; 16 bits for each kind in a slot of a census.
-        assert self.match_max_wedges <= 32
+        assert max(self.match_max_wedges, self.warp_items) <= 32
         assert self.block_degree <= 1 << WARP_PLANES
         assert self.large_degree <= 1 << BLOCK_PLANES
         assert all(table.max_wedges < 1 << 16 for table in self.tables if table.kernel == "hash")

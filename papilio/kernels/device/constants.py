@@ -67,11 +67,11 @@ LENGTH_BITS, LONG_ROW = 24, 4096
 QUEUE_PENDING, QUEUE_STATE_WORDS, QUEUE_END_WORDS = 32, 96, 64
 """Place of the number of unfinished items in the state of a launch, words of it, and of the ends of a queue."""
 
-WARP_PLANES, BLOCK_PLANES, LARGE_PLANES = 8, 16, 20
+WARP_PLANES, BLOCK_PLANES, LARGE_PLANES = 8, 13, 20
 """Bit planes of the counters of hub columns where a warp, a block or a large block counts a start (butterfly.cu)."""
 
 DENSE_8_BELOW, DENSE_16_BELOW = 1 << 8, 1 << 16
-"""Degrees below which dense counters have 8 bits, and 16."""
+"""Degrees below which dense counters that no count passes have 8 bits, and 16."""
 
 TABLE_THREADS, CENSUS_SLOT_WORDS = 512, 3
 """Most threads of a block with a table, and words of a slot of a hash table of a census."""

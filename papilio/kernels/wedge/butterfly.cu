@@ -8,8 +8,8 @@
 //   match   at most 32 wedges: one warp, equal ends found by __match_any_sync, no memory
 //   hash    a block with an open-addressing table in shared memory: 8 bytes per slot, load at most 5/8
 //   dense   a block with counters indexed by rank in shared memory, 8, 16 or 32 bits wide by the bound
-//           c(u, w) <= d(w), in tiles over the ranks where they do not fit; packed with a stride, so that
-//           consecutive hubs fall into different banks
+//           c(u, w) <= d(w) or, where those do not fit, of 4 or 8 bits as long as none is full; else in tiles
+//           over the ranks
 // Sums: a returning atomic gives the count before the increment, and 0 + 1 + ... + (c - 1) = C(c, 2).
 // Bound: the caller refuses graphs on which one start could own 2^63 butterflies, so one start's sum fits in
 // 64 bits; sums over starts are split into halves (SplitSum).
@@ -24,11 +24,11 @@ extern "C" __global__ void __launch_bounds__(256)
 butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PARAMETERS) {
     const WedgeGraph graph GRAPH_FIELDS;
     const int lane = lane_id();
-    SplitSum sums;
+    RunningSum sums{total};
     Sweep sweep{result};
     for (int first = next_for_warp(counter, at_once); first < n_rows; first = next_for_warp(counter, at_once)) {
         for (int position = first; position < min(first + at_once, n_rows); ++position) {
-            const Start start = load_start(graph, rows[position], uses_hubs[rows[position]]);
+            const Start start = load_start(graph, row_of(rows[position]), rows[position] < 0);
             unsigned long long sum = 0;
             sweep.begin(graph, start);
             for_each_share<1, 1>(graph, start, 0, 1, [&](const Wedges<1>& wedge) {
@@ -55,26 +55,29 @@ butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PAR
             if (!kSweeps) finish_start(start, sum, sums, result);
         }
     }
-    sums.flush(total);
+    sums.flush();
     if (kSweeps) sweep.flush();
 }
 
-/// Count the wedges of a share in a table of `counts` by `keys`, of each key those beside the first; return the sum of what
-/// they make. Keys that do not find their first slot are looked for afterwards, so that lanes wait for few of each other's.
-template <int kWidth>
-__device__ __forceinline__ unsigned long long count_in_slots(int* keys, int* counts, int log2_slots,
-                                                             const int (&ends)[kWidth]) {
-    int held[kWidth];
+/// Count the wedges of a share in a table of 2^log2_slots keys and, behind them, as many counts: of each key those beside
+/// the first. Return the sum of what they make. Keys that do not find their first slot are looked for afterwards, so that
+/// lanes wait for few of each other's.
+__device__ __forceinline__ unsigned long long count_in_slots(const SharedWords& table, int n_slots, int log2_used,
+                                                             const Share& share) {
+    // Atomics of a share follow each other closely; what they return is looked at afterwards.
+    int held[WEDGES_AT_ONCE];
 #pragma unroll
-    for (int k = 0; k < kWidth; ++k)
-        held[k] = ends[k] < 0 ? kEmpty : atomicCAS(&keys[home_of(ends[k], log2_slots)], kEmpty, ends[k]);
+    for (int k = 0; k < WEDGES_AT_ONCE; ++k) {
+        held[k] = kEmpty;
+        if (share.end[k] >= 0) held[k] = (int)table.put(home_of(share.end[k], log2_used), kEmpty, share.end[k]);
+    }
     unsigned long long sum = 0;
     unsigned pending = 0;
 #pragma unroll
-    for (int k = 0; k < kWidth; ++k) {
+    for (int k = 0; k < WEDGES_AT_ONCE; ++k) {
         if (held[k] == kEmpty) continue;
-        if (held[k] == ends[k])
-            sum += (unsigned)atomicAdd(&counts[home_of(ends[k], log2_slots)], 1) + 1;
+        if (held[k] == share.end[k])
+            sum += table.add(n_slots + home_of(share.end[k], log2_used), 1) + 1;
         else
             pending |= 1u << k;
     }
@@ -82,13 +85,13 @@ __device__ __forceinline__ unsigned long long count_in_slots(int* keys, int* cou
     while (pending != 0) {
         if (key == kEmpty) {
 #pragma unroll
-            for (int k = kWidth - 1; k >= 0; --k)
-                if (pending >> k & 1u) key = ends[k];
-            slot = home_of(key, log2_slots);
+            for (int k = WEDGES_AT_ONCE - 1; k >= 0; --k)
+                if (pending >> k & 1u) key = share.end[k];
+            slot = home_of(key, log2_used);
         }
-        slot = (slot + 1) & ((1 << log2_slots) - 1);
-        const int found = atomicCAS(&keys[slot], kEmpty, key);
-        if (found == key) sum += (unsigned)atomicAdd(&counts[slot], 1) + 1;
+        slot = (slot + 1) & ((1 << log2_used) - 1);
+        const int found = (int)table.put(slot, kEmpty, key);
+        if (found == key) sum += table.add(n_slots + slot, 1) + 1;
         if (found == key || found == kEmpty) {
             pending &= pending - 1;
             key = kEmpty;
@@ -105,17 +108,18 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __re
     __shared__ int next_position;
     const WedgeGraph graph GRAPH_FIELDS;
     int* keys = reinterpret_cast<int*>(shared_quads);
+    const SharedWords table(keys);
     // Wedges of each key beside the first; of a census all of them in two words, 16 bits for each kind: a table has fewer.
     int* counts = keys + (1 << log2_slots);
     constexpr int kCountQuads = kCensus ? CENSUS_SLOT_WORDS - 1 : 1;
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     fill_quads(shared_quads, (1 << log2_slots) / 4, kFullMask);
     fill_quads(shared_quads + (1 << log2_slots) / 4, kCountQuads * (1 << log2_slots) / 4, 0);
-    SplitSum sums;
+    RunningSum sums{total};
     Sweep sweep{result};
     BlockQueue queue(counter, &next_position);
     for (int at = queue.next(); at < n_rows; at = queue.next()) {
-        const Start start = load_start(graph, rows[at], uses_hubs[rows[at]]);
+        const Start start = load_start(graph, row_of(rows[at]), rows[at] < 0);
         const int far = (int)(wedges[start.row] - (start.skip_hubs ? hub_wedges[start.row] : 0));
         const int log2_used = min(log2_slots, max(5, 32 - __clz(SLOTS_PER_WEDGE * far)));
         const int used = 1 << log2_used;
@@ -125,9 +129,9 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __re
             atomicAdd(&counts[2 * take_slot(keys, log2_used, end / kKinds) + ((end & 3) >> 1)], 1 << (16 * (end & 1)));
         });
 #else
-        for_each_share<WEDGES_AT_ONCE, WEDGES_AHEAD>(
-            graph, start, warp, n_warps,
-            [&](const Wedges<WEDGES_AT_ONCE>& share) { sum += count_in_slots(keys, counts, log2_used, share.end); });
+        for_each_share<WEDGES_AT_ONCE, WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Share& share) {
+            sum += count_in_slots(table, 1 << log2_slots, log2_used, share);
+        });
 #endif
         if (!kSweeps) finish_start(start, sum, sums, result);
         __syncthreads();
@@ -160,7 +164,7 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __re
         fill_quads(shared_quads, used / 4, kFullMask);
         fill_quads(shared_quads + (1 << log2_slots) / 4, kCountQuads * used / 4, 0);
     }
-    sums.flush(total);
+    sums.flush();
     if (kSweeps) sweep.flush();
 }
 
@@ -171,11 +175,11 @@ butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT
     const WedgeGraph graph GRAPH_FIELDS;
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     fill_quads(shared_quads, table_words / 4, 0);
-    SplitSum sums;
+    RunningSum sums{total};
     Sweep sweep{result};
     BlockQueue queue(counter, &next_position);
     for (int at = queue.next(); at < n_rows; at = queue.next()) {
-        Start start = load_start(graph, rows[at], uses_hubs[rows[at]]);
+        Start start = load_start(graph, row_of(rows[at]), rows[at] < 0);
         sweep.begin(graph, start);
         const auto use = [&](const DenseTile& tile, int low) {
             if (kSweeps) sweep.take_counters(tile.range, [&](unsigned x) { return tile.count(x); });
@@ -189,53 +193,75 @@ butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT
         const unsigned long long sum = count_in_tiles(graph, start, shared_quads, table_words, warp, n_warps, use);
         if (!kSweeps) finish_start(start, sum, sums, result);
     }
-    sums.flush(total);
+    sums.flush();
     if (kSweeps) sweep.flush();
 }
 
 #if GIVES == 0
-#define HUB_PARAMETERS const unsigned *__restrict__ hub_rows
+#define HUB_PARAMETERS const unsigned *__restrict__ hub_rows, const int no_row
+#define HUB_FIELDS {hub_rows, no_row}
 
-/// Planes that counts up to `degree` need; the adders of count_hub_columns use at least three.
+/// Planes that counts up to `degree` need, at least three.
 __device__ __forceinline__ int planes_for(long long degree) {
     return max(3, 64 - __clzll(degree));
 }
 
 /// Degrees below 2^WARP_PLANES: a warp per start.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
 butterfly_hubs_warp(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PARAMETERS) {
     const WedgeGraph graph GRAPH_FIELDS;
-    SplitSum sums;
+    const HubMatrix hubs HUB_FIELDS;
+    const int lane = lane_id();
+    RunningSum sums{total};
     for (int first = next_for_warp(counter, at_once); first < n_rows; first = next_for_warp(counter, at_once)) {
+        const int n = min(at_once, n_rows - first);
+        int row = 0, degree = 0;
+        long long begin = 0;
+        if (lane < n) {  // a start of its own
+            row = row_of(rows[first + lane]);
+            begin = graph.indptr[row];
+            degree = (int)(graph.indptr[row + 1] - begin);
+        }
+        const auto first_entry = [&](int of) {
+            const long long at = __shfl_sync(kFullMask, begin, of) + lane;
+            return lane < __shfl_sync(kFullMask, degree, of) ? graph.adjacency[at] : 0;
+        };
+        int next = first_entry(0);
         // With signs every position twice, once for each kind.
-        for (int step = kSigns * first; step < kSigns * min(first + at_once, n_rows); ++step) {
-            const Start start = load_start(graph, rows[step / kSigns], 1);
-            const int n_planes = planes_for(start.end - start.begin);
+        for (int step = 0; step < kSigns * n; ++step) {
+            const int of = step / kSigns, held = next;
+            const long long from = __shfl_sync(kFullMask, begin, of);
+            const int entries = __shfl_sync(kFullMask, degree, of);
+            const Start start = make_start(graph, __shfl_sync(kFullMask, row, of), from, from + entries, 1);
+            next = first_entry(min(step + 1, kSigns * n - 1) / kSigns);  // while this one is counted
+            const int n_planes = planes_for(entries);
             BitCounters<WARP_PLANES> counters;
             counters.clear();
-            count_hub_columns(graph, start, hub_rows, step % kSigns, 0, 1, n_planes, counters);
+            count_hub_columns(graph, start, hubs, step % kSigns, 0, 1, held, counters);
             sums.add(counters.pairs(start.rank, n_planes));
         }
     }
-    sums.flush(total);
+    sums.flush();
 }
 
 /// A block per start; the planes of its warps are added pairwise through shared memory. With signs one half of the warps
 /// counts wedges of one kind, the other half those of the other.
 template <int kPlanes>
-__device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, const unsigned* hub_rows, const int* rows,
+__device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, const HubMatrix& hubs, const int* rows,
                                                     int n_rows, int* counter, unsigned* stored, int* slot,
                                                     unsigned long long* total) {
     const int warp = threadIdx.x / kWarpSize, group_warps = blockDim.x / kWarpSize / kSigns;
     const int kind = kSigns > 1 && warp >= group_warps ? 1 : 0, member = warp - kind * group_warps;
-    SplitSum sums;
+    RunningSum sums{total};
     BlockQueue queue(counter, slot);
     for (int at = queue.next(); at < n_rows; at = queue.next()) {
-        const Start start = load_start(graph, rows[at], 1);
-        const int n_planes = planes_for(start.end - start.begin);
+        const Start start = load_start(graph, row_of(rows[at]), 1);
+        const int degree = (int)(start.end - start.begin), own = member * kWarpSize + lane_id();
+        const int held = own < degree ? graph.adjacency[start.begin + own] : 0;
+        const int n_planes = planes_for(degree);
         BitCounters<kPlanes> counters;
         counters.clear();
-        count_hub_columns(graph, start, hub_rows, kind, member, group_warps, n_planes, counters);
+        count_hub_columns(graph, start, hubs, kind, member, group_warps, held, counters);
         for (int half = group_warps / 2; half > 0; half >>= 1) {
             constexpr int kStored = kPlanes * kRowWords;
             unsigned* const of_group = stored + kind * half * kStored;
@@ -246,7 +272,7 @@ __device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, con
         }
         if (member == 0) sums.add(counters.pairs(start.rank, n_planes));
     }
-    sums.flush(total);
+    sums.flush();
 }
 
 /// Degrees below 2^BLOCK_PLANES; blocks of a power of two of warps, shared memory: n_warps / 2 * BLOCK_PLANES * kRowWords
@@ -256,7 +282,8 @@ butterfly_hubs_block(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, RESULT_P
     extern __shared__ unsigned stored_planes[];
     __shared__ int next_position;
     const WedgeGraph graph GRAPH_FIELDS;
-    count_hubs_by_block<BLOCK_PLANES>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
+    const HubMatrix hubs HUB_FIELDS;
+    count_hubs_by_block<BLOCK_PLANES>(graph, hubs, rows, n_rows, counter, stored_planes, &next_position, total);
 }
 
 /// Degrees below 2^LARGE_PLANES; shared memory: n_warps / 2 * LARGE_PLANES * kRowWords words.
@@ -265,6 +292,7 @@ butterfly_hubs_large(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, RESULT_P
     extern __shared__ unsigned stored_planes[];
     __shared__ int next_position;
     const WedgeGraph graph GRAPH_FIELDS;
-    count_hubs_by_block<LARGE_PLANES>(graph, hub_rows, rows, n_rows, counter, stored_planes, &next_position, total);
+    const HubMatrix hubs HUB_FIELDS;
+    count_hubs_by_block<LARGE_PLANES>(graph, hubs, rows, n_rows, counter, stored_planes, &next_position, total);
 }
 #endif

@@ -7,6 +7,7 @@
 
 #include "hub_columns.cuh"
 #include "schedule.cuh"
+#include "shared_words.cuh"
 #include "sweep.cuh"
 
 #ifndef PER
@@ -17,11 +18,10 @@
 
 constexpr bool kPerVertex = PER == 1;
 constexpr bool kPerEdge = PER == 2;
-static_assert(DENSE_8_BELOW <= 1 << 8 && DENSE_16_BELOW <= 1 << 16, "a counter comes to the degree of the start");
 
 #define ROW_PARAMETERS                                                                                     \
     const long long *__restrict__ indptr, const int *__restrict__ adjacency, const int *__restrict__ prefix, \
-        const int *__restrict__ hub_count, const unsigned char *__restrict__ uses_hubs
+        const int *__restrict__ hub_count
 #if PART
 #define GRAPH_PARAMETERS                                                                                     \
     ROW_PARAMETERS, const int n_starts, const long long *__restrict__ end_indptr, const int *__restrict__ ends, \
@@ -33,6 +33,9 @@ static_assert(DENSE_8_BELOW <= 1 << 8 && DENSE_16_BELOW <= 1 << 16, "a counter c
 #endif
 #define ITEM_PARAMETERS const int *__restrict__ rows, const int n_rows, int *counter
 #define RESULT_PARAMETERS unsigned long long *total, unsigned long long *result
+
+/// The row of a scheduled start; 2^31 less of it where the bit matrix counts the ends in the hub columns.
+__device__ __forceinline__ int row_of(int scheduled) { return scheduled & 0x7fffffff; }
 
 /// Where the counts of an end, of the middle of an entry, and of an entry (middle, end) lie in the result.
 __device__ __forceinline__ int place_of_end(const WedgeGraph& graph, const Start& start, int end) {
@@ -80,7 +83,7 @@ __device__ __forceinline__ void give_window(const WedgeGraph& graph, const Start
 template <class SharedBy>
 __device__ __forceinline__ void give_wedges(const WedgeGraph& graph, const Start& start, int warp, int n_warps,
                                             SharedBy shared_by, unsigned long long* result) {
-    for_each_share<WEDGES_AT_ONCE, WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedges<WEDGES_AT_ONCE>& wedges) {
+    for_each_share<WEDGES_AT_ONCE, WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Share& wedges) {
         give_window(graph, start, wedges, shared_by, result);
     });
 }
@@ -91,8 +94,26 @@ __device__ __forceinline__ void give_end(const WedgeGraph& graph, const Start& s
         atomicAdd(&result[place_of_end(graph, start, end)], (unsigned long long)count * (count - 1) / 2);
 }
 
+/// A sum of terms below 2^63, each of which is added by all lanes of a warp together; what it holds stays below 2^63, too.
+struct RunningSum {
+    unsigned long long* const total;  // of a SplitSum
+    unsigned long long held = 0;
+
+    __device__ __forceinline__ void add(unsigned long long term) {
+        held += term;
+        if (__any_sync(kFullMask, (long long)held < 0)) flush();
+    }
+
+    __device__ __forceinline__ void flush() {
+        SplitSum sums;
+        sums.add(held);
+        sums.flush(total);
+        held = 0;
+    }
+};
+
 /// A finished start: its butterflies go to the total, and per vertex to the start itself.
-__device__ __forceinline__ void finish_start(const Start& start, unsigned long long sum, SplitSum& total,
+__device__ __forceinline__ void finish_start(const Start& start, unsigned long long sum, RunningSum& total,
                                              unsigned long long* result) {
     total.add(sum);
     if (kPerVertex) {
@@ -106,51 +127,73 @@ __device__ __forceinline__ void fill_quads(uint4* quads, int n_quads, unsigned w
     for (int i = threadIdx.x; i < n_quads; i += blockDim.x) quads[i] = make_uint4(word, word, word, word);
 }
 
-/// Counters of a tile of ends: x in [0, range) is field x / words of word x % words.
+/// Counters of a tile of ends, 2^log2_bits bits each. Neighbours in a list that lanes take at once are a share apart, so
+/// that hardly two of them fall into one word.
 struct DenseTile {
-    unsigned* table;
-    int words, bits;
+    SharedWords table;
+    int log2_bits;
     unsigned range;
 
-    __device__ __forceinline__ int field(unsigned x) const {
-        return (x >= (unsigned)words) + (x >= 2u * words) + (x >= 3u * words);
+    __device__ __forceinline__ unsigned mask() const { return kFullMask >> (32 - (1 << log2_bits)); }
+
+    /// Count the wedges of a share, whose ends are `low` and more: their counters, before, are added to `sum`, and `most` is
+    /// the largest. Atomics of a share follow each other closely; what they return is looked at afterwards.
+    __device__ __forceinline__ void count(const Share& share, unsigned low, unsigned long long& sum, unsigned& most) const {
+        unsigned held[WEDGES_AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < WEDGES_AT_ONCE; ++k) {
+            const unsigned bit = ((unsigned)share.end[k] - low) << log2_bits;
+            held[k] = 0;
+            if (share.end[k] >= 0) held[k] = table.add((int)(bit / 32), 1u << bit % 32);
+        }
+#pragma unroll
+        for (int k = 0; k < WEDGES_AT_ONCE; ++k) {
+            const unsigned bit = ((unsigned)share.end[k] - low) << log2_bits, before = held[k] >> bit % 32 & mask();
+            sum += before;
+            most = max(most, before);
+        }
     }
-    __device__ __forceinline__ unsigned mask() const { return kFullMask >> (32 - bits); }
-    __device__ __forceinline__ unsigned increment(unsigned x) {
-        const int f = field(x);
-        return (atomicAdd(&table[x - f * words], 1u << (f * bits)) >> (f * bits)) & mask();
-    }
+
     __device__ __forceinline__ unsigned count(unsigned x) const {
-        const int f = field(x);
-        return (table[x - f * words] >> (f * bits)) & mask();
+        const unsigned bit = x << log2_bits;
+        return table.get((int)(bit / 32)) >> bit % 32 & mask();
     }
 };
 
 /// Count the wedges of a start in a table of shared memory that is clear before and after, in tiles over the ends where it
-/// is too small: use(tile, low) has the counters of the ends from `low` on. The block; use() ends with a barrier where it
-/// reads counters. Returns the sum over the caller's wedges of what their counters held before.
+/// is too small. Without hubs, narrower counters are tried if they fit; where one is full, all is counted anew in tiles.
+/// use(tile, low) has the counters of the ends from `low` on. The block; use() ends with a barrier where it reads counters.
+/// Returns the sum over the caller's wedges of what their counters held before.
 template <class Use>
 __device__ __forceinline__ unsigned long long count_in_tiles(const WedgeGraph& graph, Start& start, uint4* quads,
                                                              int table_words, int warp, int n_warps, Use use) {
-    DenseTile tile;
-    const long long degree = start.end - start.begin;
-    tile.table = reinterpret_cast<unsigned*>(quads);
-    tile.bits = degree < DENSE_8_BELOW ? 8 : degree < DENSE_16_BELOW ? 16 : 32;
-    const int fields = 32 / tile.bits;
-    const long long capacity = (long long)table_words * fields;
-    const long long lowest = start.skip_hubs ? kKinds * kHubColumns : 0;
-    const long long highest = (long long)kKinds * start.rank;
-    start.narrow = highest - lowest > capacity;
+    DenseTile tile{SharedWords(quads)};
+    // Both below 2^31: ends have counters of 32 bits for each kind (see gpu_graph.py).
+    const unsigned lowest = start.skip_hubs ? kKinds * kHubColumns : 0, highest = (unsigned)(kKinds * start.rank);
+    const auto capacity = [&] { return (unsigned long long)table_words << (5 - tile.log2_bits); };
+    tile.log2_bits = log2_counter_bits(start.end - start.begin);
+    if (start.skip_hubs) {
+        while (tile.log2_bits >= kLog2LeastBits && highest - lowest > capacity()) --tile.log2_bits;
+        if (tile.log2_bits < kLog2LeastBits) tile.log2_bits = log2_counter_bits(start.end - start.begin);
+    }
     unsigned long long sum = 0;
-    for (long long low = lowest; low < highest; low += capacity) {
-        tile.range = (unsigned)min(capacity, highest - low);
-        tile.words = (int)((tile.range + fields - 1) / fields);
+    for (unsigned low = lowest; low < highest;) {
+        tile.range = (unsigned)min((unsigned long long)(highest - low), capacity());
+        const int n_quads = (int)(((tile.range << tile.log2_bits) + 127) / 128);
         start.end_low = (int)low;
         start.end_high = (int)(low + tile.range);
-        for_each_end(graph, start, warp, n_warps, [&](int end) { sum += tile.increment((unsigned)end - (unsigned)low); });
-        __syncthreads();
-        use(tile, (int)low);
-        fill_quads(quads, (tile.words + 3) / 4, 0);
+        start.narrow = tile.range < highest - lowest;
+        unsigned most = 0;
+        for_each_share<WEDGES_AT_ONCE, WEDGES_AHEAD>(
+            graph, start, warp, n_warps, [&](const Share& share) { tile.count(share, low, sum, most); });
+        if (__syncthreads_or(most == tile.mask())) {  // in the only tile, and not with the widest
+            tile.log2_bits = log2_counter_bits(start.end - start.begin);
+            sum = 0;
+        } else {
+            use(tile, (int)low);
+            low += tile.range;
+        }
+        fill_quads(quads, n_quads, 0);
         __syncthreads();
     }
     return sum;

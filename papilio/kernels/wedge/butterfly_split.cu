@@ -43,7 +43,7 @@ butterfly_split(GRAPH_PARAMETERS, SPLIT_PARAMETERS, int* arrived, int* counter, 
     const SplitStarts starts SPLIT_FIELDS;
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     fill_quads(shared_quads, table_words / 4, 0);
-    SplitSum sums;
+    RunningSum sums{total};
     Sweep sweep{result};
     BlockQueue queue(counter, &next_position);
     for (int chunk = queue.next(); chunk < n_chunks; chunk = queue.next()) {
@@ -78,7 +78,7 @@ butterfly_split(GRAPH_PARAMETERS, SPLIT_PARAMETERS, int* arrived, int* counter, 
         }
         finish_start(start, sum, sums, result);
     }
-    sums.flush(total);
+    sums.flush();
     if (kSweeps) sweep.flush();
 }
 

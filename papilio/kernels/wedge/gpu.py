@@ -69,14 +69,12 @@ class PreparedButterflyGpu:
     # Start row of each work item, int32, and its wedges, uint64; falling, but for a part.
     items: Any
     costs: Any
-    # 1 for starts whose hub ends go through the bit matrix: uint8, shape (n_start_rows,).
-    uses_hubs: Any
     # The bit matrix, uint32; None where no start uses it.
     hub_rows: Any = None
     schedules: tuple[Schedule, ...] = ()
     # (schedule << 32 | item), ascending: the items of each schedule; all ones behind them. uint64.
     scheduled: Any = None
-    # The start row of each of these, int32.
+    # The start row of each of these, 2^31 less where its hub ends go through the bit matrix, or -1: int32.
     scheduled_rows: Any = None
     # Items that blocks share, which no schedule has.
     split: SplitStarts | None = None
@@ -91,9 +89,7 @@ class PreparedButterflyGpu:
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
-        arrays = (
-            self.items, self.costs, self.uses_hubs, self.hub_rows, self.scheduled, self.scheduled_rows
-        )  # fmt: skip
+        arrays = (self.items, self.costs, self.hub_rows, self.scheduled, self.scheduled_rows)
         held = sum(int(array.nbytes) for array in arrays if array is not None)
         return held + (self.graph.nbytes if self.graph is not None else 0)
 
@@ -148,16 +144,14 @@ class ButterflyGpu:
         """Return a whole graph; ``counting`` and ``first_layer`` are those of :func:`build_wedge_graph`."""
         if graph.n_edges == 0:
             none = self.device.xp.zeros(0, dtype=np.int32)
-            return PreparedButterflyGpu(motif, graph, per, None, none, none, none)
+            return PreparedButterflyGpu(motif, graph, per, None, none, none)
         with self.device.guard():
             self._load(per, counting.defines)
             built = build_wedge_graph(self.device, graph, self.tuning, counting, first_layer)
             if per == "vertex":
                 check_vertices(graph, int(built.degree.max()))
             items, costs = order_items(self.device, built)
-            uses_hubs = self.device.xp.zeros(built.n_start_rows, dtype=np.uint8)
-            unscheduled = PreparedButterflyGpu(motif, graph, per, built, items, costs, uses_hubs)
-            return self._schedule_items(unscheduled, built)
+            return self._schedule_items(PreparedButterflyGpu(motif, graph, per, built, items, costs), built)
 
     def _prepare_part(self, part: WedgePart, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
         xp, sizes = self.device.xp, part.sizes
@@ -169,17 +163,18 @@ class ButterflyGpu:
         work = self.device.to_device(part.starts.work).astype(np.uint64)
         items = order_falling(xp, work, starts).astype(np.int32)
         del starts, work
-        uses_hubs = xp.zeros(built.n_start_rows, dtype=np.uint8)
-        unscheduled = PreparedButterflyGpu(motif, None, per, built, items, built.wedges[items], uses_hubs)
+        unscheduled = PreparedButterflyGpu(motif, None, per, built, items, built.wedges[items])
         return self._schedule_items(unscheduled, built)
 
     def _schedule_items(
         self, prepared: PreparedButterflyGpu, graph: WedgeGraph | WedgePartGraph
     ) -> PreparedButterflyGpu:
         """Give every item its schedules."""
-        items, uses_hubs = prepared.items, prepared.uses_hubs
+        items = prepared.items
         if not prepared.n_items or not int(prepared.costs.max()):
             return prepared
+        # 1 for starts whose hub ends go through the bit matrix
+        uses_hubs = self.device.xp.zeros(graph.n_start_rows, dtype=np.uint8)
         check_start_bound(self.device.xp, prepared.costs, items, graph.degree)
         decisions: tuple[Choice, ...] = ()
         if prepared.per == "total" and graph.counting.gives == 0:
@@ -206,7 +201,7 @@ class ButterflyGpu:
             hub_rows=hub_rows,
             schedules=schedules,
             scheduled=scheduled,
-            scheduled_rows=take_scheduled(self.device, scheduled, items),
+            scheduled_rows=take_scheduled(self.device, scheduled, items, uses_hubs),
             split=split,
             decisions=decisions,
         )
@@ -261,7 +256,7 @@ class ButterflyGpu:
         self, graph: WedgeGraph | WedgePartGraph, uses_hubs: Any
     ) -> tuple[Choice, ...]:
         """Clear ``uses_hubs`` where the bit matrix takes more than its share of the free memory, and say so."""
-        matrix_bytes = int(graph.hub_count.size) * graph.counting.signs * 128 * self.tuning.hub_words
+        matrix_bytes = (int(graph.hub_count.size) + 1) * graph.counting.signs * 128 * self.tuning.hub_words
         room_bytes = int(self.tuning.hub_memory_fraction * self.device.free_bytes())
         if matrix_bytes <= room_bytes or not int(uses_hubs.max()):
             return ()
@@ -309,22 +304,28 @@ class ButterflyGpu:
     ) -> None:
         graph, tuning, n_rows = prepared.graph, self.tuning, int(rows.size)
         assert graph is not None
-        if n_rows >= tuning.crowd * self.device.sm_count:
-            schedule = schedule.crowded or schedule
+        threads = schedule.threads_for(n_rows, tuning.sm_threads * self.device.sm_count)
         by_warp = schedule.kernel in ("butterfly_match", "butterfly_hubs_warp")
-        per_block = schedule.threads // 32 * tuning.warp_items if by_warp else 1
+        # As many at once as leave some for every warp
+        argument, per_block = schedule.argument, 1
+        if by_warp:
+            argument = max(1, min(tuning.warp_items, n_rows // (tuning.warp_share * self.device.sm_count)))
+            per_block = threads // 32 * argument
         blocks = min((n_rows + per_block - 1) // per_block, tuning.blocks_per_sm * self.device.sm_count)
-        hub_rows = (prepared.hub_rows,) if schedule.kernel.startswith("butterfly_hubs") else ()
+        hub_rows: tuple[Any, ...] = ()
+        if schedule.kernel.startswith("butterfly_hubs"):
+            no_row = graph.counting.signs * int(graph.hub_count.size)
+            hub_rows = prepared.hub_rows, np.int32(no_row)
         of_rows = (graph.wedges, graph.hub_wedges) if schedule.kernel == "butterfly_hash" else ()
-        own = () if schedule.argument is None else (np.int32(schedule.argument),)
+        own = () if argument is None else (np.int32(argument),)
         self._load(prepared.per, graph.defines).get_function(schedule.kernel)(
             (blocks,),
-            (schedule.threads,),
+            (threads,),
             (
-                *graph.arguments(prepared.uses_hubs), *hub_rows, rows, np.int32(n_rows), counter, *of_rows,
+                *graph.arguments(), *hub_rows, rows, np.int32(n_rows), counter, *of_rows,
                 *own, total, result,
             ),
-            shared_mem=schedule.shared_bytes,
+            shared_mem=schedule.shared_bytes + threads // 64 * schedule.pair_bytes,
         )  # fmt: skip
 
     def _launch_split(
@@ -337,9 +338,10 @@ class ButterflyGpu:
         starts = prepared.split.select(start, stop)
         if starts.items.size:
             module = self._load(prepared.per, graph.defines, "butterfly_split")
-            arguments = graph.arguments(prepared.uses_hubs)
             gives = prepared.per != "total"
-            yield launch_split_starts(self.device, self.tuning, module, starts, arguments, gives, results)
+            yield launch_split_starts(
+                self.device, self.tuning, module, starts, graph.arguments(), gives, results
+            )
 
     def _load(self, per: Granularity, defines: Mapping[str, int], stem: str = "butterfly") -> Module:
         """Return the kernels that count; first called where the graph is built, so that they are compiled meanwhile."""

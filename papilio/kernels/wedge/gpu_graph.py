@@ -104,10 +104,9 @@ class WedgeGraph:
         """What tells kernels how many ends a start can have: its side-local rank, by the size of layer U."""
         return self.degree, np.int32(self.n_u)
 
-    def arguments(self, uses_hubs: Any) -> tuple[Any, ...]:
+    def arguments(self) -> tuple[Any, ...]:
         """Return what every counting kernel takes first."""
-        rows = (self.indptr, self.adjacency, self.prefix, self.hub_count, uses_hubs)
-        return (*rows, np.int32(self.n_u))
+        return self.indptr, self.adjacency, self.prefix, self.hub_count, np.int32(self.n_u)
 
     def result_size(self, per: Granularity) -> int:
         """Return the number of counts that kernels write."""
@@ -271,12 +270,15 @@ def _load_module(device: Device, tuning: WedgeTuning, counting: Counting) -> Mod
 def fill_hub_rows(
     device: Device, lists: tuple[Any, Any, Any], tuning: WedgeTuning, counting: Counting = UNSIGNED
 ) -> Any:
-    """Return the bit matrix of a graph's ``hub_lists``, uint32 of shape (n_rows, signs * 32 * hub_words), device."""
+    """Return the bit matrix of a graph's ``hub_lists``, uint32 of shape (n_rows + 1, signs * 32 * hub_words), device.
+
+    The last row is empty.
+    """
     words, n_rows = counting.signs * 32 * tuning.hub_words, int(lists[2].size)
-    rows = device.xp.empty((n_rows, words), dtype=np.uint32)
+    rows = device.xp.empty((n_rows + 1, words), dtype=np.uint32)
     module = _load_module(device, tuning, counting)
     module.get_function("fill_hub_rows")(
-        (max(1, min((n_rows + 7) // 8, 64 * device.sm_count)),),
+        (min(n_rows // 8 + 1, 64 * device.sm_count),),
         (THREADS,),
         (*lists, np.int32(n_rows), rows),
         shared_mem=THREADS // 32 * words * 4,

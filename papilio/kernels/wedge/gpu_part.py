@@ -72,9 +72,9 @@ class WedgePartGraph:
         """What tells kernels how many ends a start can have."""
         return self.preceding, np.int32(-1)
 
-    def arguments(self, uses_hubs: Any) -> tuple[Any, ...]:
+    def arguments(self) -> tuple[Any, ...]:
         """Return what every counting kernel takes first."""
-        rows = (self.indptr, self.adjacency, self.prefix, self.hub_count, uses_hubs)
+        rows = (self.indptr, self.adjacency, self.prefix, self.hub_count)
         ends = (self.end_indptr, self.ends, self.preceding, np.int32(self.n_starts + self.n_ends))
         return (*rows, np.int32(self.n_starts), *ends)
 

@@ -7,7 +7,7 @@ them, and only a total is asked for), all others through a counter table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from papilio.kernels.device.constants import (
     BLOCK_PLANES,
     CENSUS_SLOT_WORDS,
     LARGE_PLANES,
+    TABLE_THREADS,
 )
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.tuning import TableClass, WedgeTuning
@@ -36,11 +37,19 @@ class Schedule:
     """A kernel, how it is launched, and its argument after the items, if any."""
 
     kernel: str
-    threads: int
-    shared_bytes: int
-    argument: int | None
-    # How it is launched for very many items.
-    crowded: Schedule | None = None
+    # Threads of a block: fewest, for many items, and most
+    threads: tuple[int, int]
+    # Shared memory of a block, and more for each pair of its warps
+    shared_bytes: int = 0
+    pair_bytes: int = 0
+    argument: int | None = None
+
+    def threads_for(self, n_rows: int, room: int) -> int:
+        """Return how many threads a block has where ``n_rows`` starts, a block each, share ``room`` threads."""
+        least, threads = self.threads
+        while threads > least and n_rows * threads > room:
+            threads //= 2
+        return threads
 
 
 def mark_hub_starts(
@@ -72,25 +81,21 @@ def schedule_items(
         device, device.load("wedge_order", {}), "schedule_items", items.size, items, n_items, graph.degree,
         graph.wedges, graph.hub_wedges, uses_hubs, *graph.ranks, *map(np.int32, sizes),
         device.to_device(np.array(tables, dtype=np.int64)), np.int32(len(tables)),
-        np.int32(tuning.large_degree), np.int32(tuning.block_degree), keys,
+        np.int64(tuning.narrow_bytes), np.int32(tuning.large_degree), np.int32(tuning.block_degree), keys,
     )  # fmt: skip
     return keys
 
 
 def make_schedules(tuning: WedgeTuning, counting: Counting) -> tuple[Schedule, ...]:
     """Return the schedules: the tables, in the order in which they are tried, then those of the hub columns."""
-    row_bytes = 128 * tuning.hub_words
-    large = tuning.large_threads
-    crowd, block = (
-        Schedule("butterfly_hubs_block", threads, threads // 64 * BLOCK_PLANES * row_bytes, None)
-        for threads in (tuning.crowd_threads, tuning.block_threads)
-    )
+    row_bytes, large = 128 * tuning.hub_words, tuning.large_threads
+    blocks = tuning.crowd_threads, tuning.block_threads
     return (
-        Schedule("butterfly_match", 256, 0, tuning.warp_items),
+        Schedule("butterfly_match", (256, 256)),
         *(_table_schedule(table, counting) for table in tuning.tables),
-        Schedule("butterfly_hubs_large", large, large // 64 * LARGE_PLANES * row_bytes, None),
-        replace(block, crowded=crowd),
-        Schedule("butterfly_hubs_warp", 256, 0, tuning.warp_items),
+        Schedule("butterfly_hubs_large", (large, large), pair_bytes=LARGE_PLANES * row_bytes),
+        Schedule("butterfly_hubs_block", blocks, pair_bytes=BLOCK_PLANES * row_bytes),
+        Schedule("butterfly_hubs_warp", (256, 256)),
     )
 
 
@@ -98,8 +103,11 @@ def _table_schedule(table: TableClass, counting: Counting) -> Schedule:
     if table.kernel == "hash":
         slots = table.table_bytes // 8
         slot_bytes = 4 * CENSUS_SLOT_WORDS if counting.kinds == 4 else 8
-        return Schedule("butterfly_hash", table.threads, slots * slot_bytes, slots.bit_length() - 1)
-    return Schedule("butterfly_dense", table.threads, table.table_bytes, table.table_bytes // 4)
+        argument = slots.bit_length() - 1
+        threads = table.threads, table.threads
+        return Schedule("butterfly_hash", threads, slots * slot_bytes, argument=argument)
+    threads = table.threads, TABLE_THREADS
+    return Schedule("butterfly_dense", threads, table.table_bytes, argument=table.table_bytes // 4)
 
 
 def order_items(device: Device, graph: WedgeGraph) -> tuple[Any, Any]:
@@ -124,11 +132,13 @@ def order_items(device: Device, graph: WedgeGraph) -> tuple[Any, Any]:
     return items, costs
 
 
-def take_scheduled(device: Device, scheduled: Any, items: Any) -> Any:
-    """Return the start rows of the entries of ``PreparedButterflyGpu.scheduled``, int32; -1 where it has no item."""
+def take_scheduled(device: Device, scheduled: Any, items: Any, uses_hubs: Any) -> Any:
+    """Return ``PreparedButterflyGpu.scheduled_rows``."""
     rows = device.xp.empty(scheduled.size, dtype=np.int32)
     module = device.load("wedge_order", {})
-    launch_over(device, module, "take_scheduled", rows.size, scheduled, np.int32(rows.size), items, rows)
+    launch_over(
+        device, module, "take_scheduled", rows.size, scheduled, np.int32(rows.size), items, uses_hubs, rows
+    )
     return rows
 
 

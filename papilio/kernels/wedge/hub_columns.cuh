@@ -4,7 +4,8 @@
 // precedes v. A start w adds the rows of its middles column by column: a lane owns 32 * kHubWords columns and
 // keeps their counters as bit planes (plane i holds bit i of each counter), so that one carry-save adder, two
 // three-input logic operations, advances 32 counters at once, where the counter tables spend an atomic on each.
-// Eight rows go through a tree of seven adders, whose carry ripples into the planes above the third.
+// 32 rows go through a tree of 31 adders, whose carry goes into the planes above the fifth one by one. Instructions limit
+// the kernels, not memory: places without a row read an empty one, rather than be told apart.
 //
 // With signs a vertex has two rows, one for its positive edges and one for its negative ones, and wedges of the two kinds
 // are counted one after the other: a start adds the row of the sign of its own edge, then the other one.
@@ -26,8 +27,14 @@ struct HubRow {
     unsigned word[kHubWords];
 };
 
-__device__ __forceinline__ HubRow load_hub_row(const unsigned* hub_rows, int row) {
-    const unsigned* at = hub_rows + (long long)row * kRowWords + lane_id() * kHubWords;
+/// The bit matrix; row `none` is empty.
+struct HubMatrix {
+    const unsigned* words;
+    int none;
+};
+
+__device__ __forceinline__ HubRow load_hub_row(const HubMatrix& hubs, int row) {
+    const unsigned* at = hubs.words + (long long)row * kRowWords + lane_id() * kHubWords;
     HubRow loaded;
 #if HUB_WORDS == 1
     loaded.word[0] = *at;
@@ -79,24 +86,35 @@ struct BitCounters {
             for (int k = 0; k < kHubWords; ++k) plane[p][k] = 0;
     }
 
-    /// Add eight rows; `n_planes` (uniform) planes can be in use, at least 3 and at most kPlanes.
-    __device__ __forceinline__ void add_rows(const HubRow (&rows)[8], int n_planes) {
+    /// Add two numbers of a bit for each column to plane kPlane; return the carries.
+    template <int kPlane>
+    __device__ __forceinline__ HubRow add(const HubRow& b, const HubRow& c) {
+        HubRow carry;
+#pragma unroll
+        for (int k = 0; k < kHubWords; ++k) carry.word[k] = carry_save_add(plane[kPlane][k], b.word[k], c.word[k]);
+        return carry;
+    }
+
+    /// Add eight rows; return what is carried into plane 3.
+    __device__ __forceinline__ HubRow add_rows(const HubRow (&rows)[8]) {
+        const HubRow two_a = add<0>(rows[0], rows[1]), two_b = add<0>(rows[2], rows[3]);
+        const HubRow four_a = add<1>(two_a, two_b);
+        const HubRow two_c = add<0>(rows[4], rows[5]), two_d = add<0>(rows[6], rows[7]);
+        const HubRow four_b = add<1>(two_c, two_d);
+        return add<2>(four_a, four_b);
+    }
+
+    /// Add a number of a bit for each column to plane kPlane and those above.
+    template <int kPlane>
+    __device__ __forceinline__ void carry_up(const HubRow& carried) {
 #pragma unroll
         for (int k = 0; k < kHubWords; ++k) {
-            const unsigned two_a = carry_save_add(plane[0][k], rows[0].word[k], rows[1].word[k]);
-            const unsigned two_b = carry_save_add(plane[0][k], rows[2].word[k], rows[3].word[k]);
-            const unsigned four_a = carry_save_add(plane[1][k], two_a, two_b);
-            const unsigned two_c = carry_save_add(plane[0][k], rows[4].word[k], rows[5].word[k]);
-            const unsigned two_d = carry_save_add(plane[0][k], rows[6].word[k], rows[7].word[k]);
-            const unsigned four_b = carry_save_add(plane[1][k], two_c, two_d);
-            unsigned carry = carry_save_add(plane[2][k], four_a, four_b);
+            unsigned carry = carried.word[k];
 #pragma unroll
-            for (int p = 3; p < kPlanes; ++p) {
-                if (p < n_planes) {
-                    const unsigned next = plane[p][k] & carry;
-                    plane[p][k] ^= carry;
-                    carry = next;
-                }
+            for (int p = kPlane; p < kPlanes; ++p) {
+                const unsigned next = plane[p][k] & carry;
+                plane[p][k] ^= carry;
+                carry = next;
             }
         }
     }
@@ -146,34 +164,48 @@ struct BitCounters {
     }
 };
 
-/// Add the rows of the middles of a start, for wedges of a kind, in groups of 32 entries, each to a warp of `n_warps`.
+/// Add the eight rows that lanes hold from place `first` on; return what is carried into plane 3. Only `useful` lanes do.
 template <int kPlanes>
-__device__ __forceinline__ void count_hub_columns(const WedgeGraph& graph, const Start& start, const unsigned* hub_rows,
-                                                  int kind, int warp, int n_warps, int n_planes,
+__device__ __forceinline__ HubRow add_hub_rows(const HubMatrix& hubs, int row, int first, bool useful,
+                                               BitCounters<kPlanes>& counters) {
+    int at[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) at[i] = __shfl_sync(kFullMask, row, first + i);
+    HubRow carried{};
+    if (useful) {
+        HubRow rows[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) rows[i] = load_hub_row(hubs, at[i]);
+        carried = counters.add_rows(rows);
+    }
+    return carried;
+}
+
+/// Add the rows of the middles of a start, for wedges of a kind, in groups of 32 entries, each to a warp of `n_warps`.
+/// `held` is the entry of the caller in the first group of its warp, if it has one there.
+template <int kPlanes>
+__device__ __forceinline__ void count_hub_columns(const WedgeGraph& graph, const Start& start, const HubMatrix& hubs,
+                                                  int kind, int warp, int n_warps, int held,
                                                   BitCounters<kPlanes>& counters) {
     const int lane = lane_id();
     // Columns at or behind the start's own rank never count: lanes that hold only those need not load.
     const bool useful = lane * kHubWords * 32 < start.rank;
-    const long long step = (long long)n_warps * kWarpSize;
-    long long base = start.begin + (long long)warp * kWarpSize;
-    int next = base + lane < start.end ? graph.adjacency[base + lane] : 0;
-    for (; base < start.end; base += step) {
-        const int middle = base + lane < start.end ? (next ^ kind) + kSigns * start.middle_offset : -1;
-        if (base + step + lane < start.end) next = graph.adjacency[base + step + lane];  // while rows are added
-        const int here = (int)min((long long)kWarpSize, start.end - base);
-        for (int first = 0; first < here; first += 8) {
-            HubRow rows[8];
-#pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                const int row = __shfl_sync(kFullMask, middle, first + i);
-                if (row >= 0 && useful) {
-                    rows[i] = load_hub_row(hub_rows, row);
-                } else {
-#pragma unroll
-                    for (int k = 0; k < kHubWords; ++k) rows[i].word[k] = 0;
-                }
-            }
-            counters.add_rows(rows, n_planes);
+    const int* const entries = graph.adjacency + start.begin;
+    const int degree = (int)(start.end - start.begin), step = n_warps * kWarpSize;
+    for (int base = warp * kWarpSize; base < degree; base += step) {
+        const bool has_row = base + lane < degree && (!PART || held >= 0);
+        const int row = has_row ? (held ^ kind) + kSigns * start.middle_offset : hubs.none;
+        if (base + step + lane < degree) held = entries[base + step + lane];  // while rows are added
+        const int here = degree - base;
+        HubRow high{};
+        const HubRow first = add_hub_rows(hubs, row, 0, useful, counters);
+        const HubRow second = here > 8 ? add_hub_rows(hubs, row, 8, useful, counters) : HubRow{};
+        const HubRow low = counters.template add<3>(first, second);
+        if (here > 16) {
+            const HubRow third = add_hub_rows(hubs, row, 16, useful, counters);
+            const HubRow fourth = here > 24 ? add_hub_rows(hubs, row, 24, useful, counters) : HubRow{};
+            high = counters.template add<3>(third, fourth);
         }
+        counters.template carry_up<5>(counters.template add<4>(low, high));
     }
 }

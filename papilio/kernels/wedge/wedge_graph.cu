@@ -94,7 +94,8 @@ count_wedges(const unsigned long long* __restrict__ keys, const long long n, con
     }
 }
 
-/// The bit matrix of hub_columns.cuh: a warp per vertex, `hub_count[row]` bits set. Shared memory: its rows, per warp.
+/// The bit matrix of hub_columns.cuh: a warp per vertex, `hub_count[row]` bits set, and an empty row behind them. Shared
+/// memory: its rows, per warp.
 extern "C" __global__ void __launch_bounds__(256)
 fill_hub_rows(const long long* __restrict__ indptr, const int* __restrict__ adjacency,
               const int* __restrict__ hub_count, const int n_rows, unsigned* hub_rows) {
@@ -103,11 +104,12 @@ fill_hub_rows(const long long* __restrict__ indptr, const int* __restrict__ adja
     unsigned* words = row_words + threadIdx.x / kWarpSize * kWords;
     const int lane = lane_id();
     const long long warps = grid_threads() / kWarpSize;
-    for (long long row = global_thread() / kWarpSize; row < n_rows; row += warps) {
+    for (long long row = global_thread() / kWarpSize; row <= n_rows; row += warps) {
         for (int k = lane; k < kWords; k += kWarpSize) words[k] = 0;
         __syncwarp();
         const int* ends = adjacency + indptr[row];
-        for (int i = lane; i < hub_count[row]; i += kWarpSize) {
+        const int n_hubs = row < n_rows ? hub_count[row] : 0;
+        for (int i = lane; i < n_hubs; i += kWarpSize) {
             const int rank = rank_of(ends[i]);
             atomicOr(&words[sign_of(ends[i]) * kRowWords + (rank >> 5)], 1u << (rank & 31));
         }

@@ -2,10 +2,12 @@
 //
 // Keys of 64 bits are made here, sorted by the host's library, and read here. Every kernel is a grid-stride loop over
 // independent elements; rows and items below 2^31, degrees below 2^31.
-#include "warp.cuh"
+#include "wedges.cuh"
 
 constexpr unsigned long long kNone = ~0ull;  // sorts behind every key
 constexpr unsigned kDegreeMask = 0x7fffffffu;
+constexpr int kUsesHubs = 1 << 31;
+constexpr long long kEntryCost = 4;  // wedges that take a block as long as an entry
 
 /// Largest value of the lanes, in every lane.
 __device__ __forceinline__ unsigned long long warp_most(unsigned long long value) {
@@ -137,10 +139,13 @@ item_costs(const int* __restrict__ items, const int n_items, const int* __restri
     }
 }
 
-/// Bytes of a dense table of so many counters of a start of this degree.
-__device__ __forceinline__ long long dense_bytes(long long counters, int degree) {
-    const int bits = degree < DENSE_8_BELOW ? 8 : degree < DENSE_16_BELOW ? 16 : 32;
-    return (counters * bits + 7) / 8;
+/// Bytes of a dense table of so many counters of a start of this degree: from `narrow_bytes` on with counters that are
+/// wide enough for what is likely, by the wedges for a counter.
+__device__ __forceinline__ long long dense_bytes(long long counters, int degree, long long wedges,
+                                                 long long narrow_bytes) {
+    int log2_bits = log2_counter_bits(degree);
+    if ((counters << log2_bits) / 8 > narrow_bytes) log2_bits = min(log2_bits, 2 * wedges < counters ? kLog2LeastBits : 3);
+    return ((counters << log2_bits) + 31) / 32 * 4;
 }
 
 /// (schedule, item) of each item for its ends outside of the hub columns, and behind those n_items for its ends in
@@ -153,18 +158,23 @@ schedule_items(const int* __restrict__ items, const int n_items, const int* __re
                const unsigned long long* __restrict__ wedges, const unsigned long long* __restrict__ hub_wedges,
                const unsigned char* __restrict__ uses_hubs, const int* __restrict__ preceding, const int n_u,
                const int kinds, const int hub_ends, const int match_wedges, const long long* __restrict__ tables,
-               const int n_tables, const int large_degree, const int block_degree, unsigned long long* keys) {
+               const int n_tables, const long long narrow_bytes, const int large_degree, const int block_degree,
+               unsigned long long* keys) {
     for (long long i = global_thread(); i < n_items; i += grid_threads()) {
         const int row = items[i], entries = degree[row];
         const bool by_hubs = uses_hubs[row];
         const long long far = (long long)(wedges[row] - (by_hubs ? hub_wedges[row] : 0));
         const int ends = n_u < 0 ? preceding[row] : row < n_u ? row : row - n_u;
-        const long long bytes = dense_bytes((long long)kinds * (ends - (by_hubs ? hub_ends : 0)), entries);
+        const long long counters = (long long)kinds * (ends - (by_hubs ? hub_ends : 0));
+        // Hubs have counts as high as degrees.
+        const long long bytes = dense_bytes(counters, entries, far, by_hubs ? narrow_bytes : 1ll << 62);
         unsigned table = 0;
         if (far > match_wedges || entries > kWarpSize) {
-            while ((int)table + 1 < n_tables &&
-                   (far > tables[2 * table] || (tables[2 * table + 1] >= 0 && bytes > tables[2 * table + 1])))
-                ++table;
+            const auto fits = [&](long long most, long long room) {
+                if (room < 0) return max(far, (long long)entries) <= most;
+                return far + kEntryCost * entries <= most && bytes <= room;
+            };
+            while ((int)table + 1 < n_tables && !fits(tables[2 * table], tables[2 * table + 1])) ++table;
             ++table;
         }
         const unsigned hubs = 1u + n_tables + (entries < large_degree) + (entries < block_degree);
@@ -173,9 +183,16 @@ schedule_items(const int* __restrict__ items, const int n_items, const int* __re
     }
 }
 
-/// The row of each scheduled item, -1 for kNone.
+/// The row of each scheduled item, 2^31 less where the bit matrix counts the ends in the hub columns; -1 for kNone.
 extern "C" __global__ void __launch_bounds__(256)
 take_scheduled(const unsigned long long* __restrict__ scheduled, const int n, const int* __restrict__ items,
-               int* rows) {
-    for (long long i = global_thread(); i < n; i += grid_threads()) rows[i] = scheduled[i] == kNone ? -1 : items[(unsigned)scheduled[i]];
+               const unsigned char* __restrict__ uses_hubs, int* rows) {
+    for (long long i = global_thread(); i < n; i += grid_threads()) {
+        int row = -1;
+        if (scheduled[i] != kNone) {
+            row = items[(unsigned)scheduled[i]];
+            if (uses_hubs[row]) row |= kUsesHubs;
+        }
+        rows[i] = row;
+    }
 }

@@ -95,7 +95,9 @@ struct Start {
     int end_low, end_high;
 };
 
-__device__ __forceinline__ Start load_start(const WedgeGraph& graph, int row, int skip_hubs) {
+/// The start of a row whose entries are [begin, end).
+__device__ __forceinline__ Start make_start(const WedgeGraph& graph, int row, long long begin, long long end,
+                                            int skip_hubs) {
     Start start;
     start.row = row;
 #if PART
@@ -105,13 +107,17 @@ __device__ __forceinline__ Start load_start(const WedgeGraph& graph, int row, in
     start.rank = row < graph.n_u ? row : row - graph.n_u;
     start.middle_offset = row < graph.n_u ? graph.n_u : 0;
 #endif
-    start.begin = graph.indptr[row];
-    start.end = graph.indptr[row + 1];
+    start.begin = begin;
+    start.end = end;
     start.skip_hubs = skip_hubs;
     start.narrow = 0;
     start.end_low = 0;
     start.end_high = kKinds * start.rank;
     return start;
+}
+
+__device__ __forceinline__ Start load_start(const WedgeGraph& graph, int row, int skip_hubs) {
+    return make_start(graph, row, graph.indptr[row], graph.indptr[row + 1], skip_hubs);
 }
 
 /// First position in the sorted list `ends[0, length)` whose value is at least `bound`.
@@ -126,6 +132,14 @@ __device__ __forceinline__ int lower_bound(const int* ends, int length, int boun
     }
     return low;
 }
+
+/// Logarithm of the bits of a counter of a start of this degree, which no count passes.
+__device__ __forceinline__ int log2_counter_bits(long long degree) {
+    return degree < DENSE_8_BELOW ? 3 : degree < DENSE_16_BELOW ? 4 : 5;
+}
+static_assert(DENSE_8_BELOW <= 1 << 8 && DENSE_16_BELOW <= 1 << 16, "a counter comes to the degree of the start");
+
+constexpr int kLog2LeastBits = 2;
 
 constexpr int kEmpty = -1;
 
@@ -187,10 +201,11 @@ struct Team {
 };
 
 /// Teams as small as the row allows: one warp where there is an entry for each, more where entries are few.
-__device__ __forceinline__ Team form_teams(long long degree, int warp, int n_warps) {
-    int size = 1;
-    while (2 * size <= n_warps && degree * 2 * size <= n_warps) size *= 2;
-    return Team{size, warp & (size - 1), n_warps / size, warp / size};
+__device__ __forceinline__ Team form_teams(int degree, int warp, int n_warps) {
+    int log2_size = 0;
+    while (2 << log2_size <= n_warps && degree <= n_warps >> (log2_size + 1)) ++log2_size;
+    const int size = 1 << log2_size;
+    return Team{size, warp & (size - 1), n_warps >> log2_size, warp >> log2_size};
 }
 
 constexpr int kSignShift = 62;
@@ -282,10 +297,12 @@ template <int kWidth, int kAhead, class Body>
 __device__ __forceinline__ void for_each_share(const WedgeGraph& graph, const Start& start, int warp, int n_warps,
                                                Body body) {
     const int lane = lane_id();
-    const Team team = form_teams(start.end - start.begin, warp, n_warps);
+    const int degree = (int)(start.end - start.begin);
+    const Team team = form_teams(degree, warp, n_warps);
     const unsigned window_step = kWarpSize * team.size;
-    for (long long base = start.begin + team.number; base < start.end; base += kWarpSize * team.n_teams) {
-        const Lists lists = load_lists<kWidth>(graph, start, base + (long long)lane * team.n_teams);
+    // At most 2^20 entries behind the last one.
+    for (unsigned base = team.number; base < (unsigned)degree; base += kWarpSize * team.n_teams) {
+        const Lists lists = load_lists<kWidth>(graph, start, start.begin + (base + lane * team.n_teams));
         for (unsigned window = kWarpSize * team.member; window < lists.total; window += kAhead * window_step) {
             Wedges<kWidth> shares[kAhead];
 #pragma unroll
@@ -306,7 +323,7 @@ __device__ __forceinline__ void for_each_share(const WedgeGraph& graph, const St
                     const int before = (int)(kWidth * (t - first)) - place_in_share<kWidth>(all_ends(graph) + source);
                     const int low = max(-before, 0), high = t < lists.total ? length - before : 0;
                     wedges.at = source + before;
-                    wedges.entry = base + (long long)owner * team.n_teams;
+                    wedges.entry = start.begin + (base + owner * team.n_teams);
                     wedges.segment = first > at ? (int)(first - at) : 0;
                     if (low < high) {
                         int entries[kWidth];
@@ -324,11 +341,13 @@ __device__ __forceinline__ void for_each_share(const WedgeGraph& graph, const St
     }
 }
 
+using Share = Wedges<WEDGES_AT_ONCE>;
+
 /// Call body(end) for every counter that a wedge of `start` ends at, in lanes apart. For the rest see for_each_share.
 template <class Body>
 __device__ __forceinline__ void for_each_end(const WedgeGraph& graph, const Start& start, int warp, int n_warps,
                                              Body body) {
-    for_each_share<WEDGES_AT_ONCE, WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Wedges<WEDGES_AT_ONCE>& wedges) {
+    for_each_share<WEDGES_AT_ONCE, WEDGES_AHEAD>(graph, start, warp, n_warps, [&](const Share& wedges) {
 #pragma unroll
         for (int k = 0; k < WEDGES_AT_ONCE; ++k)
             if (wedges.end[k] >= 0) body(wedges.end[k]);

@@ -19,10 +19,11 @@ from tests.tools.oracle import count_butterflies
 from tests.tools.strategies import complete_graph, edge_list, planted_graph, skewed_graph
 
 NEVER = 1 << 40
-TILED = TableClass("dense", 64, 64, NEVER)  # 64 counters of 8 bits: several tiles
+TILED = TableClass("dense", 64, 32, NEVER)  # 32 counters of 8 bits: several tiles
 PLAIN = WedgeTuning(
-    hub_min_wedges=NEVER, hub_least_wedges=0, match_max_wedges=-1, tables=(TILED,), warp_items=2, crowd=NEVER
-)
+    hub_min_wedges=NEVER, hub_least_wedges=0, match_max_wedges=-1, tables=(TILED,),
+    warp_items=3, warp_share=1, sm_threads=0,
+)  # fmt: skip
 
 SCHEDULES: dict[str, WedgeTuning] = {
     "dense, tiles": PLAIN,
@@ -36,9 +37,10 @@ SCHEDULES: dict[str, WedgeTuning] = {
         PLAIN, split_least=1, split_share=NEVER, split_threads=128, split_table_bytes=512, split_bytes=400
     ),
     "hubs by warp": replace(PLAIN, hub_words=1, hub_min_wedges=0),
-    "hubs by block": replace(PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, block_threads=128),
-    "hubs by crowded block": replace(
-        PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, block_threads=128, crowd_threads=64, crowd=0
+    "hubs by block": replace(PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, crowd_threads=128),
+    "hubs by crowded block": replace(PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, crowd_threads=64),
+    "hubs by few blocks": replace(
+        PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, crowd_threads=64, sm_threads=1 << 20
     ),
     "hubs of large starts": replace(
         PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, large_degree=0, large_threads=64
@@ -108,6 +110,7 @@ def test_tuning_reaches_the_schedule(
         "match": "butterfly_match",
         "split": "butterfly_split",
         "hubs by block": "butterfly_hubs_block",
+        "hubs by few": "butterfly_hubs_block",
         "hubs by crowded": "butterfly_hubs_block",
         "hubs of": "butterfly_hubs_large",
         "hubs": "butterfly_hubs_warp",
@@ -139,14 +142,45 @@ def test_wide_counters(device: Device) -> None:
             assert engine.run(prepared, 0, prepared.n_items).total == n * (n - 1) // 2
 
 
+@pytest.mark.parametrize(
+    ("ends", "shared", "leaves"),
+    [
+        (10, 14, 0),
+        (10, 15, 0),
+        (10, 16, 0),
+        (10, 17, 3),
+        *(pytest.param(6, shared, 0, marks=pytest.mark.slow) for shared in (255, 256, 257)),
+        pytest.param(6, 200, 100, marks=pytest.mark.slow),
+    ],
+)
+def test_narrow_counters(device: Device, ends: int, shared: int, leaves: int) -> None:
+    """Counters of 4 or 8 bits that fit the table are tried first; a start whose counts pass them is counted anew.
+
+    Two complete graphs, all of whose pairs share ``shared`` neighbours: the ends of the second have places behind those
+    of the first, so that wider counters do not fit. Leaves make degrees larger than counts. Stars take the hub columns.
+    """
+    tuning = replace(PLAIN, hub_words=1, hub_min_wedges=0, tables=(TableClass("dense", 64, 16, NEVER),))
+    engine = ButterflyGpu(device, tuning)
+    u, v = np.divmod(np.arange(2 * ends * shared), ends)
+    v += ends * (u >= shared)
+    stars = np.repeat(np.arange(1024), shared + leaves + 1) + 2 * ends
+    more = np.repeat(np.arange(2 * ends), leaves)
+    graph = BipartiteGraph.from_edges(
+        np.r_[u, 2 * shared + np.arange(more.size + stars.size)], np.r_[v, more, stars]
+    )
+    prepared = engine.prepare(graph, Butterfly(), "total")
+    expected = ends * (ends - 1) * shared * (shared - 1) // 2
+    assert engine.run(prepared, 0, prepared.n_items).total == expected
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("degree", [65_535, 65_536, 200_000])
+@pytest.mark.parametrize("degree", [4_095, 4_096, 65_535, 65_536, 200_000])
 def test_widest_counters(degree: int) -> None:
     """Degrees of 2^16 and more need 32-bit counters and the large planes."""
     device = cuda_device()
     graph = complete_graph(3, degree)
     for schedule in ("dense, four warps", "hubs by warp"):
-        tuning = replace(SCHEDULES[schedule], block_degree=256, large_degree=1 << 16)
+        tuning = replace(SCHEDULES[schedule], block_degree=256, large_degree=1 << 12)
         engine = ButterflyGpu(device, tuning)
         prepared = engine.prepare(graph, Butterfly(), "total")
         assert engine.run(prepared, 0, prepared.n_items).total == 3 * degree * (degree - 1) // 2
@@ -203,7 +237,7 @@ def test_costs_beyond_32_bits_are_ordered_exactly(device: Device) -> None:
 
 def test_hub_columns_without_room_are_told_and_not_missed(graphs: dict[str, BipartiteGraph]) -> None:
     graph, tuning = graphs["skewed"], SCHEDULES["hubs by warp"]
-    matrix_bytes = 128 * (graph.n_u + graph.n_v)
+    matrix_bytes = 128 * (graph.n_u + graph.n_v + 1)
     for free_bytes in (4 * matrix_bytes, 4 * matrix_bytes - 1):
         engine = ButterflyGpu(emulator(1, free_bytes=free_bytes), tuning)
         prepared = engine.prepare(graph, Butterfly(), "total")
