@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache, cached_property
 from inspect import getfile
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -13,7 +14,7 @@ import numpy as np
 from llvmlite.binding import parse_bitcode  # type: ignore[import-untyped]
 from numba import njit
 from numba.core import event
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, NullCache
 from numba.core.codegen import CPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.runtime import rtsys
@@ -146,25 +147,44 @@ def _making_parts(codegen: CPUCodegen) -> Iterator[None]:
             gc.enable()
 
 
+class _CacheOnDemand:
+    """The cache of a function, or none; made when it is asked for, which most functions of a module never are."""
+
+    def __init__(self, function: Callable[..., Any], called: bool) -> None:
+        self._function, self._called = function, called
+
+    @cached_property
+    def _cache(self) -> _Cache | NullCache:
+        with suppress(RuntimeError, OSError):  # no folder can be written, or the sources are no files
+            return _Cache(self._function, self._called)
+        return NullCache()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+
 def _make(function: Callable[..., Any], *, called: bool, **options: bool) -> Any:
     made = njit(
         nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=called, pipeline_class=_Compiler, **options
     )(function)
-    with suppress(RuntimeError, OSError):  # no folder can be written, or the sources are no files
-        made._cache = _Cache(function, called)
+    made._cache = _CacheOnDemand(function, called)
     return made
 
 
 def _make_both(function: Function, *, counts: bool) -> Function:
     """Compile for Python, and for compiled functions by themselves; ``counts``: references to arrays are counted."""
-    made, called = (_make(function, called=each, _nrt=counts, forceinline=False) for each in (False, True))
+    made = _make(function, called=False, _nrt=counts, forceinline=False)
+
+    @cache
+    def make_called() -> Any:
+        return _make(function, called=True, _nrt=counts, forceinline=False)
 
     def resolve_types(given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         plain = {name: unliteral(each) for name, each in named.items()}
-        return called.get_call_template(tuple(map(unliteral, given)), plain)
+        return make_called().get_call_template(tuple(map(unliteral, given)), plain)
 
     made.get_call_template = resolve_types
-    made.get_overload = called.get_overload
+    made.get_overload = lambda signature: make_called().get_overload(signature)
     return cast(Function, made)
 
 
