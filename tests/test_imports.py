@@ -186,6 +186,7 @@ print(sorted(name for name in sys.modules if name.startswith("papilio.cli.")))
 
 
 LOADED = """
+import gc
 import sys
 sys.argv = ["papilio", *{words!r}]
 from papilio.cli import main
@@ -195,8 +196,9 @@ except SystemExit as ended:
     assert not ended.code
 names = {name.split(".")[0] for name in sys.modules if sys.modules[name] is not None}
 print(*sorted(name for name in names - sys.stdlib_module_names - {"papilio"} if not name.startswith("_")))
+print(gc.get_threshold()[0])
 """
-"""Prints the libraries that a command has imported."""
+"""Prints the libraries that a command has imported, and after how many new objects Python looks for garbage."""
 
 _HELP = {"click"}
 _DESCRIBED = _HELP | {"numpy"}
@@ -224,8 +226,9 @@ def test_a_command_loads_the_libraries_that_it_needs(
         graph = BipartiteGraph.from_edges([0, 0, 1, 1], [0, 1, 0, 1])
         path = write_store(tmp_path / "graph", graph, provenance={}).path
         words = [path if word == "STORE" else word for word in words]
-    *_, loaded = run_blocked(LOADED.replace("{words!r}", repr(words))).splitlines()
+    *_, loaded, new_objects = run_blocked(LOADED.replace("{words!r}", repr(words))).splitlines()
     assert set(loaded.split()) <= libraries
+    assert int(new_objects) >= 10_000, "Python looks for garbage among the modules that are imported"
 
 
 def test_reading_a_store_loads_no_pandas(tmp_path: Path) -> None:

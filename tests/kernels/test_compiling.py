@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +78,67 @@ def test_arrays_are_made_by_callers() -> None:
         and ARRAYS & {each.id for each in ast.walk(function.returns) if isinstance(each, ast.Name)}
     ]
     assert returning == []
+
+
+FIRST = """
+import papilio
+from numba.core import event
+from numba.core.codegen import JITCodeLibrary
+heard = {"compiled": 0, "machine code": 0}
+
+class Compilations(event.Listener):
+    def on_start(self, event):
+        heard["compiled"] += 1
+    def on_end(self, event): ...
+
+event.register("numba:compile", Compilations())
+make = JITCodeLibrary._finalize_specific
+
+def make_and_count(self):
+    heard["machine code"] += 1
+    make(self)
+
+JITCodeLibrary._finalize_specific = make_and_count
+pairs = [(i, j) for i in range(12) for j in range(12) if (i * j) %% 5 < 3]
+bipartite = papilio.BipartiteGraph.from_edges(*zip(*pairs))
+unipartite = papilio.UnipartiteGraph.from_edges(*zip(*[(i, j) for i, j in pairs if i < j]))
+%s
+print(*heard.values())
+"""
+"""Prints how many functions a first question compiles, Numba's own included, and of how many it makes machine code."""
+
+
+@pytest.mark.parametrize(
+    ("question", "functions", "modules"),
+    [
+        ("papilio.count(bipartite, papilio.Butterfly(), engine='cpu')", 24, 9),
+        pytest.param(
+            "papilio.count(bipartite, papilio.Biclique(3, 3), engine='cpu')", 40, 20, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "papilio.count(bipartite, papilio.Biclique(6, 6), engine='cpu')", 80, 20, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "papilio.count(bipartite, papilio.MaximalBiclique(), engine='cpu')",
+            80,
+            20,
+            marks=pytest.mark.slow,
+        ),
+        pytest.param("papilio.decompose(bipartite, 'wing', engine='cpu')", 60, 30, marks=pytest.mark.slow),
+        pytest.param(
+            "papilio.count(unipartite, papilio.Clique(5), engine='cpu')", 40, 12, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "papilio.count(unipartite, papilio.MaximalClique(), engine='cpu')", 40, 12, marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_a_first_question_compiles_few_functions(
+    question: str, functions: int, modules: int, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST % question], capture_output=True, text=True, timeout=600, check=True, cwd=ROOT,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+    )  # fmt: skip
+    compiled, made = map(int, done.stdout.split())
+    assert 0 < made <= modules < compiled <= functions
