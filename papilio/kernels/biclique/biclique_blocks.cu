@@ -7,12 +7,15 @@
 // its warps take strips of them (pair_tiles.cuh).
 // LEFT 3  pairs of children are the leaves: a strip of 32 is paired with all later ones.
 // LEFT 4  the later children that share enough with a child are its candidates, cut to its columns, and pairs of those are
-//         the leaves, by tiles, by slices or, for one or two words, in registers (subset_tree.cuh); candidates are found for a
-//         strip at a time.
+//         the leaves. Candidates are found for a strip at a time; where a word holds the columns, the lists of the strip are
+//         counted together (pair_lists.cuh), the others each by tiles, by slices or, for two words, in registers
+//         (subset_tree.cuh).
 // Where blocks are more than items, each item goes to as many of them as there are for each: block i of n takes every n-th
 // strip. Nothing is left to others besides.
-// Memory of a block: that of its warps together (search.cuh); what the matrix leaves of it is shared among the warps.
+// Memory of a block: that of its warps together (search.cuh); what the matrix leaves of it is shared among the warps. Each of
+// them has the lists of a run besides.
 // sums[n]: sets of left vertices that share n right ones.
+#include "pair_lists.cuh"
 #include "pair_tiles.cuh"
 #include "search.cuh"
 #include "subset_tree.cuh"
@@ -31,6 +34,8 @@ constexpr int kStrip = kTileRows;
 constexpr int kShortStrip = 8;
 /// Words of the columns of a root up to which the rows of a child keep them: pairs of them are counted as fast.
 constexpr int kKeptWords = KEPT_WORDS;
+/// Words of shared memory that a warp has for counters and for the lists of a run.
+constexpr int kOwnWords = kLeafWords + (LEFT == 4 ? 2 * kRunRows : 0);
 
 /// The pairs of candidates of a child, which bit i of `marked` says for row base + i; the warp.
 __device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& matrix, int child, const unsigned* marked,
@@ -50,8 +55,36 @@ __device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& 
             subsets.spend(count_strip<2>(list, first, min(first + kTileRows, n), subsets.leaves));
 }
 
-/// The sets whose child is in [first, last), at most kStrip; the warp.
-__device__ __forceinline__ void count_children(SubsetTree& subsets, const RowList& matrix, int first, int last) {
+/// The pairs of candidates of the children [first, last), at most 32, that have few of them and of columns; returns whose are
+/// left, as bits. `marked`: the candidates, see mark_strip; `own`: the words of the warp's lists. The warp.
+__device__ __forceinline__ unsigned count_short(SubsetTree& subsets, unsigned* own, const RowList& matrix, int first, int last,
+                                                const unsigned* marked, int stride) {
+    const int lane = lane_id();
+    int n = 0, n_columns = 0;
+    if (first + lane < last) {
+        for (int k = 0; k < stride; ++k) n += __popc(marked[lane * stride + k]);
+        for (int k = 0; k < matrix.n_words; ++k) n_columns += __popc(matrix.at(k, first + lane));
+    }
+    const bool is_short = n < kLongList && n_columns <= 32;
+    const unsigned wide = __ballot_sync(kFullMask, n_columns >= subsets.leaves.least + NearLeaves<2>::kSizes);
+    unsigned rest = __ballot_sync(kFullMask, n >= 2 && is_short);
+    while (rest != 0) {
+        const int until = (int)warp_inclusive_sum(rest >> lane & 1u ? (unsigned)n : 0u);
+        const unsigned taken = __ballot_sync(kFullMask, until <= kRunRows) & rest;
+        rest ^= taken;
+        ListRun run{own, own + kRunRows, list_sets(marked, stride, taken, first, own + kRunRows), until - n, n};
+        run.cut(matrix, first);
+        subsets.spend(warp_total(taken >> lane & 1u ? (unsigned)(n * (n - 1) / 2) : 0u));
+        if (taken & wide)
+            run.count_pairs<4, true>(subsets.leaves);
+        else
+            run.count_pairs<2, false>(subsets.leaves);
+    }
+    return __ballot_sync(kFullMask, !is_short);
+}
+
+/// The sets whose child is in [first, last), at most kStrip; `own` are the words of the warp's lists.
+__device__ __forceinline__ void count_children(SubsetTree& subsets, unsigned* own, const RowList& matrix, int first, int last) {
 #if LEFT == 3
     subsets.spend(count_strip<2>(matrix, first, last, subsets.leaves));
 #else
@@ -60,8 +93,10 @@ __device__ __forceinline__ void count_children(SubsetTree& subsets, const RowLis
     unsigned* marked = subsets.arena.take_far(kTileRows * stride);
     mark_strip(matrix, first, last, subsets.leaves.least, marked, stride);
     const Arena::Mark opened = subsets.arena.mark();
-    for (int child = first; child < last; ++child) {
-        count_child(subsets, matrix, child, marked + (child - first) * stride, stride, first);
+    unsigned left = count_short(subsets, own, matrix, first, last, marked, stride);
+    for (; left != 0; left &= left - 1) {
+        const int at = __ffs((int)left) - 1;
+        count_child(subsets, matrix, first + at, marked + at * stride, stride, first);
         __syncwarp();
         subsets.arena.release(opened);
     }
@@ -80,8 +115,8 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
     const int n_warps = blockDim.x / kWarpSize, warp = threadIdx.x / kWarpSize;
     const int all_near = n_warps * near_words;
     const long long all_far = n_warps * far_words;
-    unsigned* const counters = warp_memory(kLeafWords);
-    unsigned* const near = counters + (n_warps - warp) * kLeafWords;
+    unsigned* const counters = warp_memory(kOwnWords);
+    unsigned* const near = counters + (n_warps - warp) * kOwnWords;
     unsigned* const far = slab + blockIdx.x * all_far;
     const SearchItems work SEARCH_ITEMS;
     const Adjacency rows{indptr, columns}, rights{right_indptr, right_rows};
@@ -108,7 +143,7 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
         for (;;) {
             const int first = (next_for_warp(&next_strip, 1) * n_parts + at % n_parts) * strip;
             if (first >= n_children) break;
-            count_children(subsets, matrix, first, min(first + strip, n_children));
+            count_children(subsets, counters + kLeafWords, matrix, first, min(first + strip, n_children));
         }
     }
     subsets.leaves.flush();

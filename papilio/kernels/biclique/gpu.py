@@ -38,6 +38,7 @@ from papilio.kernels.device.constants import (
     KEPT_WORDS,
     LEAF_WORDS,
     PIVOT_FRAME_WORDS,
+    RUN_ROWS,
     SIDE_BITS,
     SLICED_COLUMNS,
     STOPPABLE_ROWS,
@@ -201,12 +202,12 @@ class BicliqueGpu(TreeEngine):
         if vertices is not None:
             return TreeSearch("biclique_vertices", "biclique_vertices", {}, alone, LEAF_WORDS, both)
         if _goes_by_blocks(index, algorithm):
-            left, blocks = index.sizes.most_left, enumerates
+            left, blocks, words = index.sizes.most_left, enumerates, LEAF_WORDS
             if left == 3:
                 alone, blocks = replace(alone, near_words=tuning.pair_near_words), tuning.pair_blocks_per_sm
-            return TreeSearch(
-                "biclique_blocks", "biclique_blocks", {"LEFT": left}, alone, LEAF_WORDS, blocks, True
-            )
+            else:
+                alone, words = replace(alone, near_words=tuning.list_near_words), LEAF_WORDS + 2 * RUN_ROWS
+            return TreeSearch("biclique_blocks", "biclique_blocks", {"LEFT": left}, alone, words, blocks, True)
         code, words = _CODES[algorithm], 0 if algorithm == "pivot" else LEAF_WORDS
         blocks = tuning.blocks_per_sm[code]
         return TreeSearch("biclique", "biclique_search", {"ALGORITHM": code}, tuning, words, blocks)

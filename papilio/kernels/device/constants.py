@@ -26,6 +26,9 @@ SLICED_COLUMNS, SLICED_ROWS, SLICED_NARROW = 124, 40, 128
 """Columns up to which, and rows from which, pairs of rows are counted by slices; rows of one or two words from the last
 (pair_slices.cuh)."""
 
+RUN_ROWS = 512
+"""Rows of the lists that a warp counts together (pair_lists.cuh)."""
+
 SIDE_BITS = 16
 """Of the number of vertices of a side that is held, or free, in a key of leaves (pivot_tree.cuh)."""
 

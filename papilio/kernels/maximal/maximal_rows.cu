@@ -145,7 +145,7 @@ maximal_turn(ROOT_PARAMETERS, const int* __restrict__ roots, const long long* __
         const unsigned* const rows = words + starts[root] + (long long)word * n;
         unsigned* const columns = words + starts[root] + (long long)words_for(n_columns) * n;
         const int here = min(32, n_columns - 32 * word);
-        const unsigned column = transpose_word(row < n ? rows[row] : 0u, here);
+        const unsigned column = transpose_word(row < n ? rows[row] : 0u);
         if (lane_id() < here) columns[(32ll * word + lane_id()) * n_sets + set] = column;
     }
 }

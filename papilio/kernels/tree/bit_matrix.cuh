@@ -383,14 +383,17 @@ __device__ __forceinline__ RowList narrow_rows(Arena& arena, const RowList& list
     return narrow;
 }
 
-/// A 32 x 32 matrix whose rows the lanes hold, by columns: lane j gets column j, of `n_columns` up to 32.
-__device__ __forceinline__ unsigned transpose_word(unsigned row, int n_columns) {
-    unsigned column = 0;
-    for (int j = 0; j < n_columns; ++j) {
-        const unsigned members = __ballot_sync(kFullMask, row >> j & 1u);
-        if (lane_id() == j) column = members;
+/// A 32 x 32 matrix whose rows the lanes hold, by columns: lane j gets column j. Halves of it change places where they lie
+/// across the diagonal, then those of each quarter, and so on.
+__device__ __forceinline__ unsigned transpose_word(unsigned word) {
+#pragma unroll
+    for (int half = kWarpSize / 2; half > 0; half >>= 1) {
+        const unsigned low = kFullMask / ((1u << half) + 1u);  // the lower half of each 2 * half bits
+        const bool is_high = (lane_id() & half) != 0;
+        const unsigned other = __shfl_xor_sync(kFullMask, word, half);
+        word = is_high ? word & ~low | other >> half & low : word & low | other << half & ~low;
     }
-    return column;
+    return word;
 }
 
 /// The columns of a list of rows, as a list.
@@ -402,7 +405,7 @@ __device__ __forceinline__ RowList transpose_rows(Arena& arena, const RowList& r
         const int row = 32 * k + lane;
         for (int w = 0; w < rows.n_words; ++w) {
             const int here = min(32, n_columns - 32 * w);
-            const unsigned column = transpose_word(row < rows.n ? rows.at(w, row) : 0u, here);
+            const unsigned column = transpose_word(row < rows.n ? rows.at(w, row) : 0u);
             if (lane < here) columns.at(k, 32 * w + lane) = column;
         }
     }

@@ -1,7 +1,6 @@
 // Pairs of rows of a list, counted by the columns that they share: 32 x 64 pairs at a time, as numbers in bit planes.
 //
-// For each column and each block of 32 rows, a word says which of the rows have it: rows by columns, as `transpose_rows`
-// (bit_matrix.cuh) makes them. Of some columns, a lane holds a row of one block and adds up the words of other blocks, of the
+// For each column and each block of 32 rows, a word says which of the rows have it. Of some columns, a lane holds a row of one block and adds up the words of other blocks, of the
 // columns that its row has, as 32 binary numbers at once: plane k holds bit k of what its row shares with each of 32 others.
 // How many pairs share n columns is a popcount of where the planes say n. No pair is counted by itself, and few columns
 // cost little, however wide the rows are.
@@ -29,7 +28,7 @@ struct RowSlices {
     int stride;
 };
 
-/// The `n` listed columns, given by rows, of the rows from `first` on.
+/// The `n` listed columns, given by rows (transpose_rows), of the rows from `first` on.
 __device__ __forceinline__ RowSlices slice_columns(Arena& arena, const RowList& columns, const int* listed, int n, int first) {
     const int begin = first / kWarpSize, n_blocks = columns.n_words - begin, stride = (n + 3) & -4;
     const RowSlices slices{arena.take((n_blocks + kSliceWide - 1) * stride), n, n_blocks, stride};
@@ -41,6 +40,25 @@ __device__ __forceinline__ RowSlices slice_columns(Arena& arena, const RowList& 
             slices.words[b * stride + c] = word;
         }
     }
+    __syncwarp();
+    return slices;
+}
+
+/// The rows of a list by the columns of `set`, of which it has `n`.
+__device__ __forceinline__ RowSlices slice_rows(Arena& arena, const RowList& list, const unsigned* set, int n) {
+    const int lane = lane_id(), n_blocks = words_for(list.n), stride = (n + 3) & -4;
+    const RowSlices slices{arena.take((n_blocks + kSliceWide - 1) * stride), n, n_blocks, stride};
+    unsigned* block = slices.words;
+    for (int first = 0; first < list.n; first += kWarpSize, block += stride) {
+        int place = 0;
+        for (int k = 0; k < list.n_words; ++k) {
+            const unsigned column = transpose_word(first + lane < list.n ? list.at(k, first + lane) : 0u), held = set[k];
+            if (held >> lane & 1u) block[place + __popc(held & lanes_before(lane))] = column;
+            place += __popc(held);
+        }
+        if (lane < stride - n) block[n + lane] = 0;
+    }
+    for (int i = lane; i < (kSliceWide - 1) * stride; i += kWarpSize) block[i] = 0;
     __syncwarp();
     return slices;
 }

@@ -168,7 +168,7 @@ struct PivotTree {
         const int lane = lane_id();
         if (rows.n <= kWarpSize && n_columns <= kWarpSize) {
             const unsigned row = lane < rows.n ? rows.at(0, lane) : 0u;
-            count_words(row, transpose_word(row, n_columns), left[0], right[0], taken);
+            count_words(row, transpose_word(row), left[0], right[0], taken);
             return;
         }
         Large node{rows, transpose_rows(arena, rows, n_columns), left, right, nullptr, 0, taken, 0};
@@ -395,6 +395,6 @@ struct PivotTree {
         __syncwarp();
         const unsigned all_left = lefts == 32 ? kFullMask : (1u << lefts) - 1u;
         const unsigned all_right = rights == 32 ? kFullMask : (1u << rights) - 1u;
-        count_words(row, transpose_word(row, rights), all_left, all_right, node.taken);
+        count_words(row, transpose_word(row), all_left, all_right, node.taken);
     }
 };

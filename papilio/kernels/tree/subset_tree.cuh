@@ -194,9 +194,7 @@ struct SubsetTree {
         unsigned* const united = arena.take(list.n_words);
         const int n_columns = unite_rows(list, united);
         if (n_columns > kSlicedColumns) return false;
-        int* const members = reinterpret_cast<int*>(arena.take(kSlicedColumns));
-        list_members(united, list.n_words, members);
-        slices = slice_columns(arena, transpose_rows(arena, list, 32 * list.n_words), members, n_columns, 0);
+        slices = slice_rows(arena, list, united, n_columns);
         return true;
     }
 

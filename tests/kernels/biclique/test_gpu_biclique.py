@@ -28,6 +28,7 @@ EAGER = TreeTuning(
     near_words=64,
     pair_blocks_per_sm=4,
     pair_near_words=64,
+    list_near_words=64,
     far_words=(1 << 12,),
     slots=8,
     slot_words=1 << 11,
@@ -43,7 +44,7 @@ SCHEDULES: dict[str, TreeTuning] = {
     "eager": EAGER,
     "alone": replace(EAGER, slots=0),
     "two slots": replace(EAGER, slots=2, slot_words=256),
-    "near": replace(EAGER, near_words=4096, pair_near_words=4096),
+    "near": replace(EAGER, near_words=4096, pair_near_words=4096, list_near_words=4096),
     "patient": replace(EAGER, race_words=1 << 30),
 }
 

@@ -26,7 +26,8 @@ extern "C" __global__ void count_slices(unsigned* words, const int n, const int 
     int* const members = reinterpret_cast<int*>(arena.take(united));
     list_members(set, n_words, members);
     const RowList columns = transpose_rows(arena, list, 32 * n_words);
-    const RowSlices slices = slice_columns(arena, columns, members, united, first);
+    const RowSlices slices =
+        first < 0 ? slice_rows(arena, list, set, united) : slice_columns(arena, columns, members, united, first);
     for (int block = 0; block < slices.n_blocks; ++block) count_sliced(slices, block, leaves);
     leaves.flush();
     if (lane_id() == 0) *n_columns = united;
@@ -37,7 +38,7 @@ extern "C" __global__ void count_slices(unsigned* words, const int n, const int 
 @pytest.mark.parametrize("n_columns", [1, 4, 12, 13, 31, 32, 33, 64, 124])
 @pytest.mark.parametrize(("n", "n_words"), [(2, 5), (31, 4), (33, 4), (64, 7), (101, 4)])
 def test_each_pair_of_rows_is_counted_once_by_what_it_shares(n: int, n_words: int, n_columns: int) -> None:
-    """Columns anywhere in the words; blocks and columns that do not fill a step; all rows, and those from one on."""
+    """Columns anywhere in the words; blocks and columns that do not fill a step; all rows at once, and those from one on."""
     device: Any = emulator(n + n_columns)
     random = np.random.default_rng(100 * n + n_columns)
     xp, has = device.xp, random.random((n, n_columns)) < 0.7
@@ -47,11 +48,11 @@ def test_each_pair_of_rows_is_counted_once_by_what_it_shares(n: int, n_words: in
     for j, place in enumerate(places.tolist()):
         words[place // 32] |= has[:, j].astype(np.uint32) << np.uint32(place % 32)
     kernel = device.loads(_SLICES, "slices.cu", {}).get_function("count_slices")
-    for least, first in ((1, 0), (2, n // 3), (4, n - 2)):
+    for least, first in ((1, 0), (2, n // 3), (4, n - 2), (2, -1), (3, -1)):
         found, columns = xp.zeros(n_columns + 8, dtype=np.uint64), xp.zeros(1, dtype=np.int32)
         sizes = [np.int32(size) for size in (n, n_words, first, least, 512 if n_columns % 2 else 0)]
         kernel((1,), (32,), (xp.asarray(words), *sizes, xp.empty(1 << 14, dtype=np.uint32), found, columns))
-        shared = Counter(int((has[i] & has[j]).sum()) for i, j in combinations(range(first, n), 2))
+        shared = Counter(int((has[i] & has[j]).sum()) for i, j in combinations(range(max(first, 0), n), 2))
         assert int(columns[0]) == n_columns
         assert {int(at): int(found[at]) for at in np.flatnonzero(found)} == {
             size: times for size, times in shared.items() if size >= least
