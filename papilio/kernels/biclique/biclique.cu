@@ -88,7 +88,7 @@ struct BicliqueSearch {
             pivots.add_leaf(Taken{2u << 16, (unsigned)n_columns});
             return false;
         }
-        list = cut_rows(arena, matrix, child, n_columns, later, n);
+        list = cut_rows(arena, matrix, &matrix.at(0, child), matrix.stride, n_columns, later, n);
         end = n;
         is_subset = kEnumerates;
         if (!kEnumerates) open_node(2);
@@ -151,13 +151,11 @@ struct BicliqueSearch {
   private:
     /// Make the list a node of which everything may be taken, below `held` left vertices.
     __device__ __forceinline__ void open_node(int held) {
-        const int n_left = words_for(list.n), n_right = words_for(n_columns);
-        left = arena.take(n_left);
-        right = arena.take(n_right);
+        left = arena.take(words_for(list.n));
+        right = arena.take(words_for(n_columns));
         taken = Taken{(unsigned)held << 16, 0};
-        for (int k = lane_id(); k < n_left; k += kWarpSize) left[k] = bits_below(list.n - 32 * k);
-        for (int k = lane_id(); k < n_right; k += kWarpSize) right[k] = bits_below(n_columns - 32 * k);
-        __syncwarp();
+        fill_set(left, list.n);
+        fill_set(right, n_columns);
     }
 };
 

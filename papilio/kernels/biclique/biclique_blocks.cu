@@ -46,7 +46,8 @@ __device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& 
     if (n < 2) return;
     const int n_columns = row_size(matrix, child);
     const bool keeps = matrix.n_words <= max(kKeptWords, words_for(n_columns));
-    const RowList list = keeps ? mask_rows(arena, matrix, child, later, n) : cut_rows(arena, matrix, child, n_columns, later, n);
+    const RowList list = keeps ? mask_rows(arena, matrix, child, later, n)
+                               : cut_rows(arena, matrix, &matrix.at(0, child), matrix.stride, n_columns, later, n);
     RowSlices slices{nullptr, 0, 0, 0};
     if (subsets.slice_list(list, 0, slices) || list.n_words <= 2)
         subsets.count_pairs(list, slices, 0, n, false);

@@ -328,9 +328,22 @@ __device__ __forceinline__ int list_sharing_rows(const RowList& list, int row, i
     return n;
 }
 
-/// The listed rows over the `n_columns` columns of `row` alone, numbered anew.
-__device__ __forceinline__ RowList cut_rows(Arena& arena, const RowList& list, int row, int n_columns, const int* rows,
-                                            int n) {
+/// A row over the columns of `set` alone, at most 32, numbered anew. Words of the set are `stride` apart. Any lane alone.
+__device__ __forceinline__ unsigned pack_row(const RowList& list, int row, const unsigned* set, int stride) {
+    unsigned packed = 0;
+    int column = 0;
+#pragma unroll 1
+    for (int k = 0; k < list.n_words; ++k) {
+        const unsigned word = list.at(k, row);
+        for (unsigned mask = set[(long long)k * stride]; mask != 0; mask &= mask - 1)
+            packed |= (word >> (__ffs((int)mask) - 1) & 1u) << column++;
+    }
+    return packed;
+}
+
+/// The listed rows over the `n_columns` columns of `set`, numbered anew. Words of the set are `stride` apart.
+__device__ __forceinline__ RowList cut_rows(Arena& arena, const RowList& list, const unsigned* set, int stride, int n_columns,
+                                            const int* rows, int n) {
     const int n_words = words_for(n_columns);
     const RowList cut{arena.take((long long)n * n_words), n, n, n_words};
     for (int i = lane_id(); i < n; i += kWarpSize) {
@@ -338,7 +351,7 @@ __device__ __forceinline__ RowList cut_rows(Arena& arena, const RowList& list, i
         int column = 0;
         for (int k = 0; k < list.n_words; ++k) {
             const unsigned word = list.at(k, rows[i]);
-            for (unsigned mask = list.at(k, row); mask != 0; mask &= mask - 1) {
+            for (unsigned mask = set[(long long)k * stride]; mask != 0; mask &= mask - 1) {
                 bits |= (word >> (__ffs((int)mask) - 1) & 1u) << (column & 31);
                 if ((++column & 31) != 0) continue;
                 cut.at(column / 32 - 1, i) = bits;
@@ -411,6 +424,12 @@ __device__ __forceinline__ RowList transpose_rows(Arena& arena, const RowList& r
     }
     __syncwarp();
     return columns;
+}
+
+/// Make all below n the members of a set.
+__device__ __forceinline__ void fill_set(unsigned* set, int n) {
+    for (int k = lane_id(); k < words_for(n); k += kWarpSize) set[k] = bits_below(n - 32 * k);
+    __syncwarp();
 }
 
 /// Number of members of a set.

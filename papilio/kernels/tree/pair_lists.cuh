@@ -83,19 +83,6 @@ __device__ __forceinline__ int list_sets(const unsigned* sets, int stride, unsig
     return n;
 }
 
-/// A row of a matrix over the columns of row `held`, at most 32. Any lane alone.
-__device__ __forceinline__ unsigned pack_row(const RowList& matrix, int row, int held) {
-    unsigned packed = 0;
-    int column = 0;
-#pragma unroll 1
-    for (int k = 0; k < matrix.n_words; ++k) {
-        const unsigned word = matrix.at(k, row);
-        for (unsigned mask = matrix.at(k, held); mask != 0; mask &= mask - 1)
-            packed |= (word >> (__ffs((int)mask) - 1) & 1u) << column++;
-    }
-    return packed;
-}
-
 /// The lists of a run: lane i has that of row first + i of a matrix, if any.
 struct ListRun {
     unsigned* rows;   // of all lists; kRunRows of shared memory
@@ -107,8 +94,10 @@ struct ListRun {
     /// Cut the rows to the columns of row first + number of their list.
     __device__ __forceinline__ void cut(const RowList& matrix, int first) const {
 #pragma unroll 1
-        for (int i = lane_id(); i < n_rows; i += kWarpSize)
-            rows[i] = pack_row(matrix, (int)(names[i] & 0xffffu), first + (int)(names[i] >> 16));
+        for (int i = lane_id(); i < n_rows; i += kWarpSize) {
+            const unsigned* const held = &matrix.at(0, first + (int)(names[i] >> 16));
+            rows[i] = pack_row(matrix, (int)(names[i] & 0xffffu), held, matrix.stride);
+        }
         __syncwarp();
     }
 
