@@ -117,12 +117,13 @@ class TreeTuning:
     blocks_per_sm: tuple[int, int, int] = (4, 4, 3)
     # Words of shared memory that a warp has for its matrix and lists, a multiple of 4; what does not fit lies in
     # device memory
-    near_words: int = 2304
+    near_words: int = 2032
     # The same where a block counts pairs of the children of a root: blocks, and words of each warp
     pair_blocks_per_sm: int = 7
     pair_near_words: int = 768
-    # The same words where it counts triples of them: runs of lists take more besides
-    list_near_words: int = 1280
+    # The same where it counts triples of them
+    list_blocks_per_sm: int = 5
+    list_near_words: int = 1248
     # Words of device memory per warp that divide the work items into classes, rising
     far_words: tuple[int, ...] = (1 << 14, 1 << 17, 1 << 20)
     # Sub-trees that the queue of a launch holds, a power of two from 2 on; 0: sub-trees are never left to others
@@ -145,7 +146,7 @@ def tree_tuning(max_shared_bytes: int) -> TreeTuning:
     return (
         TreeTuning()
         if max_shared_bytes >= 160 << 10
-        else TreeTuning(blocks_per_sm=(2, 2, 1), near_words=1024, list_near_words=256, pair_blocks_per_sm=4)
+        else TreeTuning(blocks_per_sm=(2, 2, 1), near_words=1024, pair_blocks_per_sm=4, list_blocks_per_sm=2, list_near_words=512)
     )
 
 

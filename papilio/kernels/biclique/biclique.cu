@@ -36,13 +36,14 @@ constexpr bool kPivots = ALGORITHM != 0;
 
 __device__ __forceinline__ unsigned* copy_words(Arena& arena, const unsigned* from, int n) {
     unsigned* to = arena.take(n);
+#pragma unroll 1
     for (int i = lane_id(); i < n; i += kWarpSize) to[i] = from[i];
     return to;
 }
 
 /// The search of one warp: the matrix of the root at hand, and what is to be searched next.
 struct BicliqueSearch {
-    static constexpr int kCounterWords = kEnumerates ? kLeafWords : 0;
+    static constexpr int kCounterWords = kEnumerates ? kLeafWords + kRunWords : 0;
     static constexpr bool kShares = true;
 
     Arena& arena;
@@ -128,6 +129,7 @@ struct BicliqueSearch {
         }
         if (!kPivots) return;
         Arena::Mark before = arena.mark();
+#pragma unroll 1
         for (;;) {
             if (is_subset) {
                 if (!subsets.next_list(list, levels, before)) return;
@@ -170,8 +172,10 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     constexpr int kWords = BicliqueSearch::kCounterWords;
     Arena arena SEARCH_ARENA(kWords);
     TreeQueue queue SEARCH_QUEUE;
-    SubsetTree subsets{arena, queue, LeafHistogram(kEnumerates ? warp_memory(kWords + near_words) : nullptr, sums, least_right),
-                       nullptr, 0, RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
+    __shared__ NearOnes ones;
+    unsigned* const counters = kEnumerates ? warp_memory(kWords + near_words) : nullptr;
+    if (kEnumerates) ones.open(least_right);
+    SubsetTree subsets{arena, queue, LeafHistogram(counters, sums, least_right), ones, counters + kLeafWords, nullptr, 0, RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     if (kEnumerates)
         subsets.frames = reinterpret_cast<SubsetFrame*>(arena.take((long long)max(0, least_left - 4) * kSubsetFrameWords));
     PivotTree pivots{arena, queue, LeafTable(keys, counts, n_keys, full),

@@ -35,7 +35,7 @@ constexpr int kShortStrip = 8;
 /// Words of the columns of a root up to which the rows of a child keep them: pairs of them are counted as fast.
 constexpr int kKeptWords = KEPT_WORDS;
 /// Words of shared memory that a warp has for counters and for the lists of a run.
-constexpr int kOwnWords = kLeafWords + (LEFT == 4 ? 2 * kRunRows : 0);
+constexpr int kOwnWords = kLeafWords + (LEFT == 4 ? kRunWords : 0);
 
 /// The pairs of candidates of a child, which bit i of `marked` says for row base + i; the warp.
 __device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& matrix, int child, const unsigned* marked,
@@ -52,40 +52,13 @@ __device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& 
     if (subsets.slice_list(list, 0, slices) || list.n_words <= 2)
         subsets.count_pairs(list, slices, 0, n, false);
     else
+#pragma unroll 1
         for (int first = 0; first < n; first += kTileRows)
             subsets.spend(count_strip<2>(list, first, min(first + kTileRows, n), subsets.leaves));
 }
 
-/// The pairs of candidates of the children [first, last), at most 32, that have few of them and of columns; returns whose are
-/// left, as bits. `marked`: the candidates, see mark_strip; `own`: the words of the warp's lists. The warp.
-__device__ __forceinline__ unsigned count_short(SubsetTree& subsets, unsigned* own, const RowList& matrix, int first, int last,
-                                                const unsigned* marked, int stride) {
-    const int lane = lane_id();
-    int n = 0, n_columns = 0;
-    if (first + lane < last) {
-        for (int k = 0; k < stride; ++k) n += __popc(marked[lane * stride + k]);
-        for (int k = 0; k < matrix.n_words; ++k) n_columns += __popc(matrix.at(k, first + lane));
-    }
-    const bool is_short = n < kLongList && n_columns <= 32;
-    const unsigned wide = __ballot_sync(kFullMask, n_columns >= subsets.leaves.least + NearLeaves<2>::kSizes);
-    unsigned rest = __ballot_sync(kFullMask, n >= 2 && is_short);
-    while (rest != 0) {
-        const int until = (int)warp_inclusive_sum(rest >> lane & 1u ? (unsigned)n : 0u);
-        const unsigned taken = __ballot_sync(kFullMask, until <= kRunRows) & rest;
-        rest ^= taken;
-        ListRun run{own, own + kRunRows, list_sets(marked, stride, taken, first, own + kRunRows), until - n, n};
-        run.cut(matrix, first);
-        subsets.spend(warp_total(taken >> lane & 1u ? (unsigned)(n * (n - 1) / 2) : 0u));
-        if (taken & wide)
-            run.count_pairs<4, true>(subsets.leaves);
-        else
-            run.count_pairs<2, false>(subsets.leaves);
-    }
-    return __ballot_sync(kFullMask, !is_short);
-}
-
-/// The sets whose child is in [first, last), at most kStrip; `own` are the words of the warp's lists.
-__device__ __forceinline__ void count_children(SubsetTree& subsets, unsigned* own, const RowList& matrix, int first, int last) {
+/// The sets whose child is in [first, last), at most kStrip; the warp.
+__device__ __forceinline__ void count_children(SubsetTree& subsets, const RowList& matrix, int first, int last) {
 #if LEFT == 3
     subsets.spend(count_strip<2>(matrix, first, last, subsets.leaves));
 #else
@@ -94,7 +67,10 @@ __device__ __forceinline__ void count_children(SubsetTree& subsets, unsigned* ow
     unsigned* marked = subsets.arena.take_far(kTileRows * stride);
     mark_strip(matrix, first, last, subsets.leaves.least, marked, stride);
     const Arena::Mark opened = subsets.arena.mark();
-    unsigned left = count_short(subsets, own, matrix, first, last, marked, stride);
+    long long n_pairs = 0;
+    unsigned left = count_short_lists(matrix, first, last, marked, stride, subsets.run, subsets.ones, subsets.leaves, n_pairs);
+    subsets.spend(n_pairs);
+#pragma unroll 1
     for (; left != 0; left &= left - 1) {
         const int at = __ffs((int)left) - 1;
         count_child(subsets, matrix, first + at, marked + at * stride, stride, first);
@@ -113,6 +89,7 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
                 const int least_right, unsigned long long* sums) {
     __shared__ int position, next_strip;
     __shared__ unsigned dense[kDenseBins];
+    __shared__ NearOnes ones;
     const int n_warps = blockDim.x / kWarpSize, warp = threadIdx.x / kWarpSize;
     const int all_near = n_warps * near_words;
     const long long all_far = n_warps * far_words;
@@ -122,12 +99,14 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
     const SearchItems work SEARCH_ITEMS;
     const Adjacency rows{indptr, columns}, rights{right_indptr, right_rows};
     LeafHistogram::open_dense(dense);
+    ones.open(least_right);
     Arena arena{nullptr, nullptr, 0, 0, 0, 0};
     TreeQueue nobody{nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
-    SubsetTree subsets{arena, nobody, LeafHistogram(counters, sums, least_right, dense), nullptr, 0,
+    SubsetTree subsets{arena, nobody, LeafHistogram(counters, sums, least_right, dense), ones, counters + kLeafWords, nullptr, 0,
                        RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     const int n_parts = max(1, (int)gridDim.x / n_items);
     BlockQueue queue(&state[kQueueNextItem], &position);
+#pragma unroll 1
     for (int at = queue.next(); at < n_items * n_parts; at = queue.next()) {
         const Children unit = work.at(at / n_parts);
         if (threadIdx.x == 0) next_strip = 0;
@@ -141,10 +120,11 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
         arena = Arena{near + arena.near_used + warp * own_near, far + arena.far_used + warp * own_far, own_near, 0, own_far, 0};
         const int n_children = (int)(unit.last - unit.first);
         const int strip = LEFT == 3 || n_children >= kStrip * n_warps * n_parts ? kStrip : kShortStrip;
+#pragma unroll 1
         for (;;) {
             const int first = (next_for_warp(&next_strip, 1) * n_parts + at % n_parts) * strip;
             if (first >= n_children) break;
-            count_children(subsets, counters + kLeafWords, matrix, first, min(first + strip, n_children));
+            count_children(subsets, matrix, first, min(first + strip, n_children));
         }
     }
     subsets.leaves.flush();

@@ -38,7 +38,7 @@ from papilio.kernels.device.constants import (
     KEPT_WORDS,
     LEAF_WORDS,
     PIVOT_FRAME_WORDS,
-    RUN_ROWS,
+    RUN_WORDS,
     SIDE_BITS,
     SLICED_COLUMNS,
     STOPPABLE_ROWS,
@@ -197,20 +197,22 @@ class BicliqueGpu(TreeEngine):
         self, algorithm: str, index: BicliqueDeviceIndex, vertices: VertexTables | None
     ) -> TreeSearch:
         tuning = self.tuning
-        enumerates, _, both = tuning.blocks_per_sm
+        _, _, both = tuning.blocks_per_sm
         alone = replace(tuning, slots=0)  # nothing is left to others
         if vertices is not None:
             return TreeSearch("biclique_vertices", "biclique_vertices", {}, alone, LEAF_WORDS, both)
         if _goes_by_blocks(index, algorithm):
-            left, blocks, words = index.sizes.most_left, enumerates, LEAF_WORDS
+            left = index.sizes.most_left
             if left == 3:
                 alone, blocks = replace(alone, near_words=tuning.pair_near_words), tuning.pair_blocks_per_sm
+                words = LEAF_WORDS
             else:
-                alone, words = replace(alone, near_words=tuning.list_near_words), LEAF_WORDS + 2 * RUN_ROWS
+                alone, blocks = replace(alone, near_words=tuning.list_near_words), tuning.list_blocks_per_sm
+                words = LEAF_WORDS + RUN_WORDS
             return TreeSearch(
                 "biclique_blocks", "biclique_blocks", {"LEFT": left}, alone, words, blocks, True
             )
-        code, words = _CODES[algorithm], 0 if algorithm == "pivot" else LEAF_WORDS
+        code, words = _CODES[algorithm], 0 if algorithm == "pivot" else LEAF_WORDS + RUN_WORDS
         blocks = tuning.blocks_per_sm[code]
         return TreeSearch("biclique", "biclique_search", {"ALGORITHM": code}, tuning, words, blocks)
 

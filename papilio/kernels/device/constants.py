@@ -22,12 +22,12 @@ DENSE_BINS, DENSE_LEAVES = 256, 1 << 31
 KEPT_WORDS = 2
 """Words of 32 columns up to which the rows of a child keep the columns of the root (biclique_blocks.cu)."""
 
-SLICED_COLUMNS, SLICED_ROWS, SLICED_NARROW = 124, 40, 128
+SLICED_COLUMNS, SLICED_ROWS, SLICED_NARROW = 124, 40, 64
 """Columns up to which, and rows from which, pairs of rows are counted by slices; rows of one or two words from the last
 (pair_slices.cuh)."""
 
-RUN_ROWS = 512
-"""Rows of the lists that a warp counts together (pair_lists.cuh)."""
+RUN_ROWS, RUN_WORDS = 384, 960
+"""Rows of the lists that a warp counts together, and words of shared memory that it has for them (pair_lists.cuh)."""
 
 SIDE_BITS = 16
 """Of the number of vertices of a side that is held, or free, in a key of leaves (pivot_tree.cuh)."""

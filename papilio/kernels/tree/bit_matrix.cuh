@@ -54,6 +54,7 @@ struct Adjacency {
 /// Number of ids below `value`, of n ascending ones. Any lane alone.
 __device__ __forceinline__ int count_below(const int* ids, int n, int value) {
     int low = 0, high = n;
+#pragma unroll 1
     while (low < high) {
         const int middle = (low + high) / 2;
         if (ids[middle] < value)
@@ -94,6 +95,7 @@ struct BlockTeam {
         if (lane_id() == 0) of_warps[threadIdx.x / kWarpSize] = own;
         __syncthreads();
         unsigned long long all = 0;
+#pragma unroll 1
         for (int warp = 0; warp < (int)blockDim.x / kWarpSize; ++warp) all += of_warps[warp];
         return all;
     }
@@ -116,8 +118,10 @@ struct Places {
         const int n_words = (last - first) / 32 + 1;
         if (most < (unsigned)n_words || arena.near_words - arena.near_used < 2 * n_words + 4) return;
         words = reinterpret_cast<uint2*>(arena.take(2 * n_words));
+#pragma unroll 1
         for (int i = Team::rank(); i < n_words; i += Team::size()) words[i] = make_uint2(0, 0);
         Team::sync();
+#pragma unroll 1
         for (int i = Team::rank(); i < n; i += Team::size()) {
             const int at = ids[i] - first;
             atomicOr(&words[at / 32].x, 1u << (at & 31));
@@ -150,11 +154,13 @@ __device__ __forceinline__ void walk_edges(Arena& arena, const int* ids, int n_i
     const Arena::Mark mark = arena.mark();
     int* starts = reinterpret_cast<int*>(arena.take(n_ids));
     unsigned long long by_ids = 0, by_members = 0;
+#pragma unroll 1
     for (int j = rank; j < n_ids; j += size) {
         const int n = (int)columns.size(ids[j]);
         starts[j] = count_below(columns.ids + columns.indptr[ids[j]], n, members[0]);
         by_ids += (unsigned)(n - starts[j]);
     }
+#pragma unroll 1
     for (int i = rank; i < n_members; i += size) by_members += (unsigned long long)rows.size(members[i]);
     Team::sync();
     // Lines are members or ids; what their neighbours are sought in is the other.
@@ -167,9 +173,11 @@ __device__ __forceinline__ void walk_edges(Arena& arena, const int* ids, int n_i
     const int n_lines = walks_ids ? n_ids : n_members;
     Places places(walks_ids ? members : ids, walks_ids ? n_members : n_ids);
     if (Team::kTables) places.build<Team>(arena, walks_ids ? by_ids : by_members);
+#pragma unroll 1
     for (int line = group; line < n_lines; line += size / kLanes) {
         const long long end = indptr[numbers[line] + 1];
         long long at = indptr[numbers[line]] + rank % kLanes + (walks_ids ? starts[line] : 0);
+#pragma unroll 1
         for (; at < end; at += kAhead * kLanes) {
             int found[kAhead];
 #pragma unroll
@@ -191,6 +199,7 @@ __device__ __forceinline__ BitColumns fill_columns(Arena& arena, const int* ids,
     const int stride = words_for(n_members);
     const long long size = (long long)n_ids * stride;
     const BitColumns matrix{arena.take(size), n_ids, n_members, stride};
+#pragma unroll 1
     for (long long i = lane_id(); i < size; i += kWarpSize) matrix.words[i] = 0;
     walk_edges<WarpTeam>(arena, ids, n_ids, members, n_members, rows, columns, [&](int row, int column) {
         atomicOr(&matrix.words[(long long)column * stride + row / 32], 1u << (row & 31));
@@ -205,6 +214,7 @@ __device__ __forceinline__ RowList fill_rows(Arena& arena, const int* ids, int n
     const int n_words = words_for(n_ids);
     const long long size = (long long)n_members * n_words;
     const RowList list{arena.take(size), n_members, n_members, n_words};
+#pragma unroll 1
     for (long long i = Team::rank(); i < size; i += Team::size()) list.words[i] = 0;
     walk_edges<Team>(arena, ids, n_ids, members, n_members, rows, columns,
                      [&](int row, int column) { atomicOr(&list.at(column / 32, row), 1u << (column & 31)); });
@@ -215,6 +225,7 @@ __device__ __forceinline__ RowList fill_rows(Arena& arena, const int* ids, int n
 __device__ __forceinline__ int list_columns(const BitColumns& matrix, int row, int* columns) {
     const int lane = lane_id();
     int n = 0;
+#pragma unroll 1
     for (int first = 0; first < matrix.n_columns; first += kWarpSize) {
         const int column = first + lane;
         const bool held = column < matrix.n_columns && matrix.bit(row, column) != 0;
@@ -254,11 +265,13 @@ struct DenseRows {
 __device__ __forceinline__ int list_dense_rows(const BitColumns& matrix, int row, const int* columns, int n_columns,
                                                int least, int* rows) {
     int n = 0;
+#pragma unroll 1
     for (int first = (row + 1) / 32; first < matrix.stride; first += kWarpSize) {
         const int group = first + lane_id();
         unsigned reached = 0;
         if (group < matrix.stride) {
             DenseRows counted(least);
+#pragma unroll 1
             for (int j = 0; j < n_columns; ++j)
                 counted.add(matrix.words[(long long)columns[j] * matrix.stride + group]);
             reached = counted.reached;
@@ -267,6 +280,7 @@ __device__ __forceinline__ int list_dense_rows(const BitColumns& matrix, int row
         const unsigned found = __popc(reached);
         const unsigned until = warp_inclusive_sum(found);
         int place = n + (int)(until - found);
+#pragma unroll 1
         for (; reached != 0; reached &= reached - 1) rows[place++] = group * 32 + __ffs((int)reached) - 1;
         n += (int)__shfl_sync(kFullMask, until, kWarpSize - 1);
     }
@@ -279,6 +293,7 @@ __device__ __forceinline__ unsigned gather_word(const BitColumns& matrix, int ro
                                                 int word) {
     unsigned bits = 0;
     const int here = min(32, n_columns - 32 * word);
+#pragma unroll 1
     for (int j = 0; j < here; ++j) bits |= matrix.bit(row, columns[32 * word + j]) << j;
     return bits;
 }
@@ -296,15 +311,31 @@ __device__ __forceinline__ int count_shared(const RowList& list, int a, int b) {
 /// Columns of a row.
 __device__ __forceinline__ int row_size(const RowList& list, int row) {
     unsigned size = 0;
+#pragma unroll 1
     for (int k = lane_id(); k < list.n_words; k += kWarpSize) size += (unsigned)__popc(list.at(k, row));
     return (int)warp_total(size);
+}
+
+/// Most columns of a row of a list.
+__device__ __forceinline__ int most_columns(const RowList& list) {
+    unsigned most = 0;
+#pragma unroll 1
+    for (int i = lane_id(); i < list.n; i += kWarpSize) {
+        unsigned size = 0;
+#pragma unroll 1
+        for (int k = 0; k < list.n_words; ++k) size += (unsigned)__popc(list.at(k, i));
+        most = max(most, size);
+    }
+    return (int)~warp_least(~most);
 }
 
 /// The columns that rows of a list have, to `set`; returns how many.
 __device__ __forceinline__ int unite_rows(const RowList& list, unsigned* set) {
     int n = 0;
+#pragma unroll 1
     for (int k = 0; k < list.n_words; ++k) {
         unsigned word = 0;
+#pragma unroll 1
         for (int i = lane_id(); i < list.n; i += kWarpSize) word |= list.at(k, i);
         word = warp_or(word);
         if (lane_id() == 0) set[k] = word;
@@ -317,6 +348,7 @@ __device__ __forceinline__ int unite_rows(const RowList& list, unsigned* set) {
 /// The rows after `row` that share at least `least` columns with it, ascending, to `rows`; returns how many.
 __device__ __forceinline__ int list_sharing_rows(const RowList& list, int row, int least, int* rows) {
     int n = 0;
+#pragma unroll 1
     for (int first = row + 1; first < list.n; first += kWarpSize) {
         const int other = first + lane_id();
         const bool kept = other < list.n && count_shared<0>(list, row, other) >= least;
@@ -335,6 +367,7 @@ __device__ __forceinline__ unsigned pack_row(const RowList& list, int row, const
 #pragma unroll 1
     for (int k = 0; k < list.n_words; ++k) {
         const unsigned word = list.at(k, row);
+#pragma unroll 1
         for (unsigned mask = set[(long long)k * stride]; mask != 0; mask &= mask - 1)
             packed |= (word >> (__ffs((int)mask) - 1) & 1u) << column++;
     }
@@ -346,11 +379,14 @@ __device__ __forceinline__ RowList cut_rows(Arena& arena, const RowList& list, c
                                             const int* rows, int n) {
     const int n_words = words_for(n_columns);
     const RowList cut{arena.take((long long)n * n_words), n, n, n_words};
+#pragma unroll 1
     for (int i = lane_id(); i < n; i += kWarpSize) {
         unsigned bits = 0;
         int column = 0;
+#pragma unroll 1
         for (int k = 0; k < list.n_words; ++k) {
             const unsigned word = list.at(k, rows[i]);
+#pragma unroll 1
             for (unsigned mask = set[(long long)k * stride]; mask != 0; mask &= mask - 1) {
                 bits |= (word >> (__ffs((int)mask) - 1) & 1u) << (column & 31);
                 if ((++column & 31) != 0) continue;
@@ -367,8 +403,10 @@ __device__ __forceinline__ RowList cut_rows(Arena& arena, const RowList& list, c
 /// The listed rows over the columns of `row`, where they are.
 __device__ __forceinline__ RowList mask_rows(Arena& arena, const RowList& list, int row, const int* rows, int n) {
     const RowList cut{arena.take((long long)n * list.n_words), n, n, list.n_words};
+#pragma unroll 1
     for (int k = 0; k < list.n_words; ++k) {
         const unsigned held = list.at(k, row);
+#pragma unroll 1
         for (int i = lane_id(); i < n; i += kWarpSize) cut.at(k, i) = held & list.at(k, rows[i]);
     }
     __syncwarp();
@@ -382,12 +420,14 @@ __device__ __forceinline__ RowList narrow_rows(Arena& arena, const RowList& list
     const int n_words = kWords > 0 ? kWords : list.n_words;
     const int stride = list.n - row - 1;
     RowList narrow{arena.take((long long)stride * n_words), 0, stride, n_words};
+#pragma unroll 1
     for (int first = row + 1; first < list.n; first += kWarpSize) {
         const int other = first + lane;
         const bool kept = other < list.n && count_shared<kWords>(list, row, other) >= least;
         const unsigned all = __ballot_sync(kFullMask, kept);
         if (kept) {
             const int place = narrow.n + __popc(all & lanes_before(lane));
+#pragma unroll 1
             for (int k = 0; k < n_words; ++k) narrow.at(k, place) = list.at(k, row) & list.at(k, other);
         }
         narrow.n += __popc(all);
@@ -414,8 +454,10 @@ __device__ __forceinline__ RowList transpose_rows(Arena& arena, const RowList& r
     const int lane = lane_id();
     const int n_words = words_for(rows.n);
     const RowList columns{arena.take((long long)n_columns * n_words), n_columns, n_columns, n_words};
+#pragma unroll 1
     for (int k = 0; k < n_words; ++k) {
         const int row = 32 * k + lane;
+#pragma unroll 1
         for (int w = 0; w < rows.n_words; ++w) {
             const int here = min(32, n_columns - 32 * w);
             const unsigned column = transpose_word(row < rows.n ? rows.at(w, row) : 0u);
@@ -428,6 +470,7 @@ __device__ __forceinline__ RowList transpose_rows(Arena& arena, const RowList& r
 
 /// Make all below n the members of a set.
 __device__ __forceinline__ void fill_set(unsigned* set, int n) {
+#pragma unroll 1
     for (int k = lane_id(); k < words_for(n); k += kWarpSize) set[k] = bits_below(n - 32 * k);
     __syncwarp();
 }
@@ -435,6 +478,7 @@ __device__ __forceinline__ void fill_set(unsigned* set, int n) {
 /// Number of members of a set.
 __device__ __forceinline__ int set_size(const unsigned* set, int n_words) {
     unsigned size = 0;
+#pragma unroll 1
     for (int k = lane_id(); k < n_words; k += kWarpSize) size += (unsigned)__popc(set[k]);
     return (int)warp_total(size);
 }
@@ -442,6 +486,7 @@ __device__ __forceinline__ int set_size(const unsigned* set, int n_words) {
 /// Least member of a set, or -1.
 __device__ __forceinline__ int first_member(const unsigned* set, int n_words) {
     const int lane = lane_id();
+#pragma unroll 1
     for (int first = 0; first < n_words; first += kWarpSize) {
         const unsigned word = first + lane < n_words ? set[first + lane] : 0u;
         const unsigned held = __ballot_sync(kFullMask, word != 0);
@@ -455,6 +500,7 @@ __device__ __forceinline__ int first_member(const unsigned* set, int n_words) {
 /// The member of a set before which there are n others, or -1.
 __device__ __forceinline__ int find_member(const unsigned* set, int n_words, int n) {
     const int lane = lane_id();
+#pragma unroll 1
     for (int first = 0; first < n_words; first += kWarpSize) {
         const unsigned word = first + lane < n_words ? set[first + lane] : 0u;
         const unsigned size = (unsigned)__popc(word), until = warp_inclusive_sum(size);
@@ -462,6 +508,7 @@ __device__ __forceinline__ int find_member(const unsigned* set, int n_words, int
         if (reached != 0) {
             const int at = __ffs((int)reached) - 1;
             unsigned rest = __shfl_sync(kFullMask, word, at);
+#pragma unroll 1
             for (int before = (int)__shfl_sync(kFullMask, until - size, at); before < n; ++before) rest &= rest - 1;
             return 32 * (first + at) + __ffs((int)rest) - 1;
         }
@@ -474,8 +521,10 @@ __device__ __forceinline__ int find_member(const unsigned* set, int n_words, int
 __device__ __forceinline__ int list_members(const unsigned* set, int n_words, int* members, int base = 0, int stride = 1) {
     const int lane = lane_id();
     int n = 0;
+#pragma unroll 1
     for (int first = 0; first < n_words; first += kWarpSize) {
         const unsigned mine = first + lane < n_words ? set[(long long)(first + lane) * stride] : 0u;
+#pragma unroll 1
         for (int k = first; k < min(n_words, first + kWarpSize); ++k) {
             const unsigned word = __shfl_sync(kFullMask, mine, k - first);
             if (word >> lane & 1u) members[n + __popc(word & lanes_before(lane))] = base + 32 * k + lane;

@@ -30,12 +30,14 @@ struct LeafHistogram {
     __device__ __forceinline__ LeafHistogram(unsigned* words, unsigned long long* sums, int least,
                                              unsigned* dense = nullptr)
         : bins(reinterpret_cast<unsigned short*>(words)), sums(sums), dense(dense), least(least), room(65535) {
+#pragma unroll 1
         for (int i = lane_id(); words != nullptr && i < kLeafWords; i += kWarpSize) words[i] = 0;
         __syncwarp();
     }
 
     /// Empty the counters of a block before its warps count; the block.
     __device__ __forceinline__ static void open_dense(unsigned* dense) {
+#pragma unroll 1
         for (int i = threadIdx.x; i < kDenseBins; i += blockDim.x) dense[i] = 0;
         __syncthreads();
     }
@@ -43,6 +45,7 @@ struct LeafHistogram {
     /// Bring the counters of a block to device memory after its warps have counted; the block.
     __device__ __forceinline__ void close_dense() const {
         __syncthreads();
+#pragma unroll 1
         for (int i = threadIdx.x; i < kDenseBins; i += blockDim.x)
             if (dense[i] != 0) atomicAdd(&sums[least + kLeafBins + i], (unsigned long long)dense[i]);
     }
@@ -57,18 +60,26 @@ struct LeafHistogram {
     __device__ __forceinline__ void add(int size) {
         const unsigned bin = (unsigned)(size - least);
         if (bin < (unsigned)kLeafBins)
-            ++bins[bin * kWarpSize + lane_id()];
+            add_near(size);
         else if (size >= least)
             add_large(bin - kLeafBins, 1);
+    }
+
+    /// One leaf of one of the first kLeafBins sizes; any lane alone.
+    __device__ __forceinline__ void add_near(int size) { ++bins[(size - least) * kWarpSize + lane_id()]; }
+
+    /// Leaves of the sizes from `first` on, all among the first kLeafBins: `n` (each below 2^16) of this lane.
+    __device__ __forceinline__ void add_near(int first, const unsigned (&n)[kSizeGroup]) {
+        unsigned short* const counters = bins + (first - least) * kWarpSize + lane_id();
+#pragma unroll
+        for (int i = 0; i < kSizeGroup; ++i) counters[i * kWarpSize] += (unsigned short)n[i];
     }
 
     /// Leaves of the sizes from `first` on, which is `least` and some groups more: `n` (each below 2^16) of this lane; the warp.
     __device__ __forceinline__ void add_group(int first, const unsigned (&n)[kSizeGroup]) {
         const int bin = first - least;
         if (bin < kLeafBins) {
-            unsigned short* const counters = bins + bin * kWarpSize + lane_id();
-#pragma unroll
-            for (int i = 0; i < kSizeGroup; ++i) counters[i * kWarpSize] += (unsigned short)n[i];
+            add_near(first, n);
             return;
         }
 #pragma unroll
@@ -81,6 +92,7 @@ struct LeafHistogram {
     /// Empty the counters; the warp.
     __device__ __forceinline__ void flush() {
         __syncwarp();
+#pragma unroll 1
         for (int bin = lane_id(); bin < kLeafBins; bin += kWarpSize) {
             unsigned sum = 0;
 #pragma unroll 1

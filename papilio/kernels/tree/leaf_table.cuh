@@ -45,6 +45,7 @@ struct LeafTable {
     __device__ __forceinline__ void insert(unsigned long long key, unsigned long long count) {
         const unsigned long long mixed = key * 0x9e3779b97f4a7c15ull;
         unsigned slot = (unsigned)(mixed >> 32) & mask;
+#pragma unroll 1
         for (int probe = 0; probe < kMaxProbes; ++probe) {
             unsigned long long found = peek(&keys[slot]);
             if (found == 0) found = atomicCAS(&keys[slot], 0ull, key);

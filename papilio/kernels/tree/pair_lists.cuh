@@ -7,68 +7,23 @@
 // Functions are called by all lanes of a warp together, and end with what they wrote ordered.
 #pragma once
 
+#include "near_leaves.cuh"
 #include "pair_slices.cuh"
 
-/// Rows of the lists that are counted together, and of a list that is not among them.
+/// Rows of the lists that are counted together, words of shared memory of a warp for them, and rows of a list that is too long.
 constexpr int kRunRows = RUN_ROWS;
-constexpr int kLongList = kSlicedNarrow;
-static_assert(kLongList <= kRunRows && kLongList / 2 <= 255, "a short list is within a run, and its turns within 8 bits");
-
-/// Leaves of the sizes that are counted most, in registers of a lane: 8 bits each of the 4 kWords sizes from the least on.
-template <int kWords>
-struct NearLeaves {
-    static constexpr int kSizes = 4 * kWords, kMost = 255;
-
-    LeafHistogram& leaves;
-    unsigned counts[kWords];
-    int room;
-
-    __device__ __forceinline__ explicit NearLeaves(LeafHistogram& leaves) : leaves(leaves), counts{}, room(kMost) {}
-
-    /// Before at most `n` (up to kMost) leaves of each lane; the warp.
-    __device__ __forceinline__ void reserve(int n) {
-        if (room < n) flush();
-        room -= n;
-    }
-
-    /// A leaf of a size below `least + kSizes`; sizes below `least` are no leaves. Any lane alone.
-    __device__ __forceinline__ void add(int size) {
-        const unsigned bit = 8u * (unsigned)(size - leaves.least);
-#pragma unroll
-        for (int k = 0; k < kWords; ++k) counts[k] += shift_one(bit - 32u * k);
-    }
-
-    /// Bring the counters to those of the warp; the warp.
-    __device__ __forceinline__ void flush() {
-        leaves.reserve(kMost - room);
-#pragma unroll
-        for (int k = 0; k < kWords; ++k) {
-            const unsigned n[kSizeGroup] = {counts[k] & 255u, counts[k] >> 8 & 255u, counts[k] >> 16 & 255u, counts[k] >> 24};
-            leaves.add_group(leaves.least + kSizeGroup * k, n);
-            counts[k] = 0;
-        }
-        room = kMost;
-    }
-
-  private:
-    /// 1 << by, or 0 where `by` is 32 or more.
-    __device__ __forceinline__ static unsigned shift_one(unsigned by) {
-#ifdef PAPILIO_EMULATED
-        return by < 32 ? 1u << by : 0u;
-#else
-        unsigned shifted;
-        asm("shl.b32 %0, 1, %1;" : "=r"(shifted) : "r"(by));
-        return shifted;
-#endif
-    }
-};
-static_assert(kSizeGroup == 4, "the sizes of a word of NearLeaves");
+constexpr int kRunWords = RUN_WORDS;
+constexpr int kLongList = 128;
+static_assert(kRunWords >= kRunRows + 3 * kRunRows / 2, "a name for each row; each list with its first half once more");
+static_assert(kWarpSize <= kLeafBins, "what rows of a word share has a counter of the warp");
+static_assert(kLongList <= kRunRows && kLongList / 2 <= NearLeaves<2>::kMost, "a list is within a run, a flush after its turns");
 
 /// The members of the sets whose numbers are in `taken` to `rows`, set after set: number << 16 | member, counted from `base`.
 /// Sets have `stride` words, one behind the other. Returns how many members there are.
 __device__ __forceinline__ int list_sets(const unsigned* sets, int stride, unsigned taken, int base, unsigned* rows) {
     const int lane = lane_id(), end = (kWarpSize - __clz((int)taken)) * stride;
     int n = 0;
+#pragma unroll 1
     for (int first = (__ffs((int)taken) - 1) * stride; first < end; first += kWarpSize) {
         const int at = first + lane, set = at / stride;
         unsigned word = at < end && (taken >> set & 1u) ? sets[at] : 0u;
@@ -83,49 +38,105 @@ __device__ __forceinline__ int list_sets(const unsigned* sets, int stride, unsig
     return n;
 }
 
-/// The lists of a run: lane i has that of row first + i of a matrix, if any.
+/// The lists of a run: lane i has that of row first + i of a matrix, if any. Behind each list are its first rows once more.
 struct ListRun {
-    unsigned* rows;   // of all lists; kRunRows of shared memory
-    unsigned* names;  // number of the list << 16 | row of the matrix; as many
-    int n_rows;
-    int begin;  // of the list of this lane
+    unsigned* rows;
+    const unsigned* names;  // of all lists, without repetition: number of the list << 16 | row of the matrix
+    int n_rows;             // that have names
+    // Of the list of this lane: rows, where their names begin, and the place of the first one.
     int n;
+    int begin;
+    int place;
+
+    /// A row: its name, its place in its list, rows of that, and its place among all.
+    struct Entry {
+        unsigned name;
+        int at;
+        int n;
+        int place;
+    };
+
+    /// A row for each lane, from the `first` on; the last one for those that have none.
+    __device__ __forceinline__ Entry entry(int first) const {
+        const int i = min(first + lane_id(), n_rows - 1);
+        const unsigned name = names[i];
+        const int list = (int)(name >> 16), at = i - __shfl_sync(kFullMask, begin, list);
+        return Entry{name, at, __shfl_sync(kFullMask, n, list), at + __shfl_sync(kFullMask, place, list)};
+    }
 
     /// Cut the rows to the columns of row first + number of their list.
-    __device__ __forceinline__ void cut(const RowList& matrix, int first) const {
+    __device__ __forceinline__ void cut(const RowList& matrix, int first_row) const {
 #pragma unroll 1
-        for (int i = lane_id(); i < n_rows; i += kWarpSize) {
-            const unsigned* const held = &matrix.at(0, first + (int)(names[i] >> 16));
-            rows[i] = pack_row(matrix, (int)(names[i] & 0xffffu), held, matrix.stride);
+        for (int first = 0; first < n_rows; first += kWarpSize) {
+            const Entry own = entry(first);
+            const unsigned* const held = &matrix.at(0, first_row + (int)(own.name >> 16));
+            const int row = (int)(own.name & 0xffffu);
+            const unsigned cut = matrix.n_words == 1 ? *held & matrix.at(0, row) : pack_row(matrix, row, held, matrix.stride);
+            if (first + lane_id() >= n_rows) continue;
+            rows[own.place] = cut;
+            if (own.at < own.n / 2) rows[own.place + own.n] = cut;
         }
         __syncwarp();
     }
 
     /// The pairs of all lists; sizes from `least + 4 kWords` on, which are `kLarge` or do not come, go to the warp's counters.
     template <int kWords, bool kLarge>
-    __device__ __forceinline__ void count_pairs(LeafHistogram& leaves) const {
+    __device__ __forceinline__ void count_pairs(const NearOnes& ones, LeafHistogram& leaves) const {
         NearLeaves<kWords> near(leaves);
 #pragma unroll 1
         for (int first = 0; first < n_rows; first += kWarpSize) {
-            const int row = min(first + lane_id(), n_rows - 1), list = (int)(names[row] >> 16);
-            const int size = __shfl_sync(kFullMask, n, list), start = __shfl_sync(kFullMask, begin, list), end = start + size;
-            // Row i is paired with the rows i + 1 to i + size / 2, of an even size the last only where i is in the lower half.
-            const int turns = row < first + lane_id() ? 0 : (size - (row - start < size / 2 ? 0 : 1)) / 2;
+            const Entry own = entry(first);
+            // Row i is paired with the rows i + 1 to i + n / 2, round about, of an even n the last only where i is in the lower half.
+            const int turns = first + lane_id() < n_rows ? (own.n - (own.at < own.n / 2 ? 0 : 1)) / 2 : 0;
             const int most = (int)~warp_least(~(unsigned)turns);
             near.reserve(most);
             if (kLarge) leaves.reserve(most);
-            unsigned mine = rows[row];
-            int at = row;
-#pragma unroll 2
-            for (int turn = 0; turn < most; ++turn) {
-                at = at + 1 == end ? start : at + 1;
-                if (turn >= turns) mine = 0;
-                const int shared = __popc(mine & rows[at]);
-                near.add(shared);
-                if (kLarge && shared >= leaves.least + near.kSizes) leaves.add(shared);
+            const unsigned* const others = rows + own.place;
+            const unsigned mine = *others;
+#pragma unroll 4
+            for (int turn = 1; turn <= most; ++turn) {
+                const int shared = __popc(mine & (turn <= turns ? others[turn] : 0u));
+                near.add(ones, shared);
+                if (kLarge && shared >= leaves.least + near.kSizes) leaves.add_near(shared);
             }
         }
         near.flush();
         __syncwarp();
     }
 };
+
+/// The pairs of the lists of rows [first, last), at most 32, as far as these are short and the columns few; returns whose are
+/// left, as bits. Row first + j is in list i where bit j % 32 of word j / 32 of `sets[i]` says so, which are `stride` words
+/// apart (mark_strip). `own`: kRunWords words of shared memory; `n_pairs` grows by how many there are. The warp.
+__device__ __forceinline__ unsigned count_short_lists(const RowList& matrix, int first, int last, const unsigned* sets, int stride,
+                                                      unsigned* own, const NearOnes& ones, LeafHistogram& leaves,
+                                                      long long& n_pairs) {
+    const int lane = lane_id();
+    int n = 0, n_columns = 0;
+    if (first + lane < last) {
+#pragma unroll 1
+        for (int k = 0; k < stride; ++k) n += __popc(sets[lane * stride + k]);
+#pragma unroll 1
+        for (int k = 0; k < matrix.n_words; ++k) n_columns += __popc(matrix.at(k, first + lane));
+    }
+    const bool is_short = n < kLongList && n_columns <= 32;
+    const unsigned wide = __ballot_sync(kFullMask, n_columns >= leaves.least + NearLeaves<2>::kSizes);
+    unsigned rest = __ballot_sync(kFullMask, n >= 2 && is_short);
+#pragma unroll 1
+    while (rest != 0) {
+        const int mine = rest >> lane & 1u ? n : 0;
+        const int until = (int)warp_inclusive_sum((unsigned)mine);
+        const unsigned taken = __ballot_sync(kFullMask, until <= kRunRows) & rest;
+        rest ^= taken;
+        const int before = (int)warp_inclusive_sum((unsigned)(mine + mine / 2)) - mine - mine / 2;
+        unsigned* const names = own + 3 * kRunRows / 2;
+        const ListRun run{own, names, list_sets(sets, stride, taken, first, names), n, until - mine, before};
+        run.cut(matrix, first);
+        n_pairs += warp_total(taken >> lane & 1u ? (unsigned)(n * (n - 1) / 2) : 0u);
+        if (taken & wide)
+            run.count_pairs<4, true>(ones, leaves);
+        else
+            run.count_pairs<2, false>(ones, leaves);
+    }
+    return __ballot_sync(kFullMask, !is_short);
+}

@@ -32,8 +32,10 @@ struct RowSlices {
 __device__ __forceinline__ RowSlices slice_columns(Arena& arena, const RowList& columns, const int* listed, int n, int first) {
     const int begin = first / kWarpSize, n_blocks = columns.n_words - begin, stride = (n + 3) & -4;
     const RowSlices slices{arena.take((n_blocks + kSliceWide - 1) * stride), n, n_blocks, stride};
+#pragma unroll 1
     for (int c = lane_id(); c < stride; c += kWarpSize) {
         const int column = c < n ? listed[c] : -1;
+#pragma unroll 1
         for (int b = 0; b < n_blocks + kSliceWide - 1; ++b) {
             unsigned word = column >= 0 && b < n_blocks ? columns.at(begin + b, column) : 0u;
             if (b == 0) word &= kFullMask << (first & 31);
@@ -49,8 +51,10 @@ __device__ __forceinline__ RowSlices slice_rows(Arena& arena, const RowList& lis
     const int lane = lane_id(), n_blocks = words_for(list.n), stride = (n + 3) & -4;
     const RowSlices slices{arena.take((n_blocks + kSliceWide - 1) * stride), n, n_blocks, stride};
     unsigned* block = slices.words;
+#pragma unroll 1
     for (int first = 0; first < list.n; first += kWarpSize, block += stride) {
         int place = 0;
+#pragma unroll 1
         for (int k = 0; k < list.n_words; ++k) {
             const unsigned column = transpose_word(first + lane < list.n ? list.at(k, first + lane) : 0u), held = set[k];
             if (held >> lane & 1u) block[place + __popc(held & lanes_before(lane))] = column;
@@ -58,6 +62,7 @@ __device__ __forceinline__ RowSlices slice_rows(Arena& arena, const RowList& lis
         }
         if (lane < stride - n) block[n + lane] = 0;
     }
+#pragma unroll 1
     for (int i = lane; i < (kSliceWide - 1) * stride; i += kWarpSize) block[i] = 0;
     __syncwarp();
     return slices;
@@ -130,6 +135,7 @@ __device__ __forceinline__ void count_blocks(const RowSlices& slices, int own, i
 /// The pairs of block `own` of rows with later rows.
 __device__ __forceinline__ void count_sliced(const RowSlices& slices, int own, LeafHistogram& leaves) {
     const int begin = -leaves.least & (kSizeGroup - 1), most = slices.n_columns + begin;
+#pragma unroll 1
     for (int other = own; other < slices.n_blocks; other += kSliceWide) {
         if (most < 16)
             count_blocks<4>(slices, own, other, begin, leaves);

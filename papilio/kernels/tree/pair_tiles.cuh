@@ -23,6 +23,7 @@ __device__ __forceinline__ void add_products(int (&sums)[4], unsigned low, unsig
         : "r"(low), "r"(high), "r"(other));
 #else
     const int row = lane_id() & ~3, column = (lane_id() & 3) * 8;
+#pragma unroll 1
     for (int word = 0; word < kTileWords; ++word) {
         const unsigned one = __shfl_sync(kFullMask, low, row + word), two = __shfl_sync(kFullMask, high, row + word);
         const unsigned left = __shfl_sync(kFullMask, other, column + word);
@@ -97,6 +98,7 @@ __device__ __forceinline__ long long count_strip(const RowList& list, int first,
 __device__ __forceinline__ void mark_strip(const RowList& list, int first, int first_end, int least, unsigned* sets,
                                            int stride) {
     const int group = lane_id() / 4, place = lane_id() & 3;
+#pragma unroll 1
     for (int second = first; second < list.n; second += kWarpSize) {
         int sums[2][4][4];
         multiply_tile(list, first, first_end, second, sums);

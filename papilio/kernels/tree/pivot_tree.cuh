@@ -93,6 +93,7 @@ struct PivotTree {
         unsigned kept_left = 0, kept_right = 0, gaps = 0, is_column = 0;  // the frame of this lane
         Taken before{0, 0};
         int depth = 0;
+#pragma unroll 1
         for (;;) {
             const int n_left = __popc(left), n_right = __popc(right);
             if (taken.is_wanted(limits, n_left, n_right)) {
@@ -173,6 +174,7 @@ struct PivotTree {
             return;
         }
         Large node{rows, RowList{nullptr, n_columns, n_columns, words_for(rows.n)}, left, right, nullptr, 0, taken, 0, nullptr, entered};
+#pragma unroll 1
         while (!enter(node) || leave(node)) {}
         __syncwarp();
         arena.release(entered);
@@ -246,11 +248,13 @@ struct PivotTree {
     __device__ __forceinline__ unsigned scan(const RowList& lines, unsigned* own, const unsigned* other) const {
         const int lane = lane_id(), n_words = words_for(lines.n);
         unsigned best = kNone, taken_out = 0;
+#pragma unroll 1
         for (int k = 0; k < n_words; ++k) {
             const int i = 32 * k + lane;
             const bool is_in = own[k] >> lane & 1u;
             unsigned gaps = 0;
             if (is_in)
+#pragma unroll 1
                 for (int w = 0; w < lines.n_words; ++w) gaps += (unsigned)__popc(other[w] & ~lines.at(w, i));
             if (is_in && gaps != 0) best = min(best, gaps << 16 | (unsigned)i);
             const unsigned full = __ballot_sync(kFullMask, is_in && gaps == 0);
@@ -313,11 +317,13 @@ struct PivotTree {
     __device__ __forceinline__ void cut(const RowList& lines, unsigned* own, unsigned* other, int pivot, unsigned* kept_own,
                                         unsigned* kept_other, unsigned* gaps) const {
         const int n_own = words_for(lines.n);
+#pragma unroll 1
         for (int k = lane_id(); k < n_own; k += kWarpSize) {
             const unsigned word = own[k] & ~(pivot / 32 == k ? 1u << (pivot & 31) : 0u);
             own[k] = word;
             kept_own[k] = word;
         }
+#pragma unroll 1
         for (int k = lane_id(); k < lines.n_words; k += kWarpSize) {
             const unsigned gap = other[k] & ~lines.at(k, pivot), word = other[k] ^ gap;
             other[k] = word;
@@ -330,7 +336,9 @@ struct PivotTree {
     /// Go on with the next gap of the deepest frame that has one; false: none has.
     __device__ __forceinline__ bool leave(Large& node) {
         if ((node.depth > 0 || node.above != nullptr) && queue.is_wanted()) share(node);
+#pragma unroll 1
         for (;;) {
+#pragma unroll 1
             for (; node.depth > 0; --node.depth) {
                 unsigned* frame = node.frames + (long long)(node.depth - 1) * node.step;
                 const int gap = next_gap(node, frame);
@@ -369,8 +377,10 @@ struct PivotTree {
             taken.lefts += kHold;
         else
             taken.rights += kHold;
+#pragma unroll 1
         for (int k = lane_id(); k < n_left; k += kWarpSize)
             left[k] = by_column ? frame[k] | without(gaps[k], k, gap) : frame[k] & node.columns.at(k, gap);
+#pragma unroll 1
         for (int k = lane_id(); k < n_right; k += kWarpSize)
             right[k] = by_column ? kept_right[k] & node.rows.at(k, gap) : kept_right[k] | without(gaps[k], k, gap);
         __syncwarp();
@@ -391,6 +401,7 @@ struct PivotTree {
     /// The highest frame that has a gap, or `depth`.
     __device__ __forceinline__ int first_open(const Large& node) const {
         int at = 0;
+#pragma unroll 1
         while (at < node.depth && next_gap(node, node.frames + (long long)at * node.step) < 0) ++at;
         return at;
     }
@@ -398,6 +409,7 @@ struct PivotTree {
     /// Offer the next gap of the highest frame of all matrices, unless it is the last of all.
     __device__ __forceinline__ void share(const Large& last) const {
         Large node = last;
+#pragma unroll 1
         for (const Large* each = last.above; each != nullptr; each = each->above)
             if (first_open(*each) < each->depth) node = *each;
         const int n_left = node.columns.n_words, n_right = node.rows.n_words;
@@ -412,7 +424,9 @@ struct PivotTree {
             const bool offered =
                 offer(node.rows.n, node.columns.n, taken, [&](unsigned* left, unsigned* right, unsigned* rows) {
                     hold_gap(node, frame, gap, left, right);
+#pragma unroll 1
                     for (int k = 0; k < n_right; ++k)
+#pragma unroll 1
                         for (int i = lane_id(); i < node.rows.n; i += kWarpSize)
                             rows[k * node.rows.n + i] = node.rows.at(k, i);
                 });

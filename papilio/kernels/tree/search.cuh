@@ -102,6 +102,7 @@ __device__ __forceinline__ void run_search(Arena& arena, TreeQueue& queue, const
     Children unit{0, 0, 0};
     int child = 0, n_children = 0;
     bool works = false;
+#pragma unroll 1
     for (;;) {
         if (child < n_children) {
             arena.release(opened);

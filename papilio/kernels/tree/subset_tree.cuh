@@ -4,13 +4,15 @@
 // what the rows taken before share; taking row i cuts the later rows by it and keeps those that are large enough.
 // Every set is reached along one path, in ascending order. The last two rows are not taken: what all pairs of a list share is
 // counted, by slices of the rows (pair_slices.cuh) or, where rows are few or have many columns, by intersecting them. Where
-// most later rows stay when a third last one is taken, their slices are those of its list, cut to the columns of that row.
+// most later rows stay when a third last one is taken, their slices are those of its list, cut to the columns of that row;
+// where they are few, the lists below all rows of a list are counted together (pair_lists.cuh).
 // A search can be stopped when it has cost enough; what is left of it is then given out list by list.
 // A sub-tree that can be left to others (tree_queue.cuh) is a list and a range of it from which the first row is
 // taken: about half of the work that is left of the highest level where some is.
 #pragma once
 
-#include "pair_slices.cuh"
+#include "pair_lists.cuh"
+#include "pair_tiles.cuh"
 #include "tree_queue.cuh"
 
 /// What a slot of the queue begins with, to tell sub-trees apart.
@@ -41,6 +43,8 @@ struct SubsetTree {
     Arena& arena;
     TreeQueue& queue;
     LeafHistogram leaves;
+    const NearOnes& ones;
+    unsigned* run;        // kRunWords words of shared memory
     SubsetFrame* frames;  // as many as rows are taken before the last two
     unsigned long long words;  // intersected so far
     // Where a search begins, or was stopped: `levels` rows are to be taken from `list`, the first from [next, end).
@@ -54,6 +58,8 @@ struct SubsetTree {
     // looked at, and its columns by rows, or null.
     bool is_dense;
     unsigned* turned;
+    // Of the same: whether it has few rows, of few columns each.
+    bool is_short;
 
     /// Where to cut a range of first rows, of `take` to be taken, so that about half of the sets lie on either side.
     __device__ __forceinline__ static int cut_range(int begin, int until, int take) {
@@ -78,7 +84,9 @@ struct SubsetTree {
                 slot[3] = (unsigned)levels;
                 slot[4] = (unsigned)(end - from);
             }
+#pragma unroll 1
             for (int k = 0; k < n_words; ++k)
+#pragma unroll 1
                 for (int i = lane_id(); i < size; i += kWarpSize)
                     slot[kSubsetHead + k * size + i] = rows[(long long)k * stride + from + i];
         });
@@ -122,14 +130,21 @@ struct SubsetTree {
         return list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2);
     }
 
+    /// A leaf of a size below kNearOnes, for which both kinds of counters have room; any lane alone.
+    __device__ __forceinline__ void add_leaf(int size, NearLeaves<4>& near) {
+        near.add(ones, size);
+        if (size >= leaves.least + near.kSizes) leaves.add(size);
+    }
+
     /// All pairs of up to 32 rows that the lanes hold: row i with the rows i + 1 to i + n / 2, round about.
     template <int kWords>
-    __device__ __forceinline__ void count_among(const unsigned (&rows)[kWords], int n) {
+    __device__ __forceinline__ void count_among(const unsigned (&rows)[kWords], int n, NearLeaves<4>& near) {
         const int lane = lane_id();
         const int n_groups = kWarpSize / n, group = lane / n, i = lane - group * n;
         unsigned mine[kWords];
 #pragma unroll
         for (int k = 0; k < kWords; ++k) mine[k] = __shfl_sync(kFullMask, rows[k], i);
+#pragma unroll 1
         for (int first = 1; first <= n / 2; first += n_groups) {
             const int step = first + group;
             int j = i + step;
@@ -137,24 +152,27 @@ struct SubsetTree {
             int size = 0;
 #pragma unroll
             for (int k = 0; k < kWords; ++k) size += __popc(mine[k] & __shfl_sync(kFullMask, rows[k], j & 31));
-            if (group < n_groups && (2 * step < n || (2 * step == n && i < step))) leaves.add(size);
+            if (group < n_groups && (2 * step < n || (2 * step == n && i < step))) add_leaf(size, near);
         }
     }
 
     /// The pairs of up to 32 rows from `first` on with all later ones of a list.
     template <int kWords>
-    __device__ __forceinline__ void count_strip_pairs(const RowList& list, int first) {
+    __device__ __forceinline__ void count_strip_pairs(const RowList& list, int first, NearLeaves<4>& near) {
         const int lane = lane_id(), here = min(kWarpSize, list.n - first);
         unsigned mine[kWords];
 #pragma unroll
         for (int k = 0; k < kWords; ++k) mine[k] = lane < here ? list.at(k, first + lane) : 0u;
+        near.reserve(kWarpSize);
         leaves.reserve(kWarpSize);
-        if (here > 1) count_among<kWords>(mine, here);
+        if (here > 1) count_among<kWords>(mine, here, near);
+#pragma unroll 1
         for (int block = first + kWarpSize; block < list.n; block += kWarpSize) {
             unsigned theirs[kWords];
 #pragma unroll
             for (int k = 0; k < kWords; ++k)
                 theirs[k] = block + lane < list.n ? list.at(k, block + lane) : 0u;
+            near.reserve(kWarpSize);
             leaves.reserve(kWarpSize);
             const int rows = min(kWarpSize, list.n - block);
 #pragma unroll 4
@@ -162,7 +180,7 @@ struct SubsetTree {
                 int size = 0;
 #pragma unroll
                 for (int k = 0; k < kWords; ++k) size += __popc(mine[k] & __shfl_sync(kFullMask, theirs[k], j));
-                leaves.add(size);
+                add_leaf(size, near);
             }
         }
     }
@@ -170,9 +188,11 @@ struct SubsetTree {
     /// The same for rows of any number of words.
     __device__ __forceinline__ void count_wide_strip(const RowList& list, int first) {
         const int i = first + lane_id();
+#pragma unroll 1
         for (int block = first; block < list.n; block += kWarpSize) {
             leaves.reserve(kWarpSize);
             const int until = min(block + kWarpSize, list.n);
+#pragma unroll 1
             for (int j = max(block, first + 1); j < until; ++j)
                 if (i < j && i < list.n) leaves.add(count_shared<0>(list, i, j));
         }
@@ -201,18 +221,21 @@ struct SubsetTree {
     /// The pairs of a list whose first row is in [begin, end), both multiples of 32 or `end` all: by its slices, if it has any.
     /// Where `shared`, some may be left to others.
     __device__ __forceinline__ void count_pairs(const RowList& list, const RowSlices& slices, int begin, int end, bool shared) {
+        NearLeaves<4> near(leaves);
+#pragma unroll 1
         for (int first = begin; first < end; first += kWarpSize) {
             if (shared) end = share_pairs(list, first, end);
             spend(pair_words(list, first));
             if (slices.words != nullptr)
                 count_sliced(slices, first / kWarpSize, leaves);
             else if (list.n_words == 1)
-                count_strip_pairs<1>(list, first);
+                count_strip_pairs<1>(list, first, near);
             else if (list.n_words == 2)
-                count_strip_pairs<2>(list, first);
+                count_strip_pairs<2>(list, first, near);
             else
                 count_wide_strip(list, first);
         }
+        if (slices.words == nullptr && list.n_words <= 2) near.flush();
         __syncwarp();
     }
 
@@ -224,8 +247,7 @@ struct SubsetTree {
         next = 0;
         end = until;
         depth = 0;
-        is_dense = false;
-        turned = nullptr;
+        begin_list();
     }
 
     /// Go up to the next level where something may be left; false: there is none, all is counted.
@@ -251,8 +273,8 @@ struct SubsetTree {
     }
 
     /// What a search came to: that others wait for a part of it, a list whose pairs are to be counted, a row (the one before
-    /// `next`) after which those of the same list are, `most`, or its end.
-    enum class Reached { kWanted, kPairs, kRow, kMost, kEnd };
+    /// `next`) after which those of the same list are, a list whose pairs below each of its rows are, `most`, or its end.
+    enum class Reached { kWanted, kPairs, kRow, kShort, kMost, kEnd };
 
     /// Whether pairs below row `next` are better counted in the list itself: most later rows stay when that row is taken.
     __device__ __forceinline__ bool stays_dense() const {
@@ -265,23 +287,30 @@ struct SubsetTree {
         __syncwarp();
         ++depth;
         --levels;
-        if (levels == 3) {
-            is_dense = false;
-            turned = nullptr;
-        }
         list = below;
         next = 0;
         end = below.n;
+        begin_list();
+    }
+
+    /// Before rows are taken from the list at hand.
+    __device__ __forceinline__ void begin_list() {
+        if (levels != 3) return;
+        is_dense = false;
+        turned = nullptr;
+        is_short = list.n < kLongList && most_columns(list) <= kWarpSize;
     }
 
     /// Go on until pairs are to be counted or `words` comes to `most`.
     template <int kWords>
     __device__ __forceinline__ Reached find_pairs(unsigned long long most) {
+#pragma unroll 1
         for (;;) {
             if (levels == 2) return Reached::kPairs;
             if (next < end && list.n - next >= levels) {
                 if (words >= most && levels >= kStoppable) return Reached::kMost;
                 if (queue.is_wanted()) return Reached::kWanted;
+                if (levels == 3 && is_short) return Reached::kShort;
                 if (stays_dense()) {
                     ++next;
                     return Reached::kRow;
@@ -323,8 +352,22 @@ struct SubsetTree {
         return true;
     }
 
+    /// Count the sets whose first row is one of the next 32 of the list at hand, which is short.
+    __device__ __forceinline__ void count_short() {
+        const int last = min(next + kTileRows, end), stride = words_for(list.n - next);
+        const Arena::Mark before = arena.mark();
+        unsigned* const sets = arena.take(kTileRows * stride);
+        mark_strip(list, next, last, leaves.least, sets, stride);
+        long long n_pairs = 0;
+        count_short_lists(list, next, last, sets, stride, run, ones, leaves, n_pairs);
+        spend(n_pairs + pair_words(list, next));
+        arena.release(before);
+        next = last;
+    }
+
     /// Go on until all is counted (true) or `words` comes to `most` (false).
     __device__ __forceinline__ bool count(unsigned long long most) {
+#pragma unroll 1
         for (;;) {
             const Reached reached = list.n_words == 1   ? find_pairs<1>(most)
                                     : list.n_words == 2 ? find_pairs<2>(most)
@@ -332,6 +375,8 @@ struct SubsetTree {
             if (reached == Reached::kMost || reached == Reached::kEnd) return reached == Reached::kEnd;
             if (reached == Reached::kWanted)
                 share();
+            else if (reached == Reached::kShort)
+                count_short();
             else if (count_found(reached == Reached::kRow) && reached == Reached::kPairs && !go_up())
                 return true;
         }
@@ -341,6 +386,7 @@ struct SubsetTree {
     /// releases `before` when it is done with it.
     __device__ __forceinline__ bool next_list(RowList& below, int& take, Arena::Mark& before) {
         do {
+#pragma unroll 1
             while (next < end && list.n - next >= levels) {
                 if (queue.is_wanted()) share();
                 before = arena.mark();

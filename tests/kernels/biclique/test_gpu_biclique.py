@@ -29,6 +29,7 @@ EAGER = TreeTuning(
     near_words=64,
     pair_blocks_per_sm=4,
     pair_near_words=64,
+    list_blocks_per_sm=4,
     list_near_words=64,
     far_words=(1 << 12,),
     slots=8,

@@ -38,7 +38,7 @@ extern "C" __global__ void count_slices(unsigned* words, const int n, const int 
 @pytest.mark.parametrize("n_columns", [1, 4, 12, 13, 31, 32, 33, 64, 124])
 @pytest.mark.parametrize(("n", "n_words"), [(2, 5), (31, 4), (33, 4), (64, 7), (101, 4)])
 def test_each_pair_of_rows_is_counted_once_by_what_it_shares(n: int, n_words: int, n_columns: int) -> None:
-    """Columns anywhere in the words; blocks and columns that do not fill a step; all rows at once, and those from one on."""
+    """Columns anywhere in the words; blocks and columns that do not fill a step; all rows, and those from one on."""
     device: Any = emulator(n + n_columns)
     random = np.random.default_rng(100 * n + n_columns)
     xp, has = device.xp, random.random((n, n_columns)) < 0.7
