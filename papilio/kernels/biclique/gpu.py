@@ -164,7 +164,8 @@ class BicliqueGpu(TreeEngine):
             For another motif, kind of graph or granularity, where ``enumerate`` cannot count what is asked, for a part
             of another layer than the one to be anchored, and for balanced bicliques of a part.
         CapacityError
-            When the pairs of left vertices do not fit the device memory, or a side of the search has 2^16 vertices.
+            When the pairs of left vertices do not fit the device memory, or a side of the search has 2^16 vertices and
+            there are pivots, or counts for vertices.
         """
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif = question.motif
@@ -181,9 +182,9 @@ class BicliqueGpu(TreeEngine):
                 index = halve_device_index(self.device, index)
             index = _add_right_rows(self.device, index)
             algorithm = question.choose_algorithm(index)
-            most_common = _check_sizes(index)
             if algorithm == "auto" and index.sizes.most_left < _LEAST_RACE:
                 algorithm = "enumerate"
+            most_common = _check_sizes(index, algorithm != "enumerate" or per == "vertex")
             decisions = (*question.explain(index, algorithm), *index.choices)
             vertices = make_tables(self.device, question, index) if per == "vertex" else None
             classes: tuple[TreeClass, ...] = ()
@@ -327,11 +328,15 @@ def _goes_by_blocks(index: BicliqueDeviceIndex, algorithm: str) -> bool:
     return algorithm == "enumerate" and index.sizes.most_left in _BLOCK_LEFTS
 
 
-def _check_sizes(index: BicliqueDeviceIndex) -> int:
-    """Refuse what the words of the kernels do not hold; return the most right vertices that two left ones share."""
+def _check_sizes(index: BicliqueDeviceIndex, halves: bool) -> int:
+    """Refuse what the words of the kernels do not hold, which have two sizes in each if ``halves``.
+
+    Returns the most right vertices that two left ones share.
+    """
     most_common = int(index.item_common.max(initial=0))
-    check_fits("the largest neighbourhood that two vertices share", most_common, _MAX_SIDE, "vertices")
-    check_fits("the largest set of candidates", int(index.item_later.max(initial=0)), _MAX_SIDE, "vertices")
+    if halves:
+        check_fits("the largest neighbourhood that two vertices share", most_common, _MAX_SIDE, "vertices")
+        check_fits("the largest set of candidates", int(index.item_later.max(initial=0)), _MAX_SIDE, "vertices")
     if index.n_pairs:
         check_fits("the right side", index.sizes.least_right, _MAX_LEAST, "vertices")
     return most_common

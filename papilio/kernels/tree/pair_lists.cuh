@@ -14,11 +14,13 @@
 constexpr int kRunRows = RUN_ROWS;
 constexpr int kRunWords = RUN_WORDS;
 constexpr int kLongList = 128;
+/// Of the number of a row of a matrix, beside that of a list.
+constexpr int kRowBits = 27;
 static_assert(kRunWords >= kRunRows + 3 * kRunRows / 2, "a name for each row; each list with its first half once more");
 static_assert(kWarpSize <= kLeafBins, "what rows of a word share has a counter of the warp");
 static_assert(kLongList <= kRunRows && kLongList / 2 <= NearLeaves<2>::kMost, "a list is within a run, a flush after its turns");
 
-/// The members of the sets whose numbers are in `taken` to `rows`, set after set: number << 16 | member, counted from `base`.
+/// The members of the sets whose numbers are in `taken` to `rows`, set after set: number << kRowBits | member, counted from `base`.
 /// Sets have `stride` words, one behind the other. Returns how many members there are.
 __device__ __forceinline__ int list_sets(const unsigned* sets, int stride, unsigned taken, int base, unsigned* rows) {
     const int lane = lane_id(), end = (kWarpSize - __clz((int)taken)) * stride;
@@ -29,7 +31,7 @@ __device__ __forceinline__ int list_sets(const unsigned* sets, int stride, unsig
         unsigned word = at < end && (taken >> set & 1u) ? sets[at] : 0u;
         const unsigned size = __popc(word), until = warp_inclusive_sum(size);
         unsigned* to = rows + n + (int)(until - size);
-        const unsigned head = (unsigned)set << 16 | (unsigned)(base + 32 * (at - set * stride));
+        const unsigned head = (unsigned)set << kRowBits | (unsigned)(base + 32 * (at - set * stride));
 #pragma unroll 1
         for (; word != 0; word &= word - 1) *to++ = head + (unsigned)__ffs((int)word) - 1u;
         n += (int)__shfl_sync(kFullMask, until, kWarpSize - 1);
@@ -41,7 +43,7 @@ __device__ __forceinline__ int list_sets(const unsigned* sets, int stride, unsig
 /// The lists of a run: lane i has that of row first + i of a matrix, if any. Behind each list are its first rows once more.
 struct ListRun {
     unsigned* rows;
-    const unsigned* names;  // of all lists, without repetition: number of the list << 16 | row of the matrix
+    const unsigned* names;  // of all lists, without repetition: number of the list << kRowBits | row of the matrix
     int n_rows;             // that have names
     // Of the list of this lane: rows, where their names begin, and the place of the first one.
     int n;
@@ -60,7 +62,7 @@ struct ListRun {
     __device__ __forceinline__ Entry entry(int first) const {
         const int i = min(first + lane_id(), n_rows - 1);
         const unsigned name = names[i];
-        const int list = (int)(name >> 16), at = i - __shfl_sync(kFullMask, begin, list);
+        const int list = (int)(name >> kRowBits), at = i - __shfl_sync(kFullMask, begin, list);
         return Entry{name, at, __shfl_sync(kFullMask, n, list), at + __shfl_sync(kFullMask, place, list)};
     }
 
@@ -69,8 +71,8 @@ struct ListRun {
 #pragma unroll 1
         for (int first = 0; first < n_rows; first += kWarpSize) {
             const Entry own = entry(first);
-            const unsigned* const held = &matrix.at(0, first_row + (int)(own.name >> 16));
-            const int row = (int)(own.name & 0xffffu);
+            const unsigned* const held = &matrix.at(0, first_row + (int)(own.name >> kRowBits));
+            const int row = (int)(own.name & ((1u << kRowBits) - 1u));
             const unsigned cut = matrix.n_words == 1 ? *held & matrix.at(0, row) : pack_row(matrix, row, held, matrix.stride);
             if (first + lane_id() >= n_rows) continue;
             rows[own.place] = cut;

@@ -151,7 +151,7 @@ def test_every_order_of_threads_comes_to_the_same_end(algorithm: str) -> None:
 
 @pytest.mark.parametrize("algorithm", ["enumerate", "pivot"])
 def test_one_root_keeps_all_blocks_busy(algorithm: str) -> None:
-    graph, motif = planted_graph(5, 30, 30, 1, 30, 30, 0.1), Biclique(6, 2)
+    graph, motif = planted_graph(5, 30, 30, 1, 30, 30, 0.1), Biclique(7, 2)
     share = {}
     for slots in (0, 64):
         tuning = replace(EAGER, threads=32, slots=slots, check_steps=4, blocks_per_sm=(2, 2, 2))
@@ -259,6 +259,15 @@ def test_a_hub_on_the_right_and_one_on_the_left(device: Device) -> None:
     assert wanted >= comb(12, 3) * comb(10, 3)
     for anchor in ("u", "v"):
         assert count(BicliqueGpu(device, "enumerate", anchor, EAGER), graph, Biclique(3, 3)).total == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("p", [3, 4, 5])
+def test_many_columns_where_no_pivots_are(device: Device, p: int) -> None:
+    graph, n_v = complete_graph(6, 1 << 16), 1 << 16
+    assert count(BicliqueGpu(device, "enumerate", "u"), graph, Biclique(p, 2)).total == comb(6, p) * comb(n_v, 2)
+    with pytest.raises(CapacityError, match=f"two vertices share .*{n_v}"):
+        BicliqueGpu(device, "pivot", "u").prepare(graph, Biclique(p, 2), "total")
 
 
 def test_counts_beyond_64_bits(device: Device) -> None:
