@@ -347,14 +347,14 @@ def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
 
     With n later children and c columns shared with one of them, a list is n rows of c / 32 words; enumeration has one
     per level, and the slices of one. Pivots have the columns of one, and frames of two sets of rows and two of columns
-    for each of min(n, c); and room for matrices of what is left of it, which are half as large each.
+    for each of min(n, c).
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
     row_words, column_words = (common + 31) // 32, (later + 31) // 32
     levels = np.clip(index.sizes.most_left - 3, 1, later)
     lists = levels * (later * row_words + 4) + SUBSET_FRAME_WORDS * levels
     frames = (np.minimum(later, common) + 1) * (2 * (row_words + column_words) + PIVOT_FRAME_WORDS)
-    pivots = 2 * (common * column_words + frames + 2 * (row_words + column_words)) + later * (row_words + 1)
+    pivots = common * column_words + frames + 2 * (row_words + column_words)
     below = np.maximum(pivots, _slice_words(index))
     need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + later + lists + below + 128
     return need

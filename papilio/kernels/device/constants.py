@@ -35,6 +35,9 @@ SIDE_BITS = 16
 BIT_PLANES = 12
 """Planes of the counters of rows: they count to 2^12 (bit_matrix.cuh)."""
 
+SHORT_ROWS = 64
+"""Rows of a list up to which the lists below all of its rows are counted together (subset_tree.cuh)."""
+
 STOPPABLE_ROWS = 4
 """Rows to take from which enumeration can be stopped for pivots (subset_tree.cuh)."""
 

@@ -356,16 +356,15 @@ __device__ __forceinline__ int list_sharing_rows(const RowList& list, int row, i
     return n;
 }
 
-/// A row over the columns of `set` alone, at most 32, numbered anew. Words of the set are `stride` apart. Any lane alone.
+/// A row over the columns of `set` alone, at most 32, numbered anew from the last on. Words of the set are `stride` apart. Any lane alone.
 __device__ __forceinline__ unsigned pack_row(const RowList& list, int row, const unsigned* set, int stride) {
     unsigned packed = 0;
-    int column = 0;
 #pragma unroll 1
     for (int k = 0; k < list.n_words; ++k) {
         const unsigned word = list.at(k, row);
 #pragma unroll 1
-        for (unsigned mask = set[(long long)k * stride]; mask != 0; mask &= mask - 1)
-            packed |= (word >> (__ffs((int)mask) - 1) & 1u) << column++;
+        for (unsigned rest = set[(long long)k * stride]; rest != 0; rest &= rest - 1)
+            packed = 2 * packed + ((word & rest & (0u - rest)) != 0 ? 1u : 0u);
     }
     return packed;
 }

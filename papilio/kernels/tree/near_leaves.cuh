@@ -5,8 +5,8 @@
 
 #include "leaf_histogram.cuh"
 
-/// Sizes of the table: those of rows of two words.
-constexpr int kNearOnes = 65;
+/// Sizes of the table: those of rows of a word.
+constexpr int kNearOnes = 33;
 
 /// What a leaf of a size adds: 1 in the 8 bits of size - least, of 16 sizes from the least on; a block has it.
 struct NearOnes {

@@ -20,9 +20,10 @@ static_assert(kRunWords >= kRunRows + 3 * kRunRows / 2, "a name for each row; ea
 static_assert(kWarpSize <= kLeafBins, "what rows of a word share has a counter of the warp");
 static_assert(kLongList <= kRunRows && kLongList / 2 <= NearLeaves<2>::kMost, "a list is within a run, a flush after its turns");
 
-/// The members of the sets whose numbers are in `taken` to `rows`, set after set: number << kRowBits | member, counted from `base`.
-/// Sets have `stride` words, one behind the other. Returns how many members there are.
-__device__ __forceinline__ int list_sets(const unsigned* sets, int stride, unsigned taken, int base, unsigned* rows) {
+/// The members of the sets whose numbers are in `taken` to `rows`: number << kRowBits | member, counted from `base`. Sets have
+/// `stride` words, one behind the other; those of the set of lane i begin `ahead` places behind where they would in the order
+/// of the sets.
+__device__ __forceinline__ void list_sets(const unsigned* sets, int stride, unsigned taken, int base, int ahead, unsigned* rows) {
     const int lane = lane_id(), end = (kWarpSize - __clz((int)taken)) * stride;
     int n = 0;
 #pragma unroll 1
@@ -30,14 +31,27 @@ __device__ __forceinline__ int list_sets(const unsigned* sets, int stride, unsig
         const int at = first + lane, set = at / stride;
         unsigned word = at < end && (taken >> set & 1u) ? sets[at] : 0u;
         const unsigned size = __popc(word), until = warp_inclusive_sum(size);
-        unsigned* to = rows + n + (int)(until - size);
+        unsigned* to = rows + n + (int)(until - size) + __shfl_sync(kFullMask, ahead, set & 31);
         const unsigned head = (unsigned)set << kRowBits | (unsigned)(base + 32 * (at - set * stride));
 #pragma unroll 1
         for (; word != 0; word &= word - 1) *to++ = head + (unsigned)__ffs((int)word) - 1u;
         n += (int)__shfl_sync(kFullMask, until, kWarpSize - 1);
     }
     __syncwarp();
-    return n;
+}
+
+/// Where the list of each lane begins that has `n` rows, if any, of `n_rows` altogether: by rising number of digits of n, since
+/// lanes side by side go on until the longest of their lists is done.
+__device__ __forceinline__ int place_by_size(int n, int n_rows) {
+    int begin = 0, n_placed = 0;
+#pragma unroll 1
+    for (int digits = 1; n_placed < n_rows; ++digits) {
+        const bool is_next = n >> (digits - 1) == 1;
+        const unsigned until = warp_inclusive_sum(is_next ? (unsigned)n : 0u);
+        if (is_next) begin = n_placed + (int)until - n;
+        n_placed += (int)__shfl_sync(kFullMask, until, kWarpSize - 1);
+    }
+    return begin;
 }
 
 /// The lists of a run: lane i has that of row first + i of a matrix, if any. Behind each list are its first rows once more.
@@ -126,13 +140,14 @@ __device__ __forceinline__ unsigned count_short_lists(const RowList& matrix, int
     unsigned rest = __ballot_sync(kFullMask, n >= 2 && is_short);
 #pragma unroll 1
     while (rest != 0) {
-        const int mine = rest >> lane & 1u ? n : 0;
-        const int until = (int)warp_inclusive_sum((unsigned)mine);
+        const int until = (int)warp_inclusive_sum(rest >> lane & 1u ? (unsigned)n : 0u);
         const unsigned taken = __ballot_sync(kFullMask, until <= kRunRows) & rest;
         rest ^= taken;
-        const int before = (int)warp_inclusive_sum((unsigned)(mine + mine / 2)) - mine - mine / 2;
+        const int n_rows = __shfl_sync(kFullMask, until, 31 - __clz((int)taken));
+        const int begin = place_by_size(taken >> lane & 1u ? n : 0, n_rows);
         unsigned* const names = own + 3 * kRunRows / 2;
-        const ListRun run{own, names, list_sets(sets, stride, taken, first, names), n, until - mine, before};
+        list_sets(sets, stride, taken, first, begin - (until - n), names);
+        const ListRun run{own, names, n_rows, n, begin, begin + begin / 2};
         run.cut(matrix, first);
         n_pairs += warp_total(taken >> lane & 1u ? (unsigned)(n * (n - 1) / 2) : 0u);
         if (taken & wide)
@@ -140,5 +155,6 @@ __device__ __forceinline__ unsigned count_short_lists(const RowList& matrix, int
         else
             run.count_pairs<2, false>(ones, leaves);
     }
+    __syncwarp();
     return __ballot_sync(kFullMask, !is_short);
 }

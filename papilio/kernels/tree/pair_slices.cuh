@@ -85,7 +85,7 @@ __device__ __forceinline__ void add_ones(unsigned (&planes)[kPlanes], unsigned a
 }
 
 /// The pairs of block `own` of rows with the later rows of the blocks from `other` on; `begin`, below 4, is added to all sizes
-/// on the way, so that those that are counted together begin with a multiple of 4. All are below 2^kPlanes.
+/// on the way, so that those that are counted together begin with a multiple of 4. All are below 2^kPlanes. The counters have room.
 template <int kPlanes>
 __device__ __forceinline__ void count_blocks(const RowSlices& slices, int own, int other, int begin, LeafHistogram& leaves) {
     const int lane = lane_id();
@@ -108,7 +108,6 @@ __device__ __forceinline__ void count_blocks(const RowSlices& slices, int own, i
             add_ones(planes[t], held.x & a, held.y & b, held.z & c, held.w & d);
         }
     }
-    leaves.reserve(kSliceWide * kWarpSize);
 #pragma unroll 1
     for (int high = (leaves.least + begin) / kSizeGroup; high <= (slices.n_columns + begin) / kSizeGroup; ++high) {
         unsigned here[kSliceWide];
@@ -137,6 +136,7 @@ __device__ __forceinline__ void count_sliced(const RowSlices& slices, int own, L
     const int begin = -leaves.least & (kSizeGroup - 1), most = slices.n_columns + begin;
 #pragma unroll 1
     for (int other = own; other < slices.n_blocks; other += kSliceWide) {
+        leaves.reserve(kSliceWide * kWarpSize);
         if (most < 16)
             count_blocks<4>(slices, own, other, begin, leaves);
         else if (most < 32)

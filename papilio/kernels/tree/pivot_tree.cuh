@@ -8,8 +8,7 @@
 // counted by (held rows, free rows, held columns, free columns), 16 bits each: all sizes are below 2^16.
 // A warp searches a tree depth first. Nodes of at most 32 rows and 32 columns are numbered anew: lane i holds row i and
 // column i as words, and frame i of the stack, since a branch takes rows and columns away from both sides. Larger nodes
-// are sets in the arena, over the matrix by rows and by columns. Where half of the words hold what is left of it, a node
-// has a matrix of its own, for which the arena must have room.
+// are sets in the arena, over the matrix by rows and by columns.
 // A sub-tree that can be left to others (tree_queue.cuh) is a matrix and a node: the next gap of the highest frame.
 // Source: Ye et al., SIGMOD 2023 (EPivoter).
 #pragma once
@@ -173,9 +172,13 @@ struct PivotTree {
             count_words(row, transpose_word(row), left[0], right[0], taken);
             return;
         }
-        Large node{rows, RowList{nullptr, n_columns, n_columns, words_for(rows.n)}, left, right, nullptr, 0, taken, 0, nullptr, entered};
+        Large node{rows, transpose_rows(arena, rows, n_columns), left, right, nullptr, 0, taken, 0};
+        const int n_left = node.columns.n_words, n_right = rows.n_words;
+        node.step = 2 * (n_left + n_right) + kFrameHead;
+        node.frames = arena.take((long long)node.step * (min(rows.n, n_columns) + 1));
+        int* members = reinterpret_cast<int*>(arena.take(kWarpSize));
 #pragma unroll 1
-        while (!enter(node) || leave(node)) {}
+        while (!enter(node, members) || leave(node)) {}
         __syncwarp();
         arena.release(entered);
     }
@@ -194,39 +197,11 @@ struct PivotTree {
         RowList columns;
         unsigned* left;
         unsigned* right;
-        unsigned* frames;  // null until the columns are there
+        unsigned* frames;
         int step;
         Taken taken;
         int depth;
-        Large* above;  // the node whose branch has a matrix of its own, or null
-        Arena::Mark entered;
     };
-
-    /// The columns of a matrix of which only the rows are there, and room for frames.
-    __device__ __forceinline__ void open(Large& node) const {
-        node.columns = transpose_rows(arena, node.rows, node.columns.n);
-        node.step = 2 * (node.columns.n_words + node.rows.n_words) + kFrameHead;
-        node.frames = arena.take((long long)node.step * (min(node.rows.n, node.columns.n) + 1));
-    }
-
-    /// Give what is left of a node a matrix of its own, if there is room for it; the node is then one of that matrix.
-    __device__ __forceinline__ void renumber(Large& node, int lefts, int rights) const {
-        constexpr int kWords = (int)(sizeof(Large) / sizeof(unsigned)), kSpare = 64;  // seven takes, and count_few
-        const int n_left = words_for(lefts), n_right = words_for(rights);
-        const long long frames = (min(lefts, rights) + 1ll) * (2 * (n_left + n_right) + kFrameHead);
-        const long long matrices = (long long)lefts * n_right + (long long)rights * n_left;
-        if (kWords + lefts + matrices + n_left + n_right + frames + kSpare > arena.far_words - arena.far_used) return;
-        const Arena::Mark entered = arena.mark();
-        Large* const above = reinterpret_cast<Large*>(arena.take(kWords));
-        if (lane_id() == 0) *above = node;
-        int* const members = reinterpret_cast<int*>(arena.take(lefts));
-        list_members(node.left, node.columns.n_words, members);
-        const RowList rows = cut_rows(arena, node.rows, node.right, 1, rights, members, lefts);
-        node = Large{rows,    RowList{nullptr, rights, rights, n_left}, arena.take(n_left), arena.take(n_right), nullptr, 0, node.taken, 0,
-                     above, entered};
-        fill_set(node.left, lefts);
-        fill_set(node.right, rights);
-    }
 
     /// The branch that holds the next gap of the frame of lane `at`; `rest` are the gaps after it.
     __device__ __forceinline__ Branch branch(int at, unsigned kept_left, unsigned kept_right, unsigned gaps,
@@ -270,20 +245,18 @@ struct PivotTree {
     }
 
     /// Work on the node at hand; true: it is done. False: it is now the branch of its pivot.
-    __device__ __forceinline__ bool enter(Large& node) {
-        const int lefts = set_size(node.left, node.columns.n_words), rights = set_size(node.right, node.rows.n_words);
+    __device__ __forceinline__ bool enter(Large& node, int* members) {
+        const int n_left = node.columns.n_words, n_right = node.rows.n_words;
+        const int lefts = set_size(node.left, n_left), rights = set_size(node.right, n_right);
         if (!node.taken.is_wanted(limits, lefts, rights)) return true;
-        if (node.taken.held_left() == limits.most_left || node.taken.held_right() == limits.most_right || lefts == 0 || rights == 0) {
+        if (node.taken.held_left() == limits.most_left || node.taken.held_right() == limits.most_right) {
             add_leaf(Taken{node.taken.lefts + (unsigned)lefts, node.taken.rights + (unsigned)rights});
             return true;
         }
         if (lefts <= kWarpSize && rights <= kWarpSize) {
-            count_few(node, lefts, rights);
+            count_few(node, members, lefts, rights);
             return true;
         }
-        if (2 * words_for(lefts) * words_for(rights) <= node.columns.n_words * node.rows.n_words) renumber(node, lefts, rights);
-        if (node.frames == nullptr) open(node);
-        const int n_left = node.columns.n_words, n_right = node.rows.n_words;
         words += (unsigned long long)lefts * n_right + (unsigned long long)rights * n_left;
         queue.spend(2 + (int)(((long long)lefts * n_right + (long long)rights * n_left) / kWarpSize));
         const unsigned row = scan(node.rows, node.left, node.right);
@@ -335,24 +308,17 @@ struct PivotTree {
 
     /// Go on with the next gap of the deepest frame that has one; false: none has.
     __device__ __forceinline__ bool leave(Large& node) {
-        if ((node.depth > 0 || node.above != nullptr) && queue.is_wanted()) share(node);
+        if (node.depth > 0 && queue.is_wanted()) share(node);
 #pragma unroll 1
-        for (;;) {
-#pragma unroll 1
-            for (; node.depth > 0; --node.depth) {
-                unsigned* frame = node.frames + (long long)(node.depth - 1) * node.step;
-                const int gap = next_gap(node, frame);
-                if (gap < 0) continue;
-                node.taken = hold_gap(node, frame, gap, node.left, node.right);
-                drop_gap(node, frame, gap);
-                return true;
-            }
-            if (node.above == nullptr) return false;
-            const Arena::Mark entered = node.entered;
-            node = *node.above;
-            __syncwarp();
-            arena.release(entered);
+        for (; node.depth > 0; --node.depth) {
+            unsigned* frame = node.frames + (long long)(node.depth - 1) * node.step;
+            const int gap = next_gap(node, frame);
+            if (gap < 0) continue;
+            node.taken = hold_gap(node, frame, gap, node.left, node.right);
+            drop_gap(node, frame, gap);
+            return true;
         }
+        return false;
     }
 
     __device__ __forceinline__ bool is_of_column(const Large& node, const unsigned* frame) const {
@@ -398,26 +364,16 @@ struct PivotTree {
         __syncwarp();
     }
 
-    /// The highest frame that has a gap, or `depth`.
-    __device__ __forceinline__ int first_open(const Large& node) const {
-        int at = 0;
-#pragma unroll 1
-        while (at < node.depth && next_gap(node, node.frames + (long long)at * node.step) < 0) ++at;
-        return at;
-    }
-
-    /// Offer the next gap of the highest frame of all matrices, unless it is the last of all.
-    __device__ __forceinline__ void share(const Large& last) const {
-        Large node = last;
-#pragma unroll 1
-        for (const Large* each = last.above; each != nullptr; each = each->above)
-            if (first_open(*each) < each->depth) node = *each;
+    /// Offer the next gap of the highest frame, unless it is the last of all.
+    __device__ __forceinline__ void share(const Large& node) const {
         const int n_left = node.columns.n_words, n_right = node.rows.n_words;
-        if (const int at = first_open(node); at < node.depth) {
+#pragma unroll 1
+        for (int at = 0; at < node.depth; ++at) {
             unsigned* frame = node.frames + (long long)at * node.step;
             const int gap = next_gap(node, frame);
+            if (gap < 0) continue;
             const int n_gaps = set_size(frame + n_left + n_right, is_of_column(node, frame) ? n_left : n_right);
-            if (node.frames == last.frames && at + 1 == node.depth && n_gaps == 1) return;
+            if (at + 1 == node.depth && n_gaps == 1) return;
             const unsigned* head = frame + node.step - kFrameHead;
             const Taken taken = is_of_column(node, frame) ? Taken{head[1] + kHold, head[2]}
                                                           : Taken{head[1], head[2] + kHold};
@@ -431,18 +387,16 @@ struct PivotTree {
                             rows[k * node.rows.n + i] = node.rows.at(k, i);
                 });
             if (offered) drop_gap(node, frame, gap);
+            return;
         }
     }
 
     /// Count below a node of at most 32 rows and 32 columns of a large matrix: they are numbered anew.
-    __device__ __forceinline__ void count_few(const Large& node, int lefts, int rights) {
+    __device__ __forceinline__ void count_few(const Large& node, int* members, int lefts, int rights) {
         const int lane = lane_id();
-        const Arena::Mark before = arena.mark();
-        int* const members = reinterpret_cast<int*>(arena.take(kWarpSize));
         list_members(node.left, node.columns.n_words, members);
         const unsigned row = lane < lefts ? pack_row(node.rows, members[lane], node.right, 1) : 0u;
         __syncwarp();
-        arena.release(before);
         count_words(row, transpose_word(row), bits_below(lefts), bits_below(rights), node.taken);
     }
 };

@@ -37,6 +37,9 @@ struct SubsetTree {
     static constexpr int kSharedRows = 4;
     /// Rows of a list from one that is looked at, for whether most later ones stay when it is taken, to the next.
     static constexpr int kDenseRows = 8;
+    /// Rows of a list up to which the lists below all of its rows are counted together.
+    static constexpr int kShortRows = SHORT_ROWS;
+    static_assert(kShortRows <= kLongList, "no list below is too long");
     /// Rows to take from which a search can be stopped.
     static constexpr int kStoppable = STOPPABLE_ROWS;
 
@@ -58,7 +61,7 @@ struct SubsetTree {
     // looked at, and its columns by rows, or null.
     bool is_dense;
     unsigned* turned;
-    // Of the same: whether it has few rows, of few columns each.
+    // Of the same: whether it has few rows, each of few columns.
     bool is_short;
 
     /// Where to cut a range of first rows, of `take` to be taken, so that about half of the sets lie on either side.
@@ -130,15 +133,9 @@ struct SubsetTree {
         return list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2);
     }
 
-    /// A leaf of a size below kNearOnes, for which both kinds of counters have room; any lane alone.
-    __device__ __forceinline__ void add_leaf(int size, NearLeaves<4>& near) {
-        near.add(ones, size);
-        if (size >= leaves.least + near.kSizes) leaves.add(size);
-    }
-
     /// All pairs of up to 32 rows that the lanes hold: row i with the rows i + 1 to i + n / 2, round about.
     template <int kWords>
-    __device__ __forceinline__ void count_among(const unsigned (&rows)[kWords], int n, NearLeaves<4>& near) {
+    __device__ __forceinline__ void count_among(const unsigned (&rows)[kWords], int n) {
         const int lane = lane_id();
         const int n_groups = kWarpSize / n, group = lane / n, i = lane - group * n;
         unsigned mine[kWords];
@@ -152,27 +149,25 @@ struct SubsetTree {
             int size = 0;
 #pragma unroll
             for (int k = 0; k < kWords; ++k) size += __popc(mine[k] & __shfl_sync(kFullMask, rows[k], j & 31));
-            if (group < n_groups && (2 * step < n || (2 * step == n && i < step))) add_leaf(size, near);
+            if (group < n_groups && (2 * step < n || (2 * step == n && i < step))) leaves.add(size);
         }
     }
 
     /// The pairs of up to 32 rows from `first` on with all later ones of a list.
     template <int kWords>
-    __device__ __forceinline__ void count_strip_pairs(const RowList& list, int first, NearLeaves<4>& near) {
+    __device__ __forceinline__ void count_strip_pairs(const RowList& list, int first) {
         const int lane = lane_id(), here = min(kWarpSize, list.n - first);
         unsigned mine[kWords];
 #pragma unroll
         for (int k = 0; k < kWords; ++k) mine[k] = lane < here ? list.at(k, first + lane) : 0u;
-        near.reserve(kWarpSize);
         leaves.reserve(kWarpSize);
-        if (here > 1) count_among<kWords>(mine, here, near);
+        if (here > 1) count_among<kWords>(mine, here);
 #pragma unroll 1
         for (int block = first + kWarpSize; block < list.n; block += kWarpSize) {
             unsigned theirs[kWords];
 #pragma unroll
             for (int k = 0; k < kWords; ++k)
                 theirs[k] = block + lane < list.n ? list.at(k, block + lane) : 0u;
-            near.reserve(kWarpSize);
             leaves.reserve(kWarpSize);
             const int rows = min(kWarpSize, list.n - block);
 #pragma unroll 4
@@ -180,7 +175,7 @@ struct SubsetTree {
                 int size = 0;
 #pragma unroll
                 for (int k = 0; k < kWords; ++k) size += __popc(mine[k] & __shfl_sync(kFullMask, theirs[k], j));
-                add_leaf(size, near);
+                leaves.add(size);
             }
         }
     }
@@ -221,7 +216,6 @@ struct SubsetTree {
     /// The pairs of a list whose first row is in [begin, end), both multiples of 32 or `end` all: by its slices, if it has any.
     /// Where `shared`, some may be left to others.
     __device__ __forceinline__ void count_pairs(const RowList& list, const RowSlices& slices, int begin, int end, bool shared) {
-        NearLeaves<4> near(leaves);
 #pragma unroll 1
         for (int first = begin; first < end; first += kWarpSize) {
             if (shared) end = share_pairs(list, first, end);
@@ -229,13 +223,12 @@ struct SubsetTree {
             if (slices.words != nullptr)
                 count_sliced(slices, first / kWarpSize, leaves);
             else if (list.n_words == 1)
-                count_strip_pairs<1>(list, first, near);
+                count_strip_pairs<1>(list, first);
             else if (list.n_words == 2)
-                count_strip_pairs<2>(list, first, near);
+                count_strip_pairs<2>(list, first);
             else
                 count_wide_strip(list, first);
         }
-        if (slices.words == nullptr && list.n_words <= 2) near.flush();
         __syncwarp();
     }
 
@@ -298,7 +291,7 @@ struct SubsetTree {
         if (levels != 3) return;
         is_dense = false;
         turned = nullptr;
-        is_short = list.n < kLongList && most_columns(list) <= kWarpSize;
+        is_short = list.n <= kShortRows && most_columns(list) <= kWarpSize;
     }
 
     /// Go on until pairs are to be counted or `words` comes to `most`.

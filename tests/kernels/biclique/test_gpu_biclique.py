@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
 from math import comb
 
 import numpy as np
@@ -120,23 +119,6 @@ def test_the_table_of_all_sizes(device: Device, name: str) -> None:
     wanted = count_all(edge_list(graph))
     for anchor in ("u", "v"):
         assert count(BicliqueGpu(device, anchor=anchor, tuning=EAGER), graph, Biclique()).cells == wanted
-
-
-def crossed_groups() -> BipartiteGraph:
-    """Return vertices that have most of three of six groups of 36 others each, three by each three."""
-    random = np.random.default_rng(4)
-    has = [list(groups) for groups in combinations(range(6), 3) for _ in range(3)]
-    inside = np.zeros((len(has), 6, 36), bool)
-    for row, groups in zip(inside, has, strict=True):
-        row[groups] = random.random((3, 36)) < 0.99
-    return BipartiteGraph.from_edges(*np.nonzero(inside.reshape(len(has), -1)), len(has), 6 * 36)
-
-
-@pytest.mark.parametrize("schedule", ["alone", "two slots", "near"])
-def test_what_is_left_of_a_large_matrix_has_one_of_its_own(device: Device, schedule: str) -> None:
-    graph, motif = crossed_groups(), Biclique(4, 3)
-    engine = BicliqueGpu(device, "pivot", "u", SCHEDULES[schedule])
-    assert count(engine, graph, motif).total == count_sets(graph, motif.p, motif.q)
 
 
 @pytest.mark.parametrize("algorithm", ["enumerate", "pivot"])
