@@ -52,7 +52,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "": {},
     "alone": {"slots": 0},
     "patient": {"check_steps": 1024},
-    "crowded": {"blocks_per_sm": (5, 5, 4)},
+    "crowded": {"blocks_per_sm": (5, 5, 4), "list_blocks_per_sm": 6},
     "late pivots": {"race_words": 1 << 16, "race_factor": 64.0},
 }
 """What is changed of the tuning: no sub-trees are shared, who waits is asked for less often, more warps with fewer

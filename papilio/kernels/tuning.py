@@ -146,7 +146,13 @@ def tree_tuning(max_shared_bytes: int) -> TreeTuning:
     return (
         TreeTuning()
         if max_shared_bytes >= 160 << 10
-        else TreeTuning(blocks_per_sm=(2, 2, 1), near_words=1024, pair_blocks_per_sm=4, list_blocks_per_sm=2, list_near_words=512)
+        else TreeTuning(
+            blocks_per_sm=(2, 2, 1),
+            near_words=1024,
+            pair_blocks_per_sm=4,
+            list_blocks_per_sm=2,
+            list_near_words=512,
+        )
     )
 
 

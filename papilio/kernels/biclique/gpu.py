@@ -336,7 +336,9 @@ def _check_sizes(index: BicliqueDeviceIndex, halves: bool) -> int:
     most_common = int(index.item_common.max(initial=0))
     if halves:
         check_fits("the largest neighbourhood that two vertices share", most_common, _MAX_SIDE, "vertices")
-        check_fits("the largest set of candidates", int(index.item_later.max(initial=0)), _MAX_SIDE, "vertices")
+        check_fits(
+            "the largest set of candidates", int(index.item_later.max(initial=0)), _MAX_SIDE, "vertices"
+        )
     if index.n_pairs:
         check_fits("the right side", index.sizes.least_right, _MAX_LEAST, "vertices")
     return most_common

@@ -22,7 +22,7 @@ DENSE_BINS, DENSE_LEAVES = 256, 1 << 31
 KEPT_WORDS = 2
 """Words of 32 columns up to which the rows of a child keep the columns of the root (biclique_blocks.cu)."""
 
-SLICED_COLUMNS, SLICED_ROWS, SLICED_NARROW = 124, 40, 64
+SLICED_COLUMNS, SLICED_ROWS, SLICED_NARROW = 124, 40, 48
 """Columns up to which, and rows from which, pairs of rows are counted by slices; rows of one or two words from the last
 (pair_slices.cuh)."""
 
@@ -35,8 +35,8 @@ SIDE_BITS = 16
 BIT_PLANES = 12
 """Planes of the counters of rows: they count to 2^12 (bit_matrix.cuh)."""
 
-SHORT_ROWS = 64
-"""Rows of a list up to which the lists below all of its rows are counted together (subset_tree.cuh)."""
+SHORT_ROWS, SHORT_BELOW = 127, 32
+"""Rows of a list, and of the lists below its rows in the mean, up to which these are counted together (subset_tree.cuh)."""
 
 STOPPABLE_ROWS = 4
 """Rows to take from which enumeration can be stopped for pivots (subset_tree.cuh)."""

@@ -37,8 +37,9 @@ struct SubsetTree {
     static constexpr int kSharedRows = 4;
     /// Rows of a list from one that is looked at, for whether most later ones stay when it is taken, to the next.
     static constexpr int kDenseRows = 8;
-    /// Rows of a list up to which the lists below all of its rows are counted together.
+    /// Rows of a list, and of the lists below its rows in the mean, up to which these are counted together.
     static constexpr int kShortRows = SHORT_ROWS;
+    static constexpr int kShortBelow = SHORT_BELOW;
     static_assert(kShortRows <= kLongList, "no list below is too long");
     /// Rows to take from which a search can be stopped.
     static constexpr int kStoppable = STOPPABLE_ROWS;
@@ -61,7 +62,7 @@ struct SubsetTree {
     // looked at, and its columns by rows, or null.
     bool is_dense;
     unsigned* turned;
-    // Of the same: whether it has few rows, each of few columns.
+    // Of the same: whether it has few rows, each of few columns, and what lies below them was not found to be long.
     bool is_short;
 
     /// Where to cut a range of first rows, of `take` to be taken, so that about half of the sets lie on either side.
@@ -345,17 +346,20 @@ struct SubsetTree {
         return true;
     }
 
-    /// Count the sets whose first row is one of the next 32 of the list at hand, which is short.
+    /// Count the sets whose first row is one of the next 32 of the list at hand. Where lists below these are long, it is no
+    /// longer said to be short, and nothing is counted.
     __device__ __forceinline__ void count_short() {
         const int last = min(next + kTileRows, end), stride = words_for(list.n - next);
         const Arena::Mark before = arena.mark();
         unsigned* const sets = arena.take(kTileRows * stride);
         mark_strip(list, next, last, leaves.least, sets, stride);
+        is_short = set_size(sets, (last - next) * stride) <= kShortBelow * (last - next);
         long long n_pairs = 0;
-        count_short_lists(list, next, last, sets, stride, run, ones, leaves, n_pairs);
+        if (is_short) count_short_lists(list, next, last, sets, stride, run, ones, leaves, n_pairs);
+        __syncwarp();
         spend(n_pairs + pair_words(list, next));
+        if (is_short) next = last;
         arena.release(before);
-        next = last;
     }
 
     /// Go on until all is counted (true) or `words` comes to `most` (false).

@@ -133,7 +133,7 @@ def test_every_order_of_threads_comes_to_the_same_end(algorithm: str) -> None:
 
 @pytest.mark.parametrize("algorithm", ["enumerate", "pivot"])
 def test_one_root_keeps_all_blocks_busy(algorithm: str) -> None:
-    graph, motif = planted_graph(5, 30, 30, 1, 30, 30, 0.1), Biclique(7, 2)
+    graph, motif = planted_graph(5, 26, 26, 1, 26, 26, 0.1), Biclique(7, 2)
     share = {}
     for slots in (0, 64):
         tuning = replace(EAGER, threads=32, slots=slots, check_steps=4, blocks_per_sm=(2, 2, 2))
@@ -243,11 +243,19 @@ def test_a_hub_on_the_right_and_one_on_the_left(device: Device) -> None:
         assert count(BicliqueGpu(device, "enumerate", anchor, EAGER), graph, Biclique(3, 3)).total == wanted
 
 
+@pytest.mark.parametrize("n_u", [20, 56])
+def test_lists_below_a_list_are_short_or_long(device: Device, n_u: int) -> None:
+    engine = BicliqueGpu(device, "enumerate", "u", replace(EAGER, near_words=1024))
+    assert count(engine, complete_graph(n_u, 6), Biclique(5, 4)).total == comb(n_u, 5) * comb(6, 4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [3, 4, 5])
 def test_many_columns_where_no_pivots_are(device: Device, p: int) -> None:
     graph, n_v = complete_graph(6, 1 << 16), 1 << 16
-    assert count(BicliqueGpu(device, "enumerate", "u"), graph, Biclique(p, 2)).total == comb(6, p) * comb(n_v, 2)
+    assert count(BicliqueGpu(device, "enumerate", "u"), graph, Biclique(p, 2)).total == comb(6, p) * comb(
+        n_v, 2
+    )
     with pytest.raises(CapacityError, match=f"two vertices share .*{n_v}"):
         BicliqueGpu(device, "pivot", "u").prepare(graph, Biclique(p, 2), "total")
 

@@ -68,10 +68,12 @@ _SETS = """
 #include "subset_tree.cuh"
 extern "C" __global__ void count_sets(unsigned* words, const int n, const int n_words, const int take, const int least,
                                       unsigned* slab, unsigned long long* sums) {
-    __shared__ unsigned counters[kLeafWords];
+    __shared__ unsigned counters[kLeafWords], run[kRunWords];
+    __shared__ NearOnes ones;
+    ones.open(least);
     Arena arena{nullptr, slab, 0, 0, 1 << 16, 0};
     TreeQueue queue{nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
-    SubsetTree tree{arena, queue, LeafHistogram(counters, sums, least), nullptr, 0,
+    SubsetTree tree{arena, queue, LeafHistogram(counters, sums, least), ones, run, nullptr, 0,
                     RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     tree.frames = reinterpret_cast<SubsetFrame*>(arena.take(8 * kSubsetFrameWords));
     tree.open(RowList{words, n, n, n_words}, take, n);
@@ -97,7 +99,8 @@ def sets_by_size(rows: list[int], take: int, least: int) -> dict[int, int]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_levels_are_left_when_all_lanes_are_done_with_them(seed: int, n_words: int) -> None:
     """Four levels, most of them short, so that lists of one level lie where those of another were."""
-    count_sets(seed, (14, n_words, 5, 6 * n_words), {})
+    for short_rows in (0, 10):
+        count_sets(seed, (14, n_words, 5, 6 * n_words), {"SHORT_ROWS": short_rows})
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,9 @@ def test_levels_are_left_when_all_lanes_are_done_with_them(seed: int, n_words: i
 def test_rows_are_sliced_below_each_level(n: int, n_words: int, take: int, least: int) -> None:
     """Lists of which most rows stay when one is taken, or few; and rows of more columns than are sliced (six words)."""
     for sliced in (2, 20):
-        count_sets(n + take, (n, n_words, take, least), {"SLICED_ROWS": sliced, "SLICED_NARROW": sliced})
+        slices = {"SLICED_ROWS": sliced, "SLICED_NARROW": sliced}
+        count_sets(n + take, (n, n_words, take, least), slices | {"SHORT_ROWS": 0})
+    count_sets(n + take, (n, n_words, take, least), {"SHORT_BELOW": 10})
 
 
 def count_sets(seed: int, shape: tuple[int, int, int, int], defines: dict[str, int]) -> None:
