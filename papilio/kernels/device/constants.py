@@ -36,7 +36,8 @@ BIT_PLANES = 12
 """Planes of the counters of rows: they count to 2^12 (bit_matrix.cuh)."""
 
 SHORT_ROWS, SHORT_BELOW = 127, 32
-"""Rows of a list, and of the lists below its rows in the mean, up to which these are counted together (subset_tree.cuh)."""
+"""Rows of a list, and in the mean of the lists below its rows, up to which these are counted together
+(subset_tree.cuh)."""
 
 STOPPABLE_ROWS = 4
 """Rows to take from which enumeration can be stopped for pivots (subset_tree.cuh)."""
