@@ -9,8 +9,9 @@ Needs NVRTC, not a GPU. What lies in the folder from other sources is removed. T
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,8 +22,29 @@ from papilio.kernels.device.constants import with_constants
 from papilio.kernels.device.sources import read_source
 from tests.kernels.device.test_compile import BUDGETS, read_variant
 
-ARCHITECTURES = (75, 80, 90, 100, 120)
-"""The oldest of each major version; what else there is compiles at its first run."""
+ARCHITECTURES = (75, 80, 86, 90, 100, 120)
+"""The oldest of each major version, and of those with less shared memory; others take the code of these."""
+
+_LITTLE_SHARED = (75, 86, 120)
+"""Where a block has less than 160 KiB of shared memory, for which ``kernels/tuning.py`` has rows of their own."""
+
+_FEWER_BLOCKS = {
+    "biclique ALGORITHM=0 MIN_BLOCKS=4": 2, "biclique ALGORITHM=1 MIN_BLOCKS=4": 2,
+    "biclique ALGORITHM=2 MIN_BLOCKS=3": 1, "biclique_blocks LEFT=3 MIN_BLOCKS=7": 4,
+    "biclique_blocks LEFT=4 MIN_BLOCKS=4": 2, "biclique_vertices MIN_BLOCKS=3": 1,
+    "clique LISTS=1 MIN_BLOCKS=2 PER=1": 1, "clique MIN_BLOCKS=2": 1, "clique MIN_BLOCKS=2 ORIENT=1": 1,
+    "clique MIN_BLOCKS=2 PER=1": 1, "clique MIN_BLOCKS=2 PER=2": 1,
+    "clique_maximal LISTS=1 MIN_BLOCKS=2": 1, "clique_maximal MIN_BLOCKS=2": 1,
+}  # fmt: skip
+"""Blocks of a multiprocessor there, by the entry for the others."""
+
+
+def list_entries(arch: int) -> list[str]:
+    """Return what is launched on an architecture, as entries of the budgets; of 8.6 what 8.0 has not."""
+    if arch not in _LITTLE_SHARED:
+        return [*BUDGETS]
+    fewer = [re.sub(r"MIN_BLOCKS=\d+", f"MIN_BLOCKS={n}", entry) for entry, n in _FEWER_BLOCKS.items()]
+    return fewer if arch == 86 else [*(entry for entry in BUDGETS if entry not in _FEWER_BLOCKS), *fewer]
 
 
 def build_cubin(entry: str, arch: int, folder: Path) -> Path:
@@ -42,19 +64,19 @@ def build_cubin(entry: str, arch: int, folder: Path) -> Path:
     return path
 
 
-def build(entries: Iterable[str], architectures: Sequence[int], folder: Path) -> list[Path]:
+def build(asked: Iterable[tuple[str, int]], folder: Path) -> list[Path]:
     """Compile entries for architectures, in all processors, and remove what else lies in the folder."""
     folder.mkdir(exist_ok=True)
-    asked = [(entry, arch, folder) for entry in entries for arch in architectures]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        made = list(pool.map(lambda each: build_cubin(*each), asked))
+        made = list(pool.map(lambda each: build_cubin(*each, folder), asked))
     for path in set(folder.glob("*.cubin")) - set(made):
         path.unlink()
-    return made
+    return list(dict.fromkeys(made))
 
 
 if __name__ == "__main__":
     known = [arch for arch in ARCHITECTURES if arch in nvrtc.getSupportedArchs()]
-    found = build(BUDGETS, [int(word) for word in sys.argv[1:]] or known, cubins.FOLDER)
+    wanted = [int(word) for word in sys.argv[1:]] or known
+    found = build(((entry, arch) for arch in wanted for entry in list_entries(arch)), cubins.FOLDER)
     size = sum(path.stat().st_size for path in found)
     print(f"{len(found)} files, {size / 2**20:.1f} MiB in {cubins.FOLDER}")

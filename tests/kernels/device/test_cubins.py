@@ -71,12 +71,12 @@ def test_what_is_built_is_found_and_what_is_left_is_removed(folder: Path) -> Non
     from tests.kernels.device.build_cubins import build
 
     (folder / name_cubin(TEXT, {}, 90, 13, CODE)).write_bytes(CODE)
-    (made,) = build(["arrays"], [90], folder)
+    (made,) = build([("arrays", 90)], folder)
     assert list(folder.iterdir()) == [made]
     assert made.read_bytes()[:4] == b"\x7fELF"
     assert find_cubin(read_source("arrays.cu"), with_constants({}), "90", 99) == made
     written = made.stat().st_mtime_ns
-    assert build(["arrays"], [90], folder) == [made]
+    assert build([("arrays", 90)], folder) == [made]
     assert made.stat().st_mtime_ns == written, "what is there is not compiled again"
 
 
@@ -91,7 +91,7 @@ def test_a_device_runs_what_the_wheel_has_and_compiles_the_rest(
 
     cuda_device()
     device = cuda.CudaDevice()
-    (made,) = build(["arrays"], [int(cuda.cupy.cuda.Device().compute_capability)], folder)
+    (made,) = build([("arrays", int(cuda.cupy.cuda.Device().compute_capability))], folder)
     if damaged:
         made.write_bytes(made.read_bytes()[:100])
     compiled = []

@@ -1,0 +1,71 @@
+"""What engines launch with the constants of their devices has a budget, and thus machine code in a wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from papilio.errors import InputError, UnsupportedError
+from papilio.families import family_of, resolve
+from papilio.kernels.device.constants import with_constants
+from papilio.kernels.device.cubins import name_cubin
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.device.sources import read_source
+from papilio.kernels.peel.gpu import decompose_on_gpu
+from papilio.kernels.peel.phases import ignore_report
+from papilio.tasks.prepared import complete_graph
+from papilio.tasks.warming import list_questions
+from tests.tools.devices import emulator
+
+_SIDE = 6
+
+
+class _Recorder:
+    """A device that notes what is loaded."""
+
+    def __init__(self, device: Device, loaded: dict[str, str]) -> None:
+        self._device, self._loaded = device, loaded
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def load(self, stem: str, defines: Mapping[str, int]) -> Any:
+        given = " ".join((stem, *(f"{name}={value}" for name, value in sorted(defines.items()))))
+        self._loaded[_name(stem, defines)] = given
+        return self._device.load(stem, defines)
+
+
+def _name(stem: str, defines: Mapping[str, int]) -> str:
+    """Return a name that is the same for defines that change nothing."""
+    return name_cubin(read_source(f"{stem}.cu"), with_constants(defines), 90, 13, b"")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arch", "shared_kib"), [(75, 64), (80, 163), (86, 99), (90, 227), (120, 99)])
+def test_all_that_is_launched_has_machine_code(arch: int, shared_kib: int) -> None:
+    compiled = pytest.importorskip("tests.kernels.device.test_compile", reason="NVRTC cannot be used")
+    from tests.kernels.device.build_cubins import list_entries
+
+    loaded: dict[str, str] = {}
+    device: Any = _Recorder(emulator(1, max_shared_bytes=shared_kib << 10), loaded)
+    for motif, per, options, listing in list_questions("gpu"):
+        family = family_of(motif)
+        made = family.engines["gpu"]
+        if listing is not None:
+            assert family.listed is not None
+            made = family.listed.listers["gpu"]
+        given = dict(options) if listing is None else {"listing": listing, **dict(options)}
+        engine = resolve(made)(device, **given)
+        graph = complete_graph(family.graph_kind, _SIDE, signed=motif.needs_signs)
+        with suppress(InputError, UnsupportedError):  # not every motif goes with every option
+            prepared = engine.prepare(graph, motif, per)
+            engine.run(prepared, 0, prepared.n_items)
+    for kind, layer in (("wing", None), ("tip", "u")):
+        decompose_on_gpu(device, complete_graph("bipartite", _SIDE), kind, layer, True, ignore_report)
+    entries = [*list_entries(arch), *(list_entries(80) if arch == 86 else [])]
+    built = {_name(*compiled.read_variant(entry)) for entry in entries}
+    assert len(loaded) > 20
+    assert sorted(given for name, given in loaded.items() if name not in built) == []
