@@ -37,7 +37,7 @@ from benchmarks.biclique import CASES as BICLIQUES
 from benchmarks.cases import Case as NamedGraph
 from benchmarks.cases import load_case
 from benchmarks.clique_gpu import FACEBOOK, read_graph
-from benchmarks.harness import describe_machine
+from benchmarks.harness import TimedKernels, describe_machine
 from benchmarks.maximal_gpu import ANSWERS as MAXIMAL_BICLIQUES
 from papilio.families import family_of, load_engine
 from papilio.kernels.tree.layout import TreeClass
@@ -113,18 +113,20 @@ class Share:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a GPU did of its share, and when it ended."""
+    """What a GPU did of its share, when it ended, and for how long at least one kernel ran."""
 
     ended: float
+    kernels_s: float
     total: int
     words: int
 
 
 @dataclass(frozen=True)
 class Timed:
-    """One way to divide the items: median seconds, what was counted, words intersected by GPU."""
+    """One way to divide the items: median seconds, those of the kernels, what was counted, words intersected by GPU."""
 
     seconds: float
+    kernels_s: float
     totals: frozenset[int]
     words: tuple[int, ...]
 
@@ -143,25 +145,28 @@ def deal(prepared: Any, turn: int, turns: int) -> Any:
 
 
 class Searcher:
-    """An engine and the graph that it prepared for a case."""
+    """An engine and the graph that it prepared for a case; ``make_timer`` is one as ``TimedKernels``, the default."""
 
-    def __init__(self, engine: Any, graph: Any, motif: Motif) -> None:
-        self.engine = engine
+    def __init__(
+        self, engine: Any, graph: Any, motif: Motif, make_timer: Callable[[Any], Any] | None = None
+    ) -> None:
+        self.engine, self._make_timer = engine, make_timer or TimedKernels
         self.prepared = engine.prepare(graph, motif, "total")
         self.costs: NDArray[np.int64] = engine.work(self.prepared)
 
     def run(self, share: Share, begin_at: float = 0.0) -> Ran:
         """Search a share from ``begin_at`` on, by the clock that the processes of a host have in common."""
         prepared = self.prepared if share.turns == 1 else deal(self.prepared, share.turn, share.turns)
-        while monotonic() < begin_at:
-            self.stay_awake()
+        device = self.engine.device
+        timer = self._make_timer(device)
+        device.load = timer
+        while monotonic() < begin_at:  # an idle device takes milliseconds to wake
+            device.xp.zeros(1 << 20)
+            device.synchronize()
         partial = self.engine.run(prepared, share.start, share.stop)
-        return Ran(monotonic(), partial.total, int(self.engine.block_words.sum()))
-
-    def stay_awake(self) -> None:
-        """Keep the device from idling: it takes milliseconds to wake."""
-        self.engine.device.xp.zeros(1 << 20)
-        self.engine.device.synchronize()
+        ended = monotonic()
+        del device.load
+        return Ran(ended, timer.seconds()[0], partial.total, int(self.engine.block_words.sum()))
 
     def find_largest(self) -> tuple[float, bool]:
         """Return the largest share of the words that an item has, or a bound of it, and whether it is the share.
@@ -260,13 +265,15 @@ DIVISIONS: dict[str, Callable[[NDArray[np.int64], Sequence[Executor]], list[Shar
 def time_shares(gpus: Sequence[Executor], shares: Sequence[Share], repeats: int) -> Timed:
     """Search again and again, but once where it takes long; the first round is not timed where it does not."""
     seconds: list[float] = []
+    kernels: list[float] = []
     totals: set[int] = set()
     run_together(gpus, [Share(0, 1)] * len(gpus))
     while len(seconds) < repeats and (not seconds or seconds[0] < _SHORT_S):
         ends, ran = run_together(gpus, shares)
         seconds.append(max(ends))
+        kernels.append(max(one.kernels_s for one in ran))
         totals.add(sum(one.total for one in ran))
-    return Timed(median(seconds), frozenset(totals), tuple(one.words for one in ran))
+    return Timed(median(seconds), median(kernels), frozenset(totals), tuple(one.words for one in ran))
 
 
 def measure(case: ScaleCase, gpus: Sequence[Executor], options: argparse.Namespace) -> bool:
@@ -279,7 +286,8 @@ def measure(case: ScaleCase, gpus: Sequence[Executor], options: argparse.Namespa
         largest = f"{'' if is_item else 'below '}{share:.3f}"
     (total,) = totals
     print(
-        f"| {case.name} | {costs.size} | {largest} | 1 | | {alone.seconds * 1e3:.2f} | 1 | 1 | {total} |",
+        f"| {case.name} | {costs.size} | {largest} | 1 | | {alone.seconds * 1e3:.2f} | 1 | "
+        f"{alone.kernels_s * 1e3:.2f} | 1 | 1 | {total} |",
         flush=True,
     )
     for n in options.gpus:
@@ -287,7 +295,8 @@ def measure(case: ScaleCase, gpus: Sequence[Executor], options: argparse.Namespa
             timed = time_shares(gpus[:n], DIVISIONS[name](costs, gpus[:n]), options.repeats)
             totals |= timed.totals
             words = "/".join(f"{each / max(1, sum(timed.words)):.2f}" for each in timed.words)
-            times = f"{timed.seconds * 1e3:.2f} | {alone.seconds / timed.seconds:.2f}"
+            times = f"{timed.seconds * 1e3:.2f} | {alone.seconds / timed.seconds:.2f} | {timed.kernels_s * 1e3:.2f}"
+            times += f" | {alone.kernels_s / max(timed.kernels_s, 1e-9):.2f}"
             print(f"| | | | {n} | {name} | {times} | {words} | {max(timed.totals)} |", flush=True)
     return totals == ({total} if case.total is None else {case.total})
 
@@ -309,7 +318,19 @@ def main() -> int:
     options = parser.parse_args()
     cases, right = {case.name: case for case in CASES}, True
     print("\n".join(f"- {name}: {value}" for name, value in describe_machine("gpu").items()) + "\n")
-    head = ("case", "items", "largest", "GPUs", "division", "ms", "times", "words", "count")
+    head = (
+        "case",
+        "items",
+        "largest",
+        "GPUs",
+        "division",
+        "ms",
+        "times",
+        "kernels ms",
+        "times",
+        "words",
+        "count",
+    )
     print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head), flush=True)
     with start_gpus(max(options.gpus)) as gpus:
         for name in options.cases.split(";"):

@@ -50,13 +50,26 @@ SEARCHES: list[tuple[Callable[[Any], Any], Motif]] = [
 ]
 
 
+class Untimed:
+    """A timer of kernels where there is no clock."""
+
+    def __init__(self, device: Any) -> None:
+        self.load = device.load
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.load(*arguments)
+
+    def seconds(self) -> tuple[float, dict[str, float]]:
+        return 0.0, {}
+
+
 @pytest.mark.parametrize("divide", [list_dealt, cut])
 @pytest.mark.parametrize(("make", "motif"), SEARCHES)
 def test_what_all_gpus_count_is_the_whole(make: Any, motif: Motif, divide: Any) -> None:
     graph = (
         random_graph(3, 20, 0.5) if isinstance(motif, Clique | MaximalClique) else dense_graph(3, 18, 14, 0.6)
     )
-    searcher = Searcher(make(emulator(1)), graph, motif)
+    searcher = Searcher(make(emulator(1)), graph, motif, Untimed)
     engine, prepared, shares = searcher.engine, searcher.prepared, divide(searcher.costs, 3)
     partials = [
         engine.run(
@@ -72,7 +85,10 @@ def test_what_all_gpus_count_is_the_whole(make: Any, motif: Motif, divide: Any) 
 
 def test_the_largest_item_is_found_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
     searcher = Searcher(
-        CliqueGpu(emulator(1), "pivot", root="vertex", tuning=EAGER), random_graph(3, 20, 0.5), Clique()
+        CliqueGpu(emulator(1), "pivot", root="vertex", tuning=EAGER),
+        random_graph(3, 20, 0.5),
+        Clique(),
+        Untimed,
     )
     words = [searcher.run(Share(item, item + 1)).words for item in range(searcher.costs.size)]
     largest = max(words) / sum(words)
@@ -101,6 +117,7 @@ def test_rows_are_printed_and_a_wrong_count_is_told(
     graph, device = random_graph(3, 20, 0.5), emulator(1)
     total = count_cliques(20, edges_of(graph))[(4,)] + error
     case = ScaleCase("little", "none", Clique(4), total, {"root": "edge"})
+    monkeypatch.setattr(tree_scale, "TimedKernels", Untimed)
     monkeypatch.setattr(ScaleCase, "read", lambda case, data: graph)
     monkeypatch.setattr(
         tree_scale, "load_engine", lambda *_, root, **__: CliqueGpu(device, root=root, tuning=EAGER)
@@ -122,7 +139,7 @@ class Here(Executor):
         _, share, begin_at = arguments
         future: Future[Any] = Future()
         seconds = float(self.true_costs[share.start : share.stop].sum())
-        future.set_result(Ran(begin_at + seconds, 1, 1))
+        future.set_result(Ran(begin_at + seconds, seconds, 1, 1))
         return future
 
 
