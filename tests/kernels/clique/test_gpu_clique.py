@@ -91,6 +91,18 @@ def test_every_schedule_counts_by_the_definition(device: Device, schedule: str, 
         assert (got.total, got.cells) == (wanted.total, wanted.cells)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [None, 8])
+def test_lanes_that_share_at_every_turn_count_the_same(device: Device, k: int | None) -> None:
+    """Sub-trees are so large that a lane leaves branches again and again, and takes others'."""
+    engine = CliqueGpu(device, "pivot", tuning=EAGER)
+    engine._defines = {"SHARE_TURNS": 1}
+    for graph in (random_graph(0, 34, 0.9), random_graph(1, 60, 0.75)):
+        wanted = count(CliqueCpu(1), graph, Clique(k))
+        got = count(engine, graph, Clique(k))
+        assert (got.total, got.cells) == (wanted.total, wanted.cells)
+
+
 def test_every_size_follows_the_definition(device: Device) -> None:
     @laws(16)
     @given(graphs())

@@ -67,6 +67,15 @@ def test_every_schedule_counts_by_the_definition(device: Device, schedule: str, 
         assert got == on_cpu(name, least)
 
 
+@pytest.mark.slow
+def test_lanes_that_share_at_every_turn_count_the_same(device: Device) -> None:
+    """Sub-trees are so large that a lane leaves branches again and again, and takes others'."""
+    engine = MaximalCliqueGpu(device, EAGER)
+    engine._defines = {"SHARE_TURNS": 1}
+    for graph, least in ((random_graph(0, 34, 0.9), 1), (random_graph(1, 60, 0.75), 9)):
+        assert count(engine, graph, least) == count(MaximalCliqueCpu(1), graph, least)
+
+
 def test_sizes_and_checksum_follow_the_definition(device: Device) -> None:
     @laws(24)
     @given(graphs())
