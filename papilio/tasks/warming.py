@@ -23,7 +23,7 @@ from papilio.motifs import EngineOptions, Granularity, Motif
 from papilio.questions import Listing, choose_options
 from papilio.tasks.prepared import complete_graph, warm_engine
 
-_SIDE, _SIZES = 10, (3, 6)
+_SIDE, _SIZES = 10, (3, 4, 6)
 """A graph, and motifs of fixed sizes in it, that together give all kernels work."""
 
 

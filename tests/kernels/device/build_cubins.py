@@ -28,23 +28,28 @@ ARCHITECTURES = (75, 80, 86, 90, 100, 120)
 _LITTLE_SHARED = (75, 86, 120)
 """Where a block has less than 160 KiB of shared memory, for which ``kernels/tuning.py`` has rows of their own."""
 
-_FEWER_BLOCKS = {
-    "biclique ALGORITHM=0 MIN_BLOCKS=4": 2, "biclique ALGORITHM=1 MIN_BLOCKS=4": 2,
-    "biclique ALGORITHM=2 MIN_BLOCKS=3": 1, "biclique_blocks LEFT=3 MIN_BLOCKS=7": 4,
-    "biclique_blocks LEFT=4 MIN_BLOCKS=4": 2, "biclique_vertices MIN_BLOCKS=3": 1,
-    "clique LISTS=1 MIN_BLOCKS=2 PER=1": 1, "clique MIN_BLOCKS=2": 1, "clique MIN_BLOCKS=2 ORIENT=1": 1,
-    "clique MIN_BLOCKS=2 PER=1": 1, "clique MIN_BLOCKS=2 PER=2": 1,
-    "clique_maximal LISTS=1 MIN_BLOCKS=2": 1, "clique_maximal MIN_BLOCKS=2": 1,
+_BLOCKS_THERE = {
+    "biclique ALGORITHM=0": 2, "biclique ALGORITHM=1": 2, "biclique ALGORITHM=2": 1, "biclique_blocks LEFT=3": 4,
+    "biclique_blocks LEFT=4": 2, "biclique_vertices": 1, "clique": 1, "clique_maximal": 1,
 }  # fmt: skip
-"""Blocks of a multiprocessor there, by the entry for the others."""
+"""Blocks of a multiprocessor there, by the source and the defines, or the source alone."""
+
+_BLOCKS = re.compile(r" MIN_BLOCKS=\d+")
 
 
 def list_entries(arch: int) -> list[str]:
     """Return what is launched on an architecture, as entries of the budgets; of 8.6 what 8.0 has not."""
     if arch not in _LITTLE_SHARED:
         return [*BUDGETS]
-    fewer = [re.sub(r"MIN_BLOCKS=\d+", f"MIN_BLOCKS={n}", entry) for entry, n in _FEWER_BLOCKS.items()]
-    return fewer if arch == 86 else [*(entry for entry in BUDGETS if entry not in _FEWER_BLOCKS), *fewer]
+    entries = {entry: _with_blocks_there(entry) for entry in BUDGETS}
+    return [fewer for entry, fewer in entries.items() if arch != 86 or fewer != entry]
+
+
+def _with_blocks_there(entry: str) -> str:
+    """Return the entry as it is launched where there is little shared memory."""
+    plain = _BLOCKS.sub("", entry)
+    blocks = _BLOCKS_THERE.get(plain, _BLOCKS_THERE.get(plain.split()[0]))
+    return entry if blocks is None or plain == entry else f"{plain} MIN_BLOCKS={blocks}"
 
 
 def build_cubin(entry: str, arch: int, folder: Path) -> Path:
