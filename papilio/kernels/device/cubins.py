@@ -1,8 +1,8 @@
 """Machine code of the CUDA sources that a wheel brings along: where it fits a GPU nothing is compiled.
 
-The name of a file tells what it was made from (the text with its includes, the defines that differ from the defaults in
-it, the options), for which architecture, by which compiler, and what it holds. Code of another source is thus never
-found, and a file that is not whole never reaches the driver, which trusts the sizes in it and crashes.
+The name of a file tells what it was made from (the text with its includes, the defines in it that differ from the
+defaults, the options), for which architecture, by which compiler, and what it holds. Code of another source is thus
+never found, and a file that is not whole never reaches the driver, which trusts the sizes in it and crashes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ OPTIONS = ("-std=c++17", "-ftz=true", "--device-as-default-execution-space")
 """How the sources are compiled, as CuPy does."""
 
 _DEFAULT = re.compile(r"^#ifndef (\w+)\n#define \1 (\S+)$", re.MULTILINE)
+_WORD = re.compile(r"[A-Z]\w+")
 _NAME = re.compile(r"(?P<source>\w+)\.(?P<content>\w+)\.cuda(?P<cuda>\d+)\.sm_(?P<arch>\d+)\.cubin")
 
 
@@ -67,8 +68,12 @@ def _list_fitting(source: str, capability: str, cuda: int) -> Iterator[tuple[re.
 
 
 def _digest_source(text: str, defines: Mapping[str, int]) -> str:
-    defaults = dict(_DEFAULT.findall(text))
-    given = [f"{name}={value}" for name, value in sorted(defines.items()) if defaults.get(name) != str(value)]
+    defaults, words = dict(_DEFAULT.findall(text)), set(_WORD.findall(text))
+    given = [
+        f"{name}={value}"
+        for name, value in sorted(defines.items())
+        if name in words and defaults.get(name) != str(value)
+    ]
     return _digest("\0".join((text, *OPTIONS, *given)).encode())
 
 

@@ -29,11 +29,12 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_names_follow_text_defines_architecture_compiler_and_content() -> None:
     names = [
         name_cubin(TEXT, {}, 90, 13, CODE), name_cubin(TEXT + " ", {}, 90, 13, CODE),
-        name_cubin(TEXT, {"SIDE": 1}, 90, 13, CODE), name_cubin(TEXT, {"OTHER": 0}, 90, 13, CODE),
+        name_cubin(TEXT, {"SIDE": 1}, 90, 13, CODE), name_cubin(TEXT + "OTHER", {"OTHER": 0}, 90, 13, CODE),
         name_cubin(TEXT, {}, 80, 13, CODE), name_cubin(TEXT, {}, 90, 12, CODE), name_cubin(TEXT, {}, 90, 13, b""),
     ]  # fmt: skip
     assert len(set(names)) == len(names)
     assert name_cubin(TEXT, {"SIDE": 0}, 90, 13, CODE) == names[0], "a default that is given changes no code"
+    assert name_cubin(TEXT, {"OTHER": 0}, 90, 13, CODE) == names[0], "nor does what it does not name"
 
 
 def test_code_runs_on_later_devices_of_its_major_version(folder: Path) -> None:
