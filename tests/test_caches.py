@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from papilio.kernels.stamps import source_stamp, sources_of
 from tests.conftest import ROOT, SKIP_LINES, pytest_terminal_summary
 from tests.tools import caches
 from tests.tools.numba_cache import module_keys
@@ -71,6 +72,15 @@ def test_an_upgrade_never_runs_code_of_the_version_before(tmp_path: Path) -> Non
     assert call(root, tmp_path, NUMBA_CACHE_DIR=folder) == [20, -1, 1, 1]
     write_package(root, 2)
     assert call(root, tmp_path, NUMBA_CACHE_DIR=folder) == [30, -1, 1, 0]
+
+
+def test_code_that_was_compiled_in_another_way_is_never_loaded() -> None:
+    """Even that of a module that knows nothing of compiling."""
+    from papilio.kernels import checksum, jit
+
+    stamps = cast(Any, jit.compiled(checksum.mix))._cache._cache_file._source_stamp
+    assert stamps == [source_stamp(Path(each.__file__)) for each in (checksum, jit)]
+    assert Path(jit.__file__) not in sources_of(Path(checksum.__file__))
 
 
 @pytest.mark.slow
