@@ -138,7 +138,10 @@ struct NarrowSearch {
         unsigned* const candidates = from->candidates();
         unsigned* const excluded = from->excluded();
         if (FILTERS && DROPS && __popcll(columns) <= kTableColumns) {
-            close_branch(from, branch, columns);
+            if (__popcll(columns) <= kFewColumns && n_words <= kWarpSize)
+                close_few(from, branch, columns);
+            else
+                close_branch(from, branch, columns);
             return nullptr;
         }
         const Arena::Mark mark = arena.mark();
@@ -195,6 +198,49 @@ struct NarrowSearch {
         __syncwarp();
         if (made == nullptr && base.n_candidates == 0) arena.release(mark);
         return made;
+    }
+
+    /// Take a candidate of at most kFewColumns columns, and count all below it; a set has a word for each lane at most.
+    __device__ __forceinline__ void close_few(NarrowNode* from, int branch, Word columns) {
+        const int lane = lane_id(), n_words = words_for(from->n_rows);
+        const Word* const rows = from->rows;
+        const Word* const hashes = from->hashes;
+        const Word others = from->columns & ~columns;
+        unsigned* const candidates = from->candidates();
+        unsigned* const excluded = from->excluded();
+        unsigned taken = 0, stays = 0;  // word `lane` of the candidates that were met, and of those that stay
+        LaneSets sets(columns);
+#pragma unroll 1
+        for (int k = 0; k < n_words; ++k) {
+            const unsigned out = excluded[k], in = candidates[k] & ~(branch / 32 == k ? 1u << (branch & 31) : 0u);
+            if ((in | out) == 0) continue;
+            const Word row = (in | out) >> lane & 1u ? rows[32 * k + lane] : 0;
+            sets.meet(row, out, in, 32 * k);
+            const unsigned all = __ballot_sync(kFullMask, (row & others) != 0) & in;
+            if (lane == k) {
+                taken = in;
+                stays = all;
+            }
+        }
+        const bool is_one = sets.is_maximal(counts.limits.least_right, true), has_many = is_one && sets.n_rows > 1;
+        Word sum = is_one && sets.n_rows == 1 ? hashes[sets.first_row] : 0ull;
+        const bool any = __any_sync(kFullMask, has_many) != 0;
+#pragma unroll 1
+        for (int k = 0; k < (any ? n_words : 0); ++k) {
+            const unsigned in = __shfl_sync(kFullMask, taken, k);
+            if (in == 0) continue;
+            unsigned found = sets.find(in >> lane & 1u ? rows[32 * k + lane] : 0ull);
+            if (!has_many) found = 0;
+#pragma unroll 1
+            for (found &= in; found != 0; found &= found - 1) sum += hashes[32 * k + __ffs((int)found) - 1];
+        }
+        __syncwarp();
+        if (lane < n_words) {
+            candidates[lane] = stays;
+            if (branch / 32 == lane) excluded[lane] |= 1u << (branch & 31);
+        }
+        nodes += (unsigned)sets.count(counts, is_one, sum, from->hash + hashes[branch], from->n_taken + 1);
+        spend(n_words);
     }
 
     /// Take a candidate of few columns, and count all below it, by a table.

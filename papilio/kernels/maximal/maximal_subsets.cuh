@@ -202,6 +202,67 @@ struct SubsetTable {
     }
 };
 
+/// All sets of up to kFewColumns columns, one for each lane, without memory: which rows have all columns of a set.
+struct LaneSets {
+    Word columns[kFewColumns];  // a bit in each; 0 for none
+    int n;
+    bool is_covered;  // an excluded row has all columns of the set
+    unsigned n_rows;  // candidates that have
+    int first_row;    // of them
+
+    __device__ __forceinline__ explicit LaneSets(Word all) : n(__popcll(all)), is_covered(false), n_rows(0), first_row(0) {
+#pragma unroll
+        for (int j = 0; j < kFewColumns; ++j) {
+            columns[j] = all & (0ull - all);
+            all &= all - 1;
+        }
+    }
+
+    /// Of 32 rows, of which this lane has one, those that have all columns of the set; the warp.
+    __device__ __forceinline__ unsigned find(Word row) const {
+        unsigned found = kFullMask;
+#pragma unroll
+        for (int j = 0; j < kFewColumns; ++j) {
+            const unsigned have = __ballot_sync(kFullMask, (row & columns[j]) != 0);
+            if (lane_id() >> j & 1) found &= have;
+        }
+        return found;
+    }
+
+    /// Meet 32 rows, of which the first has a number; the warp.
+    __device__ __forceinline__ void meet(Word row, unsigned excluded, unsigned candidates, int number) {
+        const unsigned found = find(row), here = found & candidates;
+        is_covered = is_covered || (found & excluded) != 0;
+        if (n_rows == 0) first_row = number + __ffs((int)here) - 1;
+        n_rows += (unsigned)__popc(here);
+    }
+
+    __device__ __forceinline__ int width() const { return __popc((unsigned)lane_id()); }
+
+    /// Whether the set is that of a maximal biclique that is asked for; the warp, when all rows were met.
+    __device__ __forceinline__ bool is_maximal(int least, bool whole) const {
+        bool is_one = !is_covered && lane_id() < 1 << n && width() >= least && (whole || width() < n);
+#pragma unroll
+        for (int j = 0; j < kFewColumns; ++j) {
+            const unsigned n_above = __shfl_xor_sync(kFullMask, n_rows, 1 << j);
+            is_one = is_one && ((lane_id() >> j & 1) != 0 || n_above != n_rows || j >= n);
+        }
+        return is_one;
+    }
+
+    /// Count those that are maximal, with the sum of the hashes of their candidates and `hash` for all others; returns how
+    /// many there are. The warp.
+    __device__ __forceinline__ int count(MaximalCounts& counts, bool is_one, Word sum, Word hash, int n_taken) const {
+        const Word* const column_hash = counts.column_hash();
+#pragma unroll
+        for (int j = 0; j < kFewColumns; ++j)
+            if (j < n && (lane_id() >> j & 1)) hash += column_hash[__ffsll((long long)columns[j]) - 1];
+        if (is_one) counts.checksum += count_sum(width(), n_taken + (int)n_rows, hash + sum);
+        __syncwarp();
+        return __popc(__ballot_sync(kFullMask, is_one));
+    }
+};
+
 /// Where up to kTableColumns of 64 columns are, which a table numbers anew.
 struct FewColumns {
     int at[kTableSide];
