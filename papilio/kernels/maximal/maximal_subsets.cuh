@@ -204,7 +204,9 @@ struct SubsetTable {
 
 /// All sets of up to kFewColumns columns, one for each lane, without memory: which rows have all columns of a set.
 struct LaneSets {
-    Word columns[kFewColumns];  // a bit in each; 0 for none
+    unsigned low[kFewColumns];    // of each column the bit among 64, or none
+    unsigned high[kFewColumns];
+    unsigned lacks[kFewColumns];  // all bits where the set lacks a column
     int n;
     bool is_covered;  // an excluded row has all columns of the set
     unsigned n_rows;  // candidates that have
@@ -213,8 +215,11 @@ struct LaneSets {
     __device__ __forceinline__ explicit LaneSets(Word all) : n(__popcll(all)), is_covered(false), n_rows(0), first_row(0) {
 #pragma unroll
         for (int j = 0; j < kFewColumns; ++j) {
-            columns[j] = all & (0ull - all);
-            all &= all - 1;
+            const Word column = all & (0ull - all);
+            low[j] = (unsigned)column;
+            high[j] = (unsigned)(column >> 32);
+            lacks[j] = (unsigned)(lane_id() >> j & 1) - 1u;
+            all ^= column;
         }
     }
 
@@ -223,8 +228,8 @@ struct LaneSets {
         unsigned found = kFullMask;
 #pragma unroll
         for (int j = 0; j < kFewColumns; ++j) {
-            const unsigned have = __ballot_sync(kFullMask, (row & columns[j]) != 0);
-            if (lane_id() >> j & 1) found &= have;
+            const unsigned own = ((unsigned)row & low[j]) | ((unsigned)(row >> 32) & high[j]);
+            found &= __ballot_sync(kFullMask, own != 0) | lacks[j];
         }
         return found;
     }
@@ -245,7 +250,7 @@ struct LaneSets {
 #pragma unroll
         for (int j = 0; j < kFewColumns; ++j) {
             const unsigned n_above = __shfl_xor_sync(kFullMask, n_rows, 1 << j);
-            is_one = is_one && ((lane_id() >> j & 1) != 0 || n_above != n_rows || j >= n);
+            is_one = is_one && (lacks[j] == 0 || n_above != n_rows || j >= n);
         }
         return is_one;
     }
@@ -256,7 +261,7 @@ struct LaneSets {
         const Word* const column_hash = counts.column_hash();
 #pragma unroll
         for (int j = 0; j < kFewColumns; ++j)
-            if (j < n && (lane_id() >> j & 1)) hash += column_hash[__ffsll((long long)columns[j]) - 1];
+            if (j < n && lacks[j] == 0) hash += column_hash[low[j] != 0 ? __ffs((int)low[j]) - 1 : 31 + __ffs((int)high[j])];
         if (is_one) counts.checksum += count_sum(width(), n_taken + (int)n_rows, hash + sum);
         __syncwarp();
         return __popc(__ballot_sync(kFullMask, is_one));
