@@ -32,7 +32,7 @@ from papilio.kernels.device.constants import (
     MAXIMAL_TABLE_WORDS,
     MAXIMAL_WIDE_WORDS,
 )
-from papilio.kernels.device.protocol import Device
+from papilio.kernels.device.protocol import Device, Module
 from papilio.kernels.engine import (
     Cut,
     Partial,
@@ -63,6 +63,9 @@ from papilio.parts import MaximalPart, Part
 
 _FIXED_WORDS = 2 * (64 + MAXIMAL_SEEN) + MAXIMAL_TABLE_WORDS
 """Of shared memory of a warp: the hashes of 64 columns, rows that were seen, and a table of sets of columns."""
+
+_CHILD_WARPS, _CHILD_BLOCKS = 4, 8
+"""Of maximal_children.cu: warps of a block, and blocks that a multiprocessor has room for."""
 
 _SLOT_BYTES = 16
 """Of the table of sizes: a key and its count."""
@@ -106,7 +109,7 @@ class PreparedMaximalGpu:
 class _Counts(NamedTuple):
     """What the kernel counts into, on the device."""
 
-    totals: Any  # the sum of the hashes, and the branches taken
+    totals: Any  # the sum of the hashes, the branches taken, and words of 32 bits intersected for children of few columns
     keys: Any  # a hash table of sizes
     by_key: Any
     full: Any  # not 0 when the table was too small
@@ -160,6 +163,7 @@ class MaximalBicliqueGpu(TreeEngine):
         source = graph.graph if isinstance(graph, MaximalPart) else graph
         with self.device.guard():
             self._search.load_on(self.device)
+            self._load_children()
             self.device.load("maximal_rows", {})
             edges, layers = load_edges(self.device, source)
             stars = find_stars_on_device(self.device, edges, motif, part)
@@ -178,6 +182,10 @@ class MaximalBicliqueGpu(TreeEngine):
     def _search(self) -> TreeSearch:
         blocks_per_sm = self.tuning.blocks_per_sm[0]
         return TreeSearch("maximal", "maximal_search", self.defines, self.tuning, _FIXED_WORDS, blocks_per_sm)
+
+    def _load_children(self) -> Module | None:
+        """Return the kernel for children of few columns, which may still be compiled; none where tables are left out."""
+        return self.device.load("maximal_children", {}) if self.defines.get("TABLES", 1) else None
 
     def _build_index(
         self,
@@ -262,15 +270,23 @@ class MaximalBicliqueGpu(TreeEngine):
         index, roots, ranges, sizes = prepared.index, prepared.roots, prepared.ranges, prepared.index.sizes
         first = (
             *root_arguments(index, roots), matrices.words, matrices.starts, matrices.taken, matrices.taken_hash,
-            roots.left_hash, roots.right_hash, *ranges.arrays,
+            roots.left_hash, roots.right_hash, index.arrays["hop_common"], *ranges.arrays,
         )  # fmt: skip
-        limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right, self.patience)
-        last = (
-            *(np.int32(min(limit, _MAX_INT)) for limit in limits), counts.totals, counts.keys, counts.by_key,
-            np.uint32(counts.keys.size), counts.full, *arguments,
-        )  # fmt: skip
+        asked = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
+        limits = tuple(np.int32(min(limit, _MAX_INT)) for limit in asked)
+        found = (counts.totals, counts.keys, counts.by_key, np.uint32(counts.keys.size), counts.full)
         pieces, costs = ranges.starts[bounds].tolist(), index.costs[ranges.items]
-        return self._launch(self._search, prepared.classes, pieces, costs, cut, first, last)
+        last = (*limits, np.int32(self.patience), *found, *arguments)
+        n_slices = self._launch(self._search, prepared.classes, pieces, costs, cut, first, last)
+        children = self._load_children()
+        if children is not None:
+            begin, end = pieces[0], pieces[n_slices]
+            blocks = min(-(-(end - begin) // _CHILD_WARPS), _CHILD_BLOCKS * self.device.sm_count)
+            children.get_function("maximal_children")(
+                (max(1, blocks),), (32 * _CHILD_WARPS,), (*first, np.int64(begin), np.int64(end), *limits, *found),
+                shared_mem=4 * _CHILD_WARPS * MAXIMAL_TABLE_WORDS,
+            )  # fmt: skip
+        return n_slices
 
     def _make_counts(self, n_keys: int) -> _Counts:
         """Return an empty table of so many slots.
@@ -288,7 +304,7 @@ class MaximalBicliqueGpu(TreeEngine):
                 "memory, or --engine cpu"
             )
         keys, by_key = (xp.zeros(n_keys, dtype=np.uint64) for _ in range(2))
-        return _Counts(xp.zeros(2, dtype=np.uint64), keys, by_key, xp.zeros(1, dtype=np.int32))
+        return _Counts(xp.zeros(3, dtype=np.uint64), keys, by_key, xp.zeros(1, dtype=np.int32))
 
     def _read(self, index: BicliqueDeviceIndex, counts: _Counts, n_items: int) -> Partial:
         """Return what was counted: a key is the columns of a biclique, then its rows."""
@@ -299,9 +315,10 @@ class MaximalBicliqueGpu(TreeEngine):
         cells: Cells = turn(
             dict(zip(zip(rows, columns, strict=True), times.tolist(), strict=True)), index.swapped
         )
-        checksum, n_branches = to_host(counts.totals).tolist()
+        checksum, n_branches, n_words = to_host(counts.totals).tolist()
         self.n_branches += n_branches
-        return Partial(n_items, sum(cells.values()), self._work_done(), {}, cells, checksum=checksum)
+        work = self._work_done() + (n_words + 1) // 2
+        return Partial(n_items, sum(cells.values()), work, {}, cells, checksum=checksum)
 
 
 def _estimate_need(index: BicliqueDeviceIndex, roots: MaximalRoots) -> NDArray[np.int64]:

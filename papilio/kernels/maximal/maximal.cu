@@ -4,8 +4,8 @@
 // Counted once: a maximal biclique belongs to its first two rows, the root and its child, where rows that hold all columns
 // of the root count as the last. Rows before the child that have all columns of a node mean that it is found elsewhere,
 // or is not maximal.
-// A warp owns an item: the root and a range of its children. A child has the columns that it shares with the root. Up to
-// 8 of them all below it is counted by a table (maximal_subsets.cuh), up to 64 its node is searched in words
+// A warp owns an item: the root and a range of its children. A child has the columns that it shares with the root. Those of
+// up to 8 are left to maximal_children.cu. Up to 64 its node is searched in words
 // (maximal_narrow.cuh); above that it is *wide*, and its rows are those of the root's matrix, of which two sets are kept,
 // until 64 columns are left.
 // Work goes to warps that wait, through the queue of tree_queue.cuh: half of the branches that the highest wide node has
@@ -53,11 +53,13 @@ struct MaximalSearch {
     const Word* taken_hash;
     const Word* left_hash;
     const Word* right_hash;
+    const int* hop_common;
     MaximalCounts& counts;
     NarrowSearch& narrow;
     Word* totals;
     Root root;
-    int first_row;  // of the unit's first child
+    const int* common;  // of the unit's children with the root
+    int first_row;      // of the first of them
     // What is to be searched next: one of them, or a branch of the root, which is none below 0.
     WideNode* wide;
     NarrowBase base;
@@ -68,6 +70,7 @@ struct MaximalSearch {
         open_root(unit.root);
         const long long begin = graph.hop_indptr[unit.root];
         first_row = root.n_before + (int)(unit.first - begin);
+        common = hop_common + unit.first;
         if (unit.first == begin && taken[unit.root] > 1) {
             if constexpr (kLists) {
                 counts.list(root.vertex, root.columns, nullptr, root.n_columns, taken[unit.root]);
@@ -82,6 +85,7 @@ struct MaximalSearch {
     }
 
     __device__ __forceinline__ bool open_child(int child) {
+        if (common[child] <= kTableColumns) return false;  // see maximal_children.cu
         wide = nullptr;
         base.n_candidates = 0;
         branch = first_row + child;
@@ -154,12 +158,8 @@ struct MaximalSearch {
 
   private:
     __device__ __forceinline__ void open_root(int vertex) {
-        const int n_columns = graph.n_columns(vertex), n_rows = graph.n_rows(vertex);
-        const int n_before = graph.n_before(vertex);
-        const unsigned* const matrix = matrices + matrix_at[vertex];
-        root = Root{matrix, matrix + (long long)words_for(n_columns) * n_rows, graph.columns + graph.indptr[vertex],
-                    graph.earlier + graph.earlier_indptr[vertex], graph.hop + graph.hop_indptr[vertex], left_hash, right_hash,
-                    vertex, n_columns, words_for(n_columns), n_rows, n_before, words_for(n_rows)};
+        root = root_of(graph, vertex, matrices + matrix_at[vertex], left_hash, right_hash);
+        const int n_columns = root.n_columns;
         if (n_columns > 64) return;
         counts.resolve();
 #pragma unroll 1
@@ -357,7 +357,7 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 maximal_search(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const long long* __restrict__ matrix_at,
                const int* __restrict__ taken, const unsigned long long* __restrict__ taken_hash,
                const unsigned long long* __restrict__ left_hash, const unsigned long long* __restrict__ right_hash,
-               SEARCH_PARAMETERS, const int least_left, const int most_left, const int least_right, const int most_right,
+               const int* __restrict__ hop_common, SEARCH_PARAMETERS, const int least_left, const int most_left, const int least_right, const int most_right,
                const int patience, unsigned long long* totals, unsigned long long* keys, unsigned long long* by_key, const unsigned n_keys,
                int* full RECORD_PARAMETERS) {
     constexpr int kWords = MaximalSearch::kCounterWords;
@@ -369,6 +369,6 @@ maximal_search(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const lon
     MaximalCounts counts{limits, memory_at, memory_at + kWords - kTableWords, 0, 0, 0, 0, 0, 0, RECORD_SINK};
     NarrowSearch narrow{arena, queue, counts, RowLists{counts.column_hash() + 64, least_right}, patience, 0, 0};
     MaximalSearch search{arena, queue, RootGraph ROOT_ARGUMENTS, matrices, matrix_at, taken, taken_hash, left_hash,
-                         right_hash, counts, narrow, totals};
+                         right_hash, hop_common, counts, narrow, totals};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);
 }

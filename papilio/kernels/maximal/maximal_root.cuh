@@ -305,3 +305,12 @@ struct Root {
         return (int)n;
     }
 };
+
+/// A root on its matrix; any lane alone.
+__device__ __forceinline__ Root root_of(const RootGraph& graph, int vertex, const unsigned* matrix, const Word* left_hash,
+                                        const Word* right_hash) {
+    const int n_columns = graph.n_columns(vertex), n_rows = graph.n_rows(vertex), n_words = words_for(n_columns);
+    return Root{matrix, matrix + (long long)n_words * n_rows, graph.columns + graph.indptr[vertex],
+                graph.earlier + graph.earlier_indptr[vertex], graph.hop + graph.hop_indptr[vertex], left_hash, right_hash,
+                vertex, n_columns, n_words, n_rows, graph.n_before(vertex), words_for(n_rows)};
+}
