@@ -78,7 +78,7 @@ struct MaximalSearch {
                 Word hash = 0;
 #pragma unroll 1
                 for (int j = lane_id(); j < root.n_columns; j += kWarpSize) hash += root.right_hash[root.columns[j]];
-                counts.add(0, root.n_columns, warp_sum(hash) + taken_hash[unit.root], taken[unit.root]);
+                counts.add(0, root.n_columns, sum_words(hash) + taken_hash[unit.root], taken[unit.root]);
             }
         }
         return taken[unit.root] < counts.limits.most_left ? (int)(unit.last - unit.first) : 0;
@@ -148,7 +148,7 @@ struct MaximalSearch {
     __device__ __forceinline__ unsigned long long flush() {
         counts.flush();
         size_table().close();
-        const Word checksum = warp_sum(counts.checksum);
+        const Word checksum = sum_words(counts.checksum);
         if (lane_id() == 0) {
             atomicAdd(&totals[0], checksum);
             atomicAdd(&totals[1], narrow.nodes);

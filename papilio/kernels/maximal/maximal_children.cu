@@ -67,7 +67,7 @@ maximal_children(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const l
         }
     }
     size_table().close();
-    const Word checksum = warp_sum(counts.checksum);
+    const Word checksum = sum_words(counts.checksum);
     if (lane_id() == 0) {
         atomicAdd(&totals[0], checksum);
         atomicAdd(&totals[1], nodes);

@@ -103,9 +103,6 @@ __device__ __noinline__ Word count_one(int hashes_at, Word columns, Word hash, i
     return size_table().count(width, height, hash + hash_bits(column_hash, columns));
 }
 
-/// SizeTable::count. Any lane alone.
-__device__ __noinline__ Word count_sum(int width, int height, Word all) { return size_table().count(width, height, all); }
-
 struct MaximalCounts {
     SizeLimits limits;
     int hashes_at;  // words of dynamic shared memory before the warp's hashes of 64 columns,

@@ -59,7 +59,7 @@ struct FewSearch {
         FewBranch below{FewLevel{columns, 0, __ballot_sync(kFullMask, is_kept), {}, 0}, 0, 0};
         unsigned& kept = below.level.candidates;
         below.level.hash = from.hash + __shfl_sync(kFullMask, row_hash, branch);
-        if (joined != 0) below.level.hash += warp_sum(is_member && is_full ? row_hash : 0ull);
+        if (joined != 0) below.level.hash += sum_words(is_member && is_full ? row_hash : 0ull);
         const int n_taken = below.level.n_taken = from.n_taken + 1 + __popc(joined);
         if (n_taken + __popc(kept) < counts.limits.least_left || n_taken >= counts.limits.most_left) kept = 0;
         if (kept != 0) {
@@ -88,24 +88,24 @@ struct FewSearch {
         return below;
     }
 
-    /// Count all below a node of at most kFewColumns columns; returns how many there are.
-    __device__ __forceinline__ int count_sets(const FewLevel& level) {
-        LaneSets sets(level.columns);
+    /// Whether a table costs less than what it would take to search a node of two candidates or more.
+    __device__ __forceinline__ static bool is_for_table(const FewLevel& level) {
+        const int n = __popcll(level.columns);
+        return n <= kTableColumns && 32 * __popc(level.candidates) >= 1 << n;
+    }
+
+    /// Count all below a node, by a table; returns how many there are.
+    __device__ __forceinline__ int count_in_table(const FewLevel& level) {
+        SubsetTable table(counts.table_at, __popcll(level.columns));
+        const FewColumns columns(level.columns);
+        const int lane = lane_id();
 #pragma unroll
-        for (int k = 0; k < kSlices; ++k) {
-            const unsigned candidates = k == 0 ? level.candidates : 0u;
-            if ((level.excluded[k] | candidates) != 0) sets.meet(rows[k], level.excluded[k], candidates, 0);
-        }
-        const bool is_one = sets.is_maximal(counts.limits.least_right, false);
-        const unsigned found = sets.find(rows[0]) & level.candidates, own = is_one ? found : 0u;
-        Word sum = 0;
-#pragma unroll 1
-        for (unsigned rest = warp_or(own); rest != 0; rest &= rest - 1) {
-            const int row = __ffs((int)rest) - 1;
-            const Word one = __shfl_sync(kFullMask, row_hash, row);
-            if (own >> row & 1u) sum += one;
-        }
-        return sets.count(counts, is_one, sum, level.hash, level.n_taken);
+        for (int k = 0; k < kSlices; ++k)
+            if (level.excluded[k] >> lane & 1u) table.mark(columns.place(rows[k]));
+        table.join_marks();
+        if (level.candidates >> lane & 1u) table.add(columns.place(rows[0]), row_hash);
+        return table.count(counts, counts.limits.least_right, false, level.hash, level.n_taken,
+                           columns.of_lane(counts.column_hash()));
     }
 
     /// Leave a node to others; false: nobody takes it.
@@ -177,8 +177,8 @@ struct FewSearch {
                 const Word hash = __shfl_sync(kFullMask, row_hash, __ffs((int)candidates) - 1);
                 counts.add(below.single, __popcll(below.single), below.level.hash + hash, below.level.n_taken + 1);
             }
-            if (!is_given && goes_on && kFewColumns <= kTableColumns && __popcll(below.level.columns) <= kFewColumns) {
-                nodes += (unsigned)count_sets(below.level);
+            if (!is_given && goes_on && is_for_table(below.level)) {
+                nodes += (unsigned)count_in_table(below.level);
                 goes_on = false;
             }
             if (!goes_on || is_given) continue;

@@ -5,6 +5,9 @@
 
 typedef unsigned long long Word;
 
+/// warp_sum, where that is not worth its instructions.
+__device__ __noinline__ Word sum_words(Word word) { return warp_sum(word); }
+
 struct RowLists {
     static constexpr int kSeen = MAXIMAL_SEEN;
 

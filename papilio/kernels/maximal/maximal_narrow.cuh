@@ -138,10 +138,7 @@ struct NarrowSearch {
         unsigned* const candidates = from->candidates();
         unsigned* const excluded = from->excluded();
         if (FILTERS && DROPS && __popcll(columns) <= kTableColumns) {
-            if (__popcll(columns) <= kFewColumns && n_words <= kWarpSize)
-                close_few(from, branch, columns);
-            else
-                close_branch(from, branch, columns);
+            close_branch(from, branch, columns);
             return nullptr;
         }
         const Arena::Mark mark = arena.mark();
@@ -164,7 +161,7 @@ struct NarrowSearch {
                 const unsigned joining = __ballot_sync(kFullMask, joins);
                 if (joining != 0) {
                     n_taken += __popc(joining);
-                    hash += warp_sum(joins ? hashes[32 * k + lane] : 0ull);
+                    hash += sum_words(joins ? hashes[32 * k + lane] : 0ull);
                 }
                 stays = __ballot_sync(kFullMask, is_member && (!DROPS || part != row));
                 const bool is_kept = is_member && !joins && __popcll(part) >= counts.limits.least_right;
@@ -190,7 +187,12 @@ struct NarrowSearch {
                 base = renew(below, span, n_kept, n_useful);
             } else {
                 if (FILTERS) n_kept = delete_covered(rows, columns, n_words, kept, kept + n_words, n_kept);
-                if (is_open(below, n_kept)) made = below;
+                if (FILTERS && n_kept == 1) {
+                    const int row = first_member(kept, n_words);
+                    count_single(rows[row] & columns, hash + hashes[row], n_taken + 1);
+                } else if (is_open(n_kept, n_taken)) {
+                    made = below;
+                }
             }
         }
         __syncwarp();
@@ -198,49 +200,6 @@ struct NarrowSearch {
         __syncwarp();
         if (made == nullptr && base.n_candidates == 0) arena.release(mark);
         return made;
-    }
-
-    /// Take a candidate of at most kFewColumns columns, and count all below it; a set has a word for each lane at most.
-    __device__ __forceinline__ void close_few(NarrowNode* from, int branch, Word columns) {
-        const int lane = lane_id(), n_words = words_for(from->n_rows);
-        const Word* const rows = from->rows;
-        const Word* const hashes = from->hashes;
-        const Word others = from->columns & ~columns;
-        unsigned* const candidates = from->candidates();
-        unsigned* const excluded = from->excluded();
-        unsigned taken = 0, stays = 0;  // word `lane` of the candidates that were met, and of those that stay
-        LaneSets sets(columns);
-#pragma unroll 1
-        for (int k = 0; k < n_words; ++k) {
-            const unsigned out = excluded[k], in = candidates[k] & ~(branch / 32 == k ? 1u << (branch & 31) : 0u);
-            if ((in | out) == 0) continue;
-            const Word row = (in | out) >> lane & 1u ? rows[32 * k + lane] : 0;
-            sets.meet(row, out, in, 32 * k);
-            const unsigned all = __ballot_sync(kFullMask, (row & others) != 0) & in;
-            if (lane == k) {
-                taken = in;
-                stays = all;
-            }
-        }
-        const bool is_one = sets.is_maximal(counts.limits.least_right, true), has_many = is_one && sets.n_rows > 1;
-        Word sum = is_one && sets.n_rows == 1 ? hashes[sets.first_row] : 0ull;
-        const bool any = __any_sync(kFullMask, has_many) != 0;
-#pragma unroll 1
-        for (int k = 0; k < (any ? n_words : 0); ++k) {
-            const unsigned in = __shfl_sync(kFullMask, taken, k);
-            if (in == 0) continue;
-            unsigned found = sets.find(in >> lane & 1u ? rows[32 * k + lane] : 0ull);
-            if (!has_many) found = 0;
-#pragma unroll 1
-            for (found &= in; found != 0; found &= found - 1) sum += hashes[32 * k + __ffs((int)found) - 1];
-        }
-        __syncwarp();
-        if (lane < n_words) {
-            candidates[lane] = stays;
-            if (branch / 32 == lane) excluded[lane] |= 1u << (branch & 31);
-        }
-        nodes += (unsigned)sets.count(counts, is_one, sum, from->hash + hashes[branch], from->n_taken + 1);
-        spend(n_words);
     }
 
     /// Take a candidate of few columns, and count all below it, by a table.
@@ -332,15 +291,15 @@ struct NarrowSearch {
         return n_candidates;
     }
 
-    /// Whether a node is worth a search; a single candidate is counted at once, for nothing has all of its columns.
-    __device__ __forceinline__ bool is_open(NarrowNode* node, int n_candidates) {
-        if (n_candidates == 0 || node->n_taken + n_candidates < counts.limits.least_left) return false;
-        if (!FILTERS || n_candidates > 1) return true;
-        const int row = first_member(node->candidates(), words_for(node->n_rows));
-        const Word columns = node->rows[row] & node->columns;
-        counts.add(columns, __popcll(columns), node->hash + node->hashes[row], node->n_taken + 1);
+    /// Count a single candidate at once, for nothing has all of its columns; `hash` and `n_taken` are with it.
+    __device__ __forceinline__ void count_single(Word columns, Word hash, int n_taken) {
         ++nodes;
-        return false;
+        counts.add(columns, __popcll(columns), hash, n_taken);
+    }
+
+    /// Whether a node of so many candidates is worth a search, if none of them is single.
+    __device__ __forceinline__ bool is_open(int n_candidates, int n_taken) const {
+        return n_candidates > 0 && n_taken + n_candidates >= counts.limits.least_left;
     }
 
     /// Whether a base of its own makes the sets of a node half as long, or lets it be searched without memory.
@@ -372,13 +331,14 @@ struct NarrowSearch {
             n_left = lists.drop_covered(rows, hashes, n_candidates, rows + n_candidates, n_excluded);
         }
         NarrowNode* node = nullptr;
-        if (n_left > 0) {
+        if (FILTERS && n_left == 1) {
+            count_single(*rows & base.columns, base.hash + *hashes, base.n_taken + 1);
+        } else if (is_open(n_left, base.n_taken)) {
             Word span = 0;
 #pragma unroll 1
             for (int i = lane_id(); i < n_left; i += kWarpSize) span |= rows[i];
             span = warp_union(span);
-            int n_rows = n_left;
-            if (n_left > 1 || !FILTERS) n_rows += lists.keep_useful(rows + n_candidates, n_excluded, span, rows + n_left);
+            const int n_rows = n_left + lists.keep_useful(rows + n_candidates, n_excluded, span, rows + n_left);
             const Arena::Mark full = arena.mark();
             arena.release(base.mark);
             node = take(words_for(n_rows));
@@ -395,7 +355,6 @@ struct NarrowSearch {
             }
             node->write(NarrowNode{base.mark, base.above, own_rows, own_hashes, base.columns, base.hash, n_rows, base.n_taken});
             node->fill_sets(n_left);
-            if (!is_open(node, n_left)) node = nullptr;
         }
         __syncwarp();
         if (node == nullptr) arena.release(base.mark);

@@ -127,7 +127,7 @@ struct Root {
                 candidates[k] = kept;
             }
         }
-        below.hash = warp_sum(below.hash);
+        below.hash = sum_words(below.hash);
         __syncwarp();
         return below;
     }
@@ -168,7 +168,7 @@ struct Root {
         below.n_kept = (int)warp_total(n_kept);
         below.n_useful = (int)warp_total(n_useful);
         below.n_joined = (int)warp_total(n_joined);
-        if (below.n_joined != 0) below.hash = warp_sum(below.hash);
+        if (below.n_joined != 0) below.hash = sum_words(below.hash);
         __syncwarp();
         return below;
     }
@@ -247,7 +247,7 @@ struct Root {
         Word hash = 0;
 #pragma unroll 1
         for (int j = lane_id(); j < shared.n_columns; j += kWarpSize) hash += right_hash[columns[shared.columns[j]]];
-        return warp_sum(hash);
+        return sum_words(hash);
     }
 
     /// The hashes of those columns to which pack_row gives the bits, of at most 64.
