@@ -64,7 +64,7 @@ from papilio.parts import MaximalPart, Part
 _FIXED_WORDS = 2 * (64 + MAXIMAL_SEEN) + MAXIMAL_TABLE_WORDS
 """Of shared memory of a warp: the hashes of 64 columns, rows that were seen, and a table of sets of columns."""
 
-_CHILD_WARPS, _CHILD_BLOCKS = 4, 8
+_CHILD_WARPS, _CHILD_BLOCKS = 4, 5
 """Of maximal_children.cu: warps of a block, and blocks that a multiprocessor has room for."""
 
 _SLOT_BYTES = 16
@@ -109,7 +109,7 @@ class PreparedMaximalGpu:
 class _Counts(NamedTuple):
     """What the kernel counts into, on the device."""
 
-    totals: Any  # the sum of the hashes, the branches taken, and words of 32 bits intersected for children of few columns
+    totals: Any  # the sum of the hashes, the branches taken, and the words intersected for children of few columns
     keys: Any  # a hash table of sizes
     by_key: Any
     full: Any  # not 0 when the table was too small
@@ -184,7 +184,7 @@ class MaximalBicliqueGpu(TreeEngine):
         return TreeSearch("maximal", "maximal_search", self.defines, self.tuning, _FIXED_WORDS, blocks_per_sm)
 
     def _load_children(self) -> Module | None:
-        """Return the kernel for children of few columns, which may still be compiled; none where tables are left out."""
+        """Return the kernel for children of few columns, still compiled perhaps; none where tables are left out."""
         return self.device.load("maximal_children", {}) if self.defines.get("TABLES", 1) else None
 
     def _build_index(

@@ -4,10 +4,9 @@
 // Counted once: a maximal biclique belongs to its first two rows, the root and its child, where rows that hold all columns
 // of the root count as the last. Rows before the child that have all columns of a node mean that it is found elsewhere,
 // or is not maximal.
-// A warp owns an item: the root and a range of its children. A child has the columns that it shares with the root. Those of
-// up to 8 are left to maximal_children.cu. Up to 64 its node is searched in words
-// (maximal_narrow.cuh); above that it is *wide*, and its rows are those of the root's matrix, of which two sets are kept,
-// until 64 columns are left.
+// A warp owns an item: the root and a range of its children. A child has the columns that it shares with the root. Up to 8
+// of them it is left to maximal_children.cu, up to 64 its node is searched in words (maximal_narrow.cuh); above that it is
+// *wide*, and its rows are those of the root's matrix, of which two sets are kept, until 64 columns are left.
 // Work goes to warps that wait, through the queue of tree_queue.cuh: half of the branches that the highest wide node has
 // left, or a narrow node. The round of a warp is that of search.cuh. Shared memory of a warp: the hashes of 64 columns, rows
 // that were seen, and a table. totals: the sum of all hashes, and the branches taken; keys, by_key: by size.

@@ -9,7 +9,7 @@
 #include "maximal_root.cuh"
 
 #ifndef MIN_BLOCKS
-#define MIN_BLOCKS 8
+#define MIN_BLOCKS 5
 #endif
 
 constexpr int kWarps = 4;
