@@ -1,14 +1,12 @@
 // The search for maximal bicliques on at most 32 candidates, 128 rows and 64 columns, without memory: a lane has a row of
 // each *slice* of 32, and candidates are in the first one.
 //
-// A node of few columns is counted by a table (maximal_subsets.cuh) where it has many candidates for that. Otherwise this
-// does what maximal_narrow.cuh does, with the same sets, deletions and branches: there it is said why. The state of a
+// This does what maximal_narrow.cuh does, with the same sets, deletions and branches: there it is said why. The state of a
 // level is a few words; the lane of its depth keeps it while a deeper one is searched. A level has fewer candidates than
 // the one above it, and one that is left has two: so 31 levels are enough.
 #pragma once
 
 #include "maximal_node.cuh"
-#include "maximal_subsets.cuh"
 
 __device__ __forceinline__ Word warp_union(Word word) {
     return (Word)warp_or((unsigned)(word >> 32)) << 32 | warp_or((unsigned)word);
@@ -88,26 +86,6 @@ struct FewSearch {
         return below;
     }
 
-    /// Whether a table costs less than what it would take to search a node of two candidates or more.
-    __device__ __forceinline__ static bool is_for_table(const FewLevel& level) {
-        const int n = __popcll(level.columns);
-        return n <= kTableColumns && 32 * __popc(level.candidates) >= 1 << n;
-    }
-
-    /// Count all below a node, by a table; returns how many there are.
-    __device__ __forceinline__ int count_in_table(const FewLevel& level) {
-        SubsetTable table(counts.table_at, __popcll(level.columns));
-        const FewColumns columns(level.columns);
-        const int lane = lane_id();
-#pragma unroll
-        for (int k = 0; k < kSlices; ++k)
-            if (level.excluded[k] >> lane & 1u) table.mark(columns.place(rows[k]));
-        table.join_marks();
-        if (level.candidates >> lane & 1u) table.add(columns.place(rows[0]), row_hash);
-        return table.count(counts, counts.limits.least_right, false, level.hash, level.n_taken,
-                           columns.of_lane(counts.column_hash()));
-    }
-
     /// Leave a node to others; false: nobody takes it.
     __device__ __forceinline__ bool offer(const FewLevel& level) const {
         const int lane = lane_id(), n_candidates = __popc(level.candidates);
@@ -154,7 +132,7 @@ struct FewSearch {
             const int branch = __ffs((int)above.candidates) - 1;
             FewBranch below = enter(above, branch);
             const unsigned candidates = below.level.candidates;
-            bool goes_on = (candidates & (candidates - 1)) != 0;
+            const bool goes_on = (candidates & (candidates - 1)) != 0;
             bool is_given = false;
             words += 2 * kWarpSize;
             queue.spend(2);
@@ -176,10 +154,6 @@ struct FewSearch {
                 ++nodes;
                 const Word hash = __shfl_sync(kFullMask, row_hash, __ffs((int)candidates) - 1);
                 counts.add(below.single, __popcll(below.single), below.level.hash + hash, below.level.n_taken + 1);
-            }
-            if (!is_given && goes_on && is_for_table(below.level)) {
-                nodes += (unsigned)count_in_table(below.level);
-                goes_on = false;
             }
             if (!goes_on || is_given) continue;
             if (level.candidates != 0 && lane == depth) kept = level;

@@ -21,6 +21,7 @@
 #include "maximal_few.cuh"
 #include "maximal_lists.cuh"
 #include "maximal_node.cuh"
+#include "maximal_subsets.cuh"
 
 #ifndef FILTERS
 #define FILTERS 1
