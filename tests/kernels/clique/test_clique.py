@@ -271,6 +271,26 @@ def test_items_come_heaviest_first_and_tables_fold(engine: str) -> None:
     assert dict(Counter(halves[0]) + Counter(halves[1])) == made.run(prepared, 0, 60).cells
 
 
+def test_rounds_are_sorted_whether_they_are_short_or_long() -> None:
+    """Vertices alone and stars, in ids of no order: who is alone goes first, then all leaves, then the centres."""
+    sizes = [700, 300, 40, 2]
+    n = sum(sizes) + len(sizes) + 900
+    ids, edges, at, leaves = (
+        np.random.default_rng(5).permutation(n),
+        list[tuple[int, int]](),
+        900,
+        set(range(900)),
+    )
+    for size in sizes:
+        edges += [(at, at + 1 + leaf) for leaf in range(size)]
+        leaves |= set(range(at + 1, at + 1 + size))
+        at += size + 1
+    graph = UnipartiteGraph.from_edges(*(ids[list(side)] for side in zip(*edges, strict=True)), n=n)
+    alone, single = sorted(ids[:900].tolist()), sorted(ids[[*(leaves - set(range(900)))]].tolist())
+    centres = sorted(ids[[x for x in range(n) if x not in leaves]].tolist())
+    assert order_by_degeneracy(graph).tolist() == alone + single + centres
+
+
 def test_the_order_is_that_of_peeling_in_rounds() -> None:
     @laws(80)
     @given(graphs())

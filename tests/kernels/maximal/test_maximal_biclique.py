@@ -17,6 +17,7 @@ from papilio.kernels.biclique.cpu import BicliqueCpu
 from papilio.kernels.checksum import hash_rows, sum_hashes
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.maximal.cpu import MaximalBicliqueCpu
+from papilio.kernels.maximal.loops import Stack, grow_stack
 from papilio.motifs import Biclique, MaximalBiclique
 from tests.kernels.maximal.questions import motifs
 from tests.tools.oracle_maximal import maximal_bicliques_of
@@ -116,6 +117,24 @@ def test_children_of_a_root_are_divided_among_items(monkeypatch: pytest.MonkeyPa
         split = [engine.run(prepared, item, item + 1) for item in range(prepared.n_items)]
         assert answer(reduce(fold_partials, split)) == answer(whole)
         assert answer(count(graph, threads=3)) == answer(whole)
+
+
+@pytest.mark.parametrize("n_columns", [40, 300])
+def test_a_search_goes_on_where_its_stack_was_full(n_columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stack has room for one word at first, and grows by no more than what is asked for."""
+    graph, grown = skewed_graph(3, 40, n_columns, 15 * n_columns), list[int]()
+    whole = count(graph)
+
+    def grow_a_little(stack: Stack, n_words: int) -> Stack:
+        grown.append(n_words // 2)
+        return grow_stack(stack, n_words // 2)
+
+    monkeypatch.setattr("papilio.kernels.maximal.cpu.STACK_WORDS", 1)
+    monkeypatch.setattr("papilio.kernels.maximal.cpu.grow_stack", grow_a_little)
+    narrow = count(graph)
+    assert len(grown) > 5
+    assert grown == sorted(set(grown))
+    assert (answer(narrow), narrow.work) == (answer(whole), whole.work)
 
 
 @given(one=bipartite_graphs(max_side=9), two=bipartite_graphs(max_side=9))
