@@ -174,10 +174,9 @@ class RootCounter:
 
     def _bound_work(self, lengths: LeaseLengths, speed: float, n_workers: int) -> tuple[int, int]:
         """Return the least and the most predicted work of a lease."""
-        job = self._plan.job
-        is_tried = (
-            not job.family.same_work and job.listing is None and self._plan.vector_s <= SHORTEST_LEASE_S
-        )
+        job, is_shared = self._plan.job, n_workers > 1
+        is_search = not job.family.same_work and job.listing is None
+        is_tried = is_shared and is_search and self._plan.vector_s <= SHORTEST_LEASE_S
         if self._measured or not is_tried:
             return int(lengths.min_s * speed), int(lengths.max_s * speed)
         trial = self._total_work // (TRIAL_PARTS * n_workers)

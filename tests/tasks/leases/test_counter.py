@@ -248,6 +248,13 @@ def test_a_search_is_shared_however_wrong_its_prediction_is(seconds_each: float)
     assert max(ends) < max(1.1 * ideal, SHORTEST_LEASE_S)
 
 
+def test_a_search_of_one_worker_is_leased_at_once() -> None:
+    job = make_job(motif=Clique(9), kind="unipartite")
+    task = RootCounter(plan_of(np.full(10_000, 8), 1, job), "run", None).take(1)
+    assert task is not None
+    assert (task.start, task.stop) == (0, 10_000)
+
+
 def test_work_that_is_known_is_leased_at_once() -> None:
     task = RootCounter(plan_of(np.full(10_000, 8), 4), "run", None).take(4)
     assert task is not None
