@@ -125,6 +125,15 @@ class JobSpec:
         return self.family.rate(engine, listing=self.listing is not None)
 
     @property
+    def is_search(self) -> bool:
+        """Whether motifs are searched for and counted: then predicted work leaves out how deep the search goes."""
+        return not self.family.same_work and self.listing is None
+
+    def searches_alone(self, engine: EngineName, n_workers: int) -> bool:
+        """Return whether one GPU searches, and no other worker waits for a rest."""
+        return self.is_search and engine == "gpu" and n_workers == 1
+
+    @property
     def layer_sizes(self) -> dict[str, int]:
         """Vertices of the layers ``u`` and ``v``, or of the whole graph, ``n``."""
         return {"n": self.n_u} if self.kind == "unipartite" else {"u": self.n_u, "v": self.n_v}

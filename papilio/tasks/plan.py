@@ -197,7 +197,10 @@ def make_plan(
     decided += report.decisions
     vector_s = 8 * vector_entries / VECTOR_BYTES_PER_S
     total = sum(partition.table.total for partition in partitions)
-    lengths = choose_lengths(total / speed / n_workers, vector_s, kept_by=n_workers if kept else 0)
+    lengths = choose_lengths(
+        total / speed / n_workers, vector_s,
+        kept_by=n_workers if kept else 0, alone=job.searches_alone(engine, n_workers),
+    )  # fmt: skip
     min_work = int(lengths.min_s * speed)
     book = LeaseBook([partition.n_items for partition in partitions])
     for interval in finished:

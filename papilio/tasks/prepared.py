@@ -42,7 +42,7 @@ MAX_ENGINES = 16
 MAX_STEPS = 1 << 18
 """Breakpoints of the costs that a process keeps for the bounds of slices: 4 MiB."""
 
-FIRST_SLICES = 64
+FIRST_SLICES = 16
 """The first slice of a lease has one of so many parts of its work as long as the speed is not known."""
 
 

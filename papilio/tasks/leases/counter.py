@@ -7,6 +7,7 @@ Every item is handed out until exactly one answer holds it, or until it has prov
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from papilio.errors import CapacityError, FailedItemsError, LeaseTooLargeError, TilingError
 from papilio.tasks.job import LeaseTask
@@ -80,9 +81,13 @@ class RootCounter:
         speed = self._speed()
         fair_s = self._total_work / speed / n_workers
         kept_by, first = n_workers if self._kept else 0, not self._measured
-        lengths = choose_lengths(fair_s, self._plan.vector_s, kept_by=kept_by, first=first)
+        alone = self._plan.job.searches_alone(self._plan.engine, n_workers)
+        choose = partial(
+            choose_lengths, fair_s, self._plan.vector_s, kept_by=kept_by, first=first, alone=alone
+        )
+        lengths = choose()
         if self._pool.work_left < lengths.min_s * speed * n_workers:
-            lengths = choose_lengths(fair_s, self._plan.vector_s, tail=True, kept_by=kept_by, first=first)
+            lengths = choose(tail=True)
         least_help = int(HELP_SHARE * self._begin_s() * speed) if self._handed_out else 0
         partition = self._affinity.choose_partition(worker, self._pool.left, least_help)
         if partition is None:
@@ -174,10 +179,8 @@ class RootCounter:
 
     def _bound_work(self, lengths: LeaseLengths, speed: float, n_workers: int) -> tuple[int, int]:
         """Return the least and the most predicted work of a lease."""
-        job, is_shared = self._plan.job, n_workers > 1
-        is_search = not job.family.same_work and job.listing is None
-        is_tried = is_shared and is_search and self._plan.vector_s <= SHORTEST_LEASE_S
-        if self._measured or not is_tried:
+        needs_no_trial = self._measured or not self._plan.job.is_search or lengths.alone
+        if needs_no_trial or self._plan.vector_s > SHORTEST_LEASE_S:
             return int(lengths.min_s * speed), int(lengths.max_s * speed)
         trial = self._total_work // (TRIAL_PARTS * n_workers)
         return min(trial, int(lengths.min_s * speed)), min(trial, int(lengths.max_s * speed))

@@ -53,17 +53,25 @@ class LeaseLengths:
     reason: str  # why not shorter
     # seconds after which the lease is cut, however much was predicted; None for never
     limit_s: float | None = None
+    alone: bool = False  # whether the worker takes as much as it can, for nobody waits for a rest
 
 
 def choose_lengths(
-    fair_s: float, vector_s: float, *, tail: bool = False, kept_by: int = 0, first: bool = False
+    fair_s: float,
+    vector_s: float,
+    *,
+    tail: bool = False,
+    kept_by: int = 0,
+    first: bool = False,
+    alone: bool = False,
 ) -> LeaseLengths:
     """Bound the time of the leases of a job, which is predicted to take ``fair_s`` on all its workers.
 
     ``vector_s`` is what the vector of one lease costs by itself; 0 when it has none. ``tail`` says whether what is left
     is less than the shortest lease for every worker. ``kept_by`` are the workers whose finished leases outlast the run,
     so that short ones keep what was counted; 0 where none do. ``first`` says whether no lease has answered yet since
-    the count began or was resumed.
+    the count began or was resumed. ``alone`` says whether a single GPU searches, which waits for its last sub-trees at
+    the end of each lease: then leases are long, unless they are kept.
     """
     min_s = min(MIN_LEASE_S, max(SHORTEST_LEASE_S, fair_s / FAIR_PARTS))
     reason = f"scheduling a lease costs about 3 ms, so none is below {min_s:.3g} s"
@@ -71,6 +79,11 @@ def choose_lengths(
         overhead = TAIL_VECTOR_OVERHEAD if tail else VECTOR_OVERHEAD
         min_s = max(min_s, min(vector_s / overhead, fair_s / (1 + 1 / 64)))
         reason = f"every lease gives a vector of all counts, which alone costs about {vector_s:.3g} s"
+    if not kept_by and alone:
+        max_s = max(MAX_LEASE_S, min_s)
+        return LeaseLengths(
+            max_s, max_s, "one GPU searches, which few sub-trees keep busy at the end", alone=True
+        )
     if not kept_by:
         return LeaseLengths(min_s, max(MAX_LEASE_S, min_s), reason)
     # So long that its vector costs KEPT_SLOWDOWN more of the time than it does in a lease of MAX_LEASE_S.

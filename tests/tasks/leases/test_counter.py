@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, LeaseTooLargeError, TilingError
+from papilio.kernels.engine import EngineName
 from papilio.motifs import Clique
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.leases.counter import MAX_ATTEMPTS, RootCounter
@@ -248,11 +249,19 @@ def test_a_search_is_shared_however_wrong_its_prediction_is(seconds_each: float)
     assert max(ends) < max(1.1 * ideal, SHORTEST_LEASE_S)
 
 
-def test_a_search_of_one_worker_is_leased_at_once() -> None:
+@pytest.mark.parametrize(
+    ("engine", "n_workers", "kept", "is_whole"),
+    [("gpu", 1, False, True), ("gpu", 1, True, False), ("gpu", 2, False, False), ("cpu", 1, False, False)],
+)
+def test_a_gpu_that_searches_alone_is_leased_all_at_once(
+    engine: EngineName, n_workers: int, kept: bool, is_whole: bool
+) -> None:
+    """Each lease of a search on a GPU ends with few of its blocks busy; a rest can be shared, or what is done kept."""
     job = make_job(motif=Clique(9), kind="unipartite")
-    task = RootCounter(plan_of(np.full(10_000, 8), 1, job), "run", None).take(1)
+    plan = replace(plan_of(np.full(10_000, 8), n_workers, job), engine=engine)
+    task = RootCounter(plan, "run", None, kept=kept).take(n_workers)
     assert task is not None
-    assert (task.start, task.stop) == (0, 10_000)
+    assert ((task.start, task.stop) == (0, 10_000)) == is_whole
 
 
 def test_work_that_is_known_is_leased_at_once() -> None:
