@@ -404,7 +404,8 @@ _ROWS = (
         memory="papilio.kernels.maximal.memory",
         members=lambda motif, cell: {},
         # Set operations as (p,q)-bicliques predict them, which leave out how deep the search goes; per second and
-        # thread: bonanza, marvel and youtube-groupmemberships 1e7, opsahl-ucforum 2e7. One H200: yelp2018 1e10, senate 7e6.
+        # thread: bonanza, marvel and youtube-groupmemberships 1e7, opsahl-ucforum 2e7. One H200: yelp2018 1e10,
+        # senate 7e6.
         rates=_rates("set operations", 1.0e7, 1.0e10),
         same_work=False,
         listed=Listed(
