@@ -3,7 +3,7 @@
 Each GPU has a process that reads and prepares the graph; time begins when all have. The work items are divided without
 a scheduler in between, so that what is measured are the items and the kernels, in three ways:
 
-* ``dealt``: every n-th item in their order, which is a fair sample of them;
+* ``dealt``: every n-th item in their order, which is a fair sample of them; not maximal bicliques;
 * ``predicted``: intervals of the same predicted cost;
 * ``timed``: intervals moved until they take about the same time, as leases of a long job would end up.
 
@@ -132,12 +132,13 @@ class Timed:
 
 
 def deal(prepared: Any, turn: int, turns: int) -> Any:
-    """Return what was prepared, with every ``turns``-th item alone to be searched, from item ``turn`` on."""
-    ranges = getattr(prepared, "ranges", None)  # an item has any number of them
+    """Return what was prepared, with every ``turns``-th item alone to be searched, from item ``turn`` on.
+
+    Not for maximal bicliques: a kernel beside their search takes whole intervals of items.
+    """
 
     def keep(one: TreeClass) -> TreeClass:
-        items = one.items if ranges is None else ranges.items[one.items]
-        kept = items % turns == turn
+        kept = one.items % turns == turn
         return TreeClass(one.need_words[kept], one.items[kept])
 
     dealt = map(keep, prepared.classes)
@@ -292,6 +293,8 @@ def measure(case: ScaleCase, gpus: Sequence[Executor], options: argparse.Namespa
     )
     for n in options.gpus:
         for name in options.divisions if n > 1 else ():
+            if name == "dealt" and isinstance(case.motif, MaximalBiclique):
+                continue
             timed = time_shares(gpus[:n], DIVISIONS[name](costs, gpus[:n]), options.repeats)
             totals |= timed.totals
             words = "/".join(f"{each / max(1, sum(timed.words)):.2f}" for each in timed.words)

@@ -176,6 +176,7 @@ class MaximalBicliqueGpu(TreeEngine):
                 classes, shortage = self._make_ready(self._search, need)
                 decisions += shortage
                 load_rows(self.device)
+                self._load_children(wait=True)
         return PreparedMaximalGpu(motif, index, roots, ranges, stars, classes, decisions)
 
     @property
@@ -183,9 +184,14 @@ class MaximalBicliqueGpu(TreeEngine):
         blocks_per_sm = self.tuning.blocks_per_sm[0]
         return TreeSearch("maximal", "maximal_search", self.defines, self.tuning, _FIXED_WORDS, blocks_per_sm)
 
-    def _load_children(self) -> Module | None:
-        """Return the kernel for children of few columns, still compiled perhaps; none where tables are left out."""
-        return self.device.load("maximal_children", {}) if self.defines.get("TABLES", 1) else None
+    def _load_children(self, *, wait: bool = False) -> Module | None:
+        """Return the kernel for children of few columns, compiled if asked; none where tables are left out."""
+        if not self.defines.get("TABLES", 1):
+            return None
+        module = self.device.load("maximal_children", {})
+        if wait:
+            module.get_function("maximal_children")
+        return module
 
     def _build_index(
         self,
