@@ -255,12 +255,13 @@ print(numbers_of({column}).size == len({column}))
     assert run_blocked(code, "pandas", "scipy", "cffi") == "True\n"
 
 
-def test_inline_counting_loads_neither_dask_nor_cupy() -> None:
+def test_inline_counting_loads_neither_dask_nor_cupy_nor_what_reads_job_directories() -> None:
     code = """
 import papilio
 graph = papilio.BipartiteGraph.from_edges([0, 0, 1, 1], [0, 1, 0, 1])
 assert papilio.count(graph, papilio.Butterfly(), engine="cpu").count == 1
-print(sorted({"cupy", "dask", "distributed", "duckdb"} & {name.split(".")[0] for name in sys.modules}))
+names = {name.split(".")[0] for name in sys.modules} | {name for name in sys.modules if name.startswith("papilio.")}
+print(sorted({"cupy", "dask", "distributed", "duckdb", "papilio.tasks.directory", "papilio.tasks.session"} & names))
 """
     assert run_blocked(code) == "[]\n"
 

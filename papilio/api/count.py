@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from papilio.api.inputs import (
     GraphInput,
@@ -31,11 +31,13 @@ from papilio.questions import choose_options, read_motif
 from papilio.storage.labelled import Vectors
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.budget import Budget
-from papilio.tasks.directory import JobDirectory
 from papilio.tasks.graphs import require_kind
 from papilio.tasks.job import JobSpec
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, find_top
+
+if TYPE_CHECKING:
+    from papilio.tasks.directory import JobDirectory
 
 __all__ = ["CountResult", "count", "open_cluster", "open_graph", "plan"]
 

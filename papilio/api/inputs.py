@@ -26,7 +26,6 @@ from papilio.storage.reading import read
 from papilio.storage.results import write_census, write_edge_counts, write_table, write_vertex_counts
 from papilio.storage.store import GraphStore, write_store
 from papilio.storage.tables import check_table_file
-from papilio.tasks.directory import JobDirectory
 from papilio.tasks.graphs import hash_graph, held_graph, job_of_graph, job_of_store
 from papilio.tasks.job import JobSpec
 from papilio.tasks.result import CountResult
@@ -194,6 +193,8 @@ def owns_output(job: str | os.PathLike[str] | None, output: str | os.PathLike[st
         is_begun = (Path(job) / "job.json").is_file()
     if not is_begun:
         return False
+    from papilio.tasks.directory import JobDirectory
+
     return bool(JobDirectory(job).settings["output"] == os.path.abspath(output))
 
 

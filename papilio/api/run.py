@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from papilio.api.inputs import GraphInput, result_of
 from papilio.api.placing import Where, place_job
@@ -16,10 +16,12 @@ from papilio.cluster.driver import JobOutcome, count_job
 from papilio.cluster.events import Listener, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.families import EngineChoice
-from papilio.tasks.directory import JobDirectory, advise_resume, find_finished
 from papilio.tasks.job import JobSpec
 from papilio.tasks.result import CountResult
-from papilio.tasks.session import JobSession, settings_of
+
+if TYPE_CHECKING:
+    from papilio.tasks.directory import JobDirectory
+    from papilio.tasks.session import JobSession
 
 Result = TypeVar("Result", bound=CountResult)
 
@@ -92,6 +94,8 @@ class JobRun(ABC, Generic[Result]):
         path = self.source.path  # before a graph in memory becomes a store
         with ExitStack() as held, self.stack:
             if self.job is not None:
+                from papilio.tasks.directory import advise_resume, find_finished
+
                 finished = find_finished(self.job, self.ask)
                 if finished is not None:
                     return self._reuse(finished)
@@ -104,6 +108,8 @@ class JobRun(ABC, Generic[Result]):
             )
             session = None
             if self.job is not None:
+                from papilio.tasks.session import JobSession, settings_of
+
                 asked = replace(self.ask(), partition=job.partition, budget=job.budget)
                 settings = settings_of(self.cluster, self.engine, self.workers, self.target)
                 session = held.enter_context(JobSession(self.job, asked, path, settings))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
 from time import perf_counter, sleep
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from papilio.cluster.events import LeaseFinished, Listener, PhaseStarted, PlanMade
@@ -28,8 +29,10 @@ from papilio.tasks.plan import CountPlan, make_plan
 from papilio.tasks.prepared import forget_graphs
 from papilio.tasks.reports import LeaseResult, Movement, PrepareReport
 from papilio.tasks.run import run_lease, run_prepare
-from papilio.tasks.session import JobSession
 from papilio.tasks.worker import WorkerInfo
+
+if TYPE_CHECKING:
+    from papilio.tasks.session import JobSession
 
 LEASES_IN_FLIGHT = 2
 """Leases that a worker holds: it runs one while the next is on its way."""
