@@ -31,14 +31,20 @@ def choose_sizes(graph: Layers, motif: Biclique, swapped: bool) -> SizeRange:
     return SizeRange(*of_v, *of_u) if swapped else SizeRange(*of_u, *of_v)
 
 
-def _wedges(degrees: NDArray[np.int64]) -> int:
-    return int((degrees * (degrees - 1) // 2).sum())
+def count_wedges(graph: Layers) -> tuple[int, int]:
+    """Return the wedges between pairs of U and between pairs of V."""
+
+    def between(degrees: NDArray[np.int64]) -> int:
+        return int((degrees * (degrees - 1) // 2).sum())
+
+    return between(graph.degree_v), between(graph.degree_u)
 
 
-def check_anchor(anchor: str) -> None:
-    """Refuse an unknown anchor."""
+def read_anchor(anchor: str) -> bool | None:
+    """Return whether V is asked for, None for ``auto``; InputError for an unknown anchor."""
     if anchor not in ANCHORS:
         raise InputError(f"anchor is {anchor!r}; known: {', '.join(ANCHORS)}")
+    return None if anchor == "auto" else anchor == "v"
 
 
 def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
@@ -53,13 +59,13 @@ def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
     InputError
         For an unknown anchor.
     """
-    check_anchor(anchor)
-    if anchor != "auto":
-        return anchor == "v"
+    asked = read_anchor(anchor)
+    if asked is not None:
+        return asked
     two_u, two_v = (choose_sizes(graph, motif, swapped).most_left == 2 for swapped in (False, True))
     if two_u != two_v:
         return two_v
-    of_u, of_v = _wedges(graph.degree_v), _wedges(graph.degree_u)
+    of_u, of_v = count_wedges(graph)
     if motif.p is not None and motif.q is None:
         return of_u > MANY_TIMES * of_v
     if motif.p is None and motif.q is not None:

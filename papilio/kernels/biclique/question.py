@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.anchor import check_anchor
+from papilio.kernels.biclique.anchor import read_anchor
 from papilio.kernels.biclique.decisions import Choice, explain_choices
 from papilio.kernels.biclique.forms import find_root_stars, star_vectors
 from papilio.kernels.biclique.items import BicliqueItems
@@ -28,7 +28,7 @@ def settle_anchor(motif: Biclique, anchor: str, algorithm: str) -> str:
 
 def anchor_part(part: RootPart, anchor: str) -> str:
     """Return the anchored layer of a part; refuse the other one."""
-    check_anchor(anchor)
+    read_anchor(anchor)
     if anchor not in ("auto", part.layer):
         raise UnsupportedError(
             f"anchor {anchor!r} is asked for, but the partition has roots in layer {part.layer.upper()}; use anchor "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from papilio.kernels.biclique.anchor import check_anchor
+from papilio.kernels.biclique.anchor import count_wedges, read_anchor
 from papilio.kernels.biclique.forms import Layers
 from papilio.kernels.biclique.items import SizeRange
 from papilio.motifs import MaximalBiclique
@@ -26,10 +26,10 @@ def choose_anchor(graph: Layers, anchor: str) -> bool:
     InputError
         For an unknown anchor.
     """
-    check_anchor(anchor)
-    if anchor != "auto":
-        return anchor == "v"
-    of_u, of_v = (int((degrees * (degrees - 1)).sum()) for degrees in (graph.degree_v, graph.degree_u))
+    asked = read_anchor(anchor)
+    if asked is not None:
+        return asked
+    of_u, of_v = count_wedges(graph)
     return of_v < of_u
 
 
