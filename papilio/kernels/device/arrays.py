@@ -17,18 +17,22 @@ def load_arrays(device: Device) -> Module:
     return device.load("arrays", {})
 
 
+def _launch(device: Device, kernel: str, n_threads: int, *arguments: Any) -> None:
+    launch_over(device, load_arrays(device), kernel, n_threads, *arguments)
+
+
 def order_rising(device: Device, values: Any) -> Any:
     """Return the order of rising ``values``, ties by place; int32 on the device.
 
     There are less than 2^31 values: int32, not negative, or uint64 below 2^32, which are used up.
     """
-    module, count = load_arrays(device), np.int64(values.size)
+    count = np.int64(values.size)
     keys = values
     if values.dtype == np.int32:
         keys = device.xp.empty(values.size, dtype=np.uint64)
-        launch_over(device, module, "number_values", values.size, values, count, keys)
+        _launch(device, "number_values", values.size, values, count, keys)
     else:
-        launch_over(device, module, "number_keys", values.size, keys, count)
+        _launch(device, "number_keys", values.size, keys, count)
     keys.sort()
     return low_halves(device, keys)
 
@@ -36,40 +40,35 @@ def order_rising(device: Device, values: Any) -> Any:
 def order_falling(device: Device, values: Any) -> Any:
     """Return the order of falling ``values``, int64, ties by place; int64 on the device."""
     keys = device.xp.empty(values.size, dtype=np.int64)
-    launch_over(device, load_arrays(device), "falling_keys", values.size, values, np.int64(values.size), keys)
+    _launch(device, "falling_keys", values.size, values, np.int64(values.size), keys)
     return device.xp.argsort(keys, kind="stable")
 
 
 def low_halves(device: Device, keys: Any) -> Any:
     """Return the lower halves of ``keys``, uint64, as int32 on the device."""
     halves = device.xp.empty(keys.size, dtype=np.int32)
-    launch_over(device, load_arrays(device), "low_halves", keys.size, keys, np.int64(keys.size), halves)
+    _launch(device, "low_halves", keys.size, keys, np.int64(keys.size), halves)
     return halves
 
 
 def place_of(device: Device, order: Any) -> Any:
     """Return the place of each element in ``order``, a permutation; both int32 on the device."""
     places = device.xp.empty(order.size, dtype=np.int32)
-    launch_over(device, load_arrays(device), "place_of", order.size, order, np.int64(order.size), places)
+    _launch(device, "place_of", order.size, order, np.int64(order.size), places)
     return places
 
 
 def fill_ints(device: Device, n: int, value: int, step: int = 0) -> Any:
     """Return ``n`` values, int32 on the device: the same everywhere, or rising by ``step``."""
     values = device.xp.empty(n, dtype=np.int32)
-    launch_over(
-        device, load_arrays(device), "fill_ints", n, np.int32(value), np.int32(step), np.int64(n), values
-    )
+    _launch(device, "fill_ints", n, np.int32(value), np.int32(step), np.int64(n), values)
     return values
 
 
 def value_starts(device: Device, values: Any, n_values: int) -> Any:
     """Return where each value below ``n_values`` begins in ascending ``values``, int32, and the last ends; int64."""
     starts = device.xp.empty(n_values + 1, dtype=np.int64)
-    launch_over(
-        device, load_arrays(device), "value_starts", n_values + 1, values, np.int64(values.size),
-        np.int64(n_values), starts,
-    )  # fmt: skip
+    _launch(device, "value_starts", n_values + 1, values, np.int64(values.size), np.int64(n_values), starts)
     return starts
 
 
@@ -78,27 +77,29 @@ def take(device: Device, values: Any, places: Any) -> Any:
     xp, sizes = device.xp, {4: np.int32, 8: np.int64}
     taken = xp.empty(places.size, dtype=values.dtype)
     whole = sizes[values.dtype.itemsize]
-    launch_over(
-        device, load_arrays(device), f"take_{values.dtype.itemsize}_at_{places.dtype.itemsize}", places.size,
-        values.view(whole), places.view(sizes[places.dtype.itemsize]), np.int64(places.size), taken.view(whole),
-    )  # fmt: skip
+    _launch(
+        device,
+        f"take_{values.dtype.itemsize}_at_{places.dtype.itemsize}",
+        places.size,
+        values.view(whole),
+        places.view(sizes[places.dtype.itemsize]),
+        np.int64(places.size),
+        taken.view(whole),
+    )
     return taken
 
 
 def find_least(device: Device, values: Any, least: int) -> Any:
     """Return the places of ``values``, int32, that are at least ``least``, ascending; int64 on the device."""
     upto = device.xp.empty(values.size, dtype=np.int64)
-    launch_over(
-        device, load_arrays(device), "mark_least", values.size, values, np.int64(values.size),
-        np.int32(least), upto,
-    )  # fmt: skip
+    _launch(device, "mark_least", values.size, values, np.int64(values.size), np.int32(least), upto)
     return _gather_marked(device, upto)
 
 
 def find_counted(device: Device, counts: Any) -> Any:
     """Return the places of ``counts``, uint64, that are not 0, ascending; int64 on the device."""
     upto = device.xp.empty(counts.size, dtype=np.int64)
-    launch_over(device, load_arrays(device), "mark_counted", counts.size, counts, np.int64(counts.size), upto)
+    _launch(device, "mark_counted", counts.size, counts, np.int64(counts.size), upto)
     return _gather_marked(device, upto)
 
 
@@ -108,16 +109,14 @@ def _gather_marked(device: Device, upto: Any) -> Any:
     xp.cumsum(upto, out=upto)
     n_found = int(device.to_host(upto[-1:])[0]) if upto.size else 0
     places = xp.empty(n_found, dtype=np.int64)
-    launch_over(device, load_arrays(device), "gather_marked", upto.size, upto, np.int64(upto.size), places)
+    _launch(device, "gather_marked", upto.size, upto, np.int64(upto.size), places)
     return places
 
 
 def lengths_of(device: Device, offsets: Any) -> Any:
     """Return the length of each row, int32, from where each one begins and the last one ends."""
     lengths = device.xp.empty(offsets.size - 1, dtype=np.int32)
-    launch_over(
-        device, load_arrays(device), "row_lengths", lengths.size, offsets, np.int64(lengths.size), lengths
-    )
+    _launch(device, "row_lengths", lengths.size, offsets, np.int64(lengths.size), lengths)
     return lengths
 
 
@@ -126,8 +125,7 @@ def make_offsets(device: Device, lengths: Any) -> Any:
     xp = device.xp
     if lengths.dtype == np.int32:
         offsets = xp.empty(lengths.size + 1, dtype=np.int64)
-        launch_over(
-            device, load_arrays(device), "shift_lengths", lengths.size + 1, lengths, np.int64(lengths.size),
+        _launch(device, "shift_lengths", lengths.size + 1, lengths, np.int64(lengths.size),
             offsets,
         )  # fmt: skip
         xp.cumsum(offsets, out=offsets)
@@ -144,30 +142,24 @@ def turn_rows(
 
     ``more`` are rows of that layer whose entries are added. One sort of 64-bit keys.
     """
-    xp, module = device.xp, load_arrays(device)
+    xp = device.xp
     n, n_more = ids.size, 0 if more is None else more[1].size
     keys = xp.empty(n + n_more, dtype=np.uint64)
     parts = (
         [(offsets, ids, keys[:n], 1)] if more is None else [(offsets, ids, keys[:n], 1), (*more, keys[n:], 0)]
     )
     for of, entries, own, turned in parts:
-        launch_over(
-            device, module, "entry_keys", entries.size, of, np.int64(of.size - 1), entries,
+        _launch(device, "entry_keys", entries.size, of, np.int64(of.size - 1), entries,
             np.int64(entries.size), np.int32(turned), own,
         )  # fmt: skip
     keys.sort()
     turned_offsets = xp.empty(n_ids + 1, dtype=np.int64)
-    launch_over(
-        device, module, "row_starts", n_ids + 1, keys, np.int64(keys.size), np.int64(n_ids), turned_offsets
-    )
+    _launch(device, "row_starts", n_ids + 1, keys, np.int64(keys.size), np.int64(n_ids), turned_offsets)
     return turned_offsets, low_halves(device, keys)
 
 
 def hash_vertices(device: Device, ids: Any, layer: int) -> Any:
     """Return the hashes of vertices of a layer, 0 or 1, by their ids, int32 (kernels/checksum.py); uint64."""
     hashes = device.xp.empty(ids.size, dtype=np.uint64)
-    launch_over(
-        device, load_arrays(device), "hash_vertices", ids.size, ids, np.int64(ids.size), np.int32(layer),
-        hashes,
-    )  # fmt: skip
+    _launch(device, "hash_vertices", ids.size, ids, np.int64(ids.size), np.int32(layer), hashes)
     return hashes
