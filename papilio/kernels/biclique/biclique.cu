@@ -175,7 +175,8 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     __shared__ NearOnes ones;
     unsigned* const counters = kEnumerates ? warp_memory(kWords + near_words) : nullptr;
     if (kEnumerates) ones.open(least_right);
-    SubsetTree subsets{arena, queue, LeafHistogram(counters, sums, least_right), ones, counters + kLeafWords, nullptr, 0, RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
+    SubsetTree subsets{arena, queue, LeafHistogram(counters, sums, least_right), ones, counters + kLeafWords, nullptr, 0,
+                       RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     if (kEnumerates)
         subsets.frames = reinterpret_cast<SubsetFrame*>(arena.take((long long)max(0, least_left - 4) * kSubsetFrameWords));
     PivotTree pivots{arena, queue, LeafTable(keys, counts, n_keys, full),

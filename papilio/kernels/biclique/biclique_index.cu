@@ -321,17 +321,8 @@ extern "C" __global__ void __launch_bounds__(256)
 pair_starts(const unsigned long long* __restrict__ keys, const long long n_pairs, const int n, const int first_paired,
             const int bits, long long* offsets) {
     for (long long i = global_thread(); i <= n; i += grid_threads()) {
-        long long low = 0, left = i < first_paired ? 0 : n_pairs;
-        while (left > 0 && i < n) {
-            const long long half = left / 2;
-            if (keys[low + half] >> bits < (unsigned long long)(i - first_paired)) {
-                low += half + 1;
-                left -= half + 1;
-            } else {
-                left = half;
-            }
-        }
-        offsets[i] = i < n ? low : n_pairs;
+        const auto is_before = [=](long long at) { return keys[at] >> bits < (unsigned long long)(i - first_paired); };
+        offsets[i] = i < first_paired ? 0 : i < n ? first_not(n_pairs, is_before) : n_pairs;
     }
 }
 

@@ -2,6 +2,7 @@
 // library would compile each expression apart.
 //
 // Every kernel is a grid-stride loop over n independent elements; n below 2^32.
+#include "bisect.cuh"
 #include "mix.cuh"
 #include "warp.cuh"
 
@@ -102,17 +103,7 @@ shift_lengths(const int* __restrict__ lengths, const long long n, long long* off
 /// The first place of ascending values that is not below the bound.
 template <class Value>
 __device__ __forceinline__ long long first_from(const Value* values, long long n, Value bound) {
-    long long low = 0;
-    while (n > 0) {
-        const long long half = n / 2;
-        if (values[low + half] < bound) {
-            low += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return low;
+    return first_not(n, [=](long long i) { return values[i] < bound; });
 }
 
 /// Where each value from 0 on begins in ascending values, and where the last one, n_values - 1, ends.

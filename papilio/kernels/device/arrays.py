@@ -152,10 +152,15 @@ def turn_rows(
         _launch(device, "entry_keys", entries.size, of, np.int64(of.size - 1), entries,
             np.int64(entries.size), np.int32(turned), own,
         )  # fmt: skip
+    return rows_of(device, keys, n_ids)
+
+
+def rows_of(device: Device, keys: Any, n_rows: int) -> tuple[Any, Any]:
+    """Return rows from ``keys``, (row, id) in the halves of a word, which are sorted: offsets (int64), ids (int32)."""
     keys.sort()
-    turned_offsets = xp.empty(n_ids + 1, dtype=np.int64)
-    _launch(device, "row_starts", n_ids + 1, keys, np.int64(keys.size), np.int64(n_ids), turned_offsets)
-    return turned_offsets, low_halves(device, keys)
+    offsets = device.xp.empty(n_rows + 1, dtype=np.int64)
+    _launch(device, "row_starts", n_rows + 1, keys, np.int64(keys.size), np.int64(n_rows), offsets)
+    return offsets, low_halves(device, keys)
 
 
 def hash_vertices(device: Device, ids: Any, layer: int) -> Any:

@@ -9,9 +9,10 @@
 // wedge of highest rank, since any two wedges of a bloom are a butterfly: its lower edge with its other one, and with both
 // edges of the top. At the rank of that lower edge both wedges are there.
 //
-// `above` is the root of each item. `best` of a root is a key, 0 before there is one: rank << SPAN_PAIR_BITS | number of the pair. A key
-// stands for one pair, so that no two roots take different pairs of equal weight in a circle. Keys only grow: one that is
-// read and is no less needs no atomic.
+// `above` is the root of each item. `best` of a root is a key, 0 before there is one: rank << SPAN_PAIR_BITS | number of
+// the pair. A key stands for one pair, so that no two roots take different pairs of equal weight in a circle. Keys only
+// grow: one that is read and is no less needs no atomic.
+#include "bisect.cuh"
 #include "schedule.cuh"
 
 /// Offer the pair (a, b) to the components of both, where these differ.
@@ -120,26 +121,13 @@ take_wedges(const int* one, const int* other, const int* bloom_of, const int* ra
     take_pairs(WedgeEnds{one, other, bloom_of, ranks, tops}, above, best, n, hook, taken, n_taken);
 }
 
-/// The first place whose value is above `bound`, of `n` ascending ones.
-__device__ __forceinline__ long long count_upto(const long long* values, long long n, long long bound) {
-    long long low = 0;
-    while (low < n) {
-        const long long middle = (low + n) / 2;
-        if (values[middle] <= bound)
-            low = middle + 1;
-        else
-            n = middle;
-    }
-    return low;
-}
-
 struct ListedEnds {
     const long long* offsets;
     const int* others;
     int n;
 
     __device__ __forceinline__ void operator()(unsigned long long pair, int& a, int& b) const {
-        a = (int)(count_upto(offsets, n + 1, (long long)pair) - 1);
+        a = first_not(n + 1, [&](int i) { return offsets[i] <= (long long)pair; }) - 1;
         b = others[pair];
     }
 };
@@ -156,22 +144,5 @@ turn_pairs(const unsigned long long* pairs, const long long n, unsigned long lon
     for (long long i = global_thread(); i < n; i += grid_threads()) {
         both[i] = pairs[i];
         both[n + i] = pairs[i] >> 32 | pairs[i] << 32;
-    }
-}
-
-/// From sorted pairs: where those of each item begin and the last ones end, and their second items.
-extern "C" __global__ void __launch_bounds__(256)
-list_pairs(const unsigned long long* pairs, const long long n_pairs, const int n, long long* offsets, int* others) {
-    for (long long i = global_thread(); i < n_pairs; i += grid_threads()) others[i] = (int)(unsigned)pairs[i];
-    for (long long item = global_thread(); item <= n; item += grid_threads()) {
-        long long low = 0, high = n_pairs;
-        while (low < high) {
-            const long long middle = (low + high) / 2;
-            if ((long long)(pairs[middle] >> 32) < item)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        offsets[item] = low;
     }
 }

@@ -118,12 +118,9 @@ def _span(
 
 def _both_ways(device: Device, n: int, pairs: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return pairs, one in each half of a word, by their first items and by their second; on the host."""
-    xp, module, n_both = device.xp, device.load("forest", {}), 2 * pairs.size
-    both, offsets = xp.empty(n_both, dtype=np.uint64), xp.empty(n + 1, dtype=np.int64)
-    launch_over(device, module, "turn_pairs", pairs.size, pairs, np.int64(pairs.size), both)
-    both.sort()
-    others = xp.empty(n_both, dtype=np.int32)
+    both = device.xp.empty(2 * pairs.size, dtype=np.uint64)
     launch_over(
-        device, module, "list_pairs", max(n + 1, n_both), both, np.int64(n_both), np.int32(n), offsets, others
+        device, device.load("forest", {}), "turn_pairs", pairs.size, pairs, np.int64(pairs.size), both
     )
+    offsets, others = arrays.rows_of(device, both, n)
     return device.to_host(offsets), device.to_host(others)

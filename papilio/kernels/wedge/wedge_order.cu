@@ -29,17 +29,7 @@ rank_keys(const int* __restrict__ degree, const int n_u, const int n_rows, unsig
 
 /// Keys of an ascending list of one layer whose falling degree is below `bound`.
 __device__ __forceinline__ int count_falling_below(const unsigned long long* keys, int n, unsigned bound) {
-    int low = 0;
-    while (n) {
-        const int half = n / 2;
-        if (falling_of(keys[low + half]) < bound) {
-            low += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return low;
+    return first_not(n, [=](int i) { return falling_of(keys[i]) < bound; });
 }
 
 /// From the sorted keys: the rank of each id, the degree of each row, the rows of the other layer that precede it, its

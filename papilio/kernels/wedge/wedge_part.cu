@@ -51,14 +51,7 @@ __device__ __forceinline__ int find_middle(const int* middle_rank, const int* fi
 
 /// The last row of [low, high] that begins at or before an entry, which lies in one of them.
 __device__ __forceinline__ int row_of(const long long* indptr, int low, int high, long long entry) {
-    while (low < high) {
-        const int middle = (int)(((long long)low + high + 1) >> 1);
-        if (indptr[middle] <= entry)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
+    return low + first_not(high - low, [=](int i) { return indptr[low + 1 + i] <= entry; });
 }
 
 /// Fill `adjacency` and `prefix`, and add up, per start, its entries with a wedge, its wedges, and those that end in

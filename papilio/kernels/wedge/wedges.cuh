@@ -20,6 +20,7 @@
 // the caller bounds these below 2^27, for the sum of 32.
 #pragma once
 
+#include "bisect.cuh"
 #include "warp.cuh"
 
 #ifndef PART
@@ -122,15 +123,7 @@ __device__ __forceinline__ Start load_start(const WedgeGraph& graph, int row, in
 
 /// First position in the sorted list `ends[0, length)` whose value is at least `bound`.
 __device__ __forceinline__ int lower_bound(const int* ends, int length, int bound) {
-    int low = 0;
-    while (low < length) {
-        const int middle = (low + length) >> 1;
-        if (ends[middle] < bound)
-            low = middle + 1;
-        else
-            length = middle;
-    }
-    return low;
+    return first_not(length, [=](int i) { return ends[i] < bound; });
 }
 
 /// Logarithm of the bits of a counter of a start of this degree, which no count passes.
