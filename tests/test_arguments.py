@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import papilio
-from papilio.arguments import Between, Bytes, parse_size, read_argument, read_bytes
+from papilio.arguments import Between, Bytes, parse_size, read_argument, read_bytes, show_bytes
 from papilio.errors import GraphError, InputError, PapilioError
 from papilio.questions import Listing
 from papilio.storage import interop
@@ -205,6 +205,17 @@ def test_sizes_are_exact_and_bounded() -> None:
     for size in (0, "0", -1, 2**63, "99999999999TiB"):
         with pytest.raises(InputError, match="memory in bytes is"):
             read_bytes("memory", size)
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "text"),
+    [
+        (0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.00 KiB"), (2**20 - 1, "1024.00 KiB"), (2**20, "1.00 MiB"),
+        (3 * 2**29, "1.50 GiB"), (2**40, "1.00 TiB"), (2**60, "1048576.00 TiB"),
+    ],
+)  # fmt: skip
+def test_bytes_are_shown_in_the_unit_that_fits(n_bytes: int, text: str) -> None:
+    assert show_bytes(n_bytes) == text
 
 
 def test_annotations_are_the_contract() -> None:

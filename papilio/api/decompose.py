@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from papilio import charts
 from papilio.api.inputs import GraphInput
-from papilio.arguments import Threads, checked
+from papilio.arguments import Threads, checked, show_bytes
 from papilio.errors import CapacityError, EngineUnavailableError, InputError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
@@ -254,7 +254,7 @@ def _read(source: GraphInput) -> BipartiteGraph:
         if needed > room:
             raise CapacityError(
                 f"{store.path} has {store.n_edges} edges, whose decomposition needs more than "
-                f"{needed / 2**30:.2f} GiB of memory; there are {room / 2**30:.2f} GiB: use a machine with more memory"
+                f"{show_bytes(needed)} of memory; there are {show_bytes(room)}: use a machine with more memory"
             )
     graph = source.read()
     assert isinstance(graph, BipartiteGraph)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from papilio.arguments import show_bytes
 from papilio.census_motif import CensusClass, rows_by_class
 from papilio.cluster.progress import ProgressBar
 from papilio.motifs import Cell
@@ -68,10 +69,6 @@ def plural(number: int, noun: str) -> str:
 
 def _vertices(kind: str, n_u: int, n_v: int) -> str:
     return f"{n_u:,} vertices" if kind == "unipartite" else f"{n_u:,} x {n_v:,} vertices"
-
-
-def _gib(n_bytes: int) -> str:
-    return f"{n_bytes / 2**30:.2f} GiB"
 
 
 def report_result(result: CountResult) -> None:
@@ -192,8 +189,8 @@ def plan_lines(made: CountPlan) -> list[str]:
         f"work        {plural(made.n_items, 'item')}, {made.total_work:,} {made.work_unit}, "
         f"about {made.predicted_run_s:.3g} s",
         f"leases      {max(work, default=0):,} to {min(work, default=0):,} {made.work_unit} each",
-        f"memory      about {_gib(memory.host_bytes)} on a worker, {_gib(memory.device_bytes)} on its device, "
-        f"{_gib(memory.client_bytes)} here",
+        f"memory      about {show_bytes(memory.host_bytes)} on a worker, {show_bytes(memory.device_bytes)} on its "
+        f"device, {show_bytes(memory.client_bytes)} here",
         "decisions",
         *(f"  {decision.number}. {decision.what}: {decision.reason}" for decision in made.decisions),
     ]
@@ -212,11 +209,11 @@ def partition_lines(manifest: PartitionManifest) -> list[str]:
         worst = max(parts, key=lambda part: part.nbytes)
         lines.append(
             f"largest part {worst.index}: {plural(worst.n_items, 'item')}, {plural(worst.sizes.edges, 'edge')}, "
-            f"{_gib(worst.nbytes)} to read; limit of a running part {_gib(manifest.part_bytes_limit)}"
+            f"{show_bytes(worst.nbytes)} to read; limit of a running part {show_bytes(manifest.part_bytes_limit)}"
         )
     lines += [f"{what}: {reason}" for what, reason in manifest.decisions]
     spent = ", ".join(f"{step} {seconds:.3f}" for step, seconds in manifest.seconds.items())
-    return [*lines, f"seconds: {spent}; peak memory {_gib(manifest.peak_bytes)}"]
+    return [*lines, f"seconds: {spent}; peak memory {show_bytes(manifest.peak_bytes)}"]
 
 
 def report_store(store: GraphStore, as_json: bool) -> None:

@@ -20,6 +20,7 @@ from typing import Literal
 import psutil
 from packaging.requirements import Requirement
 
+from papilio.arguments import show_bytes
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.kernels import __file__ as kernels_file
 from papilio.kernels.device.cubins import count_cubins
@@ -59,10 +60,6 @@ class Check:
     status: Status
     found: str
     advice: str = ""
-
-
-def _gib(n_bytes: int) -> str:
-    return f"{n_bytes / 2**30:.1f} GiB"
 
 
 def installed_version(name: str) -> str | None:
@@ -123,9 +120,9 @@ def check_memory(
     memory = psutil.virtual_memory()
     total, available = total_bytes or int(memory.total), available_bytes or int(memory.available)
     limit = (limits or read_cgroup_limits()).memory_bytes
-    found = f"{_gib(total)}, {_gib(available)} available"
+    found = f"{show_bytes(total)}, {show_bytes(available)} available"
     if limit is not None and limit < total:
-        found += f", control group limit {_gib(limit)}"
+        found += f", control group limit {show_bytes(limit)}"
         available = min(available, limit)
     if available < MIN_FREE_BYTES:
         return Check("memory", "warn", found, "little is left: end other programs or ask for more memory")
@@ -149,7 +146,7 @@ def check_gpus(gpus: Sequence[GpuInfo] | None = None, driver: tuple[int, int] | 
     checks = [Check("gpu driver", "ok", "CUDA up to {}.{}".format(*driver))]
     for index, gpu in enumerate(gpus):
         capability = "{}.{}".format(*gpu.capability)
-        found = f"{gpu.name}, {_gib(gpu.memory_bytes)}, compute capability {capability}, {gpu.uuid}"
+        found = f"{gpu.name}, {show_bytes(gpu.memory_bytes)}, compute capability {capability}, {gpu.uuid}"
         old = gpu.capability < MIN_CAPABILITY
         advice = f"too old: at least {MIN_CAPABILITY[0]}.{MIN_CAPABILITY[1]} is needed; use --engine cpu"
         checks.append(Check(f"gpu {index}", "fail" if old else "ok", found, advice if old else ""))
@@ -259,7 +256,7 @@ def check_temporary(path: Path | None = None, free_bytes: int | None = None) -> 
     """Check the space for temporary files."""
     where = path or Path(tempfile.gettempdir())
     free = shutil.disk_usage(where).free if free_bytes is None else free_bytes
-    found = f"{where}, {_gib(free)} free"
+    found = f"{where}, {show_bytes(free)} free"
     if free < MIN_FREE_BYTES:
         return Check("temporary space", "warn", found, "free some, or set TMPDIR to a larger file system")
     return Check("temporary space", "ok", found)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from papilio.api.census import CensusResult, census
 from papilio.api.inputs import GraphInput, Question, check_output
-from papilio.arguments import Count, Threads, Workers, checked
+from papilio.arguments import Count, Threads, Workers, checked, show_bytes
 from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.errors import CapacityError, ExecutionError
@@ -266,8 +266,8 @@ class _Walk:
         room = free_memory_bytes()
         if needed > room:
             raise CapacityError(
-                f"the pairs of {self.source.name} need about {needed / 2**30:.2f} GiB of memory with {self.threads} "
-                f"threads{f' and {k} pairs to keep' if k else ''}; there are {room / 2**30:.2f} GiB: use fewer threads"
+                f"the pairs of {self.source.name} need about {show_bytes(needed)} of memory with {self.threads} "
+                f"threads{f' and {k} pairs to keep' if k else ''}; there are {show_bytes(room)}: use fewer threads"
                 f"{' or pairs' if k else ''}, or a machine with more memory"
             )
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.api.inputs import GraphInput, Question
+from papilio.arguments import show_bytes
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.errors import CapacityError
 from papilio.graph import GraphKind
@@ -90,7 +91,7 @@ class Edges:
         room = free_memory_bytes()
         if needed_bytes > room:
             raise CapacityError(
-                f"{self.source.name} has {self.n_edges} edges, {what} about {needed_bytes / 2**30:.2f} GiB of memory "
-                f"with {threads} threads; there are {room / 2**30:.2f} GiB: use fewer threads or a machine with more "
+                f"{self.source.name} has {self.n_edges} edges, {what} about {show_bytes(needed_bytes)} of memory "
+                f"with {threads} threads; there are {show_bytes(room)}: use fewer threads or a machine with more "
                 "memory"
             )

@@ -17,6 +17,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from papilio.arguments import show_bytes
 from papilio.reports.scaling import SHORT_S, counting_s
 from papilio.tasks.worker import WorkerInfo
 
@@ -33,17 +34,13 @@ def _machines(workers: Iterable[WorkerInfo]) -> list[tuple[Any, ...]]:
         (
             worker.host,
             worker.threads,
-            _mib(worker.memory_bytes),
-            "none" if worker.gpu is None else f"{worker.gpu}, {_mib(worker.gpu_memory_bytes)}",
+            show_bytes(worker.memory_bytes),
+            "none" if worker.gpu is None else f"{worker.gpu}, {show_bytes(worker.gpu_memory_bytes)}",
             worker.version,
         )
         for worker in workers
     )
     return [(host, number, *offer) for (host, *offer), number in found.items()]
-
-
-def _mib(n_bytes: int) -> str:
-    return f"{n_bytes / 2**30:.2f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:,.0f} MiB"
 
 
 def show_moment(time: float) -> str:
@@ -71,7 +68,7 @@ def _environment() -> Environment:
         "counting": counting_s,
         "machines": _machines,
         "median": median,
-        "mib": _mib,
+        "show_bytes": show_bytes,
         "moment": show_moment,
         "number": "{:,}".format,
         "percent": lambda share: f"{100 * share:.1f} %",

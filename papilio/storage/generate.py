@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes
+from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes, show_bytes
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.generators.blocks import CompactSource, EdgeSource, run_blocks
@@ -182,8 +182,8 @@ def _prepare(
 def _check_memory(model: Model, what: str, needed: int, budget: int) -> None:
     if needed > budget:
         raise CapacityError(
-            f"generating {model} needs {needed / 2**20:.0f} MiB for {what}; the limit is "
-            f"{budget / 2**20:.0f} MiB: raise the memory or make the model smaller"
+            f"generating {model} needs {show_bytes(needed)} for {what}; the limit is "
+            f"{show_bytes(budget)}: raise the memory or make the model smaller"
         )
 
 

@@ -84,8 +84,3 @@ def fold_part(per: str) -> PartBytes:
     """Return what folding a vector of one part takes; in the worker itself where that folds."""
     vertex, edge = (_FOLD_ENTRY_BYTES if per == each else 0 for each in ("vertex", "edge"))
     return PartBytes(0, vertex, edge, vertex, edge)
-
-
-def gib(n_bytes: int) -> str:
-    """Return a number of bytes for people."""
-    return f"{n_bytes / 2**30:.2f} GiB"

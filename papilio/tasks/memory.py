@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal
 
+from papilio.arguments import show_bytes
 from papilio.errors import CapacityError
 from papilio.kernels.engine import EngineName
 from papilio.partitioning.manifest import PartInfo, PartitionManifest
@@ -22,7 +23,6 @@ from papilio.tasks.forecast import (
     PROCESS_BYTES,
     MemoryForecast,
     fold_part,
-    gib,
     part_memory,
     predict_memory,
 )
@@ -92,9 +92,9 @@ def choose_memory(
     asked = replace(job, budget=budget)
     forecast, problem = _forecast_whole(asked, engine, workers)
     if problem is None:
-        needs = f"{gib(forecast.host_bytes)} of host memory"
+        needs = f"{show_bytes(forecast.host_bytes)} of host memory"
         if engine == "gpu":
-            needs = f"{gib(forecast.device_bytes)} of device and {needs}"
+            needs = f"{show_bytes(forecast.device_bytes)} of device and {needs}"
         return MemoryChoice(
             "replicate", f"the whole graph needs about {needs}, which every worker has", forecast
         )
@@ -150,8 +150,9 @@ def _require_some(needed: PartBytes, limit: int, kind: str) -> None:
     least = needed.of(PartSizes(1, 1, 2, 1))
     if least > limit:
         raise CapacityError(
-            f"the budget leaves {gib(max(limit, 0))} of {kind} memory for parts of the graph, beside the process "
-            f"and its context, and a part of one edge needs {gib(least)}: raise the budget of {kind} memory"
+            f"the budget leaves {show_bytes(max(limit, 0))} of {kind} memory for parts of the graph, beside the "
+            f"process and its context, and a part of one edge needs {show_bytes(least)}: raise the budget of {kind} "
+            "memory"
         )
 
 
@@ -174,8 +175,9 @@ def _forecast_whole(
             if needed > given and problem is None:
                 verb = "has" if given == has else "may use"
                 problem = (
-                    f"worker {worker.name} on {worker.host} {verb} {gib(given)} of {kind} memory; counting per "
-                    f"{job.per} in {job.source} ({job.n_edges} edges) on the {engine} engine needs about {gib(needed)}"
+                    f"worker {worker.name} on {worker.host} {verb} {show_bytes(given)} of {kind} memory; counting per "
+                    f"{job.per} in {job.source} ({job.n_edges} edges) on the {engine} engine needs about "
+                    f"{show_bytes(needed)}"
                 )
         worst = max(worst, forecast, key=lambda each: (each.device_bytes, each.host_bytes))
     return worst, problem
@@ -225,9 +227,10 @@ class _Kind:
         if needed > self.room:
             number = "" if part is None else f" {part.index}"
             raise CapacityError(
-                f"part{number} of {job.partition.path if job.partition else job.source} needs about {gib(needed)} of "
-                f"{self.name} memory on worker {worker.name} on {worker.host}, where {gib(max(self.room, 0))} are "
-                "left for parts beside the process: raise the budget, or make a partition with a smaller one"
+                f"part{number} of {job.partition.path if job.partition else job.source} needs about "
+                f"{show_bytes(needed)} of {self.name} memory on worker {worker.name} on {worker.host}, where "
+                f"{show_bytes(max(self.room, 0))} are left for parts beside the process: raise the budget, or make a "
+                "partition with a smaller one"
             )
         return min(needed + _largest(manifest, self.raw)[0], self.room)
 

@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from papilio.arguments import show_bytes
 from papilio.errors import TilingError
 from papilio.kernels.costs import CostTable
 from papilio.kernels.engine import EngineName
 from papilio.partitioning.manifest import PartitionManifest
 from papilio.storage.records import read_record, write_record
-from papilio.tasks.forecast import MemoryForecast, gib
+from papilio.tasks.forecast import MemoryForecast
 from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.leases.book import LeaseBook
 from papilio.tasks.leases.lengths import choose_lengths
@@ -250,7 +251,7 @@ def _explain_whole(engine: EngineName, memory: MemoryForecast) -> tuple[str, str
     peak, kind = (memory.device_bytes, "device") if engine == "gpu" else (memory.host_bytes, "host")
     return (
         "strategy replicate",
-        f"the whole graph needs about {gib(peak)} of {kind} memory, which every worker has",
+        f"the whole graph needs about {show_bytes(peak)} of {kind} memory, which every worker has",
     )
 
 

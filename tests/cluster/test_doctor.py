@@ -93,8 +93,8 @@ def test_processors_beyond_the_quota_are_warned_of() -> None:
 
 
 def test_memory_is_bound_by_the_control_group() -> None:
-    assert check_memory(64 * GIB, 60 * GIB, FREE).found == "64.0 GiB, 60.0 GiB available"
-    assert check_memory(64 * GIB, 60 * GIB, CgroupLimits(None, 8 * GIB)).found.endswith("limit 8.0 GiB")
+    assert check_memory(64 * GIB, 60 * GIB, FREE).found == "64.00 GiB, 60.00 GiB available"
+    assert check_memory(64 * GIB, 60 * GIB, CgroupLimits(None, 8 * GIB)).found.endswith("limit 8.00 GiB")
     assert check_memory(64 * GIB, 60 * GIB, CgroupLimits(None, GIB)).status == "warn"
     assert check_memory(64 * GIB, GIB, FREE).status == "warn"
 
@@ -133,7 +133,7 @@ def test_gpus_are_described() -> None:
     assert statuses(check_gpus([], (13, 0))) == {"gpu driver": "warn"}
     driver, gpu = check_gpus([H200], (13, 0))
     assert (driver.status, driver.found) == ("ok", "CUDA up to 13.0")
-    assert gpu.found == f"NVIDIA H200, 140.0 GiB, compute capability 9.0, {H200.uuid}"
+    assert gpu.found == f"NVIDIA H200, 140.00 GiB, compute capability 9.0, {H200.uuid}"
     old = check_gpus([GpuInfo("V100", 16 * GIB, (7, 0), "GPU-3")], (12, 4))[1]
     assert old.status == "fail"
 

@@ -341,7 +341,11 @@ def test_signs_depend_on_the_edge_and_the_seed_alone() -> None:
         (lambda: generate_graph(Complete(2), signs=1.5), InputError, "signs is 1.5"),
         (lambda: generate_graph(Complete(2), workers=0), InputError, "workers is 0"),
         (lambda: generate_graph("complete"), InputError, "expected a Model"),  # type: ignore[arg-type]
-        (lambda: generate(Rmat(9, 9, 10**7), "x", memory_bytes=2**20), CapacityError, "the limit is 1 MiB"),
+        (
+            lambda: generate(Rmat(9, 9, 10**7), "x", memory_bytes=2**20),
+            CapacityError,
+            "the limit is 1.00 MiB",
+        ),
         (lambda: generate(Rmat(2, 30, 10**10), "x", memory_bytes=2**30), CapacityError, "one worker"),
         (lambda: generate(PowerLaw(10**9, 5), "x", memory_bytes=2**30), CapacityError, "the vertices alone"),
     ],

@@ -82,7 +82,7 @@ def test_a_budget_that_holds_no_part_is_refused() -> None:
         ("gpu", GPUS, Budget(device_bytes=1 << 30, host_bytes=800 << 20), "host"),
     ):
         with pytest.raises(
-            CapacityError, match=rf"GiB of {kind} memory for parts.*raise the budget of {kind}"
+            CapacityError, match=rf"(GiB|bytes) of {kind} memory for parts.*raise the budget of {kind}"
         ):
             choose_memory(job, engine, workers, budget)  # type: ignore[arg-type]
 

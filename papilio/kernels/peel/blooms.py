@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.arguments import show_bytes
 from papilio.errors import CapacityError
 from papilio.kernels.atomics import fetch_add
 from papilio.kernels.jit import EdgeIds, Ids, Ints, Place, compiled
@@ -217,6 +218,6 @@ def _require_room(n_wedges: int, n_blooms: int, n_edges: int, memory_bytes: int 
     needed = 2 * bloom_bytes(n_wedges, n_blooms, n_edges)
     if memory_bytes is not None and needed > memory_bytes:
         raise CapacityError(
-            f"wing numbers of this graph need about {needed / 2**30:.2f} GiB of memory ({n_wedges} wedges in "
-            f"{n_blooms} blooms); there are {memory_bytes / 2**30:.2f} GiB: use a machine with more memory"
+            f"wing numbers of this graph need about {show_bytes(needed)} of memory ({n_wedges} wedges in "
+            f"{n_blooms} blooms); there are {show_bytes(memory_bytes)}: use a machine with more memory"
         )

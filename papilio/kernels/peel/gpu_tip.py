@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from papilio.arguments import show_bytes
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
@@ -94,9 +95,9 @@ def index_tip_gpu(device: Device, graph: BipartiteGraph, layer: Layer) -> PairsG
     needed, room = _BYTES_PER_ENTRY * size, device.free_bytes()
     if needed > room:
         raise CapacityError(
-            f"tip numbers of layer {layer} of this graph need about {needed / 2**30:.2f} GiB of device memory "
+            f"tip numbers of layer {layer} of this graph need about {show_bytes(needed)} of device memory "
             f"({size // 2} pairs of vertices with two common neighbours or more); there are "
-            f"{room / 2**30:.2f} GiB: take the other layer, a device with more memory, or --engine cpu"
+            f"{show_bytes(room)}: take the other layer, a device with more memory, or --engine cpu"
         )
     others, common = xp.empty(size, dtype=np.int32), xp.empty(size, dtype=np.uint32)
     if size:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from papilio.arguments import show_bytes
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.arrays import fill_ints, lengths_of, load_arrays, make_offsets, take, value_starts
@@ -140,8 +141,8 @@ def _list_wedges(device: Device, module: Module, graph: BipartiteGraph) -> tuple
     needed, room = _BYTES_PER_WEDGE * n_wedges, device.free_bytes()
     if needed > room:
         raise CapacityError(
-            f"wing numbers of this graph need about {needed / 2**30:.2f} GiB of device memory ({n_wedges} wedges); "
-            f"there are {room / 2**30:.2f} GiB: use a device with more memory, or --engine cpu"
+            f"wing numbers of this graph need about {show_bytes(needed)} of device memory ({n_wedges} wedges); "
+            f"there are {show_bytes(room)}: use a device with more memory, or --engine cpu"
         )
     n = 2 * graph.n_edges
     edge_of, row_of = xp.empty(n, dtype=np.int32), xp.empty(n, dtype=np.int32)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.arguments import show_bytes
 from papilio.errors import CapacityError
 from papilio.kernels.atomics import fetch_add
 from papilio.kernels.jit import Ids, Ints, Place, compiled
@@ -162,9 +163,9 @@ def index_pairs(index: WedgeIndex, layer: Layer, threads: int, memory_bytes: int
     needed = pair_bytes(size // 2, 6 * n)
     if memory_bytes is not None and needed > memory_bytes:
         raise CapacityError(
-            f"tip numbers of layer {layer} of this graph need about {needed / 2**30:.2f} GiB of memory "
+            f"tip numbers of layer {layer} of this graph need about {show_bytes(needed)} of memory "
             f"({size // 2} pairs of vertices with two common neighbours or more); there are "
-            f"{memory_bytes / 2**30:.2f} GiB: take the other layer, or a machine with more memory"
+            f"{show_bytes(memory_bytes)}: take the other layer, or a machine with more memory"
         )
     others, common = np.empty(size, np.int32), np.empty(size, np.uint32)
     cursors = offsets[:-1].copy()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from papilio.arguments import show_bytes
 from papilio.kernels.costs import LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES, CostTable
 from papilio.kernels.engine import EngineName
 from papilio.partitioning.manifest import PartInfo, PartitionManifest
-from papilio.tasks.forecast import MemoryForecast, PartMemory, gib, part_memory
+from papilio.tasks.forecast import MemoryForecast, PartMemory, part_memory
 from papilio.tasks.job import JobSpec
 
 
@@ -46,7 +47,7 @@ def explain_parts(
     if parts:
         yield _explain_worst(engine, part_memory(job, engine, threads, manifest.layer), parts)
     figures = [
-        f"{gib(peak)} of {kind} memory{'' if limit is None else f' of a budget of {gib(limit)}'}"
+        f"{show_bytes(peak)} of {kind} memory{'' if limit is None else f' of a budget of {show_bytes(limit)}'}"
         for kind, peak, limit in (
             ("device", memory.device_bytes, job.budget.device_bytes),
             ("host", memory.host_bytes, job.budget.host_bytes),
@@ -63,9 +64,9 @@ def _explain_worst(engine: EngineName, needs: PartMemory, parts: tuple[PartInfo,
     bytes_of = needs.device_bytes if engine == "gpu" else needs.host_bytes
     worst = max(parts, key=lambda part: bytes_of(part.sizes))
     sizes = worst.sizes
-    device = f"{gib(needs.device_bytes(sizes))} of device and " if engine == "gpu" else ""
+    device = f"{show_bytes(needs.device_bytes(sizes))} of device and " if engine == "gpu" else ""
     return (
         f"worst part {worst.index}",
-        f"its {sizes.roots:,} items and {sizes.edges:,} edges take {device}{gib(needs.host_bytes(sizes))} of host "
-        f"memory, {gib(worst.nbytes)} of it as it is read",
+        f"its {sizes.roots:,} items and {sizes.edges:,} edges take {device}{show_bytes(needs.host_bytes(sizes))} of "
+        f"host memory, {show_bytes(worst.nbytes)} of it as it is read",
     )
