@@ -1,9 +1,9 @@
 """Every CUDA source compiles without a GPU, for every architecture, within its budget of registers and memory.
 
-``budgets.json`` holds, for each source and each set of defines that is launched, the most that a kernel may use on
-any architecture: registers (a multiple of 8, the unit in which they are allocated), stack and static shared memory in
-bytes, and by architecture the bytes of spills that are put up with (none unless named). The entry called like the
-source is for the ``#ifndef`` defaults in it, compiled for every architecture; others add defines, as in
+``budgets.json`` beside the sources holds, for each source and each set of defines that is launched, the most that a
+kernel may use on any architecture: registers (a multiple of 8, the unit in which they are allocated), stack and static
+shared memory in bytes, and by architecture the bytes of spills that are put up with (none unless named). The entry
+called like the source is for the ``#ifndef`` defaults in it, compiled for every architecture; others add defines, as in
 ``"butterfly PER=1"``, and are compiled for the one that the kernels are tuned for and, among the slow tests, for the
 oldest one. All have the constants of the launchers.
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,12 +29,13 @@ from tests.tools.caches import cache_folder, content_key, locked, mark_used
 try:
     from cupy.cuda import nvrtc
 
+    from papilio.kernels.device.build_cubins import BUDGET_FILE, read_variant
+
     nvrtc.getVersion()
 except (ImportError, RuntimeError) as error:
     pytest.skip(f"NVRTC cannot be used: {error}; install papilio[nvrtc]", allow_module_level=True)
 
 FOLDERS = sorted({path.parent for path in SOURCES.values()})
-BUDGET_FILE = Path(__file__).parent / "budgets.json"
 RECORDED: dict[str, Any] = json.loads(BUDGET_FILE.read_text())
 BUDGETS: dict[str, dict[str, dict[str, Any]]] = RECORDED["budgets"]
 VERSION = "{}.{}".format(*nvrtc.getVersion())
@@ -189,12 +189,6 @@ def measure(entry: str, architectures: list[int]) -> dict[str, dict[int, Usage]]
         for name, usage in compile_for(text, f"{stem}.cu", defines, arch).items():
             measured.setdefault(name, {})[arch] = usage
     return measured
-
-
-def read_variant(entry: str) -> tuple[str, dict[str, int]]:
-    """Return the source and the defines of an entry of the budgets."""
-    stem, *defines = entry.split()
-    return stem, {name: int(value) for name, value in (define.split("=") for define in defines)}
 
 
 def _entries() -> list[str]:

@@ -1,13 +1,14 @@
 """Compile all CUDA sources, with all defines that are launched, into the machine code that a wheel brings along.
 
-python -m tests.kernels.device.build_cubins [ARCHITECTURE ...]
+python -m papilio.kernels.device.build_cubins [ARCHITECTURE ...]
 
-Needs NVRTC, not a GPU. What lies in the folder from other sources is removed. The defines are those of
-``budgets.json``.
+Needs NVRTC, not a GPU. What lies in the folder from other sources is removed. What is launched has a budget of
+registers and memory, which the tests check: the entries of ``budgets.json`` name it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -20,7 +21,8 @@ from cupy.cuda import nvrtc
 from papilio.kernels.device import cubins
 from papilio.kernels.device.constants import with_constants
 from papilio.kernels.device.sources import read_source
-from tests.kernels.device.test_compile import BUDGETS, read_variant
+
+BUDGET_FILE = Path(__file__).parent / "budgets.json"
 
 ARCHITECTURES = (75, 80, 86, 90, 100, 120)
 """The oldest of each major version, and of those with less shared memory; others take the code of these."""
@@ -37,11 +39,18 @@ _BLOCKS_THERE = {
 _BLOCKS = re.compile(r" MIN_BLOCKS=\d+")
 
 
+def read_variant(entry: str) -> tuple[str, dict[str, int]]:
+    """Return the source and the defines of an entry such as ``"butterfly PER=1"``."""
+    stem, *defines = entry.split()
+    return stem, {name: int(value) for name, value in (define.split("=") for define in defines)}
+
+
 def list_entries(arch: int) -> list[str]:
     """Return what is launched on an architecture, as entries of the budgets; of 8.6 what 8.0 has not."""
+    budgets = json.loads(BUDGET_FILE.read_text())["budgets"]
     if arch not in _LITTLE_SHARED:
-        return [*BUDGETS]
-    entries = {entry: _with_blocks_there(entry) for entry in BUDGETS}
+        return [*budgets]
+    entries = {entry: _with_blocks_there(entry) for entry in budgets}
     return [fewer for entry, fewer in entries.items() if arch != 86 or fewer != entry]
 
 
@@ -53,7 +62,7 @@ def _with_blocks_there(entry: str) -> str:
 
 
 def build_cubin(entry: str, arch: int, folder: Path) -> Path:
-    """Compile an entry such as ``"butterfly PER=1"`` unless its file is there and whole; return its file."""
+    """Compile an entry unless its file is there and whole; return its file."""
     stem, own = read_variant(entry)
     text, defines, cuda = read_source(f"{stem}.cu"), with_constants(own), nvrtc.getVersion()[0]
     found = cubins.find_cubin(text, defines, str(arch), cuda)
@@ -73,7 +82,7 @@ def build(asked: Iterable[tuple[str, int]], folder: Path) -> list[Path]:
     """Compile entries for architectures, in all processors, and remove what else lies in the folder."""
     folder.mkdir(exist_ok=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        made = list(pool.map(lambda each: build_cubin(*each, folder), asked))
+        made = list(pool.map(lambda each: build_cubin(each[0], each[1], folder), asked))
     for path in set(folder.glob("*.cubin")) - set(made):
         path.unlink()
     return list(dict.fromkeys(made))
