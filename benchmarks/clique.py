@@ -3,6 +3,7 @@
 Everything from the graph in memory to the answer is timed, the order of the vertices included.
 
 python -m benchmarks.clique --data ../shared/data --output benchmarks/results/clique-cpu.md
+python -m benchmarks.clique --data ../shared/data --grid
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import gzip
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -39,6 +42,20 @@ CASES: tuple[tuple[str, Motif], ...] = (
     *((name, MaximalClique()) for name in ("email-Eu-core", "wiki-Vote", "ca-AstroPh", "soc-Epinions1")),
 )  # fmt: skip
 """Graphs and questions; no case takes kClist or Pivoter more than some seconds."""
+
+
+CHOICES: tuple[dict[str, Any], ...] = tuple(
+    dict(zip(Clique.choices, each, strict=True))
+    for each in product(*(values[1:] for values in Clique.choices.values()))
+)
+"""Every algorithm with every order and every kind of items."""
+
+GRID: tuple[tuple[str, int], ...] = (
+    *(("facebook_combined", k) for k in (3, 4, 5, 6)),
+    *(("ca-HepPh", k) for k in (3, 4, 5, 6)),
+    *(("soc-Epinions1", k) for k in (3, 4, 5, 7)),
+)
+"""Graphs and one k, each counted by every choice."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +107,31 @@ def measure(name: str, graph: UnipartiteGraph, motif: Motif, repeats: int) -> Ro
     return Row(name, motif, found.total, ours_s, "Pivoter", peer_s, same and sizes == found.cells.keys())
 
 
+def measure_choices(name: str, graph: UnipartiteGraph, k: int, repeats: int) -> list[str]:
+    """Return a line for each choice: processor seconds of the order and of the search, and the count.
+
+    The last column is the sum by that of the fastest choice.
+
+    Raises
+    ------
+    AssertionError
+        When two of them differ.
+    """
+    found = []
+    for choice in ({}, *CHOICES):
+        engine = load_engine(Clique(k), "cpu", 1, **choice)
+        prepared, prepare_s = _least(partial(engine.prepare, graph, Clique(k), "total"), repeats)
+        answer, run_s = _least(partial(engine.run, prepared, 0, prepared.n_items), repeats)
+        found.append((choice, prepare_s, run_s, answer.total))
+    assert len({total for *_, total in found}) == 1, found
+    best = min(prepare_s + run_s for choice, prepare_s, run_s, _ in found if choice)
+    return [
+        f"| {name} | {k} | {', '.join(choice.values()) or 'auto'} | {prepare_s:.4f} | {run_s:.4f} | {total:,} "
+        f"| {(prepare_s + run_s) / best:.2f} |"
+        for choice, prepare_s, run_s, total in found
+    ]
+
+
 def table_lines(rows: list[Row], facts: dict[str, str]) -> list[str]:
     """Return the page of results."""
     lines = [
@@ -134,9 +176,17 @@ def main() -> int:
     parser.add_argument("--graphs", default="", help="only these, with commas")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--grid", action="store_true", help="every choice of one k beside the others")
     given = parser.parse_args()
     names = given.graphs.split(",") if given.graphs else [name for name, _ in CASES]
     graphs = {name: read(given.data, name) for name in dict.fromkeys(names)}
+    if given.grid:
+        print("| graph | k | algorithm, order, root | order, s | search, s | cliques | times the best |")
+        print("| --- | --- | --- | --- | --- | --- | --- |")
+        for name, k in GRID:
+            if name in graphs:
+                print("\n".join(measure_choices(name, graphs[name], k, given.repeats)), flush=True)
+        return 0
     rows = []
     for name, motif in CASES:
         if name in graphs:

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -18,11 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.clique import CHOICES
 from benchmarks.graphs import rmat_baseline
 from benchmarks.harness import TimedKernels, describe_machine
 from benchmarks.limits import popcount_limit_gpu
 from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
+from papilio.kernels.engine import Partial
 from papilio.motifs import Clique, Granularity, MaximalClique
 
 
@@ -48,6 +51,15 @@ class CliqueCase:
 
 
 FACEBOOK = "facebook_combined"
+FACEBOOK_TOTALS = {
+    4: 30_004_668,
+    5: 517_965_151,
+    6: 7_830_937_838,
+    7: 101_416_510_158,
+    8: 1_121_740_700_496,
+}
+"""By k; from 7 on those of the engines of CPU and GPU."""
+
 CASES = (
     CliqueCase("ca-HepPh", Clique(), {5: 6_491_049_885, 6: 246_404_858_376}, target_s=0.003),
     CliqueCase("ca-HepPh", Clique(6), total=246_404_858_376, peer_s=11.0),
@@ -76,11 +88,46 @@ CASES = (
     CliqueCase(FACEBOOK, MaximalClique(), total=869_325_383, target_s=1.0, peer_s=2.82),
 )
 
-VARIANTS: dict[str, dict[str, Any]] = {"": {}, "alone": {"slots": 0}, "edge": {}, "degree": {}}
-"""What is changed of the tuning: ``alone`` shares no sub-trees."""
+# Every choice by hand is measured of these; `auto` beside them.
+GRID = (
+    *(CliqueCase(FACEBOOK, Clique(k), total=total) for k, total in FACEBOOK_TOTALS.items() if k < 8),
+    CliqueCase("soc-Epinions1", Clique(5), total=17_417_432),
+    CliqueCase("soc-Epinions1", Clique(7), total=104_164_178),
+    CliqueCase("ca-HepPh", Clique(5), total=6_491_049_885),
+    CliqueCase("ca-AstroPh", Clique(7), total=2_218_947_958),
+    CliqueCase("ru1", Clique(4), total=10_588_378_149),
+    CliqueCase("ru1", Clique(5), total=372_059_770_102),
+    CliqueCase(FACEBOOK, Clique(8), total=FACEBOOK_TOTALS[8]),
+    CliqueCase("ca-HepPh", Clique(6), total=246_404_858_376),
+    CliqueCase("ru1", Clique(6)),
+)
 
-CHOICES: dict[str, dict[str, Any]] = {"edge": {"root": "edge"}, "degree": {"order": "degree"}}
-"""What a variant asks the engine for: items that are edges, the order by degree."""
+_PIECES = 16
+"""Slices of the first run of a case, after each of which it can end."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """What is asked for: the flags of the command, and whether sub-trees are shared between warps."""
+
+    algorithm: str = "auto"
+    order: str = "auto"
+    root: str = "auto"
+    alone: bool = False
+
+    def load(self, case: CliqueCase) -> Any:
+        """Return the engine."""
+        given = {name: value for name, value in asdict(self).items() if value != "auto" and name != "alone"}
+        engine: Any = load_engine(case.motif, "gpu", **given)
+        if self.alone:
+            engine.tuning = replace(engine.tuning, slots=0)
+        return engine
+
+    @property
+    def variant(self) -> str:
+        """What is not as it is by default."""
+        words = (*(each for each in (self.order, self.root) if each != "auto"), *("alone",) * self.alone)
+        return ", ".join(words)
 
 
 @dataclass(frozen=True)
@@ -101,6 +148,7 @@ class Row:
     words: int
     balance: tuple[float, float]
     blocks: int
+    is_whole: bool  # else the first run ended at the limit, and times are its own
     total: str
     correct: bool
 
@@ -131,27 +179,46 @@ def time_prepare(engine: Any, graph: UnipartiteGraph, case: CliqueCase) -> tuple
     return prepared, median(kernels[1:]), median(times[1:])
 
 
+def time_run(
+    engine: Any, prepared: Any, pieces: int = 1, most_s: float = inf
+) -> tuple[Partial, float, float]:
+    """Run all items, in slices that end after ``most_s``; return the result, the kernels' time and the time of all."""
+    sums = np.cumsum(prepared.work, dtype=np.float64)
+    cuts = np.searchsorted(sums, np.arange(1, pieces) / pieces * (sums[-1] if sums.size else 0))
+    timer = TimedKernels(engine.device)
+    engine.device.load = timer
+    engine.device.synchronize()
+    started = perf_counter()
+    partial = engine.run(
+        prepared, 0, prepared.n_items, np.unique(cuts).tolist(), lambda: perf_counter() - started > most_s
+    )
+    seconds = perf_counter() - started
+    del engine.device.load
+    return partial, timer.seconds()[0], seconds
+
+
 def measure(
-    case: CliqueCase, engine: Any, prepared: Any, times: tuple[float, float], variant: str, repeats: int
+    case: CliqueCase,
+    engine: Any,
+    prepared: Any,
+    times: tuple[float, float],
+    way: Way,
+    options: argparse.Namespace,
 ) -> Row:
-    """Time one way, ``repeats`` times, but once only when it takes longer than a second; an untimed round compiles."""
-    engine.run(prepared, prepared.n_items - 1, prepared.n_items)
-    kernels, runs = [], []
-    while len(runs) < repeats and (not runs or runs[0] < 1.0):
-        timer = TimedKernels(engine.device)
-        engine.device.load = timer
-        engine.device.synchronize()
-        started = perf_counter()
-        partial = engine.run(prepared, 0, prepared.n_items)
-        runs.append(perf_counter() - started)
-        del engine.device.load
-        kernels.append(timer.seconds()[0])
+    """Time one way, but once only when it takes longer than a second; a round before is not timed, but cut."""
+    partial, *first = time_run(engine, prepared, _PIECES, options.most)
+    is_whole = partial.n_items == prepared.n_items
+    kernels, runs = ([], []) if is_whole else ([first[0]], [first[1]])
+    while is_whole and len(runs) < options.repeats and (not runs or runs[0] < 1.0):
+        partial, kernels_s, run_s = time_run(engine, prepared)
+        kernels.append(kernels_s)
+        runs.append(run_s)
     words = engine.block_words
     mean = max(1.0, float(words.mean())) if words.size else 1.0
     return Row(
         case=case.name,
         algorithm=getattr(prepared, "algorithm", ""),
-        variant=variant,
+        variant=way.variant,
         order_s=times[0],
         prepare_s=times[1],
         kernels_s=median(kernels),
@@ -159,42 +226,49 @@ def measure(
         words=int(words.sum()),
         balance=(float(words.min()) / mean, float(words.max()) / mean),
         blocks=int(words.size),
+        is_whole=is_whole,
         total=str(partial.total),
-        correct=case.total in (None, partial.total)
-        and all(partial.cells.get((k,)) == answer for k, answer in case.answers.items()),
+        correct=not is_whole or is_right(case, partial),
     )
 
 
-def ways(case: CliqueCase) -> list[tuple[str, str]]:
-    """Return the (algorithm, variant) to measure."""
+def is_right(case: CliqueCase, partial: Partial) -> bool:
+    """Whether all that is known of a case was counted."""
+    cells = [partial.cells.get((k,)) == answer for k, answer in case.answers.items()]
+    return case.total in (None, partial.total) and all(cells)
+
+
+def ways(case: CliqueCase, options: argparse.Namespace) -> list[Way]:
+    """Return the ways to measure."""
     if not isinstance(case.motif, Clique):
-        return [("auto", ""), ("auto", "alone")]
-    if case.per != "total":
-        return [("auto", "")]
-    if case.graph == "ru1":
-        return [("orient", ""), ("pivot", "")]
+        return [Way()] if options.plain else [Way(), Way(alone=True)]
+    if options.grid:
+        return [Way(), *(Way(**choice) for choice in CHOICES)]
+    if options.plain or case.per != "total":
+        return [Way()]
     orients = case.motif.k is not None and case.motif.k <= 7
-    return [*(("pivot", variant) for variant in VARIANTS), *([("orient", "")] if orients else [])]
+    own = [Way(algorithm) for algorithm in (("orient", "pivot") if orients else ("pivot",))]
+    return [*own, Way(alone=True)]
 
 
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     """Measure the cases asked for, in their order, while there is time."""
     began = perf_counter()
-    wanted = options.cases.split(";") if options.cases else [case.name for case in CASES]
-    for case in (case for case in CASES if case.name in wanted):
+    cases = GRID if options.grid else CASES
+    wanted = options.cases.split(";") if options.cases else [case.name for case in cases]
+    graphs: dict[str, UnipartiteGraph] = {}
+    for case in (case for case in cases if case.name in wanted):
         if case.graph != "ru1" and not (options.data / "unipartite" / f"{case.graph}.txt.gz").exists():
             print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
             continue
-        graph = read_graph(options.data, case.graph)
-        for algorithm, variant in ways(case):
-            if (options.plain and variant) or perf_counter() - began > options.seconds:
-                continue
-            given = {"algorithm": algorithm} if isinstance(case.motif, Clique) else {}
-            given |= CHOICES.get(variant, {})
-            engine: Any = load_engine(case.motif, "gpu", **given)
-            engine.tuning = replace(engine.tuning, **VARIANTS[variant])
-            prepared, *times = time_prepare(engine, graph, case)
-            yield measure(case, engine, prepared, (times[0], times[1]), variant, options.repeats)
+        if case.graph not in graphs:
+            graphs = {case.graph: read_graph(options.data, case.graph)}
+        for way in ways(case, options):
+            if perf_counter() - began > options.seconds:
+                return
+            engine = way.load(case)
+            prepared, *times = time_prepare(engine, graphs[case.graph], case)
+            yield measure(case, engine, prepared, (times[0], times[1]), way, options)
 
 
 def main() -> int:
@@ -206,7 +280,9 @@ def main() -> int:
         "--data", type=Path, default=Path("data"), help="folder with unipartite/<name>.txt.gz"
     )
     parser.add_argument("--cases", help="names such as ca-HepPh:6;ca-HepPh:all, split by semicolons")
-    parser.add_argument("--plain", action="store_true", help="only the tuning as it is")
+    parser.add_argument("--plain", action="store_true", help="only what is chosen by default")
+    parser.add_argument("--grid", action="store_true", help="every algorithm, order and kind of items")
+    parser.add_argument("--most", type=float, default=3.0, help="seconds after which a first run is cut off")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=25.0, help="begin nothing more after this time")
     parser.add_argument("--output", type=Path, help="JSON file for the measurements")
@@ -227,7 +303,7 @@ def main() -> int:
     ]
     head += ["blocks", "least/most of mean", "total", "correct", "target ms", "peer ms"]
     print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head), flush=True)
-    cases, rows = {case.name: case for case in CASES}, []
+    cases, rows = {case.name: case for case in (*GRID, *CASES)}, []
     for row in run_cases(options):
         rows.append(row)
         cells = [row.case, row.algorithm, row.variant]
@@ -235,7 +311,8 @@ def main() -> int:
             f"{seconds * 1e3:.3f}" for seconds in (row.order_s, row.prepare_s, row.kernels_s, row.run_s)
         ]
         cells += [f"{row.words:.3g}", f"{row.words / row.kernels_s / limit:.1%}", str(row.blocks)]
-        cells += [f"{row.balance[0]:.2f}/{row.balance[1]:.2f}", row.total, "yes" if row.correct else "NO"]
+        cells += [f"{row.balance[0]:.2f}/{row.balance[1]:.2f}", row.total if row.is_whole else "cut off"]
+        cells += ["yes" if row.correct else "NO"]
         peers = (cases[row.case].target_s, cases[row.case].peer_s)
         cells += ["" if seconds is None else f"{seconds * 1e3:g}" for seconds in peers]
         print("| " + " | ".join(cells) + " |", flush=True)

@@ -195,7 +195,7 @@ class Clique(Motif):
     ----------------
     algorithm : {"auto", "orient", "pivot"}
         ``orient`` takes the vertices of a clique one after the other, ``pivot`` counts many cliques at once; ``auto``,
-        the default, takes ``orient`` for one k from 3 to 5.
+        the default, takes ``orient`` for small k.
     order : {"auto", "degeneracy", "degree"}
         The order in which a clique has a first vertex; ``auto``, the default, is the degeneracy.
     root : {"auto", "vertex", "edge"}

@@ -8,7 +8,8 @@ matrix of bits.
 (ICS'22, section 3.2): a vertex is *held*, or it is a *pivot*, which a clique may have or not. A leaf with h held
 vertices and p pivots stands for C(p, k - h) cliques of every size k; leaves are counted by (h, p). A branch ends where
 it holds as many as are asked for, and is dropped where all that is left cannot make the least size. A vertex next to
-all others is taken as a pivot without a branch.
+all others is taken as a pivot without a branch. Where one size is counted in all, a node that lacks two vertices is not
+searched: with p pivots, n candidates and e edges among these it stands for C(p, 2) + p n + e cliques.
 ``count_oriented`` takes vertices in their order and counts the last level by popcounts (section 3.1).
 """
 
@@ -176,74 +177,99 @@ def _end_leaf(search: Search, d: int, n_held: int, n_pivots: int, choose: Sums, 
             search.pair_sums[min(a, b) * d + max(a, b)] += least
 
 
-@compiled
-def _choose_pivot(search: Search, at: int, w: int, size: int) -> tuple[int, int]:
-    """Return the candidate next to most others, and to how many; the first one that is next to all ends the search."""
-    best, most = -1, -1
+@inlined
+def _choose_pivot(search: Search, at: int, w: int, size: int, n_pivots: int) -> tuple[int, int]:
+    """Take the candidates that are next to all others as pivots, and return the one next to most of the rest, or -1.
+
+    Returns also how many pivots the path then has.
+    """
+    best, most, first = -1, -1, n_pivots
     for word in range(w):
         bits = search.sets[at + word]
         while bits:
             u = word * 64 + lowest_bit(bits)
             bits &= bits - ONE
-            shared = 0
+            shared = n_pivots - first
             for x in range(w):
                 shared += popcount(search.sets[at + x] & search.rows[u * w + x])
-            if shared > most:
+            if shared == size - 1:
+                search.sets[at + word] &= ~(ONE << np.uint64(u & 63))
+                search.pivots[n_pivots] = u
+                n_pivots += 1
+            elif shared > most:
                 best, most = u, shared
-                if shared == size - 1:
-                    return best, most
-    return best, most
+    return best, n_pivots
+
+
+@inlined
+def _count_pairs(search: Search, at: int, w: int) -> int:
+    """Return the edges among the candidates of the level at a word."""
+    count = 0
+    for word in range(w):
+        bits = search.sets[at + word]
+        while bits:
+            u = word * 64 + lowest_bit(bits)
+            bits &= bits - ONE
+            count += popcount(bits & search.rows[u * w + word])
+            for x in range(word + 1, w):
+                count += popcount(search.sets[at + x] & search.rows[u * w + x])
+    return count
+
+
+@inlined
+def _enter_node(
+    search: Search, d: int, at: int, n_held: int, n_pivots: int, least: int, most: int, choose: Sums, per: int
+) -> tuple[int, int]:
+    """Count a node that has no branches, or choose the pivot of its branches; return it, or -1, and the pivots."""
+    w, size = words_of(d), 0
+    for word in range(w):
+        size += popcount(search.sets[at + word])
+    if n_held + n_pivots + size < least:
+        return -1, n_pivots
+    if least == most and per == TOTAL and 0 < most - n_held <= 2:
+        ways = n_pivots + size
+        if most - n_held == 2:
+            ways = n_pivots * (n_pivots - 1) // 2 + n_pivots * size + _count_pairs(search, at, w)
+            search.total[2] += np.uint64(size * w // 2)
+        _add_wide(search.total, np.uint64(ways))
+        return -1, n_pivots
+    pivot = -1
+    if n_held < most:
+        pivot, n_pivots = _choose_pivot(search, at, w, size, n_pivots)
+        search.total[2] += np.uint64(size * w)
+    if pivot < 0:
+        search.leaves[n_held * (search.pivot_of.size + 1) + n_pivots] += ONE
+        if per != TOTAL:
+            _end_leaf(search, d, n_held, n_pivots, choose, most, per)
+    return pivot, n_pivots
 
 
 @compiled
-def _search_item(
-    search: Search, d: int, held: int, least: int, most: int, choose: Sums, per: int, stride: int
-) -> int:
-    """Go through the tree of one item, which holds one vertex or two, and return the words intersected."""
+def _search_item(search: Search, d: int, held: int, least: int, most: int, choose: Sums, per: int) -> None:
+    """Go through the tree of one item, which holds one vertex or two."""
     w = words_of(d)
     fill_span(search.sets, d)
-    level, n_held, n_pivots, work = 0, held, 0, 0
+    level, n_held, n_pivots = 0, held, 0
     entering = True
     while level >= 0:
         at = level * w
         if entering:
-            size = 0
-            for word in range(w):
-                size += popcount(search.sets[at + word])
-            done = False
-            while True:
-                if n_held >= most or size == 0:
-                    if n_held + n_pivots >= least:
-                        search.leaves[n_held * stride + n_pivots] += ONE
-                        if per != TOTAL:
-                            _end_leaf(search, d, n_held, n_pivots, choose, most, per)
-                    done = True
-                    break
-                if n_held + n_pivots + size < least:
-                    done = True
-                    break
-                pivot, shared = _choose_pivot(search, at, w, size)
-                work += size * w
-                if shared != size - 1:
-                    break
-                search.sets[at + (pivot >> 6)] &= ~(ONE << np.uint64(pivot & 63))
-                search.pivots[n_pivots] = pivot
-                n_pivots += 1
-                size -= 1
-            if done:
-                level -= 1
-                entering = False
-                continue
-            for word in range(w):
-                search.rest[at + word] = search.sets[at + word] & ~search.rows[pivot * w + word]
-            search.pivot_of[level], search.held_at[level], search.pivots_at[level] = pivot, n_held, n_pivots
-            chosen = pivot
+            entering = False
+            chosen, n_pivots = _enter_node(search, d, at, n_held, n_pivots, least, most, choose, per)
+            if chosen >= 0:
+                for word in range(w):
+                    search.rest[at + word] = search.sets[at + word] & ~search.rows[chosen * w + word]
+                search.pivot_of[level], search.held_at[level], search.pivots_at[level] = (
+                    chosen,
+                    n_held,
+                    n_pivots,
+                )
         else:
             n_held, n_pivots = search.held_at[level], search.pivots_at[level]
             chosen = first_bit(search.rest, at, w)
-            if chosen < 0:
-                level -= 1
-                continue
+        if chosen < 0:
+            level -= 1
+            continue
         if chosen == search.pivot_of[level]:
             search.pivots[n_pivots] = chosen
             n_pivots += 1
@@ -255,10 +281,9 @@ def _search_item(
         search.sets[at + (chosen >> 6)] &= ~bit
         for word in range(w):
             search.sets[at + w + word] = search.sets[at + word] & search.rows[chosen * w + word]
-        work += w
+        search.total[2] += np.uint64(w)
         level += 1
         entering = True
-    return work
 
 
 @compiled
@@ -299,8 +324,7 @@ def count_pivots(
             search.root_sum[0] = 0
         if per == PER_EDGE:
             search.pair_sums[: d * d] = 0
-        work = _search_item(search, d, held, least, most, choose, per, stride)
-        search.total[2] += np.uint64(work)
+        _search_item(search, d, held, least, most, choose, per)
         if per == PER_VERTEX:
             search.vertex_sums[later.vertices[root]] += search.root_sum[0]
             for i in range(d):

@@ -12,13 +12,16 @@ from papilio.kernels.binomials import choose_modulo
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Clique, Granularity
 
-MOST_ORIENTED: Mapping[EngineName, int] = {"cpu": 5, "gpu": 5}
+MOST_ORIENTED: Mapping[EngineName, int] = {"cpu": 3, "gpu": 5}
 """Up to this k, taking vertices in order and counting the last levels by popcounts beats pivots.
 
-One thread, seconds: facebook_combined k=4 0.02 and 0.22, k=5 0.12 and 0.93; wiki-Vote k=5 0.03 and 0.05, k=6 0.06 and
-0.05. On a GPU both count the last three vertices as triangles where few candidates are next to most others. One H200,
-ms: facebook_combined k=4 0.16 and 0.55, k=5 0.66 and 2.3, k=6 4.7 and 2.2; soc-Epinions1 k=5 0.42 and 0.45; ca-HepPh
-k=5 2.0 and 0.5."""
+A pivot saves the branches of all that it is next to, and costs no more than a look at the rows of a node. On a CPU the
+two take the same time where roots are wide and sparse, and pivots are without bound the faster where these are dense;
+for k=3 nothing is laid out. One thread, ms, in order and by pivots: facebook_combined k=3 2 and 13, k=4 17 and 16,
+k=5 105 and 43; soc-Epinions1 k=4 50 and 53, k=5 79 and 77; ca-HepPh k=5 528 and 13.
+On a GPU both count the last three vertices as triangles where few candidates are next to most others. One H200, ms:
+facebook_combined k=4 0.16 and 0.55, k=5 0.66 and 2.3, k=6 4.7 and 2.2; soc-Epinions1 k=5 0.42 and 0.45; ca-HepPh k=5
+2.0 and 0.5."""
 
 
 def choose_algorithm(motif: Clique, per: Granularity, asked: str, engine: EngineName) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from papilio.errors import InputError, UnsupportedError
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.order import order_by_degeneracy
-from papilio.kernels.engine import Partial, fold_partials
+from papilio.kernels.engine import Partial, decisions_of, fold_partials
 from papilio.motifs import Butterfly, Clique, Granularity
 from tests.conftest import share_of_examples
 from tests.tools.oracle_clique import cliques_of, count_cliques
@@ -119,6 +119,36 @@ def test_one_size_follows_the_definition(engine: str, algorithm: str, order: str
         assert got.cells == {}
 
     run()
+
+
+@pytest.mark.parametrize("root", ["vertex", "edge"])
+def test_both_algorithms_agree_where_a_row_has_more_than_a_word(engine: str, root: str) -> None:
+    """The last vertices of one size come from edges among the candidates, with pivots and without."""
+    dense, sparse = random_graph(2, 75, 0.8), random_graph(3, 300, 0.2)
+    for graph, k in (
+        (dense, 3),
+        (dense, 4),
+        (dense, 5),
+        (sparse, 4),
+        (sparse, 6),
+        (union(dense, sparse, False), 5),
+    ):
+        found = {
+            count(engine, graph, Clique(k), algorithm=algorithm, root=root).total
+            for algorithm in ("orient", "pivot", "auto")
+        }
+        assert len(found) == 1 < found.pop()
+
+
+def test_what_is_chosen_is_told(engine: str) -> None:
+    chosen = {}
+    for k in (2, 3, 4, 9, None):
+        decisions = dict(decisions_of(prepared_and_engine(engine, complete(5), Clique(k), "total")[0]))
+        assert set(decisions) == {"order", "algorithm", "root"}
+        chosen[k] = decisions["algorithm"].split(":")[0]
+    assert chosen == {2: "pivot", 3: "orient", 4: "pivot", 9: "pivot", None: "pivot"}
+    prepared, _ = prepared_and_engine(engine, complete(5), Clique(3), "edge")
+    assert dict(decisions_of(prepared))["algorithm"].startswith("pivot: a leaf tells")
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -128,7 +128,7 @@ def test_the_order_and_the_items_are_those_of_the_cpu(device: Device) -> None:
             for name in ("indptr", "ids", "vertices"):
                 assert device.to_host(getattr(got, name)).tolist() == getattr(wanted, name).tolist()
         for motif in (Clique(), Clique(4)):
-            cpu, gpu = CliqueCpu(1), CliqueGpu(device)
+            cpu, gpu = CliqueCpu(1, "pivot"), CliqueGpu(device, "pivot")
             of_cpu, of_gpu = cpu.prepare(graph, motif, "total"), gpu.prepare(graph, motif, "total")
             assert gpu.work(of_gpu).tolist() == cpu.work(of_cpu).tolist()
             assert device.to_host(of_gpu.items.roots).tolist() == of_cpu.roots.tolist()
