@@ -27,7 +27,7 @@ from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef, WantedColumns
 from papilio.storage.columns import numbers_of
 from papilio.storage.compression import known_encoding
-from papilio.storage.formats import FORMATS, EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
+from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
 from papilio.storage.labels import read_label, write_labels
 from papilio.storage.location import check_replaceable, local_path
 from papilio.storage.ordering import Deduplicator, Duck
@@ -60,9 +60,13 @@ class _Job:
     options: ReadOptions
     duplicates: Duplicates
     memory_bytes: int
-    threads: int
     overwrite: bool
     progress: ConvertProgress
+
+    @property
+    def threads(self) -> int:
+        """How many threads the memory is enough for, up to 8."""
+        return max(1, min(os.cpu_count() or 1, 8, self.memory_bytes // MIN_MEMORY_BYTES))
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -289,7 +293,7 @@ def convert(
     input: InputPath | Sequence[InputPath],
     output: InputPath,
     *,
-    format: str | None = None,
+    format: FormatName | None = None,
     bipartite: bool = True,
     u: ColumnRef | None = None,
     v: ColumnRef | None = None,
@@ -330,65 +334,47 @@ def convert(
     weight_column : int or str, optional
         Column of weights: no endpoint; signs follow from it if ``positive_from`` or ``sign_values`` say how. A graph
         store keeps no weights.
-    encoding : str, optional
-        Encoding of text, such as ``latin-1``; by default UTF-8, or UTF-16 where its mark is.
-    positive_from : float, optional
-        Smallest value that is positive.
-    sign_values : str, optional
-        The words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea,aye:nay,no``.
+    positive_from, sign_values : float, str, optional
+        Smallest value that is positive; or the words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea:nay,no``.
     duplicates : {"first", "last", "error"}
         Which of several equal edges is kept, by time where there is a time column, else by place in the input.
-    labels, header : {"integer", "text"}, bool, optional
-        Type of the labels; whether the first line holds names or sizes. By default the content decides.
+    labels, header, encoding : {"integer", "text"}, bool, str, optional
+        Type of the labels; whether the first line holds names or sizes; encoding of text, such as ``latin-1``. By
+        default the content decides: UTF-8, or UTF-16 where its mark is.
     skip_malformed : bool
         Count malformed lines instead of raising.
-    memory_bytes : int, optional
-        Bound of the memory of the process in bytes; by default a quarter of the machine's.
-    temp_dir : path-like, optional
-        Directory for scratch files, about 10 to 40 bytes per edge; by default that of ``output``.
+    memory_bytes, temp_dir : int, path-like, optional
+        Bound of the memory of the process in bytes, by default a quarter of the machine's; directory for scratch files,
+        about 10 to 40 bytes per edge, by default that of ``output``.
     progress : callable, optional
         See :data:`ConvertProgress`.
 
     Raises
     ------
     PapilioError
-        MalformedLineError at the first malformed line, naming file, line number and text; DuplicateEdgeError when equal
-        edges are met and ``duplicates`` is ``"error"``; InputError for an input or an option that cannot be right;
-        CapacityError for more than 2^31 - 1 vertices, or when memory or disk do not suffice; StoreError when
-        ``output`` exists or cannot be written.
+        MalformedLineError at the first malformed line, with file, line number and text; DuplicateEdgeError for equal
+        edges where ``duplicates`` is ``"error"``; InputError for an input or an option that cannot be right; StoreError
+        when ``output`` exists or cannot be written; CapacityError for more than 2^31 - 1 vertices, or too little memory
+        or disk.
     """
     rule = sign_rule(sign_column is not None, positive_from, sign_values)
-    if weight_column is not None and sign_column is not None:
-        raise InputError("weight_column and sign_column are both given; signs follow from one column")
-    values = weight_column if sign_column is None else sign_column
+    values = _value_column(sign_column, weight_column)
     columns = WantedColumns(u, v, values, time_column, signed=rule is not None)
-    options = ReadOptions(
-        _read_format(format),
-        bipartite,
-        rule,
-        columns,
-        labels,
-        header,
-        skip_malformed,
-        known_encoding(encoding),
-    )
+    text = known_encoding(encoding)
+    options = ReadOptions(format, bipartite, rule, columns, labels, header, skip_malformed, text)
     memory = _read_memory(memory_bytes)
-    threads = max(1, min(os.cpu_count() or 1, 8, memory // MIN_MEMORY_BYTES))
     target = local_path(output)
     check_replaceable(target, overwrite)
-    report = progress or (lambda phase, done, total: None)
+    report = progress or (lambda *_: None)
     with _scratch_directory(target, temp_dir) as scratch:
-        job = _Job(target, scratch, options, duplicates, memory, threads, overwrite, report)
+        job = _Job(target, scratch, options, duplicates, memory, overwrite, report)
         return _ingest(input, job)
 
 
-def _read_format(name: str | None) -> FormatName | None:
-    for known in FORMATS:
-        if name == known:
-            return known
-    if name is not None:
-        raise InputError(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
-    return None
+def _value_column(sign: ColumnRef | None, weight: ColumnRef | None) -> ColumnRef | None:
+    if weight is not None and sign is not None:
+        raise InputError("weight_column and sign_column are both given; signs follow from one column")
+    return weight if sign is None else sign
 
 
 def _read_memory(given: Bytes | None) -> int:

@@ -263,7 +263,7 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     "zip": (b"PK\x03\x04rest", {}, InputError, "zip archive; unpack it first"),
     "one column": ("1\n2\n3\n", {}, InputError, "1 column as edges; an edge needs two"),
     "wrong forced format": ("1 2\n", {"format": "csv"}, InputError, "1 column as csv"),
-    "unknown format": ("1 2\n", {"format": "xml"}, InputError, "unknown format 'xml'; known: konect"),
+    "unknown format": ("1 2\n", {"format": "xml"}, InputError, "format is 'xml'; expected konect"),
     "not sizes": ("a b\n", {"format": "sizes"}, InputError, "not 'n_u n_v m'"),
     "sizes too few": ("2 2 3\n0 1\n1 0\n", {}, InputError, "declares 3 edges and holds 2 lines"),
     "sizes too small": (
