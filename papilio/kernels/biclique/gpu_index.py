@@ -134,7 +134,6 @@ def build_device_index(
     graph: BipartiteGraph,
     motif: Biclique,
     anchor: str = "auto",
-    limit_bytes: int | None = None,
     keep_pairs: bool = True,
     tuning: PairTuning | None = None,
     roots: NDArray[np.int32] | None = None,
@@ -145,8 +144,6 @@ def build_device_index(
     ----------
     anchor : {"auto", "u", "v"}
         The layer whose vertices are searched one after the other.
-    limit_bytes : int, optional
-        What the pairs may take of the device memory; by default ``tuning.pair_fraction`` of what is free.
     keep_pairs : bool
         Whether pairs are wanted where nothing is searched below them; else they are counted as closed forms.
     tuning : PairTuning, optional
@@ -168,7 +165,7 @@ def build_device_index(
     swapped = choose_anchor(layers, motif, anchor)
     sizes = choose_sizes(layers, motif, swapped)
     closed = closed_cells(layers, motif, _stars_of(device, graph, edges, motif, swapped, roots))
-    return build_index(device, edges, swapped, sizes, closed, limit_bytes, keep_pairs, tuning, roots)
+    return build_index(device, edges, swapped, sizes, closed, keep_pairs, tuning, roots)
 
 
 def build_index(
@@ -177,7 +174,6 @@ def build_index(
     swapped: bool,
     sizes: SizeRange,
     closed: Cells | None = None,
-    limit_bytes: int | None = None,
     keep_pairs: bool = True,
     tuning: PairTuning | None = None,
     roots: NDArray[np.int32] | None = None,
@@ -206,7 +202,7 @@ def build_index(
         closed = add_pairs(closed, shared, sizes, swapped)
         pairs = replace(_no_pairs(device, core.rows), choices=choices)
     else:
-        pairs = find_pairs(device, core.rows, least, chosen, limit_bytes)
+        pairs = find_pairs(device, core.rows, least, chosen)
     return _make_index(device, core, pairs, swapped, sizes, closed)
 
 

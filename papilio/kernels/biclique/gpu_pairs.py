@@ -156,12 +156,13 @@ def count_pairs(
     return {int(shared): int(histogram[shared]) for shared in np.flatnonzero(histogram)}, passes.explain()
 
 
-def find_pairs(
-    device: Device, rows: PairRows, least: int, tuning: PairTuning, limit_bytes: int | None = None
-) -> Pairs:
-    """Return all pairs that share at least ``least`` right vertices: two passes over the wedges, one sort of the pairs.
+def pair_room(device: Device, tuning: PairTuning) -> int:
+    """Return the bytes of device memory that the pairs may take."""
+    return int(tuning.pair_fraction * device.free_bytes())
 
-    They may take ``limit_bytes``, by default ``tuning.pair_fraction`` of the free device memory.
+
+def find_pairs(device: Device, rows: PairRows, least: int, tuning: PairTuning) -> Pairs:
+    """Return all pairs that share at least ``least`` right vertices: two passes over the wedges, one sort of the pairs.
 
     Raises
     ------
@@ -175,10 +176,10 @@ def find_pairs(
     order, final_rank, n_paired = _order_lefts(device, passes.module, partners, rows.n_roots)
     places = make_offsets(device, found)
     n_pairs = int(device.to_host(places[-1:])[0])
-    limit = int(tuning.pair_fraction * device.free_bytes()) if limit_bytes is None else limit_bytes
-    if n_pairs * PAIR_BYTES > limit and limit_bytes is None:
+    limit = pair_room(device, tuning)
+    if n_pairs * PAIR_BYTES > limit:
         passes.make_room(int(n_pairs * PAIR_BYTES / tuning.pair_fraction) + 1)
-        limit = int(tuning.pair_fraction * device.free_bytes())
+        limit = pair_room(device, tuning)
     if n_pairs * PAIR_BYTES > limit:
         raise CapacityError(
             f"{n_pairs} pairs of vertices of the anchored layer share {least} neighbours; {limit} bytes of device "

@@ -136,7 +136,6 @@ def build_biclique_index(
     motif: Biclique,
     threads: int,
     anchor: str = "auto",
-    limit_bytes: int | None = None,
     keep_pairs: bool = True,
     roots: NDArray[np.int32] | None = None,
 ) -> BicliqueIndex:
@@ -152,7 +151,7 @@ def build_biclique_index(
     swapped = choose_anchor(graph, motif, anchor)
     sizes = choose_sizes(graph, motif, swapped)
     closed = closed_cells(graph, motif, _stars_of(graph, motif, swapped, roots))
-    return build_index(graph, swapped, sizes, threads, closed, limit_bytes, keep_pairs, roots)
+    return build_index(graph, swapped, sizes, threads, closed, keep_pairs, roots)
 
 
 def build_index(
@@ -161,7 +160,6 @@ def build_index(
     sizes: SizeRange,
     threads: int,
     closed: Cells | None = None,
-    limit_bytes: int | None = None,
     keep_pairs: bool = True,
     roots: NDArray[np.int32] | None = None,
     excluded: NDArray[np.int32] | None = None,
@@ -178,8 +176,6 @@ def build_index(
         What is searched for.
     closed : dict, optional
         Counts that need no search.
-    limit_bytes : int, optional
-        What the pairs may take; by default half of this machine's memory.
     keep_pairs : bool
         Whether pairs are wanted where nothing is searched below them; else they are counted as closed forms.
     roots : ndarray of int32, optional
@@ -202,8 +198,7 @@ def build_index(
         closed = add_pairs(closed, count_pairs(rows, n_right, threads, n_roots), sizes, swapped)
         found = _no_pairs(rows)
     else:
-        limit = available_bytes() if limit_bytes is None else limit_bytes
-        found = find_pairs(rows, n_right, sizes.least_right, threads, limit, n_roots)
+        found = find_pairs(rows, n_right, sizes.least_right, threads, available_bytes(), n_roots)
     order = order_left(rows, found)
     if items is not None:
         order = _roots_first(order, items[by_degree])

@@ -35,15 +35,12 @@ def build_maximal_index(
     threads: int,
     anchor: str = "auto",
     has_stars: bool = False,
-    limit_bytes: int | None = None,
     part: MaximalPart | None = None,
 ) -> BicliqueIndex:
     """Build the index; where there are stars, it has an item even if nothing is searched.
 
     Parameters
     ----------
-    limit_bytes : int, optional
-        What the pairs may take; by default half of this machine's memory.
     part : MaximalPart, optional
         The graph is that of this part, whose layer is anchored. Vertices have their ids in the whole graph then.
 
@@ -57,12 +54,10 @@ def build_maximal_index(
     swapped = choose_anchor(graph, anchor if part is None else anchor_part(part, anchor))
     sizes = choose_sizes(graph, motif, swapped)
     if part is not None:
-        index = build_index(
-            graph, swapped, sizes, threads, limit_bytes=limit_bytes, roots=part.roots, excluded=part.excluded
-        )
+        index = build_index(graph, swapped, sizes, threads, roots=part.roots, excluded=part.excluded)
         of_left, of_right = (part.ids_v, part.ids_u) if swapped else (part.ids_u, part.ids_v)
         return replace(index, left_ids=of_left[index.left_ids], right_ids=of_right[index.right_ids])
-    index = build_index(graph, swapped, sizes, threads, limit_bytes=limit_bytes)
+    index = build_index(graph, swapped, sizes, threads)
     if index.n_items or not has_stars:
         return index
     root, first, last, costs = make_star_item()

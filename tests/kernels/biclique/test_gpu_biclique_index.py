@@ -174,11 +174,17 @@ def test_pairs_that_share_more_than_the_bins_count(device: Device) -> None:
     assert_equal(device, graph, Biclique(3, 299), "u")
 
 
-def test_more_pairs_than_memory_are_refused(device: Device, graphs: dict[str, BipartiteGraph]) -> None:
+def test_more_pairs_than_memory_are_refused(
+    monkeypatch: pytest.MonkeyPatch, device: Device, graphs: dict[str, BipartiteGraph]
+) -> None:
+    room = 640
+    monkeypatch.setattr(biclique_pairs, "pair_room", lambda *_: room)
     with pytest.raises(CapacityError, match=r"21 pairs .* 640 bytes of device memory have room for 20"):
-        build_device_index(device, graphs["complete"], Biclique(3, 3), "u", limit_bytes=640)
-    build_device_index(device, graphs["complete"], Biclique(3, 3), "u", limit_bytes=672)
-    build_device_index(device, graphs["complete"], Biclique(2, 3), "u", limit_bytes=0, keep_pairs=False)
+        build_device_index(device, graphs["complete"], Biclique(3, 3), "u")
+    room = 672
+    build_device_index(device, graphs["complete"], Biclique(3, 3), "u")
+    room = 0
+    build_device_index(device, graphs["complete"], Biclique(2, 3), "u", keep_pairs=False)
 
 
 def test_more_left_vertices_than_a_slab_has_room_for_are_refused(
