@@ -7,10 +7,9 @@ python -m benchmarks.biclique --cases marvel:4,4 --algorithms enumerate,pivot --
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.cases import Case, load_case
-from benchmarks.harness import describe_machine
+from benchmarks.harness import describe_machine, print_rows, write_json
 from papilio.errors import UnsupportedError
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
@@ -183,24 +182,46 @@ def _small_graph() -> BipartiteGraph:
     return BipartiteGraph.from_edges(u, v, 30, 30)
 
 
-def print_rows(facts: dict[str, str], rows: list[Row]) -> None:
-    """Print the rows as a Markdown table; times in seconds."""
-    print("\n".join(f"- {name}: {value}" for name, value in facts.items()) + "\n")
-    head = ["case", "algorithm", "anchored", "order", "threads", "prepare", "run", "together", "CPU time"]
-    head += ["set operations", "correct", "others", "times faster"]
-    print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head))
-    for row in rows:
-        together = row.prepare_s + row.run_s
-        cells = [row.case, row.algorithm, row.anchored, row.order, str(row.threads)]
-        cells += [f"{seconds:.3f}" for seconds in (row.prepare_s, row.run_s, together, row.cpu_s)]
-        cells += [f"{row.work:.3g}", "yes" if row.correct else "NO"]
-        cells.append(", ".join(f"{peer} {_bound(seconds)}" for peer, seconds in row.peers_s.items()))
-        cells.append(", ".join(f"{seconds / row.compared_s:.1f}" for seconds in row.peers_s.values()))
-        print("| " + " | ".join(cells) + " |", flush=True)
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "case": lambda row: row.case,
+    "algorithm": lambda row: row.algorithm,
+    "anchored": lambda row: row.anchored,
+    "order": lambda row: row.order,
+    "threads": lambda row: str(row.threads),
+    "prepare s": lambda row: f"{row.prepare_s:.3f}",
+    "run s": lambda row: f"{row.run_s:.3f}",
+    "together s": lambda row: f"{row.prepare_s + row.run_s:.3f}",
+    "CPU time s": lambda row: f"{row.cpu_s:.3f}",
+    "set operations": lambda row: f"{row.work:.3g}",
+    "correct": lambda row: "yes" if row.correct else "NO",
+    "others": lambda row: ", ".join(f"{peer} {_bound(seconds)}" for peer, seconds in row.peers_s.items()),
+    "times faster": lambda row: ", ".join(f"{s / row.compared_s:.1f}" for s in row.peers_s.values()),
+}
 
 
 def _bound(seconds: float) -> str:
     return f"more than {seconds:.0f}" if seconds == 600 else f"{seconds:g}"
+
+
+def run_cases(options: argparse.Namespace) -> Iterator[Row]:
+    """Measure the cases asked for in every way asked for."""
+    graphs: dict[str, BipartiteGraph | None] = {}
+    ways = [
+        each.split(",") for each in (options.threads, options.algorithms, options.anchors, options.orders)
+    ]
+    for case in (case for case in CASES if not options.cases or case.name in options.cases.split()):
+        if case.graph not in graphs:
+            graphs[case.graph] = load_case(Case(case.graph, 0), options.data)
+        graph = graphs[case.graph]
+        if graph is None:
+            print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
+            continue
+        for threads, algorithm, anchor, order in product(*ways):
+            chosen = {"algorithm": algorithm, "anchor": anchor}
+            try:
+                yield measure(case, graph, chosen, order, int(threads), options.repeats)
+            except UnsupportedError as error:
+                print(f"{case.name}: {error}", file=sys.stderr)
 
 
 def main() -> int:
@@ -217,31 +238,14 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     options = parser.parse_args()
-    wanted = options.cases.split() if options.cases else [case.name for case in CASES]
-    orders = list(ORDERS) if options.orders == "all" else options.orders.split(",")
-    if unknown := set(orders) - set(ORDERS):
+    if options.orders == "all":
+        options.orders = ",".join(ORDERS)
+    if unknown := set(options.orders.split(",")) - set(ORDERS):
         parser.error(f"unknown orders {', '.join(sorted(unknown))}; known: {', '.join(ORDERS)}")
-    ways = [each.split(",") for each in (options.threads, options.algorithms, options.anchors)] + [orders]
-    graphs: dict[str, BipartiteGraph | None] = {}
-    rows: list[Row] = []
-    for case in (case for case in CASES if case.name in wanted):
-        if case.graph not in graphs:
-            graphs[case.graph] = load_case(Case(case.graph, 0), options.data)
-        graph = graphs[case.graph]
-        if graph is None:
-            print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
-            continue
-        for threads, algorithm, anchor, order in product(*ways):
-            chosen = {"algorithm": algorithm, "anchor": anchor}
-            try:
-                rows.append(measure(case, graph, chosen, order, int(threads), options.repeats))
-            except UnsupportedError as error:
-                print(f"{case.name}: {error}", file=sys.stderr)
     facts = describe_machine("cpu")
-    print_rows(facts, rows)
+    rows = print_rows(facts, COLUMNS, run_cases(options))
     if options.output is not None:
-        document = {"machine": facts, "measurements": [asdict(row) for row in rows]}
-        options.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_json(options.output, facts, rows)
     return 0 if all(row.correct for row in rows) else 1
 
 

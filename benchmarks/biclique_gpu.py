@@ -6,10 +6,9 @@ python -m benchmarks.biclique_gpu --data ../shared/data --output benchmarks/resu
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -17,7 +16,7 @@ from typing import Any
 
 from benchmarks.biclique import CASES, BicliqueCase
 from benchmarks.cases import Case, load_case
-from benchmarks.harness import TimedKernels, describe_machine
+from benchmarks.harness import TimedKernels, describe_machine, print_rows, write_json
 from benchmarks.limits import popcount_limit_gpu
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
@@ -160,6 +159,30 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
             yield measure(case, engine, chosen, prepare_s, variant, options.repeats)
 
 
+def list_columns(limit: float) -> dict[str, Callable[[Row], str]]:
+    """Return the columns of the table, where so many words a second can be intersected."""
+
+    def show(seconds: float | None) -> str:
+        return "" if seconds is None else f"{seconds * 1e3:g}"
+
+    return {
+        "case": lambda row: row.case,
+        "algorithm": lambda row: row.algorithm,
+        "variant": lambda row: row.variant,
+        "prepare ms": lambda row: f"{row.prepare_s * 1e3:.3f}",
+        "kernels ms": lambda row: f"{row.kernels_s * 1e3:.3f}",
+        "run ms": lambda row: f"{row.run_s * 1e3:.3f}",
+        "words": lambda row: f"{row.words:.3g}",
+        "words/s": lambda row: f"{row.words / row.kernels_s:.3g}",
+        "of limit": lambda row: f"{row.words / row.kernels_s / limit:.1%}",
+        "blocks": lambda row: str(row.blocks),
+        "least/most of mean": lambda row: f"{row.balance[0]:.2f}/{row.balance[1]:.2f}",
+        "correct": lambda row: "yes" if row.correct else "NO",
+        "target ms": lambda row: show(TARGETS_S.get(row.case)),
+        "GBC ms": lambda row: show(GBC_S.get(row.case)),
+    }
+
+
 def main() -> int:
     """Run the cases asked for; the exit status is 1 when a count is wrong."""
     parser = argparse.ArgumentParser(
@@ -171,41 +194,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=25.0, help="begin nothing more after this time")
     parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     options = parser.parse_args()
-    facts, limit = describe_machine("gpu"), popcount_limit_gpu()
-    print("\n".join(f"- {name}: {value}" for name, value in facts.items()))
-    print(f"- limit measured in this run: {limit:.3g} words of 32 bits/s\n")
-    head = [
-        "case",
-        "algorithm",
-        "variant",
-        "prepare ms",
-        "kernels ms",
-        "run ms",
-        "words",
-        "words/s",
-        "of limit",
-    ]
-    head += ["blocks", "least/most of mean", "correct", "target ms", "GBC ms"]
-    print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head), flush=True)
-    rows = []
-    for row in run_cases(options):
-        rows.append(row)
-        rate = row.words / row.kernels_s
-        cells = [row.case, row.algorithm, row.variant]
-        cells += [f"{seconds * 1e3:.3f}" for seconds in (row.prepare_s, row.kernels_s, row.run_s)]
-        cells += [f"{row.words:.3g}", f"{rate:.3g}", f"{rate / limit:.1%}", str(row.blocks)]
-        cells += [f"{row.balance[0]:.2f}/{row.balance[1]:.2f}", "yes" if row.correct else "NO"]
-        peers = (TARGETS_S.get(row.case), GBC_S.get(row.case))
-        cells += ["" if seconds is None else f"{seconds * 1e3:g}" for seconds in peers]
-        print("| " + " | ".join(cells) + " |", flush=True)
+    limit = popcount_limit_gpu()
+    facts = describe_machine("gpu") | {"limit measured in this run": f"{limit:.3g} words of 32 bits/s"}
+    rows = print_rows(facts, list_columns(limit), run_cases(options))
     if options.output is not None:
-        document = {
-            "machine": facts,
-            "limit_words_per_s": limit,
-            "measurements": [asdict(row) for row in rows],
-        }
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_json(options.output, facts, rows)
     return 0 if all(row.correct for row in rows) else 1
 
 

@@ -261,23 +261,25 @@ def _milliseconds(seconds: float | None) -> str:
 
 def print_table(facts: dict[str, str], rows: list[Measurement]) -> None:
     """Print the measurements as a Markdown table; times in milliseconds."""
-    print("\n".join(f"- {name}: {value}" for name, value in facts.items()))
-    if rows:
-        print(f"- limit measured in this run: {rows[0].limit:.3g} wedges/s\n")
-    columns = ("read", "copy", "prepare", "kernels", "run", "after_copy")
-    head = ["case", "per", "edges", "wedges", "correct", *columns, "wedges/s", "of limit", "target", "others"]
-    print("| " + " | ".join(head) + " |")
-    print("|" + " --- |" * len(head))
-    for row in rows:
-        cells = [row.case, row.per, f"{row.n_edges:,}", f"{row.work:,}", "yes" if row.correct else "NO"]
-        cells += [_milliseconds(row.seconds.get(column)) for column in columns]
-        cells += [f"{row.rate:.3g}", f"{row.rate / row.limit:.0%}", _milliseconds(row.target_s)]
-        cells.append(", ".join(f"{peer} {_milliseconds(time)}" for peer, time in row.peers_s.items()))
-        print("| " + " | ".join(cells) + " |", flush=True)
+    limit = {"limit measured in this run": f"{rows[0].limit:.3g} wedges/s"} if rows else {}
+    phases = ("read", "copy", "prepare", "kernels", "run", "after_copy")
+    columns: dict[str, Callable[[Measurement], str]] = {
+        "case": lambda row: row.case,
+        "per": lambda row: row.per,
+        "edges": lambda row: f"{row.n_edges:,}",
+        "wedges": lambda row: f"{row.work:,}",
+        "correct": lambda row: "yes" if row.correct else "NO",
+        **{phase: lambda row, phase=phase: _milliseconds(row.seconds.get(phase)) for phase in phases},
+        "wedges/s": lambda row: f"{row.rate:.3g}",
+        "of limit": lambda row: f"{row.rate / row.limit:.0%}",
+        "target": lambda row: _milliseconds(row.target_s),
+        "others": lambda row: ", ".join(f"{peer} {_milliseconds(s)}" for peer, s in row.peers_s.items()),
+    }
+    print_rows(facts | limit, columns, rows)
 
 
-def write_json(path: Path, facts: dict[str, str], rows: list[Measurement]) -> None:
-    """Write the measurements with every kernel's time."""
+def write_json(path: Path, facts: Mapping[str, str], rows: Iterable[Any]) -> None:
+    """Write the measurements, dataclasses, with what holds for all of them."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    document = {"machine": facts, "measurements": [asdict(row) for row in rows]}
+    document = {"machine": {**facts}, "measurements": [asdict(row) for row in rows]}
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
