@@ -81,7 +81,9 @@ class Comparison:
 
     def explain(self, case: Case, wrong: str, size: Size, seconds: float) -> str:
         """Describe a failure by the smallest graph that has it."""
-        small = shrink(case, lambda each: bool(self.examine(each)[0]), seconds)
+        small = case
+        if not self.recorded:  # which tells of the whole graph alone
+            small = shrink(case, lambda each: bool(self.examine(each)[0]), seconds)
         graph, edges = small.graph, edge_list(small.graph)[:MOST_EDGES]  # type: ignore[arg-type]
         sign = "" if graph.sign is None else f"\nsigns {graph.sign[:MOST_EDGES].tolist()}"
         against = "" if self.theirs is None else f" --against {self.theirs.name}"
