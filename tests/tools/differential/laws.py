@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 from papilio.census_motif import Census
 from papilio.families import family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import BalancedButterfly, Biclique, Butterfly, Clique, MaximalBiclique
+from papilio.motifs import BalancedButterfly, Biclique, MaximalBiclique
 from tests.tools.differential.answers import Answer, Answerer, EngineAnswerer
 from tests.tools.differential.cases import Case, Question
+from tests.tools.differential.closed_forms import draw_closed
 from tests.tools.differential.graphs import Graph, draw_bipartite, draw_unipartite
 
 
@@ -191,31 +191,9 @@ def check_edge(asked: Asked) -> str:
 
 
 def check_closed_forms(asked: Asked) -> str:
-    """Complete graphs of a size at which code changes its way have as many motifs as the formula says."""
-    motif, n = (
-        asked.case.question.motif,
-        [int(each) for each in asked.random.choice([31, 33, 64, 65, 127, 129], 2)],
-    )
-    if asked.case.question.peels or asked.case.question.listing is not None:
-        return ""
-    if type(motif) is Butterfly or type(motif) is Biclique:
-        sides = motif if isinstance(motif, Biclique) else Biclique(2, 2)
-        wanted = {
-            (p, q): comb(n[0], p) * comb(n[1], q)
-            for p in range(1, n[0] + 1)
-            for q in range(1, n[1] + 1)
-            if sides.has_cell((p, q))
-        }
-        grid = np.divmod(np.arange(n[0] * n[1]), n[1])
-        graph: Graph = BipartiteGraph.from_edges(*grid, *n)
-    elif type(motif) is Clique:
-        wanted = {(k,): comb(n[0], k) for k in range(1, n[0] + 1) if motif.has_cell((k,))}
-        graph = UnipartiteGraph.from_edges(*np.triu_indices(n[0], 1), n[0])
-    else:
-        return ""
-    table = wanted if asked.case.question.motif.is_table else {}
-    question = replace(asked.case.question, per="total", options=())
-    return asked.compare(graph, Answer(None, None, sum(wanted.values()), table), question)
+    """Graphs with a formula have as many motifs as it says."""
+    closed = draw_closed(asked.case.question, asked.random, asked.answerer.name == "gpu")
+    return "" if closed is None else asked.compare(*closed, replace(asked.case.question, options=()))
 
 
 def check_memory(asked: Asked) -> str:

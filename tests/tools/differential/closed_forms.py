@@ -1,0 +1,116 @@
+"""Graphs of which a formula tells the answer, as large as no oracle and hardly a CPU can count them."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+from numpy.random import Generator
+
+from papilio.census_motif import Census
+from papilio.families import family_of
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.motifs import BalancedButterfly, Biclique, Cell, Clique, MaximalBiclique, MaximalClique
+from tests.tools.differential.answers import Answer
+from tests.tools.differential.cases import Question
+from tests.tools.differential.graphs import Graph
+
+_SMALL, _MIDDLE, _LONG = (31, 32, 33, 63, 65, 127, 129), (255, 257, 513), (1025, 2049, 4097, 8193)
+_HUGE = (65_534, 65_537, 2**20 - 1, 2**20 + 1)
+"""Sizes of a layer: sides of a table, of a motif, beside a smaller one, and beside two or three vertices."""
+
+
+def draw_closed(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer] | None:
+    """Return a graph and the answer to a question, of all that has one; ``large`` for a GPU."""
+    motif = question.motif
+    if question.listing is not None or isinstance(motif, Census):
+        return None
+    if question.peels:
+        return _peel(question.peels, *(int(random.choice(_SMALL)) for _ in "uv"))
+    if isinstance(motif, MaximalBiclique):
+        return _crown(motif, int(random.integers(2, 20 if large else 11)))
+    if isinstance(motif, MaximalClique):
+        return _groups(motif, int(random.integers(2, 5)), int(random.integers(1, 10 if large else 6)))
+    if isinstance(motif, Clique):
+        is_short = motif.k is not None and question.per == "total" and large
+        n = int(random.choice(_SMALL + _MIDDLE if is_short else _SMALL))
+        graph: Graph = UnipartiteGraph.from_edges(*np.triu_indices(n, 1), n)
+        return graph, _complete(question, graph, {(k,): comb(n, k) for k in range(1, n + 1)})
+    sides = _draw_sides(random, question, large)
+    grid = np.divmod(np.arange(sides[0] * sides[1]), sides[1])
+    # Signs by which every cycle is balanced
+    sign = (2 * random.integers(0, 2, sides[0]) - 1)[grid[0]] if motif.needs_signs else None
+    graph = BipartiteGraph.from_edges(*grid, *sides, sign)
+    if isinstance(motif, Biclique):
+        most, has = (motif.p or motif.max_p, motif.q or motif.max_q), motif.has_cell
+    elif isinstance(motif, BalancedButterfly):
+        most, has = (motif.cell(motif.k or motif.max_k)), motif.has_cell
+    else:
+        most, has = (2, 2), (2, 2).__eq__
+    ranges = (range(1, min(n, side or n) + 1) for n, side in zip(sides, most, strict=True))
+    lefts, rights = map(list, ranges)
+    cells = {(p, q): comb(sides[0], p) * comb(sides[1], q) for p in lefts for q in rights if has((p, q))}
+    return graph, _complete(question, graph, cells)
+
+
+def _draw_sides(random: Generator, question: Question, large: bool) -> tuple[int, int]:
+    """Return sizes of both layers; long ones only where the sides of the motif are given."""
+    motif = question.motif
+    one, other = (int(random.choice(_SMALL)) for _ in "uv")
+    if question.per == "vertex" and isinstance(motif, Biclique) and max(motif.p or 1, motif.q or 1) > 4:
+        return one % 32 % 20 + 1, other % 32 % 20 + 1  # these are counted one by one
+    if motif.is_table or not large:
+        return one, other
+    is_pair = not isinstance(motif, Biclique)
+    if is_pair and random.random() < 0.3:
+        one, other = int(random.integers(2, 4)), int(random.choice(_HUGE))
+    elif random.random() < 0.6:
+        other = int(random.choice(_MIDDLE + _LONG))
+    return (one, other) if random.random() < 0.5 else (other, one)
+
+
+def _complete(question: Question, graph: Graph, cells: dict[Cell, int]) -> Answer:
+    """Return the answer for a graph that is complete: all vertices of a layer, and all edges, are in as many."""
+    motif, total = question.motif, 0
+    cells = {
+        cell: count for cell, count in cells.items() if count and (not motif.is_table or motif.has_cell(cell))
+    }
+    if isinstance(motif, Clique) and motif.k is not None:
+        cells = {cell: count for cell, count in cells.items() if cell == (motif.k,)}
+    total = sum(cells.values())
+    sizes = {"u": graph.n_u, "v": graph.n_v, "n": graph.n_u, "edge": graph.n_edges}
+    names = {"total": (), "vertex": ("u", "v", "n"), "edge": ("edge",)}[question.per]
+    sums = family_of(motif).vector_sums(motif, total, cells)
+    vectors = {
+        name: np.full(sizes[name], sums[name] // sizes[name] % (1 << 64), np.uint64)
+        for name in names
+        if name in sums
+    }
+    return Answer(None, None, total, cells if motif.is_table else {}, vectors)
+
+
+def _crown(motif: MaximalBiclique, n: int) -> tuple[Graph, Answer]:
+    """Return the complement of a matching: all that is not matched to a set of U is the other side."""
+    u, v = np.divmod(np.arange(n * n), n)
+    graph = BipartiteGraph.from_edges(u[u != v], v[u != v], n, n)
+    cells = {(p, n - p): comb(n, p) for p in range(1, n) if motif.has_cell((p, n - p))}
+    return graph, Answer(None, None, sum(cells.values()), cells)
+
+
+def _groups(motif: MaximalClique, size: int, n_groups: int) -> tuple[Graph, Answer]:
+    """Return what is adjacent but within groups: one of each makes a maximal clique."""
+    n = size * n_groups
+    u, v = np.triu_indices(n, 1)
+    graph = UnipartiteGraph.from_edges(u[u // size != v // size], v[u // size != v // size], n)
+    cells = {(n_groups,): size**n_groups} if motif.has_cell((n_groups,)) else {}
+    return graph, Answer(None, None, sum(cells.values()), cells)
+
+
+def _peel(peels: str, m: int, n: int) -> tuple[Graph, Answer]:
+    """Return a complete graph, whose vertices and edges go all at once."""
+    u, v = np.divmod(np.arange(m * n), n)
+    size, number = {
+        "wing": (m * n, (m - 1) * (n - 1)), "u": (m, (m - 1) * comb(n, 2)), "v": (n, (n - 1) * comb(m, 2))
+    }[peels]  # fmt: skip
+    numbers = {"number": np.full(size, number, np.uint64)}
+    return BipartiteGraph.from_edges(u, v, m, n), Answer(None, None, size * number, {}, numbers)
