@@ -23,7 +23,7 @@ from papilio.motifs import (
     Motif,
 )
 from papilio.questions import Listing
-from tests.tools.differential.graphs import Graph, draw_bipartite, draw_unipartite
+from tests.tools.differential.graphs import Graph, draw_bipartite, draw_size, draw_unipartite
 
 Size = Literal["tiny", "small", "large"]
 """``tiny`` for an oracle, ``small`` for the emulator, ``large`` for processors and GPUs."""
@@ -98,7 +98,8 @@ def _ask_signed(random: Generator) -> _Draw:
 
 
 def _sides(random: Generator, largest: int) -> dict[str, int | None]:
-    p, q = (_pick(random, None, *range(1, 6), int(random.integers(1, 20))) for _ in "pq")
+    some = int(random.integers(1, 20)), draw_size(random, 4097)
+    p, q = (_pick(random, None, *range(1, 6), *some) for _ in "pq")
     bounds = {
         f"max_{name}": int(random.integers(1, largest)) if side is None and random.random() < 0.5 else None
         for name, side in (("p", p), ("q", q))
@@ -130,12 +131,10 @@ def _ask_cliques(random: Generator) -> _Draw:
     listing = _draw_listing(random, 1) if k is not None and random.random() < 0.2 else None
     per = "total" if listing else _pick(random, "total", *motif.granularities)
     options = _options(random, motif)
-    dense = 129 if k is not None and k > 3 else 257
-    if k is not None and k > 5 and dict(options).get("algorithm") == "orient":
-        dense = 24
-    if k is not None and listing is not None:
-        return _Draw(Question(motif, per, options, listing), *((129, 65) if k < 5 else (24, 24)))
-    return _Draw(Question(motif, per, options), 4097, dense)
+    sides = 4097, 129 if k is not None and k > 3 else 257
+    if k is not None and (listing is not None or dict(options).get("algorithm") == "orient"):
+        sides = (sides if listing is None else (129, 65)) if k < 6 else (24, 24)
+    return _Draw(Question(motif, per, options, listing), *sides)
 
 
 def _ask_maximal_cliques(random: Generator) -> _Draw:

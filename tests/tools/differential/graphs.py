@@ -88,14 +88,12 @@ def _giant(random: Generator, a: int, b: int) -> Pairs:
 
 
 def _dense(random: Generator, a: int, b: int) -> Pairs:
-    """Return a random block with a small side, or of two sides that are not large."""
-    if random.random() < 0.8:
+    """Return a random block with a small side, or of two sides that are not large, and sparser."""
+    if random.random() < 0.7:
         a = min(a, int(random.integers(1, _DENSE_SIDE + 1)))
-    a, b = (a, b) if a <= _DENSE_SIDE else (min(a, 41), min(b, 41))
-    return np.argwhere(
-        random.random((a, b))
-        < random.choice([0.3, 0.5, 0.7, 0.9] if min(a, b) <= _DENSE_SIDE else [0.2, 0.4])
-    )
+        return np.argwhere(random.random((a, b)) < random.choice([0.3, 0.5, 0.7, 0.9]))
+    a, b = min(a, 129), min(b, 129)
+    return np.argwhere(random.random((a, b)) < random.uniform(3, 9) / max(9, min(a, b)))
 
 
 def _stars(random: Generator, a: int, b: int) -> Pairs:
@@ -188,10 +186,10 @@ def _split(random: Generator, n: int) -> Pairs:
 
 
 def _random(random: Generator, n: int) -> Pairs:
-    """Return a sparse graph, or a small dense one."""
+    """Return a sparse graph, or a dense one that is not large."""
     if random.random() < 0.5:
-        n = min(n, int(random.integers(1, 49)))
-        return np.argwhere(np.triu(random.random((n, n)) < random.choice([0.2, 0.5, 0.7, 0.8]), 1))
+        n = min(n, 193)
+        return np.argwhere(np.triu(random.random((n, n)) < min(0.8, random.uniform(5, 30) / n), 1))
     drawn = random.random((int(n * random.uniform(0.5, 6)), 2)) ** random.uniform(1.0, 3.0)
     return (drawn * n).astype(np.int64)
 
