@@ -5,8 +5,8 @@
 // cliques. ORIENT 0: the branches of a node are those of clique_lanes.cuh. ORIENT 1: there is one for each candidate, which
 // that one ends; its candidates are those before it.
 // A warp owns an item: the root, whose later neighbours are a square matrix of bits; with EDGES 1 the root and the next
-// vertex, and the later neighbours of both. It goes through the nodes with a stack. Where one size is asked for and no more
-// than three vertices are missing, it counts edges and triangles (clique_few.cuh). With ORIENT 0 sub-trees of at most 32
+// vertex, and the later neighbours of both. It goes through the nodes with a stack. Where no more than three vertices
+// of the largest size are missing, it counts edges and triangles (clique_few.cuh). With ORIENT 0 sub-trees of at most 32
 // candidates are numbered anew and given to a lane of the warp each; while fewer than kIdleLanes of its lanes are idle they
 // search. Warps that wait get half of the branches of a node, or the last one, as a matrix of their own, through the queue of
 // tree_queue.cuh; the round of a warp is that of search.cuh.
@@ -35,8 +35,10 @@ constexpr bool kEdges = EDGES != 0;
 /// What a slot of the queue begins with, and the words before its rows.
 constexpr unsigned kCliqueSlot = 1;
 constexpr int kCliqueHead = 8;
+/// Whether cliques are only counted: the last vertices of the largest ones at once.
+constexpr bool kCounts = kPer == 0;
 /// Whether lanes search sub-trees, and candidates up to which they do.
-constexpr bool kHasLanes = kPer == 0 && !kOrients;
+constexpr bool kHasLanes = kCounts && !kOrients;
 constexpr int kLaneSize = kHasLanes ? kWarpSize : 0;
 /// Candidates from which a node is worth leaving to others: those of lanes are not.
 constexpr int kSharedCandidates = kHasLanes ? kLaneSize + 1 : 12;
@@ -57,7 +59,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         const int held = kEdges && !is_alone ? 2 : 1, n = is_alone ? 0 : name_members(unit);
         if (kPer != 0 && lane_id() == 0) paths.held[0] = unit.root;
         __syncwarp();
-        if (n == 0 || lanes.limits.most - held <= (counts_few() ? 1 : 0)) {
+        if (n == 0 || lanes.limits.most - held <= (kCounts ? 1 : 0)) {
             end_node(held, 0, n);
             return 0;
         }
@@ -100,9 +102,6 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     friend struct NodeSearch<CliqueSearch, Square>;
 
     __device__ __forceinline__ int node_words() const { return 2 * matrix.n_words + kNodeHead; }
-
-    /// Whether cliques of one size are only counted.
-    __device__ __forceinline__ bool counts_few() const { return kPer == 0 && lanes.limits.is_one(); }
 
     /// The candidates of an item, their number and the room for what is below.
     __device__ __forceinline__ int name_members(const Children& unit) {
@@ -168,7 +167,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
             take_free(node, n_all);
             if (settle(node)) return false;
         }
-        if (counts_few() && lanes.limits.most - (int)node[0] == 3 && has_few_triangles(n, (int)(best >> 16) - 1 - n_all)) {
+        if (kCounts && lanes.limits.most - (int)node[0] == 3) {
             count_few(node);
             return false;
         }
@@ -183,11 +182,11 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     __device__ __forceinline__ bool settle(unsigned* node) {
         const int held = (int)node[0], free = (int)node[1], n = (int)node[3], missing = lanes.limits.most - held;
         if (held + free + n < lanes.limits.least) return true;
-        if (n == 0 || missing <= (counts_few() ? 1 : 0)) {
+        if (n == 0 || missing <= (kCounts ? 1 : 0)) {
             end_node(held, free, n);
             return true;
         }
-        if (counts_few() && missing <= (kOrients ? 3 : 2)) {
+        if (kCounts && missing <= (kOrients ? 3 : 2)) {
             count_few(node);
             return true;
         }
@@ -201,8 +200,8 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     /// A node of n candidates that is a leaf, or lacks one vertex.
     __device__ __forceinline__ void end_node(int held, int free, int n) const {
         const int missing = lanes.limits.most - held;
-        if (counts_few() && missing <= 1) {
-            if (lane_id() == 0) lanes.sum.add(missing, free, n, FewCounts{0, 0});
+        if (kCounts && missing <= 1) {
+            if (lane_id() == 0) lanes.add_few(missing, held, free, n, FewCounts{0, 0});
             return;
         }
         if (kOrients || held + free < lanes.limits.least) return;
@@ -212,9 +211,9 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
 
     /// The cliques of a node that lacks two vertices or three.
     __device__ __forceinline__ void count_few(unsigned* node) {
-        const int missing = lanes.limits.most - (int)node[0], n = (int)node[3];
+        const int held = (int)node[0], missing = lanes.limits.most - held, n = (int)node[3];
         const FewCounts found = count_among(arena, matrix, candidates_of(node), members, n, missing == 3);
-        if (lane_id() == 0) lanes.sum.add(missing, (int)node[1], n, found);
+        if (lane_id() == 0) lanes.add_few(missing, held, (int)node[1], n, found);
         spend(missing == 2 ? (long long)n * matrix.n_words / 2 : (long long)found.edges * words_for(n) / 2 + n);
         __syncwarp();
     }
@@ -303,7 +302,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     }
 
     __device__ __forceinline__ bool is_worth(const unsigned* node) const {
-        return (int)node[3] >= kSharedCandidates && (!counts_few() || lanes.limits.most - (int)node[0] > 3);
+        return (int)node[3] >= kSharedCandidates && (!kCounts || lanes.limits.most - (int)node[0] > 3);
     }
 
     __device__ __forceinline__ bool offer(const unsigned* node, int next) {

@@ -1,4 +1,4 @@
-// Cliques of one size at nodes that lack at most three vertices: from the numbers of candidates, edges and triangles.
+// Cliques of the largest sizes at nodes that lack at most three vertices: from the numbers of candidates, edges and triangles.
 //
 // A node with `free` vertices that a clique has or not, at will, and m vertices to go stands for the cliques of j candidates,
 // j from 0 to m, each with C(free, m - j) choices of free vertices.

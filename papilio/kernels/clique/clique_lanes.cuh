@@ -36,10 +36,6 @@ struct CliqueLimits {
     __device__ __forceinline__ bool is_one() const { return least == most; }
 };
 
-/// Whether triangles are counted rather than pivots taken, where three vertices of n are missing and the pivot is next to
-/// `most` of them: branches pay where few candidates are not next to it.
-__device__ __forceinline__ bool has_few_triangles(int n, int most) { return 4 * most < 3 * n; }
-
 using PivotLeaves = CliqueLeaves<32>;
 
 struct CliqueLanes {
@@ -74,6 +70,18 @@ struct CliqueLanes {
             busy = true;
         }
         __syncwarp();
+    }
+
+    /// Count a node that lacks `missing` (0 to 3) vertices of the largest size, with n candidates; any lane alone.
+    __device__ __forceinline__ void add_few(int missing, int n_held, int n_free, int n, const FewCounts& among) {
+        if (kOrients || limits.is_one()) {
+            sum.add(missing, n_free, n, among);
+            return;
+        }
+        leaves.add(n_held, n_free, 1);
+        if (missing >= 1 && n != 0) leaves.add(n_held + 1, n_free, (unsigned)n);
+        if (missing >= 2 && among.edges != 0) leaves.add(n_held + 2, n_free, among.edges);
+        if (missing == 3 && among.triangles != 0) leaves.add(n_held + 3, n_free, among.triangles);
     }
 
     /// Search until at most `most` lanes are busy; the warp. Returns the turns.
@@ -129,10 +137,8 @@ struct CliqueLanes {
         if (count != 0 && n_held <= limits.most && n_held + free >= limits.least) leaves.add(n_held, free, count);
     }
 
-    /// Whether one size is asked for, of which the node at hand lacks no more vertices.
-    __device__ __forceinline__ bool is_few(int most_missing) const {
-        return limits.is_one() && limits.most - held <= most_missing;
-    }
+    /// Whether the node at hand lacks no more vertices of the largest size.
+    __device__ __forceinline__ bool is_few(int most_missing) const { return limits.most - held <= most_missing; }
 
     /// Edges among the candidates, and triangles where these are asked for.
     __device__ __forceinline__ FewCounts count_among(bool with_triangles) {
@@ -155,7 +161,7 @@ struct CliqueLanes {
     /// All cliques of n, at most kClosed, candidates.
     __device__ __forceinline__ void add_closed(int n) {
         const unsigned pairs = n < 2 ? 0u : pairs_of(set), larger = closed[pairs];
-        if (is_few(3)) {
+        if (limits.is_one() && is_few(3)) {
             sum.add(3, free, n, FewCounts{(unsigned)__popc(pairs), larger & 31u});
             return;
         }
@@ -182,11 +188,7 @@ struct CliqueLanes {
         int n = __popc(set);
         if (held + free + n < limits.least) return false;
         if (is_few(2)) {
-            sum.add(limits.most - held, free, n, count_among(false));
-            return false;
-        }
-        if (held >= limits.most) {
-            add_leaf(held, 1);
+            add_few(limits.most - held, held, free, n, count_among(false));
             return false;
         }
         if (n <= kClosed) {
@@ -223,8 +225,8 @@ struct CliqueLanes {
             add_pairs(n / 2);
             return false;
         }
-        if (is_few(3) && has_few_triangles(n, best - n_all)) {
-            sum.add(3, free, n, count_among(true));
+        if (is_few(3)) {
+            add_few(3, held, free, n, count_among(true));
             return false;
         }
         const unsigned row = row_of(pivot);

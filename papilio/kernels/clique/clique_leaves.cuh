@@ -16,13 +16,13 @@ struct CliqueLeaves {
     int stride;
 
     /// Any lane alone.
-    __device__ __forceinline__ void add(int held, int free, unsigned count) const {
+    __device__ __forceinline__ void add(int held, int free, unsigned long long count) const {
         unsigned long long* const sum = &sums[(long long)held * stride + free];
-        if (held < kHeld && free < kFree) {
-            const unsigned before = atomicAdd(&few[held * kFree + free], count);
-            if (before + count < before) atomicAdd(sum, 1ull << 32);
+        if (held < kHeld && free < kFree && count >> 32 == 0) {
+            const unsigned before = atomicAdd(&few[held * kFree + free], (unsigned)count);
+            if (before + (unsigned)count < before) atomicAdd(sum, 1ull << 32);
         } else {
-            atomicAdd(sum, (unsigned long long)count);
+            atomicAdd(sum, count);
         }
     }
 

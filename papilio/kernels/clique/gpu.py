@@ -152,9 +152,7 @@ class CliqueGpu(TreeEngine):
             else:
                 choose = choose_edges if items == "edge" else choose_vertices
                 chosen = choose(self.device, later, *size_range(motif, most_later))
-            classes, shortage = self._make_ready(
-                search, _estimate_need(chosen.sizes, algorithm, motif.k, per)
-            )
+            classes, shortage = self._make_ready(search, _estimate_need(chosen.sizes, algorithm, motif, per))
             ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {most_later} later neighbours"
             decisions = (
                 ("order", ordered), ("algorithm", f"{algorithm}: {reason}"), ("root", f"{items}: {why}"),
@@ -232,17 +230,18 @@ class CliqueGpu(TreeEngine):
 
 
 def _estimate_need(
-    sizes: NDArray[np.int64], algorithm: str, k: int | None, per: Granularity
+    sizes: NDArray[np.int64], algorithm: str, motif: Clique, per: Granularity
 ) -> NDArray[np.int64]:
     """Return the words that a warp needs for roots of so many later neighbours, as ``take_memory`` of clique.cu."""
     words, has_lanes = (sizes + 31) // 32, per == "total" and algorithm != "orient"
     levels = (np.maximum(sizes - (_LANES if has_lanes else 0), 0) + 1) // 2 + 2
     node, square = _NODE_HEAD + 2 * words, sizes * words
     if algorithm == "orient":
-        assert k is not None
-        levels, square = np.minimum(sizes, k) + 1, square - 16 * words * (words - 1)
+        assert motif.k is not None
+        levels, square = np.minimum(sizes, motif.k) + 1, square - 16 * words * (words - 1)
     paths = [sizes, sizes + 1, sizes] if per != "total" else []
-    triangles = square if per == "total" and k is not None else np.zeros_like(sizes)
+    is_bounded = per == "total" and (motif.k or motif.max_k) is not None
+    triangles = square if is_bounded else np.zeros_like(sizes)
     return add_aligned([sizes, node, levels * node, *paths, square, triangles])
 
 

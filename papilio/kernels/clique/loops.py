@@ -8,8 +8,8 @@ matrix of bits.
 (ICS'22, section 3.2): a vertex is *held*, or it is a *pivot*, which a clique may have or not. A leaf with h held
 vertices and p pivots stands for C(p, k - h) cliques of every size k; leaves are counted by (h, p). A branch ends where
 it holds as many as are asked for, and is dropped where all that is left cannot make the least size. A vertex next to
-all others is taken as a pivot without a branch. Where one size is counted in all, a node that lacks two vertices is not
-searched: with p pivots, n candidates and e edges among these it stands for C(p, 2) + p n + e cliques.
+all others is taken as a pivot without a branch. Where cliques are only counted, a node that lacks two vertices of the
+largest size is not searched: it is a leaf, and each of its candidates and each edge among these is one.
 ``count_oriented`` takes vertices in their order and counts the last level by popcounts (section 3.1).
 """
 
@@ -226,19 +226,21 @@ def _enter_node(
         size += popcount(search.sets[at + word])
     if n_held + n_pivots + size < least:
         return -1, n_pivots
-    if least == most and per == TOTAL and 0 < most - n_held <= 2:
-        ways = n_pivots + size
-        if most - n_held == 2:
-            ways = n_pivots * (n_pivots - 1) // 2 + n_pivots * size + _count_pairs(search, at, w)
+    row = search.pivot_of.size + 1
+    if per == TOTAL and 0 < most - n_held <= 2:
+        search.leaves[n_held * row + n_pivots] += ONE
+        if size > 0:
+            search.leaves[(n_held + 1) * row + n_pivots] += np.uint64(size)
+        if size > 1 and most - n_held == 2:
+            search.leaves[(n_held + 2) * row + n_pivots] += np.uint64(_count_pairs(search, at, w))
             search.total[2] += np.uint64(size * w // 2)
-        _add_wide(search.total, np.uint64(ways))
         return -1, n_pivots
     pivot = -1
     if n_held < most:
         pivot, n_pivots = _choose_pivot(search, at, w, size, n_pivots)
         search.total[2] += np.uint64(size * w)
     if pivot < 0:
-        search.leaves[n_held * (search.pivot_of.size + 1) + n_pivots] += ONE
+        search.leaves[n_held * row + n_pivots] += ONE
         if per != TOTAL:
             _end_leaf(search, d, n_held, n_pivots, choose, most, per)
     return pivot, n_pivots

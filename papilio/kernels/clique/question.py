@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +13,15 @@ from papilio.kernels.binomials import choose_modulo
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Clique, Granularity
 
-MOST_ORIENTED: Mapping[EngineName, int] = {"cpu": 3, "gpu": 5}
-"""Up to this k, taking vertices in order and counting the last levels by popcounts beats pivots.
+MOST_ORIENTED: Mapping[EngineName, int] = {"cpu": 3, "gpu": 4}
+"""Up to this k, vertices are taken in order: all that is left to count then is edges, or triangles, of roots.
 
-A pivot saves the branches of all that it is next to, and costs no more than a look at the rows of a node. On a CPU the
-two take the same time where roots are wide and sparse, and pivots are without bound the faster where these are dense;
-for k=3 nothing is laid out. One thread, ms, in order and by pivots: facebook_combined k=3 2 and 13, k=4 17 and 16,
-k=5 105 and 43; soc-Epinions1 k=4 50 and 53, k=5 79 and 77; ca-HepPh k=5 528 and 13.
-On a GPU both count the last three vertices as triangles where few candidates are next to most others. One H200, ms:
-facebook_combined k=4 0.16 and 0.55, k=5 0.66 and 2.3, k=6 4.7 and 2.2; soc-Epinions1 k=5 0.42 and 0.45; ca-HepPh k=5
-2.0 and 0.5."""
+For more vertices pivots are best on every graph: one saves the branches of all that it is next to, and costs a look at
+the rows of a node, which is little beside the edges or triangles that both ways count in the end. One thread, ms, in
+order and by pivots: facebook_combined k=3 2 and 13, k=4 17 and 16, k=5 105 and 41; soc-Epinions1 k=4 50 and 49, k=5 79
+and 77; ca-HepPh k=4 22 and 13, k=5 528 and 13. One H200, ms: facebook_combined k=4 0.19 and 0.25, k=5 0.72 and 0.86,
+k=6 4.9 and 1.7; soc-Epinions1 k=5 0.46 and 0.40; ca-HepPh k=5 2.2 and 0.47; the R-MAT graph of 9,144,391 edges k=4 15
+and 18."""
 
 
 def choose_algorithm(motif: Clique, per: Granularity, asked: str, engine: EngineName) -> tuple[str, str]:
@@ -95,12 +95,19 @@ def expand_leaves(
 ) -> None:
     """Add what the leaves of a thread stand for to the cliques by (k,): C(p, k - h) each.
 
-    They are the coefficients of the sum of x^h (1 + x)^p over the leaves, worked out from the largest p down (Horner).
+    Those of every k are the coefficients of the sum of x^h (1 + x)^p over the leaves, worked out from the largest p
+    down (Horner).
     """
-    held, pivots = np.nonzero(leaves.reshape(-1, stride)[: most + 1])
+    found = leaves.reshape(-1, stride)[: most + 1]
+    held, pivots = np.nonzero(found)
     if not held.size:
         return
-    table = leaves.reshape(-1, stride)[: int(held.max()) + 1].astype(object)
+    if least == most:
+        of_one = zip(held.tolist(), pivots.tolist(), found[held, pivots].tolist(), strict=True)
+        if number := sum(count * comb(pivot, most - hold) for hold, pivot, count in of_one):
+            cells[(most,)] = cells.get((most,), 0) + number
+        return
+    table = found[: int(held.max()) + 1].astype(object)
     sums = np.zeros(min(int((held + pivots).max()), most) + 1, dtype=object)
     for pivot in range(int(pivots.max()), -1, -1):
         sums[1:] += sums[:-1]

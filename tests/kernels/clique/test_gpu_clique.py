@@ -91,6 +91,16 @@ def test_every_schedule_counts_by_the_definition(device: Device, schedule: str, 
         assert (got.total, got.cells) == (wanted.total, wanted.cells)
 
 
+@pytest.mark.parametrize("most", [3, 4, 5])
+def test_tables_up_to_a_size_end_as_one_size_does(device: Device, most: int) -> None:
+    """The last vertices of the largest cliques come from edges and triangles of warps, and of lanes."""
+    for graph in (random_graph(3, 90, 0.5), random_graph(4, 120, 0.15), cocktail_party(18)):
+        got = count(CliqueGpu(device, tuning=EAGER), graph, Clique(max_k=most)).cells
+        assert got == count(CliqueCpu(1), graph, Clique(max_k=most)).cells
+        for k in range(3, most + 1):
+            assert got[(k,)] == count(CliqueCpu(1, "orient"), graph, Clique(k)).total
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [None, 8])
 def test_lanes_that_share_at_every_turn_count_the_same(device: Device, k: int | None) -> None:
@@ -110,8 +120,9 @@ def test_every_size_follows_the_definition(device: Device) -> None:
         wanted = count_cliques(graph.n, edges_of(graph))
         for order in ("degeneracy", "degree"):
             assert count(CliqueGpu(device, order=order, tuning=EAGER), graph, Clique()).cells == wanted
-        few = {cell: number for cell, number in wanted.items() if cell[0] <= 3}
-        assert count(CliqueGpu(device, tuning=EAGER), graph, Clique(max_k=3)).cells == few
+        for most in (1, 2, 3, 5):
+            few = {cell: number for cell, number in wanted.items() if cell[0] <= most}
+            assert count(CliqueGpu(device, tuning=EAGER), graph, Clique(max_k=most)).cells == few
         for k in (1, 2, 3, 4, 7):
             for algorithm in ("pivot", "orient") if k >= 3 else ("pivot",):
                 assert count(
