@@ -144,6 +144,13 @@ def test_the_order_and_the_items_are_those_of_the_cpu(device: Device) -> None:
             assert gpu.work(of_gpu).tolist() == cpu.work(of_cpu).tolist()
             assert device.to_host(of_gpu.items.roots).tolist() == of_cpu.roots.tolist()
             assert decisions_of(of_gpu) == decisions_of(of_cpu) != ()
+        for k, wanted in (
+            (3, "orient: k is at most 4"),
+            (4, "orient: k is at most 4"),
+            (5, "pivot: k is above 4"),
+        ):
+            prepared = CliqueGpu(device).prepare(graph, Clique(k), "total")
+            assert dict(decisions_of(prepared))["algorithm"] == wanted
 
 
 @pytest.mark.parametrize("name", ["small", pytest.param("one wide root", marks=pytest.mark.slow)])
