@@ -7,8 +7,7 @@
 // A warp owns an item: the root and a range of its children. A child has the columns that it shares with the root. Up to 8
 // of them it is left to maximal_children.cu, up to 64 its node is searched in words (maximal_narrow.cuh); above that it is
 // *wide*, and its rows are those of the root's matrix, of which two sets are kept, until 64 columns are left.
-// Work goes to warps that wait, through the queue of tree_queue.cuh: half of the branches that the highest wide node has
-// left, or a narrow node. The round of a warp is that of search.cuh. Shared memory of a warp: the hashes of 64 columns, rows
+// Work goes to warps that wait, through the queue of tree_queue.cuh: all branches that the highest node has left. The round of a warp is that of search.cuh. Shared memory of a warp: the hashes of 64 columns, rows
 // that were seen, and a table. totals: the sum of all hashes, and the branches taken; keys, by_key: by size.
 // Sources: Pan et al., SC 2023 (GMBE); Pan et al., SC 2024 (AdaMBE).
 #include "maximal_narrow.cuh"
@@ -301,21 +300,16 @@ struct MaximalSearch {
         queue.spend(n_words);
     }
 
-    /// Leave half of the branches of the highest node that has two or more to others, if someone waits.
+    /// Leave the branches of the highest node that has enough of them to others, but for the next one of the node at hand.
     __device__ __forceinline__ void share(WideNode* last) const {
         WideNode* from = nullptr;
-        int n_branches = 0;
 #pragma unroll 1
-        for (WideNode* each = last; each != nullptr; each = each->above) {
-            const int n = count_branches(each);
-            if (n < 2) continue;
-            from = each;
-            n_branches = n;
-        }
+        for (WideNode* each = last; each != nullptr; each = each->above)
+            if (count_branches(each) - (each == last) >= kSharedBranches) from = each;
         const int n_words = root.n_words + 2 * root.n_sets;
         if (from == nullptr || kWideSlotHead + n_words > queue.slot_words) return;
         const unsigned* const candidates = from->columns() + root.n_words;
-        const int middle = find_member(candidates, root.n_sets, n_branches / 2);
+        const int middle = find_member(candidates, root.n_sets, from == last);
         const bool is_left = queue.offer([&](unsigned* slot) {
             if (lane_id() == 0) {
                 slot[0] = kWideSlot;

@@ -86,7 +86,7 @@ struct FewSearch {
         return below;
     }
 
-    /// Leave a node to others; false: nobody takes it.
+    /// Leave the candidates of a level to others; false: nobody takes them.
     __device__ __forceinline__ bool offer(const FewLevel& level) const {
         const int lane = lane_id(), n_candidates = __popc(level.candidates);
         int n_excluded = 0;
@@ -115,47 +115,32 @@ struct FewSearch {
         FewLevel kept{0, 0, 0, {}, 0};  // the level of this lane's depth
         int depth = 0;
         const unsigned long long begun = words;
-        bool is_wanted = false;
         for (;;) {
             if (level.candidates == 0) {
                 if (depth == 0) return;
                 level = kept.of_lane(--depth);
                 continue;
             }
-            is_wanted = is_wanted || (words - begun >= (unsigned)patience && queue.is_wanted());
-            int from = depth;
-            if (is_wanted) {
-                const unsigned open = __ballot_sync(kFullMask, lane < depth && kept.candidates != 0);
-                if (open != 0) from = __ffs((int)open) - 1;
+            if (words - begun >= (unsigned)patience && queue.is_wanted()) {
+                const unsigned open = __ballot_sync(kFullMask, lane < depth && __popc(kept.candidates) >= kSharedBranches);
+                const int from = __ffs((int)open) - 1;
+                if (open != 0 && offer(kept.of_lane(from)) && lane == from) kept.candidates = 0;
             }
-            const FewLevel above = from == depth ? level : kept.of_lane(from);
-            const int branch = __ffs((int)above.candidates) - 1;
-            FewBranch below = enter(above, branch);
+            const int branch = __ffs((int)level.candidates) - 1;
+            const FewBranch below = enter(level, branch);
             const unsigned candidates = below.level.candidates;
-            const bool goes_on = (candidates & (candidates - 1)) != 0;
-            bool is_given = false;
             words += 2 * kWarpSize;
             queue.spend(2);
-            if (is_wanted && goes_on) {
-                is_wanted = false;
-                is_given = offer(below.level);
-                if (!is_given && from != depth) continue;
-            }
             ++nodes;
             counts.add(below.level.columns, __popcll(below.level.columns), below.level.hash, below.level.n_taken);
-            if (from == depth) {
-                level.candidates = below.stays;
-                level.excluded[0] |= 1u << branch;
-            } else if (lane == from) {
-                kept.candidates = below.stays;
-                kept.excluded[0] |= 1u << branch;
-            }
+            level.candidates = below.stays;
+            level.excluded[0] |= 1u << branch;
             if (below.single != 0) {
                 ++nodes;
                 const Word hash = __shfl_sync(kFullMask, row_hash, __ffs((int)candidates) - 1);
                 counts.add(below.single, __popcll(below.single), below.level.hash + hash, below.level.n_taken + 1);
             }
-            if (!goes_on || is_given) continue;
+            if ((candidates & (candidates - 1)) == 0) continue;
             if (level.candidates != 0 && lane == depth) kept = level;
             depth += level.candidates != 0;
             level = below.level;

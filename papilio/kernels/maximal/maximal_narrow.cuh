@@ -10,7 +10,7 @@
 // A branch of few columns is counted by a table, with all below it (maximal_subsets.cuh).
 // Where at most half of the words of a set are needed after that, the rows that are left make a new base; on few rows the
 // search goes on without memory (maximal_few.cuh).
-// A node that another warp may take (tree_queue.cuh) is the next branch of the highest node that has one.
+// Others are left (tree_queue.cuh) all branches of the highest node that has enough of them.
 //
 // Without FILTERS the rows of excluded vertices delete nothing, and without DROPS candidates stay what they are: a
 // branch is then looked at, and found to be extended, when its turn comes. Both are for comparison.
@@ -45,50 +45,33 @@ struct NarrowSearch {
     }
 
     /// Search below a node, of which there is one.
-    ///
-    /// A node that nobody takes is searched here, on top of the one at hand, and until that is at hand again no other
-    /// one is offered: so at most two paths are held at a time.
     __device__ __forceinline__ void search(NarrowBase base) {
         NarrowNode* node = nullptr;
-        const NarrowNode* waits = nullptr;
         const unsigned long long begun = words;
-        bool is_wanted = false;
         for (;;) {
-            NarrowNode* from = node;
             NarrowNode* below = nullptr;
-            const bool gives = node != nullptr && is_wanted && waits == nullptr;
             if (base.n_candidates == 0) {
                 if (node == nullptr) return;
-                is_wanted = is_wanted || (words - begun >= (unsigned)patience && queue.is_wanted());
-                if (gives) {
-#pragma unroll 1
-                    for (NarrowNode* each = node; each != nullptr; each = each->above)
-                        if (first_member(each->candidates(), words_for(each->n_rows)) >= 0) from = each;
-                }
-                const int branch = first_member(from->candidates(), words_for(from->n_rows));
+                if (words - begun >= (unsigned)patience && queue.is_wanted()) share(node->above);
+                const int branch = first_member(node->candidates(), words_for(node->n_rows));
                 if (branch < 0) {
                     NarrowNode* const above = node->above;
                     const Arena::Mark mark = node->mark;
                     __syncwarp();
                     arena.release(mark);
-                    if (above == waits) waits = nullptr;
                     node = above;
                     continue;
                 }
-                below = enter(from, branch, node, base);
+                below = enter(node, branch, base);
             }
             if (base.n_candidates != 0) below = settle(base);
             base.n_candidates = 0;
             if (below == nullptr) continue;
-            if (gives) is_wanted = false;
-            if (gives && offer(below)) {
-                arena.release(below->mark);
-            } else if (is_few(below)) {
+            if (is_few(below)) {
                 const Arena::Mark mark = below->mark;
                 search_few(below);
                 arena.release(mark);
             } else {
-                if (from != node) waits = node;
                 node = below;
             }
         }
@@ -117,21 +100,30 @@ struct NarrowSearch {
         few.search(level);
     }
 
-    /// Leave a node to others; false: nobody takes it.
-    __device__ __forceinline__ bool offer(NarrowNode* node) const {
-        const int n_words = words_for(node->n_rows);
-        const int n_candidates = set_size(node->candidates(), n_words), n_excluded = set_size(node->excluded(), n_words);
-        const auto fill = [&](Word* rows, Word* hashes) { node->copy_rows(rows, hashes, node->columns); };
-        return offer_base(queue, counts, n_candidates, n_excluded, node->n_taken, node->hash, node->columns, fill);
+    /// Leave the candidates of the highest node that has enough of them to others, from the last one up.
+    __device__ __forceinline__ void share(NarrowNode* last) const {
+        NarrowNode* from = nullptr;
+#pragma unroll 1
+        for (NarrowNode* each = last; each != nullptr; each = each->above)
+            if (set_size(each->candidates(), words_for(each->n_rows)) >= kSharedBranches) from = each;
+        if (from == nullptr) return;
+        const int n_words = words_for(from->n_rows);
+        const int n_candidates = set_size(from->candidates(), n_words), n_excluded = set_size(from->excluded(), n_words);
+        const auto fill = [&](Word* rows, Word* hashes) { from->copy_rows(rows, hashes, from->columns); };
+        if (!offer_base(queue, counts, n_candidates, n_excluded, from->n_taken, from->hash, from->columns, fill)) return;
+        __syncwarp();
+#pragma unroll 1
+        for (int k = lane_id(); k < n_words; k += kWarpSize) from->candidates()[k] = 0;
+        __syncwarp();
     }
 
     __device__ __forceinline__ NarrowNode* take(int n_words) const {
         return reinterpret_cast<NarrowNode*>(arena.take(kNarrowWords + 2ll * n_words));
     }
 
-    /// Take a candidate; return the node below, which hangs on `above`, or null where nothing is left to search, or where it
-    /// is to be made of `base`, which has candidates then.
-    __device__ __forceinline__ NarrowNode* enter(NarrowNode* from, int branch, NarrowNode* above, NarrowBase& base) {
+    /// Take a candidate; return the node below, or null where nothing is left to search, or where it is to be made of
+    /// `base`, which has candidates then.
+    __device__ __forceinline__ NarrowNode* enter(NarrowNode* from, int branch, NarrowBase& base) {
         const int lane = lane_id(), n_rows = from->n_rows, n_words = words_for(n_rows);
         const Word* const rows = from->rows;
         const Word* const hashes = from->hashes;
@@ -181,7 +173,7 @@ struct NarrowSearch {
         NarrowNode* made = nullptr;
         if (!is_extended) counts.add(columns, __popcll(columns), hash, n_taken);
         if (!is_extended && n_kept > 0 && n_taken + n_kept >= counts.limits.least_left && n_taken < counts.limits.most_left) {
-            below->write(NarrowNode{mark, above, rows, hashes, columns, hash, n_rows, n_taken});
+            below->write(NarrowNode{mark, from, rows, hashes, columns, hash, n_rows, n_taken});
             span = warp_union(span);
             const int n_useful = find_useful(rows, span, n_words, excluded, kept + n_words);
             if (is_worth_renewing(below, n_kept, n_kept + n_useful)) {

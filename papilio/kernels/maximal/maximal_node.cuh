@@ -72,6 +72,13 @@ struct NarrowBase {
     int n_excluded;
 };
 
+/// Branches from which on they are left to others. A branch has no candidates but those after it, so that n branches have
+/// at most 2^n - 1 nodes, half of which are below the first: hence all are left that are not being searched.
+#ifndef SHARED_BRANCHES
+#define SHARED_BRANCHES 4
+#endif
+constexpr int kSharedBranches = SHARED_BRANCHES;
+
 /// What a slot of the queue begins with that holds a base: then come the hashes of the columns at hand, rows, hashes.
 constexpr unsigned kNarrowSlot = 3;
 constexpr int kNarrowSlotHead = 8 + 2 * 64;
