@@ -139,7 +139,7 @@ class MaximalBicliqueGpu(TreeEngine):
         anchor: str = "auto",
         tuning: TreeTuning | None = None,
         defines: dict[str, int] | None = None,
-        patience: int = 1 << 14,
+        patience: int = 1 << 12,
     ) -> None:
         super().__init__(device, tuning if tuning is not None else maximal_tuning(device.max_shared_bytes))
         self.anchor, self.patience, self.defines = anchor, patience, defines or {}
@@ -331,8 +331,9 @@ def _estimate_need(index: BicliqueDeviceIndex, roots: MaximalRoots) -> NDArray[n
     """Return the words that a warp needs for each work item at most, int64 of shape (n_items,).
 
     A path of wide nodes can be held, with one for each column above 64 of a child: its columns three times in words,
-    and by their places, and two sets of rows. Below, there are two paths, each with a node for every column, and with
-    bases: all rows, and then no more than half of the words of the base before, or four.
+    and by their places, and two sets of rows. Below, there is a path with a node for every column, which lies there
+    twice where it was made anew, and with bases: all rows, and then no more than half of the words of the base before,
+    or four.
     """
     root = index.item_root
     n_rows, row_words, set_words = roots.n_rows[root], roots.row_words[root], roots.set_words[root]
@@ -341,6 +342,6 @@ def _estimate_need(index: BicliqueDeviceIndex, roots: MaximalRoots) -> NDArray[n
         MAXIMAL_WIDE_WORDS + 3 * row_words + 2 * set_words + common + 20
     )
     depth = 2 + np.minimum(np.minimum(common, later), 64)
-    narrow = depth * (MAXIMAL_NODE_WORDS + 2 * set_words + 16) + 4 * (2 * n_rows + 256)
-    need: NDArray[np.int64] = wide + n_rows + 2 * narrow + 128
+    narrow = 2 * depth * (MAXIMAL_NODE_WORDS + 2 * set_words + 16) + 4 * (2 * n_rows + 256)
+    need: NDArray[np.int64] = wide + n_rows + narrow + 128
     return need

@@ -43,7 +43,7 @@ struct FewSearch {
     MaximalCounts& counts;
     unsigned long long& nodes;
     unsigned long long& words;
-    int patience;  // words that a search intersects before it looks for those who wait: leaving them less brings nothing
+    int patience;  // words that a search intersects before it looks for those who wait: less is done sooner than left
     Word rows[kSlices];  // of this lane
     Word row_hash;       // of the first, if it may be a candidate
 

@@ -74,10 +74,7 @@ struct NarrowBase {
 
 /// Branches from which on they are left to others. A branch has no candidates but those after it, so that n branches have
 /// at most 2^n - 1 nodes, half of which are below the first: hence all are left that are not being searched.
-#ifndef SHARED_BRANCHES
-#define SHARED_BRANCHES 4
-#endif
-constexpr int kSharedBranches = SHARED_BRANCHES;
+constexpr int kSharedBranches = 4;
 
 /// What a slot of the queue begins with that holds a base: then come the hashes of the columns at hand, rows, hashes.
 constexpr unsigned kNarrowSlot = 3;

@@ -65,6 +65,7 @@ GRAPHS: dict[str, Callable[[], BipartiteGraph]] = {
     "wide and deep": lambda: planted_graph(3, 11, 150, 1, 11, 900, 0.1),
     "crown": lambda: crown_graph(9),
     "many rows": lambda: dense_graph(5, 40, 11, 0.75),
+    "few and deep": lambda: dense_graph(7, 12, 30, 0.75),
 }
 
 
@@ -100,6 +101,7 @@ USUAL = {
     ("two slots", "one root"),
     ("near", "skewed"),
     ("near", "many rows"),
+    ("eager", "few and deep"),
     ("alone", "crown"),
 }
 """What every run tries of the schedules and graphs; a GPU tries all."""
@@ -168,6 +170,17 @@ def test_one_root_keeps_all_blocks_busy(name: str, monkeypatch: pytest.MonkeyPat
         share[slots] = float(engine.block_words.max() / engine.block_words.sum())
     assert share[0] == 1.0
     assert share[64] < 0.75
+
+
+def test_branches_of_nodes_of_many_candidates_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nodes of up to 64 columns and more than 32 candidates, one above the other; other warps have nothing else."""
+    monkeypatch.setattr(gpu_roots, "_MANY_RANGES", 1)
+    monkeypatch.setattr(gpu_roots, "_MANY_CHILDREN", 100)
+    graph, motif = dense_graph(7, 42, 60, 0.6), MaximalBiclique(max_u=4)
+    tuning = replace(EAGER, threads=32, slots=64, slot_words=1 << 13, blocks_per_sm=(2, 2, 2))
+    engines = MaximalBicliqueCpu(1, "u"), eager_engine(emulator(1), "u", tuning)
+    wanted, found = (engine.run(engine.prepare(graph, motif, "total"), 0, 1) for engine in engines)
+    assert (found.cells, found.checksum) == (wanted.cells, wanted.checksum)
 
 
 def test_a_table_of_sizes_that_is_full_is_made_larger(device: Device) -> None:
