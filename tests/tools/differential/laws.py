@@ -13,11 +13,24 @@ from numpy.typing import NDArray
 from papilio.census_motif import Census
 from papilio.families import family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import BalancedButterfly, Biclique, MaximalBiclique
+from papilio.kernels.engine import Partial
+from papilio.motifs import BalancedButterfly, Biclique, Butterfly, MaximalBiclique, MaximalClique
+from papilio.parts import Layer
+from tests.tools.clique_parts import count_clique_parts, cut_cliques_by_definition
 from tests.tools.differential.answers import Answer, Answerer, EngineAnswerer
 from tests.tools.differential.cases import Case, Question
 from tests.tools.differential.closed_forms import draw_closed
 from tests.tools.differential.graphs import Graph, draw_bipartite, draw_unipartite
+from tests.tools.parts import add_vectors, cut_closures, cut_grid
+from tests.tools.root_parts import (
+    count_parts,
+    cut_by_definition,
+    cut_maximal_by_definition,
+    group_at_random,
+)
+
+_MOST_CUT = 4_000
+"""Edges of graphs that are cut by plain loops."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +211,45 @@ def check_closed_forms(asked: Asked) -> str:
     return "" if closed is None else asked.compare(*closed, replace(asked.case.question, options=()))
 
 
+def check_parts(asked: Asked) -> str:
+    """The parts of a graph, cut any way, add up to it."""
+    graph, question, motif = asked.case.graph, asked.case.question, asked.case.question.motif
+    is_partless = question.peels or question.listing is not None or motif.needs_signs
+    if is_partless or graph.n_edges > _MOST_CUT or not isinstance(asked.answerer, EngineAnswerer):
+        return ""
+    options = tuple(option for option in question.options if option[0] == "algorithm")
+    engine = asked.answerer.make(replace(question, options=options), asked.case.tuning)
+    n, seed = int(asked.random.integers(1, 5)), asked.case.number
+    if isinstance(graph, UnipartiteGraph):
+        order, vertices = (asked.random.permutation(graph.n) for _ in range(2))
+        groups = [group.tolist() for group in np.array_split(vertices, n)]
+        of_cliques = cut_cliques_by_definition(
+            graph, order.tolist(), groups, outer=isinstance(motif, MaximalClique)
+        )
+        got = count_clique_parts(engine, graph, of_cliques, motif, question.per)
+    elif isinstance(motif, Butterfly):
+        cut = cut_grid(graph, n, 2, question.per) + cut_closures(graph, n, seed, question.per)
+        # Twice the whole: by both ways of cutting
+        ran = [(part, engine.run(prepared, 0, prepared.n_items)) for part in cut
+               for prepared in [engine.prepare(part, motif, question.per)]]  # fmt: skip
+        total, vectors = sum(each.total for _, each in ran), add_vectors(graph, question.per, ran)
+        got = Partial(
+            0, total // 2 if total % 2 == 0 else -1, 0, {name: v // 2 for name, v in vectors.items()}
+        )
+    else:
+        layer: Layer = asked.random.choice(["u", "v"])  # type: ignore[assignment]
+        if (
+            isinstance(motif, Biclique) and max(motif.p or 1, motif.q or 1) > 5
+        ):  # the side of fewer is enumerated
+            layer = "u" if (motif.p or 9) < (motif.q or 9) else "v"
+        cutter = cut_maximal_by_definition if isinstance(motif, MaximalBiclique) else cut_by_definition
+        of_roots = cutter(graph, layer, group_at_random(graph, layer, n, seed))
+        got = count_parts(engine, graph, of_roots, motif, question.per)
+    checksum = got.checksum if asked.answer.checksum is not None else None
+    found = Answer(None, None, got.total, got.cells, got.vectors, checksum)
+    return found.differs_from(asked.answer) and f"{n} parts: {found.differs_from(asked.answer)}"
+
+
 def check_memory(asked: Asked) -> str:
     """With little device memory the same comes out, in smaller groups, or nothing."""
     device = getattr(asked.answerer, "device", None)
@@ -234,7 +286,8 @@ def check_limit(asked: Asked) -> str:
 LAWS: Mapping[str, Callable[[Asked], str]] = {
     law.__name__.removeprefix("check_"): law
     for law in (
-        check_split, check_names, check_layers, check_union, check_edge, check_closed_forms, check_memory, check_limit,
+        check_split, check_parts, check_names, check_layers, check_union, check_edge, check_closed_forms,
+        check_memory, check_limit,
     )
 }  # fmt: skip
 """Those that ask again; the sums are always looked at."""
