@@ -144,12 +144,6 @@ def parse_size(text: str) -> int:
     return int(Fraction(match[1]) * unit)
 
 
-def show_bytes(n_bytes: int) -> str:
-    """Return a number of bytes for people, in the largest unit of which there is one, as ``8.00 GiB``."""
-    power = max(0, min(4, (n_bytes.bit_length() - 1) // 10))
-    return f"{n_bytes / 2 ** (10 * power):.2f} {'KMGT'[power - 1]}iB" if power else f"{n_bytes} bytes"
-
-
 def read_bytes(name: str, size: Bytes | None) -> int | None:
     """Return a number of bytes that may be written as ``8GiB``.
 

@@ -15,12 +15,13 @@ import pandas as pd
 import pytest
 
 import papilio
-from papilio.arguments import Between, Bytes, parse_size, read_argument, read_bytes, show_bytes
+from papilio.arguments import Between, Bytes, parse_size, read_argument, read_bytes
 from papilio.errors import GraphError, InputError, PapilioError
 from papilio.questions import Listing
 from papilio.storage import interop
 from papilio.storage.generators.models import Complete, Planted, PowerLaw, Rmat
 from papilio.storage.store import write_store
+from papilio.wording import show_bytes
 
 HERE: dict[str, Any] = {"cluster": "inline", "engine": "cpu"}
 
@@ -210,7 +211,7 @@ def test_sizes_are_exact_and_bounded() -> None:
 @pytest.mark.parametrize(
     ("n_bytes", "text"),
     [
-        (0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.00 KiB"), (2**20 - 1, "1024.00 KiB"), (2**20, "1.00 MiB"),
+        (0, "0 bytes"), (1023, "1,023 bytes"), (1024, "1.00 KiB"), (2**20 - 1, "1024.00 KiB"), (2**20, "1.00 MiB"),
         (3 * 2**29, "1.50 GiB"), (2**40, "1.00 TiB"), (2**60, "1048576.00 TiB"),
     ],
 )  # fmt: skip

@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "papilio"
 
 LAYERS = [
-    ("errors", "interrupts", "arguments", "census_motif", "motifs", "questions", "version"),
+    ("errors", "interrupts", "arguments", "census_motif", "motifs", "questions", "version", "wording"),
     ("graph", "parts", "charts"),
     ("storage",),
     ("kernels",),

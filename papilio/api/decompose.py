@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from papilio import charts
 from papilio.api.inputs import GraphInput
-from papilio.arguments import Threads, checked, show_bytes
+from papilio.arguments import Threads, checked
 from papilio.errors import CapacityError, EngineUnavailableError, InputError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
@@ -31,6 +31,7 @@ from papilio.storage.results import check_decomposition_path, write_decompositio
 from papilio.storage.store import GraphStore
 from papilio.tasks.graphs import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
+from papilio.wording import show_bytes
 
 PeelProgress = Callable[[str, int, int], None]
 """Called with a phase (``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``), what is done, and all."""
@@ -192,7 +193,7 @@ def decompose(
     12
     """
     began = perf_counter()
-    _check_question(kind, layer, engine)
+    _check_question(kind, layer)
     report = progress or ignore_report
     source = GraphInput(graph)
     require_graph_kind(f"{kind} numbers are", "bipartite", source.kind, source.name)
@@ -223,16 +224,12 @@ def decompose(
     )  # fmt: skip
 
 
-def _check_question(kind: str, layer: str | None, engine: str) -> None:
+def _check_question(kind: PeelingKind, layer: Layer | None) -> None:
     """Refuse what makes no sense."""
-    if kind not in ("wing", "tip"):
-        raise InputError(f"unknown decomposition {kind!r}; known: wing (of edges), tip (of vertices)")
-    if kind == "tip" and layer not in ("u", "v"):
+    if kind == "tip" and layer is None:
         raise InputError(f"layer is {layer!r}; tips are of the vertices of one layer: u or v")
     if kind == "wing" and layer is not None:
         raise InputError(f"layer is {layer!r}; wings are of edges, which belong to no layer: leave it out")
-    if engine not in ("auto", "cpu", "gpu"):
-        raise InputError(f"unknown engine {engine!r}; known: auto, cpu, gpu")
 
 
 def _choose_engine(engine: EngineChoice) -> EngineName:

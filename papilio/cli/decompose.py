@@ -8,7 +8,7 @@ import click
 
 import papilio
 from papilio.api.decompose import DecompositionResult
-from papilio.cli.options import JSON_FLAG, STORE, integer
+from papilio.cli.options import ENGINES, JSON_FLAG, STORE, integer
 from papilio.cli.report import answer, say, say_seconds, show_progress
 
 _PHASES = {
@@ -37,7 +37,7 @@ _SHOWN_LEVELS = 5
 @click.option("--overwrite", is_flag=True, help="Replace a decomposition that is at --output.")
 @click.option("--no-hierarchy", is_flag=True, help="Numbers alone, without the components of every level.")
 @click.option(
-    "--engine", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
+    "--engine", type=ENGINES, default="auto", show_default=True,
     help="auto takes the first GPU that can be used; gpu is never replaced by cpu.",
 )  # fmt: skip
 @click.option(

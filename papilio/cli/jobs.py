@@ -10,7 +10,8 @@ import click
 
 import papilio
 from papilio.cli.options import DIRECTORY, JSON_FLAG, SAME_ENGINE_FLAG, SEED, TRUST_FLAG, WORKERS
-from papilio.cli.report import answer, plural, print_json, report_result, say, show_progress
+from papilio.cli.report import answer, print_json, report_result, say, show_progress
+from papilio.wording import plural
 
 if TYPE_CHECKING:
     from papilio.tasks.directory import JobStatus, SessionInfo

@@ -73,14 +73,14 @@ DIRECTORY = click.argument("directory", type=click.Path())
 
 JSON_FLAG = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 
-_ENGINES = click.Choice(["auto", "cpu", "gpu"])
+ENGINES = click.Choice(["auto", "cpu", "gpu"])
 
 ENGINE_FLAG = click.option(
-    "--engine", type=_ENGINES, default="auto", show_default=True,
+    "--engine", type=ENGINES, default="auto", show_default=True,
     help="auto takes GPUs where the workers have them; gpu is never replaced by cpu.",
 )  # fmt: skip
 
-SAME_ENGINE_FLAG = click.option("--engine", type=_ENGINES, help="As for count; gpu is never replaced by cpu.")
+SAME_ENGINE_FLAG = click.option("--engine", type=ENGINES, help="As for count; gpu is never replaced by cpu.")
 
 TRUST_FLAG = click.option(
     "--trust", is_flag=True,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from papilio.arguments import show_bytes
 from papilio.census_motif import CensusClass, rows_by_class
 from papilio.cluster.progress import ProgressBar
 from papilio.motifs import Cell
+from papilio.wording import plural, show_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,11 +60,6 @@ def answer(result: Any, as_json: bool, write: Callable[[Any], None]) -> None:
 def say_seconds(seconds: Mapping[str, float]) -> None:
     """Say how long each phase took."""
     say("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in seconds.items()))
-
-
-def plural(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _vertices(kind: str, n_u: int, n_v: int) -> str:

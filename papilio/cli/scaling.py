@@ -27,7 +27,7 @@ from papilio.cli.options import (
     TRUST_FLAG,
     parse_numbers,
 )
-from papilio.cli.report import plural, print_json, say, show_progress
+from papilio.cli.report import print_json, say, show_progress
 from papilio.cli.slurm import ALLOCATION, allocation_options
 from papilio.cluster.sbatch import SbatchSpec
 from papilio.errors import ExecutionError, InputError, PapilioError
@@ -39,6 +39,7 @@ from papilio.reports.run import run_experiment
 from papilio.reports.scaling import SHORT_S, counting_s
 from papilio.reports.setup import begin_scaling
 from papilio.tasks.result import CountResult
+from papilio.wording import plural
 
 _WARM_UP_FLAG = click.option(
     "--warm-up/--no-warm-up", default=True, show_default=True,

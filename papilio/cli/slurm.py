@@ -10,6 +10,7 @@ import click
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
     BUDGET_OPTIONS,
+    ENGINES,
     PER_FLAG,
     WORKERS,
     Decorator,
@@ -87,7 +88,7 @@ def allocation_options(*, required: bool) -> Decorator:
 @click.argument("store")
 @PER_FLAG
 @click.option(
-    "--engine", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
+    "--engine", type=ENGINES, default="auto", show_default=True,
     help="With --gpus-per-node, auto means gpu.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The answer is one JSON object.")

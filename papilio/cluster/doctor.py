@@ -20,7 +20,6 @@ from typing import Literal
 import psutil
 from packaging.requirements import Requirement
 
-from papilio.arguments import show_bytes
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.kernels import __file__ as kernels_file
 from papilio.kernels.device.cubins import count_cubins
@@ -36,6 +35,7 @@ from papilio.tasks.machine import (
     read_cgroup_limits,
 )
 from papilio.version import __version__
+from papilio.wording import show_bytes
 
 Status = Literal["ok", "warn", "fail", "skip"]
 

@@ -11,7 +11,7 @@ from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import CapacityError, ClusterError, EngineUnavailableError, UnsupportedError, WorkerError
 from papilio.families import EngineChoice
 from papilio.kernels.engine import EngineName
-from papilio.tasks.job import ENGINE_CHOICES, JobSpec
+from papilio.tasks.job import JobSpec
 from papilio.tasks.worker import Seat, WorkerInfo
 from papilio.version import __version__
 
@@ -28,9 +28,9 @@ class Executor(Protocol):
     # Whether tasks run in this very process, so that vectors need no files.
     in_process: bool
     # Why the gpu engine is not offered, whatever the workers have; None when it is.
-    gpu_refusal: str | None
+    gpu_refusal: str | None = None
     # Why the cluster was taken where none was named; empty where one was.
-    why_chosen: str
+    why_chosen: str = ""
 
     @property
     def workers(self) -> tuple[WorkerInfo, ...]:
@@ -38,9 +38,11 @@ class Executor(Protocol):
 
     def refresh(self) -> None:
         """Take note of workers that came and went."""
+        return
 
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
-        """Refuse with a ClusterError unless every worker given finds the graph of the job."""
+        """Refuse with a ClusterError unless every worker given finds the graph of the job, as this process does."""
+        return
 
     def run(
         self,
@@ -58,9 +60,11 @@ class Executor(Protocol):
     def close(self) -> None:
         """Stop what was started; safe to call twice."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *error: Any) -> None: ...
+    def __exit__(self, *error: Any) -> None:
+        self.close()
 
 
 @contextmanager
@@ -95,11 +99,9 @@ def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName,
     """Return the engine, the reason for it, and the workers that will run it.
 
     An explicit ``gpu`` is never replaced by ``cpu``. ClusterError when two processes would share a GPU.
-    UnsupportedError for an unknown choice, or ``gpu`` on an executor that does not offer it. EngineUnavailableError
-    when ``gpu`` is asked for and no worker can run it.
+    UnsupportedError for ``gpu`` on an executor that does not offer it. EngineUnavailableError when ``gpu`` is asked for
+    and no worker can run it.
     """
-    if choice not in ENGINE_CHOICES:
-        raise UnsupportedError(f"unknown engine {choice!r}; known: {', '.join(ENGINE_CHOICES)}")
     workers = executor.workers
     able = tuple(worker for worker in workers if worker.can_gpu)
     if choice == "gpu":

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
 
-from papilio.cluster.executor import Result, TaskFunction, machine_errors_named
+from papilio.cluster.executor import Executor, Result, TaskFunction, machine_errors_named
 from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import InputError, PapilioError, fault_of
 from papilio.interrupts import requested
-from papilio.tasks.job import JobSpec
 from papilio.tasks.prepared import forget_graphs
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
 
-class InlineExecutor:
+class InlineExecutor(Executor):
     """Runs tasks in the calling thread; the engine uses all processors, or the first visible GPU.
 
     The CPU engine has ``threads`` threads, by default for the processors that this process may use.
@@ -22,8 +20,7 @@ class InlineExecutor:
 
     name = "inline"
     in_process = True
-    gpu_refusal: str | None = None
-    why_chosen = ""
+    workers: tuple[WorkerInfo, ...] = ()
 
     def __init__(self, n_workers: int | None = None, threads: int | None = None) -> None:
         if n_workers not in (None, 1):
@@ -32,12 +29,6 @@ class InlineExecutor:
             )
         self._worker = describe_worker("inline", threads)
         self.workers = (self._worker,)
-
-    def refresh(self) -> None:
-        """Do nothing: this process stays."""
-
-    def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
-        """Do nothing: the job was made from what this process has read."""
 
     def run(
         self,
@@ -66,9 +57,3 @@ class InlineExecutor:
     def close(self) -> None:
         """Forget the prepared graphs of this process."""
         forget_graphs()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.close()

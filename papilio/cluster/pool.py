@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from time import monotonic, sleep
 from typing import Any, Self
 
-from papilio.cluster.executor import Result, TaskFunction, check_versions
+from papilio.cluster.executor import Executor, Result, TaskFunction, check_versions
 from papilio.cluster.flow import TaskFlow
 from papilio.cluster.quiet import quiet_dask
 from papilio.cluster.remote import describe_dask_worker, find_store_problem
@@ -29,7 +29,7 @@ ANSWER_S = 5.0
 """How long a worker has to answer what takes it milliseconds."""
 
 
-class DaskPool(ABC):
+class DaskPool(Executor):
     """Base of the executors that run on Dask; a subclass connects in :meth:`_connect`.
 
     Started, it has ``n_workers`` workers at least. ``inside_worker`` says whether this process is a worker of the
@@ -39,8 +39,7 @@ class DaskPool(ABC):
 
     name: str
     in_process = False
-    gpu_refusal: str | None = None
-    why_chosen = ""
+    workers: tuple[WorkerInfo, ...] = ()  # those that were found when it was started, or last refreshed
     remedy = (
         "a worker that ends at once was perhaps killed for lack of memory; make room (memory: free; processes: "
         "ulimit -u; open files: ulimit -n; temporary files: df, another TMPDIR), ask papilio doctor, or use --cluster "
@@ -56,8 +55,6 @@ class DaskPool(ABC):
         self._n_workers = n_workers
         self._stack = ExitStack()
         self._client: Any = None
-        # Those that were found when the executor was started, or last refreshed.
-        self.workers: tuple[WorkerInfo, ...] = ()
 
     @abstractmethod
     def _connect(self, stack: ExitStack) -> Any:
@@ -84,9 +81,6 @@ class DaskPool(ABC):
             self.workers = self._describe_all(self._n_workers)
             self._stack = stack.pop_all()
         return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.close()
 
     def close(self) -> None:
         """Stop what was started; safe to call twice."""

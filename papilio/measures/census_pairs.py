@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from papilio.api.census import CensusResult, census
 from papilio.api.inputs import GraphInput, Question, check_output
-from papilio.arguments import Count, Threads, Workers, checked, show_bytes
+from papilio.arguments import Count, Threads, Workers, checked
 from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.errors import CapacityError, ExecutionError
@@ -35,6 +35,7 @@ from papilio.tasks.fold import exact_sum
 from papilio.tasks.graphs import require_kind
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import json_labels
+from papilio.wording import show_bytes
 
 PairOrder = Literal["coherent", "incoherent", "conflicting"]
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.api.inputs import GraphInput, Question
-from papilio.arguments import show_bytes
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.errors import CapacityError
 from papilio.graph import GraphKind
@@ -22,6 +21,7 @@ from papilio.storage.array_file import SLICE_ENTRIES
 from papilio.storage.results import Columns
 from papilio.tasks.graphs import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
+from papilio.wording import show_bytes
 
 
 class Edges:

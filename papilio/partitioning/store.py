@@ -20,7 +20,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from numpy.typing import NDArray
-from pyarrow import fs as arrow_fs
 
 from papilio.arguments import checked
 from papilio.errors import StoreError, UnsupportedError
@@ -29,7 +28,7 @@ from papilio.motifs import GRANULARITIES, Granularity, Motif
 from papilio.partitioning import blocks
 from papilio.partitioning.manifest import PARTITION_NAME, PartInfo, PartitionManifest
 from papilio.parts import Block, Part, join_blocks
-from papilio.storage.location import atomic_directory, filesystem_of, read_file
+from papilio.storage.location import atomic_directory, filesystem_of, read_file, require_files
 
 __all__ = ["PartInfo", "Partition", "PartitionManifest", "PartitionWriter", "open_partition"]
 
@@ -139,16 +138,10 @@ def open_partition(path: str | os.PathLike[str]) -> Partition:
     except OSError as error:
         raise StoreError(f"{name}: {PARTITION_NAME} cannot be read ({error})") from error
     manifest = PartitionManifest.from_json(text, f"{name}/{PARTITION_NAME}")
-    files = [(f"blocks/{info.name}/{file.name}", file) for info in manifest.blocks for file in info.files]
-    found = filesystem.get_file_info([f"{root}/{inner}" for inner, _ in files])
-    for (inner, file), entry in zip(files, found, strict=True):
-        if entry.type != arrow_fs.FileType.File:
-            raise StoreError(f"{name}/{inner} is missing; the partition is corrupt, make it again")
-        if entry.size != file.n_bytes:
-            raise StoreError(
-                f"{name}/{inner} has {entry.size} bytes and the manifest says {file.n_bytes}; "
-                "the partition is truncated or changed, make it again"
-            )
+    sizes = [
+        (f"blocks/{info.name}/{file.name}", file.n_bytes) for info in manifest.blocks for file in info.files
+    ]
+    require_files(filesystem, root, name, sizes, "partition", "make it again")
     return Partition(name, manifest)
 
 

@@ -15,10 +15,11 @@ from papilio.families import family_of
 from papilio.questions import Listing, motif_from_json
 from papilio.reports.figures import Figure, draw_timeline
 from papilio.reports.jobs import JobFacts
-from papilio.reports.page import plural, render_page, show_moment
+from papilio.reports.page import render_page, show_moment
 from papilio.storage.location import is_url
 from papilio.storage.names import read_names
 from papilio.storage.store import open_store
+from papilio.wording import plural
 
 _MAX_TIMELINES = 8
 """Sessions drawn; the last ones of a job that was resumed more often."""

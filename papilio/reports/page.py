@@ -17,9 +17,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from papilio.arguments import show_bytes
 from papilio.reports.scaling import SHORT_S, counting_s
 from papilio.tasks.worker import WorkerInfo
+from papilio.wording import plural, show_bytes
 
 _MAX_ROWS = 64
 """Workers listed one by one."""
@@ -46,11 +46,6 @@ def _machines(workers: Iterable[WorkerInfo]) -> list[tuple[Any, ...]]:
 def show_moment(time: float) -> str:
     """Return a moment, given in seconds since 1970, in one line."""
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d\u00a0%H:%M:%S\u00a0UTC")
-
-
-def plural(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 @cache

@@ -25,6 +25,7 @@ from papilio.storage.store import open_store
 from papilio.tasks.result import CountResult
 from papilio.tasks.worker import WorkerInfo
 from papilio.version import __version__
+from papilio.wording import plural
 
 _PACKAGES = (
     "numpy", "numba", "cupy-cuda13x", "cupy-cuda12x", "dask", "distributed", "dask-cuda", "pyarrow",
@@ -123,7 +124,7 @@ def _count(
 
 
 def _name(workers: int, repeat: int) -> str:
-    return f"{workers} worker{'' if workers == 1 else 's'}, repetition {repeat}"
+    return f"{plural(workers, 'worker')}, repetition {repeat}"
 
 
 def _run_once(

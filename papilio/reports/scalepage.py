@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from papilio.reports.experiment import ExperimentDirectory, RunRecord
 from papilio.reports.figures import Figure, draw_efficiency, draw_speedup, draw_timeline, draw_times
 from papilio.reports.jobs import JobFacts
-from papilio.reports.page import plural, render_page, show_moment
+from papilio.reports.page import render_page, show_moment
 from papilio.reports.scaling import Point
 from papilio.reports.timeline import LeaseSpan
+from papilio.wording import plural
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes, show_bytes
+from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.generators.blocks import CompactSource, EdgeSource, run_blocks
@@ -28,6 +28,7 @@ from papilio.storage.generators.rmat import RmatSource
 from papilio.storage.location import check_replaceable, local_path
 from papilio.storage.store import GraphStore, StoreWriter
 from papilio.version import __version__
+from papilio.wording import show_bytes
 
 __all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat", "generate", "generate_graph"]
 

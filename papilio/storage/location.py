@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -76,6 +76,29 @@ def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:
     with filesystem.open_input_stream(path) as stream:
         content: bytes = stream.read()
     return content
+
+
+def require_files(
+    filesystem: arrow_fs.FileSystem,
+    root: str,
+    name: str,
+    sizes: Sequence[tuple[str, int]],
+    what: str,
+    remedy: str,
+) -> None:
+    """Check that files below ``root``, which users call ``name``, have the sizes in bytes that a manifest says.
+
+    StoreError for one that is missing or of another size.
+    """
+    files = filesystem.get_file_info([f"{root}/{inner}" for inner, _ in sizes])
+    for (inner, n_bytes), found in zip(sizes, files, strict=True):
+        if found.type != arrow_fs.FileType.File:
+            raise StoreError(f"{name}/{inner} is missing; the {what} is corrupt, {remedy}")
+        if found.size != n_bytes:
+            raise StoreError(
+                f"{name}/{inner} has {found.size} bytes and the manifest says {n_bytes}; "
+                f"the {what} is truncated or changed, {remedy}"
+            )
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:

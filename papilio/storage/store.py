@@ -38,7 +38,7 @@ from papilio.storage.edges import (
     read_row_groups,
 )
 from papilio.storage.labels import label_file, label_type, read_label_column, write_labels
-from papilio.storage.location import MANIFEST_NAME, atomic_directory, filesystem_of, read_file
+from papilio.storage.location import MANIFEST_NAME, atomic_directory, filesystem_of, read_file, require_files
 from papilio.storage.manifest import Manifest
 
 
@@ -206,15 +206,8 @@ def open_store(path: str | os.PathLike[str]) -> GraphStore:
     except OSError as error:
         raise StoreError(f"{name}: {MANIFEST_NAME} cannot be read ({error})") from error
     manifest = Manifest.from_json(text, f"{name}/{MANIFEST_NAME}")
-    infos = filesystem.get_file_info([f"{root}/{entry.name}" for entry in manifest.edge_files])
-    for entry, info in zip(manifest.edge_files, infos, strict=True):
-        if info.type != arrow_fs.FileType.File:
-            raise StoreError(f"{name}/{entry.name} is missing; the store is corrupt, write it again")
-        if info.size != entry.n_bytes:
-            raise StoreError(
-                f"{name}/{entry.name} has {info.size} bytes and the manifest says {entry.n_bytes}; "
-                "the store is truncated or changed, write it again"
-            )
+    sizes = [(entry.name, entry.n_bytes) for entry in manifest.edge_files]
+    require_files(filesystem, root, name, sizes, "store", "write it again")
     return GraphStore(name, manifest)
 
 

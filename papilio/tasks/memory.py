@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal
 
-from papilio.arguments import show_bytes
 from papilio.errors import CapacityError
 from papilio.kernels.engine import EngineName
 from papilio.partitioning.manifest import PartInfo, PartitionManifest
@@ -28,6 +27,7 @@ from papilio.tasks.forecast import (
 )
 from papilio.tasks.job import JobSpec
 from papilio.tasks.worker import WorkerInfo
+from papilio.wording import show_bytes
 
 FOLD_SHARE = 8
 """Vectors of a whole graph stay in memory as long as they take at most this part of the host memory."""

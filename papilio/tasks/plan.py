@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from papilio.arguments import show_bytes
 from papilio.errors import TilingError
 from papilio.kernels.costs import CostTable
 from papilio.kernels.engine import EngineName
@@ -24,6 +23,7 @@ from papilio.tasks.leases.pool import Piece, split_guided
 from papilio.tasks.parts.plan import explain_parts, mean_vector_entries, thin_tables
 from papilio.tasks.reports import PrepareReport
 from papilio.tasks.worker import WorkerInfo
+from papilio.wording import plural, show_bytes
 
 _DERIVED = ("key", "n_items", "total_work")
 """Properties that the JSON form has beside the fields."""
@@ -183,7 +183,7 @@ def make_plan(
     threads = min(worker.threads for worker in workers)
     rate = job.rate(engine)
     unit, speed = rate.unit, rate.speed(engine, job.per, threads)
-    who = f"{_counted(n_workers, 'worker')} of {_counted(threads, 'thread')}"
+    who = f"{plural(n_workers, 'worker')} of {plural(threads, 'thread')}"
     decided = [
         *([] if cluster is None else [(f"cluster {cluster[0]}", cluster[1])]),
         (f"engine {engine}", engine_reason),
@@ -207,11 +207,9 @@ def make_plan(
     for interval in finished:
         book.record(*interval)
     leases = _forecast_leases(partitions, n_workers, min_work, int(lengths.max_s * speed), book)
-    decided.append(
-        (f"about {_counted(len(leases), 'lease')} of at least {min_work:,} {unit}", lengths.reason)
-    )
+    decided.append((f"about {plural(len(leases), 'lease')} of at least {min_work:,} {unit}", lengths.reason))
     if book.n_finished:
-        kept_leases = f"{_counted(book.n_finished, 'lease')} kept"
+        kept_leases = f"{plural(book.n_finished, 'lease')} kept"
         decided.append((kept_leases, "earlier sessions of the job finished them"))
     return CountPlan(
         job=job,
@@ -265,7 +263,3 @@ def _forecast_leases(
     return tuple(
         Lease(p.partition, p.start, p.stop, tables[p.partition].work_between(p.start, p.stop)) for p in leases
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -26,6 +26,7 @@ from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.plan import Decision
 from papilio.tasks.reports import Movement
 from papilio.tasks.worker import WorkerInfo
+from papilio.wording import plural
 
 _HTML_ROWS = 20
 """Rows of a table that a notebook shows."""
@@ -125,8 +126,7 @@ class CountResult(frames.Tabular):
 
     @property
     def _circumstances(self) -> str:
-        n = len(self.workers)
-        where = f"{self.engine}, {n} worker{'' if n == 1 else 's'} ({self.cluster})"
+        where = f"{self.engine}, {plural(len(self.workers), 'worker')} ({self.cluster})"
         return f"{where}, {self.seconds['total']:.2f} s" if "total" in self.seconds else where
 
     def to_arrow(self) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from papilio.arguments import show_bytes
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
@@ -17,6 +16,7 @@ from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems
 from papilio.kernels.peel.phases import Layer, PeelingKind
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph
+from papilio.wording import show_bytes
 
 _TABLE_SHARE = 8
 """The tables in which blocks count take one part in so many of the free memory, and there is one at least."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from papilio.arguments import show_bytes
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.arrays import fill_ints, lengths_of, load_arrays, make_offsets, take, value_starts
@@ -18,6 +17,7 @@ from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems, count_entries
 from papilio.kernels.peel.phases import PeelingKind
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu_graph import build_wedge_graph
+from papilio.wording import show_bytes
 
 _BYTES_PER_WEDGE = 56
 """Device memory at the peak of indexing: keys, order and sorted keys, both edges, and a copy while sorting."""

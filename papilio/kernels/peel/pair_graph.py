@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.arguments import show_bytes
 from papilio.errors import CapacityError
 from papilio.kernels.atomics import fetch_add
 from papilio.kernels.jit import Ids, Ints, Place, compiled
 from papilio.kernels.peel.phases import Layer
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
+from papilio.wording import show_bytes
 
 Items = NDArray[np.int32]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from papilio.arguments import show_bytes
 from papilio.kernels.costs import LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES, CostTable
 from papilio.kernels.engine import EngineName
 from papilio.partitioning.manifest import PartInfo, PartitionManifest
 from papilio.tasks.forecast import MemoryForecast, PartMemory, part_memory
 from papilio.tasks.job import JobSpec
+from papilio.wording import show_bytes
 
 
 def thin_tables(manifest: PartitionManifest) -> Iterator[CostTable]:

@@ -1,0 +1,14 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun, as ``1,056 edges``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def show_bytes(n_bytes: int) -> str:
+    """Return a number of bytes in the largest unit of which there is one, as ``8.00 GiB``."""
+    power = max(0, min(4, (n_bytes.bit_length() - 1) // 10))
+    return f"{n_bytes / 2 ** (10 * power):.2f} {'KMGT'[power - 1]}iB" if power else plural(n_bytes, "byte")
