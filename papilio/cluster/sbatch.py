@@ -11,11 +11,11 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from papilio.arguments import Number, Workers, check_fields
 from papilio.errors import ClusterError, InputError
 from papilio.families import EngineChoice
-from papilio.motifs import GRANULARITIES, Granularity
+from papilio.motifs import Granularity
 from papilio.storage.tables import check_suffix
-from papilio.tasks.job import ENGINE_CHOICES
 
 _COMMAND_S = 60.0
 """A controller that does not answer for so long is down."""
@@ -43,9 +43,9 @@ class SbatchSpec:
     store: str  # path of the graph store, as the nodes see it
     time: str  # time limit as Slurm writes it: ``02:00:00``, ``90`` (minutes), ``1-12``
     memory_bytes: int  # of each node; nine tenths of it are divided among the node's workers
-    nodes: int = 1
-    workers_per_node: int = 1  # CPU workers on each node; one per GPU with ``gpus_per_node``
-    cpus_per_worker: int = 1  # processors of each worker, and threads of a CPU worker
+    nodes: Workers = 1
+    workers_per_node: Workers = 1  # CPU workers on each node; one per GPU with ``gpus_per_node``
+    cpus_per_worker: Workers = 1  # processors of each worker, and threads of a CPU worker
     # GPUs on each node, as ``4`` or with their type as ``a100:4``; one worker each
     gpus_per_node: str | None = None
     engine: EngineChoice = "auto"  # with GPUs ``auto`` means ``gpu``
@@ -53,7 +53,7 @@ class SbatchSpec:
     as_json: bool = False  # whether the answer is one JSON object
     counts: str | None = None  # file for the counts per vertex or edge: Parquet, CSV or JSON, by its suffix
     job: str | None = None  # directory of the durable job: running the script again resumes it
-    max_requeues: int = 0  # how often a run that the time limit ended is queued again; needs ``job``
+    max_requeues: Number = 0  # how often a run that the time limit ended is queued again; needs ``job``
     partition: str | None = None  # where Slurm runs the job and whom it charges; None leaves both to the site
     account: str | None = None
     name: str | None = None  # of the job; by default ``papilio-`` and the motif
@@ -83,10 +83,8 @@ class SbatchSpec:
 
     def validate(self) -> None:
         """Refuse, with an InputError, what Slurm or the script could not do."""
+        check_fields(self)
         total = self.nodes * self.tasks_per_node
-        for name in ("nodes", "workers_per_node", "cpus_per_worker"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name.replace('_', ' ')} is {getattr(self, name)}; at least 1")
         if self.gpus_per_node is not None and self.workers_per_node != 1:
             raise InputError(
                 f"workers per node is {self.workers_per_node} beside gpus per node {self.gpus_per_node}; "
@@ -96,8 +94,6 @@ class SbatchSpec:
             raise InputError("the engine cpu would leave the GPUs idle; leave out the gpus per node")
         if self.gpus_per_node is None and self.engine == "gpu":
             raise InputError("the engine gpu needs gpus per node")
-        if self.per not in GRANULARITIES or self.engine not in ENGINE_CHOICES:
-            raise InputError(f"per is {self.per!r} and engine {self.engine!r}; no such granularity or engine")
         if self.memory_bytes < self.tasks_per_node * 2**20:
             raise InputError(
                 f"memory is {self.memory_bytes} bytes for a node; at least 1 MiB for each worker"
@@ -119,9 +115,9 @@ class SbatchSpec:
             )
         if self.array and self.job is not None:
             raise InputError("the jobs of an array would share one job directory; leave one of the two out")
-        if self.max_requeues < 0 or (self.max_requeues and self.job is None):
+        if self.max_requeues and self.job is None:
             raise InputError(
-                f"requeue is {self.max_requeues}; 0 or more, and only with a job directory: "
+                f"requeue is {self.max_requeues}, which needs a job directory: "
                 "without one each run would start from nothing"
             )
         if self.counts is not None and self.per == "total":

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
-from papilio.errors import CapacityError, InputError
-from papilio.motifs import GRANULARITIES, Granularity
+from papilio.arguments import Threads, check_fields
+from papilio.errors import CapacityError
+from papilio.motifs import Granularity
 from papilio.parts import PartBytes, PartSizes
 
 Strategy = Literal["auto", "bcpar", "pair_blocks", "hash", "metis"]
 """How work items are grouped into parts; ``auto`` lets the cutter decide."""
 
-STRATEGIES: tuple[Strategy, ...] = ("auto", "bcpar", "pair_blocks", "hash", "metis")
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 Closure = Literal["columns", "paper"]
 """What a root takes into its part: its columns, cut to what its bicliques need, or all within two hops."""
@@ -31,7 +32,7 @@ class CutRequest:
     part_bytes: PartBytes  # memory of the worker that runs one part, by the sizes of the part
     limit_bytes: int  # what that may be at most
     host_bytes: int  # host memory that cutting may take for its data, beside the imported libraries
-    threads: int  # of the cutter
+    threads: Threads  # of the cutter
     strategy: Strategy = "auto"  # bicliques know no ``pair_blocks``
     closure: Closure = "columns"  # bicliques only
     scratch: Path | None = (
@@ -39,14 +40,7 @@ class CutRequest:
     )
 
     def __post_init__(self) -> None:
-        if self.per not in GRANULARITIES:
-            raise InputError(f"per is {self.per!r}; expected one of {', '.join(GRANULARITIES)}")
-        if self.strategy not in STRATEGIES:
-            raise InputError(f"the strategy is {self.strategy!r}; expected one of {', '.join(STRATEGIES)}")
-        if self.closure not in ("columns", "paper"):
-            raise InputError(f"the closure is {self.closure!r}; expected columns or paper")
-        if self.threads < 1:
-            raise InputError(f"threads is {self.threads}; expected at least 1")
+        check_fields(self)
         least = self.part_bytes.of(PartSizes(0, 0, 0, 0))
         if self.limit_bytes <= least:
             raise CapacityError(

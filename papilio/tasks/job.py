@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any
 
 from papilio.errors import InputError, UnsupportedError
 from papilio.families import EngineChoice, Family, WorkRate, family_of
@@ -17,8 +17,6 @@ from papilio.kernels.engine import EngineName
 from papilio.motifs import GRANULARITIES, EngineOptions, Granularity, Motif
 from papilio.questions import Listing, choose_options, motif_to_json
 from papilio.tasks.budget import NO_BUDGET, Budget
-
-ENGINE_CHOICES: tuple[EngineChoice, ...] = get_args(EngineChoice)
 
 
 def digest(data: Any) -> str:

@@ -65,7 +65,7 @@ def test_times_that_slurm_would_not_take(text: str) -> None:
     ("fields", "message"),
     [
         ({"nodes": 0}, "nodes is 0; at least 1"),
-        ({"cpus_per_worker": 0}, "cpus per worker is 0"),
+        ({"cpus_per_worker": 0}, "cpus_per_worker is 0"),
         ({"gpus_per_node": "many"}, "gpus per node is 'many'"),
         ({"gpus_per_node": "2", "workers_per_node": 2}, "each GPU has one worker"),
         ({"gpus_per_node": "2", "engine": "cpu"}, "leave the GPUs idle"),
@@ -75,7 +75,7 @@ def test_times_that_slurm_would_not_take(text: str) -> None:
         ({"array": (1, 3), "nodes": 2}, "from 1 to 2"),
         ({"array": (1,), "counts": "c.parquet", "per": "edge"}, "same file of counts"),
         ({"array": (1,), "job": "dir"}, "share one job directory"),
-        ({"max_requeues": 2}, "only with a job directory"),
+        ({"max_requeues": 2}, "which needs a job directory"),
         ({"counts": "c.parquet"}, "per vertex or per edge"),
         ({"partition": 'a"b'}, """partition is 'a"b'; leave out the character '"'"""),
         ({"account": "a\\b"}, "leave out the character"),
