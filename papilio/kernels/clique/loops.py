@@ -8,8 +8,8 @@ matrix of bits.
 (ICS'22, section 3.2): a vertex is *held*, or it is a *pivot*, which a clique may have or not. A leaf with h held
 vertices and p pivots stands for C(p, k - h) cliques of every size k; leaves are counted by (h, p). A branch ends where
 it holds as many as are asked for, and is dropped where all that is left cannot make the least size. A vertex next to
-all others is taken as a pivot without a branch. Where cliques are only counted, a node that lacks two vertices of the
-largest size is not searched: it is a leaf, and each of its candidates and each edge among these is one.
+all others is taken as a pivot without a branch. A node that lacks two vertices of the largest size is not searched: it
+is a leaf, and each of its candidates and each edge among these is one.
 ``count_oriented`` takes vertices in their order and counts the last level by popcounts (section 3.1).
 """
 
@@ -177,6 +177,63 @@ def _end_leaf(search: Search, d: int, n_held: int, n_pivots: int, choose: Sums, 
             search.pair_sums[min(a, b) * d + max(a, b)] += least
 
 
+@compiled
+def _add_pair(search: Search, d: int, a: int, b: int, value: np.uint64) -> None:
+    search.pair_sums[min(a, b) * d + max(a, b)] += value
+
+
+@compiled
+def _end_pairs(
+    search: Search, d: int, at: int, n_held: int, n_pivots: int, missing: int, size: int, edges: int, per: int
+) -> None:
+    """Give every vertex, or every edge, of the cliques of a node that lacks one vertex or two its share.
+
+    A clique has the held ones and, of pivots and candidates, one, or two that are next to each other, as pivots are to
+    all; ``n_held`` counts the root.
+    """
+    w, pairs = words_of(d), missing == 2
+    of_pivot = np.uint64(n_pivots - 1 + size if pairs else 1)
+    all_ = np.uint64(n_pivots * (n_pivots - 1) // 2 + n_pivots * size + edges if pairs else n_pivots + size)
+    search.root_sum[0] += all_
+    for i in range(n_held - 1):
+        search.sums[search.held[i]] += all_
+    for i in range(n_pivots):
+        search.sums[search.pivots[i]] += of_pivot
+    if per == PER_EDGE:
+        for i in range(n_held - 1):
+            for j in range(i):
+                _add_pair(search, d, search.held[i], search.held[j], all_)
+            for j in range(n_pivots):
+                _add_pair(search, d, search.held[i], search.pivots[j], of_pivot)
+        for i in range(n_pivots if pairs else 0):
+            for j in range(i):
+                _add_pair(search, d, search.pivots[i], search.pivots[j], ONE)
+    for u in range(d):
+        if search.sets[at + (u >> 6)] >> np.uint64(u & 63) & ONE == 0:
+            continue
+        value = 1
+        if pairs:
+            value = n_pivots
+            for word in range(w):
+                value += popcount(search.sets[at + word] & search.rows[u * w + word])
+        search.sums[u] += np.uint64(value)
+        if per != PER_EDGE:
+            continue
+        for i in range(n_held - 1):
+            _add_pair(search, d, u, search.held[i], np.uint64(value))
+        if not pairs:
+            continue
+        for i in range(n_pivots):
+            _add_pair(search, d, u, search.pivots[i], ONE)
+        for word in range(w):
+            bits = search.sets[at + word] & search.rows[u * w + word]
+            while bits:
+                v = word * 64 + lowest_bit(bits)
+                bits &= bits - ONE
+                if v > u:
+                    search.pair_sums[u * d + v] += ONE
+
+
 @inlined
 def _choose_pivot(search: Search, at: int, w: int, size: int, n_pivots: int) -> tuple[int, int]:
     """Take the candidates that are next to all others as pivots, and return the one next to most of the rest, or -1.
@@ -227,13 +284,17 @@ def _enter_node(
     if n_held + n_pivots + size < least:
         return -1, n_pivots
     row = search.pivot_of.size + 1
-    if per == TOTAL and 0 < most - n_held <= 2:
+    if 0 < most - n_held <= 2:
+        edges = 0
         search.leaves[n_held * row + n_pivots] += ONE
         if size > 0:
             search.leaves[(n_held + 1) * row + n_pivots] += np.uint64(size)
         if size > 1 and most - n_held == 2:
-            search.leaves[(n_held + 2) * row + n_pivots] += np.uint64(_count_pairs(search, at, w))
+            edges = _count_pairs(search, at, w)
+            search.leaves[(n_held + 2) * row + n_pivots] += np.uint64(edges)
             search.total[2] += np.uint64(size * w // 2)
+        if per != TOTAL:
+            _end_pairs(search, d, at, n_held, n_pivots, most - n_held, size, edges, per)
         return -1, n_pivots
     pivot = -1
     if n_held < most:
