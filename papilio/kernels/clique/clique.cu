@@ -190,6 +190,10 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
             count_few(node);
             return true;
         }
+        if (kPer != 0 && !kLists && missing <= 2) {
+            count_last(node);
+            return true;
+        }
         if (!kHasLanes || n > kLaneSize) return false;
         list_members(candidates_of(node), matrix.n_words, members);
         if (lanes.idle() == 0) queue.spend(lanes.run(kWarpSize - kIdleLanes));
@@ -215,6 +219,18 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         const FewCounts found = count_among(arena, matrix, candidates_of(node), members, n, missing == 3);
         if (lane_id() == 0) lanes.add_few(missing, held, (int)node[1], n, found);
         spend(missing == 2 ? (long long)n * matrix.n_words / 2 : (long long)found.edges * words_for(n) / 2 + n);
+        __syncwarp();
+    }
+
+    /// The same, for each of their vertices or edges, of a node that lacks one vertex or two.
+    __device__ __forceinline__ void count_last(const unsigned* node) {
+        const int held = (int)node[0], free = (int)node[1], n = (int)node[3], missing = lanes.limits.most - held;
+        const unsigned* const candidates = node + kNodeHead;
+        list_members(candidates, matrix.n_words, members);
+        const unsigned own = missing == 2 ? count_pairs(matrix, candidates, members, n).edges : 0u, edges = warp_total(own);
+        if (lane_id() == 0) lanes.add_few(missing, held, free, n, FewCounts{edges, 0});
+        paths.add_last(later, matrix, candidates, members, names, n, edges, held, free, missing);
+        spend((long long)n * matrix.n_words);
         __syncwarp();
     }
 
@@ -302,7 +318,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     }
 
     __device__ __forceinline__ bool is_worth(const unsigned* node) const {
-        return (int)node[3] >= kSharedCandidates && (!kCounts || lanes.limits.most - (int)node[0] > 3);
+        return (int)node[3] >= kSharedCandidates && (kLists || lanes.limits.most - (int)node[0] > (kCounts ? 3 : 2));
     }
 
     __device__ __forceinline__ bool offer(const unsigned* node, int next) {
