@@ -1,4 +1,4 @@
-"""k-cliques on the CPU: the policy around :mod:`papilio.kernels.clique.loops`."""
+"""k-cliques on the CPU: the policy around :mod:`papilio.kernels.clique.loops` and ``pivot_loops``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.clique import loops
+from papilio.kernels.clique import loops, pivot_loops
 from papilio.kernels.clique.order import (
     Later,
     order_by_degeneracy,
@@ -172,7 +172,7 @@ class CliqueCpu(RootsCpu):
             if prepared.algorithm == "orient":
                 loops.count_oriented(later, search, roots, children, begin, end, most)
             else:
-                loops.count_pivots(later, search, roots, children, begin, end, least, most, choose, per)
+                pivot_loops.count_pivots(later, search, roots, children, begin, end, least, most, choose, per)
 
         n_items, searches = self._run_roots(
             prepared, (start, stop), len(bounds) + 1, cut,

@@ -1,0 +1,278 @@
+"""The loop of the CPU engine of cliques that takes pivots: one call per chunk of roots, without the interpreter lock.
+
+``count_pivots`` is the succinct clique tree of Pivoter (Jain and Seshadhri, WSDM'20) with the cuts of Almasri et al.
+(ICS'22, section 3.2): a vertex is *held*, or it is a *pivot*, which a clique may have or not. A leaf with h held
+vertices and p pivots stands for C(p, k - h) cliques of every size k; leaves are counted by (h, p). A branch ends where
+it holds as many as are asked for, and is dropped where all that is left cannot make the least size. A vertex next to
+all others is taken as a pivot without a branch. A node that lacks two vertices of the largest size is not searched: it
+is a leaf, and each of its candidates and each edge among these is one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from papilio.kernels.clique.loops import (
+    PER_EDGE,
+    PER_VERTEX,
+    TOTAL,
+    Search,
+    fill_matrix,
+    name_shared,
+    open_root,
+)
+from papilio.kernels.clique.order import Later
+from papilio.kernels.jit import Ints, Sums, compiled, inlined
+from papilio.kernels.tree.bits import ONE, fill_span, first_bit, lowest_bit, popcount, words_of
+
+
+@compiled
+def _add_pair(search: Search, d: int, a: int, b: int, value: np.uint64) -> None:
+    search.pair_sums[min(a, b) * d + max(a, b)] += value
+
+
+@compiled
+def _end_leaf(search: Search, d: int, n_held: int, n_pivots: int, choose: Sums, k: int, per: int) -> None:
+    """Give every vertex, or every edge, of the cliques of a leaf its share; ``n_held`` counts the root.
+
+    ``choose[p * (k + 1) + j]`` is C(p, j) modulo 2^64.
+    """
+    free = k - n_held
+    row = k + 1
+    all_ = choose[n_pivots * row + free]
+    less = choose[(n_pivots - 1) * row + free - 1] if n_pivots >= 1 and free >= 1 else np.uint64(0)
+    search.root_sum[0] += all_
+    for i in range(n_held - 1):
+        search.sums[search.held[i]] += all_
+    for i in range(n_pivots):
+        search.sums[search.pivots[i]] += less
+    if per != PER_EDGE:
+        return
+    least = choose[(n_pivots - 2) * row + free - 2] if n_pivots >= 2 and free >= 2 else np.uint64(0)
+    for i in range(n_held - 1):
+        for j in range(i):
+            _add_pair(search, d, search.held[i], search.held[j], all_)
+        for j in range(n_pivots):
+            _add_pair(search, d, search.held[i], search.pivots[j], less)
+    for i in range(n_pivots):
+        for j in range(i):
+            _add_pair(search, d, search.pivots[i], search.pivots[j], least)
+
+
+@compiled
+def _end_pairs(
+    search: Search, d: int, at: int, n_held: int, n_pivots: int, missing: int, size: int, edges: int, per: int
+) -> None:
+    """Give every vertex, or every edge, of the cliques of a node that lacks one vertex or two its share.
+
+    A clique has the held ones and, of pivots and candidates, one, or two that are next to each other, as pivots are to
+    all; ``n_held`` counts the root.
+    """
+    w, pairs = words_of(d), missing == 2
+    of_pivot = np.uint64(n_pivots - 1 + size if pairs else 1)
+    all_ = np.uint64(n_pivots * (n_pivots - 1) // 2 + n_pivots * size + edges if pairs else n_pivots + size)
+    search.root_sum[0] += all_
+    for i in range(n_held - 1):
+        search.sums[search.held[i]] += all_
+    for i in range(n_pivots):
+        search.sums[search.pivots[i]] += of_pivot
+    if per == PER_EDGE:
+        for i in range(n_held - 1):
+            for j in range(i):
+                _add_pair(search, d, search.held[i], search.held[j], all_)
+            for j in range(n_pivots):
+                _add_pair(search, d, search.held[i], search.pivots[j], of_pivot)
+        for i in range(n_pivots if pairs else 0):
+            for j in range(i):
+                _add_pair(search, d, search.pivots[i], search.pivots[j], ONE)
+    for u in range(d):
+        if search.sets[at + (u >> 6)] >> np.uint64(u & 63) & ONE == 0:
+            continue
+        value = 1
+        if pairs:
+            value = n_pivots
+            for word in range(w):
+                value += popcount(search.sets[at + word] & search.rows[u * w + word])
+        search.sums[u] += np.uint64(value)
+        if per != PER_EDGE:
+            continue
+        for i in range(n_held - 1):
+            _add_pair(search, d, u, search.held[i], np.uint64(value))
+        if not pairs:
+            continue
+        for i in range(n_pivots):
+            _add_pair(search, d, u, search.pivots[i], ONE)
+        for word in range(w):
+            bits = search.sets[at + word] & search.rows[u * w + word]
+            while bits:
+                v = word * 64 + lowest_bit(bits)
+                bits &= bits - ONE
+                if v > u:
+                    search.pair_sums[u * d + v] += ONE
+
+
+@inlined
+def _choose_pivot(search: Search, at: int, w: int, size: int, n_pivots: int) -> tuple[int, int]:
+    """Take the candidates that are next to all others as pivots, and return the one next to most of the rest, or -1.
+
+    Returns also how many pivots the path then has.
+    """
+    best, most, first = -1, -1, n_pivots
+    for word in range(w):
+        bits = search.sets[at + word]
+        while bits:
+            u = word * 64 + lowest_bit(bits)
+            bits &= bits - ONE
+            shared = n_pivots - first
+            for x in range(w):
+                shared += popcount(search.sets[at + x] & search.rows[u * w + x])
+            if shared == size - 1:
+                search.sets[at + word] &= ~(ONE << np.uint64(u & 63))
+                search.pivots[n_pivots] = u
+                n_pivots += 1
+            elif shared > most:
+                best, most = u, shared
+    return best, n_pivots
+
+
+@inlined
+def _count_pairs(search: Search, at: int, w: int) -> int:
+    """Return the edges among the candidates of the level at a word."""
+    count = 0
+    for word in range(w):
+        bits = search.sets[at + word]
+        while bits:
+            u = word * 64 + lowest_bit(bits)
+            bits &= bits - ONE
+            count += popcount(bits & search.rows[u * w + word])
+            for x in range(word + 1, w):
+                count += popcount(search.sets[at + x] & search.rows[u * w + x])
+    return count
+
+
+@inlined
+def _enter_node(
+    search: Search, d: int, at: int, n_held: int, n_pivots: int, least: int, most: int, choose: Sums, per: int
+) -> tuple[int, int]:
+    """Count a node that has no branches, or choose the pivot of its branches; return it, or -1, and the pivots."""
+    w, size = words_of(d), 0
+    for word in range(w):
+        size += popcount(search.sets[at + word])
+    if n_held + n_pivots + size < least:
+        return -1, n_pivots
+    row = search.pivot_of.size + 1
+    if 0 < most - n_held <= 2:
+        edges = 0
+        search.leaves[n_held * row + n_pivots] += ONE
+        if size > 0:
+            search.leaves[(n_held + 1) * row + n_pivots] += np.uint64(size)
+        if size > 1 and most - n_held == 2:
+            edges = _count_pairs(search, at, w)
+            search.leaves[(n_held + 2) * row + n_pivots] += np.uint64(edges)
+            search.total[2] += np.uint64(size * w // 2)
+        if per != TOTAL:
+            _end_pairs(search, d, at, n_held, n_pivots, most - n_held, size, edges, per)
+        return -1, n_pivots
+    pivot = -1
+    if n_held < most:
+        pivot, n_pivots = _choose_pivot(search, at, w, size, n_pivots)
+        search.total[2] += np.uint64(size * w)
+    if pivot < 0:
+        search.leaves[n_held * row + n_pivots] += ONE
+        if per != TOTAL:
+            _end_leaf(search, d, n_held, n_pivots, choose, most, per)
+    return pivot, n_pivots
+
+
+@compiled
+def _search_item(search: Search, d: int, held: int, least: int, most: int, choose: Sums, per: int) -> None:
+    """Go through the tree of one item, which holds one vertex or two."""
+    w = words_of(d)
+    fill_span(search.sets, d)
+    level, n_held, n_pivots = 0, held, 0
+    entering = True
+    while level >= 0:
+        at = level * w
+        if entering:
+            entering = False
+            chosen, n_pivots = _enter_node(search, d, at, n_held, n_pivots, least, most, choose, per)
+            if chosen >= 0:
+                for word in range(w):
+                    search.rest[at + word] = search.sets[at + word] & ~search.rows[chosen * w + word]
+                search.pivot_of[level], search.held_at[level], search.pivots_at[level] = (
+                    chosen,
+                    n_held,
+                    n_pivots,
+                )
+        else:
+            n_held, n_pivots = search.held_at[level], search.pivots_at[level]
+            chosen = first_bit(search.rest, at, w)
+        if chosen < 0:
+            level -= 1
+            continue
+        if chosen == search.pivot_of[level]:
+            search.pivots[n_pivots] = chosen
+            n_pivots += 1
+        else:
+            search.held[n_held - 1] = chosen
+            n_held += 1
+        bit = ONE << np.uint64(chosen & 63)
+        search.rest[at + (chosen >> 6)] &= ~bit
+        search.sets[at + (chosen >> 6)] &= ~bit
+        for word in range(w):
+            search.sets[at + w + word] = search.sets[at + word] & search.rows[chosen * w + word]
+        search.total[2] += np.uint64(w)
+        level += 1
+        entering = True
+
+
+@compiled
+def count_pivots(
+    later: Later,
+    search: Search,
+    roots: Ints,
+    children: Ints,
+    begin: int,
+    end: int,
+    least: int,
+    most: int,
+    choose: Sums,
+    per: int,
+) -> None:
+    """Count the cliques of ``least`` to ``most`` vertices whose first ones are the roots of a chunk.
+
+    Where there are children, an item is the cliques whose first two vertices are a root and its child, or the root
+    alone, without a child (-1); then they are only counted.
+    """
+    stride, held = search.pivot_of.size + 1, 2 if children.size else 1
+    for place in range(begin, end):
+        root = roots[place]
+        if children.size and children[place] < 0:
+            search.leaves[stride] += ONE
+            continue
+        if children.size:
+            d = name_shared(later, search, root, children[place])
+            if d + 2 < least:
+                continue
+            fill_matrix(later, search, d, False, False)
+        else:
+            d = open_root(later, search, root, False, per == PER_EDGE)
+        if d + held < least:
+            continue
+        if per != TOTAL:
+            search.sums[:d] = 0
+            search.root_sum[0] = 0
+        if per == PER_EDGE:
+            search.pair_sums[: d * d] = 0
+        _search_item(search, d, held, least, most, choose, per)
+        if per == PER_VERTEX:
+            search.vertex_sums[later.vertices[root]] += search.root_sum[0]
+            for i in range(d):
+                search.vertex_sums[later.vertices[search.names[i]]] += search.sums[i]
+        if per == PER_EDGE:
+            first = later.indptr[root]
+            for i in range(d):
+                search.edge_sums[later.edges[first + i]] += search.sums[i]
+                for j in range(i + 1, d):
+                    if search.pair_sums[i * d + j]:
+                        search.edge_sums[search.edge_at[i * d + j]] += search.pair_sums[i * d + j]
