@@ -155,29 +155,15 @@ def resume_job(
     settings, job = directory.settings, directory.job
     if cluster is None and not trust and not directory.finished:
         require_trusted(settings["cluster"], directory.root / "job.json")
+    where: dict[str, Any] = {
+        "cluster": settings["cluster"] if cluster is None else cluster,
+        "engine": settings["engine"] if engine is None else engine,
+        "workers": settings["workers"] if workers is None and cluster is None else workers,
+        "progress": progress,
+    }
     if job.listing is not None:
-        return resume_listing(
-            directory,
-            cluster=settings["cluster"] if cluster is None else cluster,
-            engine=settings["engine"] if engine is None else engine,
-            workers=settings["workers"] if workers is None and cluster is None else workers,
-            progress=progress,
-        )
-    return count(
-        directory.source,
-        job.motif,
-        per=job.per,
-        cluster=settings["cluster"] if cluster is None else cluster,
-        engine=settings["engine"] if engine is None else engine,
-        output=settings["output"],
-        workers=settings["workers"] if workers is None and cluster is None else workers,
-        progress=progress,
-        job=path,
-        options=dict(job.options),
-        device_memory=job.budget.device_bytes,
-        host_memory=job.budget.host_bytes,
-        parts=None if job.partition is None else job.partition.path,
-    )
+        return resume_listing(directory, **where)
+    return count(directory.source, job.motif, output=settings["output"], **where, **directory.arguments)
 
 
 @checked

@@ -185,7 +185,7 @@ class _Coordinator:
     def _count_when_free(self, count: Count) -> CountResult:
         """Count once the workers asked for are there and no other process has the ledger."""
         submission, directory = self._submission, JobDirectory(self._root)
-        job, source = directory.job, directory.source
+        source = directory.source
         if source is None:
             raise StoreError(f"{self._root}: the graph was in memory; a submitted job needs a store")
         wanted = submission.workers or 1
@@ -200,11 +200,8 @@ class _Coordinator:
                 ) as executor:
                     executor.interrupt = self._watch.check
                     return count(
-                        source, job.motif, per=job.per, cluster=executor, engine=submission.engine,
-                        output=submission.output, progress=self._listen, job=self._root,
-                        options=dict(job.options), device_memory=job.budget.device_bytes,
-                        host_memory=job.budget.host_bytes,
-                        parts=None if job.partition is None else job.partition.path,
+                        source, directory.job.motif, cluster=executor, engine=submission.engine,
+                        output=submission.output, progress=self._listen, **directory.arguments,
                     )  # fmt: skip
             except JobBusyError as error:
                 self._log.write(str(error))

@@ -165,7 +165,7 @@ def count_job(
     """
     run_id = uuid4().hex
     started = perf_counter()
-    before = [] if session is None else session.finished_intervals
+    before = () if session is None else session.finished_intervals
     plan, workers, reports = plan_job(
         executor, job, engine, listener, run_id, everywhere=True, kept=session is not None, finished=before
     )

@@ -72,8 +72,8 @@ def _check_shards(directory: JobDirectory, plan: CountPlan, history: JobHistory,
             size = Path(lease.shard.path).stat().st_size
             if size != n_bytes:
                 raise StoreError(f"{lease.shard.path} has {size} bytes; the ledger says {n_bytes}")
-    finished = tuple((lease.partition, lease.start, lease.stop) for lease in history.leases)
-    fold = make_fold(replace(plan, leases=(), finished=finished), keep_shards=True, directory=directory.root)
+    plan = replace(plan, leases=(), finished=history.intervals)
+    fold = make_fold(plan, keep_shards=True, directory=directory.root)
     for lease in history.leases:
         fold.add(lease)
     partial = fold.finish()

@@ -119,6 +119,19 @@ class JobDirectory:
         with os_errors_named(self.root):
             return (self.root / "result.json").is_file()
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What :func:`papilio.count` takes beside graph, motif and where it runs, to go on with the job."""
+        job = self.job
+        return {
+            "per": job.per,
+            "job": self.root,
+            "options": dict(job.options),
+            "device_memory": job.budget.device_bytes,
+            "host_memory": job.budget.host_bytes,
+            "parts": None if job.partition is None else job.partition.path,
+        }
+
     def require_question(self, job: JobSpec) -> None:
         """Refuse another graph, motif or granularity, and to finish with other options, parts or another version.
 
@@ -175,13 +188,10 @@ class JobDirectory:
 
         TilingError when two of them overlap, or one passes the items.
         """
-        book = LeaseBook([partition.n_items for partition in plan.partitions])
-        for lease in history.leases:
-            try:
-                book.record(lease.partition, lease.start, lease.stop)
-            except TilingError as error:
-                raise TilingError(f"{self.ledger_path}: {error}") from error
-        return book
+        try:
+            return replace(plan, finished=history.intervals).book()
+        except TilingError as error:
+            raise TilingError(f"{self.ledger_path}: {error}") from error
 
     def status(self) -> JobStatus:
         """Return state and progress."""

@@ -43,6 +43,11 @@ class JobHistory:
     # identities of the plans that its sessions had, as far as they say so: one, in a ledger of one job
     plan_keys: frozenset[str] = frozenset()
 
+    @property
+    def intervals(self) -> tuple[tuple[int, int, int], ...]:
+        """Partition, start and stop of each lease."""
+        return tuple((lease.partition, lease.start, lease.stop) for lease in self.leases)
+
 
 @dataclass(frozen=True)
 class _SessionRecord:

@@ -184,9 +184,9 @@ class JobSession:
         return self._history.leases
 
     @property
-    def finished_intervals(self) -> list[tuple[int, int, int]]:
+    def finished_intervals(self) -> tuple[tuple[int, int, int], ...]:
         """Partition, start and stop of each of :attr:`finished_leases`."""
-        return [(lease.partition, lease.start, lease.stop) for lease in self._history.leases]
+        return self._history.intervals
 
     @_explained
     def begin_leases(self, plan: CountPlan, cluster: str) -> str | None:
