@@ -18,7 +18,6 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -34,14 +33,7 @@ from papilio.questions import Listing
 from papilio.storage.location import atomic_directory
 from papilio.storage.names import LayerNames
 from papilio.storage.records import read_json, read_record, require_format
-from papilio.storage.row_files import (
-    RowEncoding,
-    RowFile,
-    RowSizes,
-    hash_file,
-    parquet_options,
-    row_schema,
-)
+from papilio.storage.row_files import RowFile, RowSizes, hash_file, row_schema
 from papilio.version import __version__
 
 LISTING_NAME = "_listing.json"
@@ -99,7 +91,8 @@ class ListingWriter:
         question: Mapping[str, Any],
     ) -> None:
         self.shards: tuple[ListingShard, ...] = ()
-        self._stem, self._encoding = Path(stem), RowEncoding(names, sizes, question)
+        self._stem, self._names = Path(stem), [names[layer] for layer in sizes]
+        self._schema = row_schema(names, sizes, question)
         self._files: dict[int, RowFile] = {}
         self._idle: deque[RowFile] = deque()
         self._lock = threading.Lock()
@@ -116,10 +109,9 @@ class ListingWriter:
         """
         if not self._stem.parent.is_dir():
             raise StoreError(f"{self._stem.parent} is not there; the listing that it belonged to has ended")
-        table = self._encoding.table(rows)
         try:
             file = self._take_file() if part is None else self._file(part)
-            file.write(table)
+            file.write(rows)
         except OSError as error:
             raise StoreError(_cannot_write(self._stem, error)) from error
         if part is None:
@@ -137,7 +129,7 @@ class ListingWriter:
             number = len(self._files) if number is None else number
             if number not in self._files:
                 path = self._stem.with_name(f"{self._stem.name}-{number}.parquet")
-                self._files[number] = RowFile(path, self._encoding)
+                self._files[number] = RowFile(path, self._names, self._schema)
             return self._files[number]
 
     def __exit__(
@@ -145,26 +137,20 @@ class ListingWriter:
     ) -> None:
         files = [file for _, file in sorted(self._files.items())]
         try:
-            if error is None and files:
-                self.shards = _finish(files)
+            if error is None:
+                checksums = [file.seal() for file in files]
+                for file in files:
+                    file.publish()
+                self.shards = tuple(
+                    ListingShard(str(file.path), checksum, file.rows)
+                    for file, checksum in zip(files, checksums, strict=True)
+                )
         except OSError as problem:
             raise StoreError(_cannot_write(self._stem, problem)) from problem
         finally:
             if not self.shards:
                 for file in files:
                     file.drop()
-
-
-def _finish(files: Sequence[RowFile]) -> tuple[ListingShard, ...]:
-    """Make all files appear; as many threads hash them as wrote them."""
-    with ThreadPoolExecutor(len(files)) as pool:
-        checksums = list(pool.map(RowFile.seal, files))
-    for file in files:
-        file.publish()
-    return tuple(
-        ListingShard(str(file.path), checksum, file.rows)
-        for file, checksum in zip(files, checksums, strict=True)
-    )
 
 
 def _cannot_write(stem: Path, error: OSError) -> str:
@@ -299,10 +285,10 @@ def _place(shard: Path, part: Path, keep: bool) -> None:
 
 def _copy_rows(shard: Path, part: Path, wanted: int) -> str:
     """Write the first rows of a shard to another file, one row group in memory; return its checksum."""
-    with ExitStack() as stack:
-        file = stack.enter_context(pq.ParquetFile(shard))
-        schema = file.schema_arrow
-        writer = stack.enter_context(pq.ParquetWriter(part, schema, **parquet_options(schema)))
+    with (
+        pq.ParquetFile(shard) as file,
+        pq.ParquetWriter(part, file.schema_arrow, compression="zstd") as writer,
+    ):
         group = 0
         while wanted:
             table = file.read_row_group(group).slice(0, wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -25,6 +26,7 @@ from papilio.storage.listings import (
     write_listing,
 )
 from papilio.storage.names import find_ids, hash_labels, read_names
+from papilio.storage.row_files import RowFile
 from papilio.storage.store import GraphStore, write_store
 
 QUESTION = {"graph": "abc", "motif": {"name": "biclique", "p": 2, "q": 1}, "listing": {"limit": None}}
@@ -73,17 +75,17 @@ def test_threads_write_files_of_their_own(tmp_path: Path) -> None:
         for _ in range(4):
             writer.write(np.hstack((rows, rows)), rows)
 
-    slow = pq.ParquetWriter.write_table
+    slow = RowFile.write
 
-    def wait(self: Any, table: pa.Table) -> None:
+    def wait(self: RowFile, rows: Any) -> None:
         if not barrier.broken:
             with suppress(threading.BrokenBarrierError):
                 barrier.wait()
             barrier.abort()
-        slow(self, table)
+        slow(self, rows)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pq.ParquetWriter, "write_table", wait)
+        patch.setattr(RowFile, "write", wait)
         with ListingWriter(tmp_path / "x", NAMES, SIZES, QUESTION) as writer, ThreadPoolExecutor(3) as pool:
             list(pool.map(write, range(3)))
     assert len(writer.shards) == 3
@@ -126,13 +128,21 @@ def test_a_writer_whose_directory_went_stops(tmp_path: Path) -> None:
         write()
 
 
-def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*args: object) -> None:
-        raise OSError(28, "No space left on device")
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    def write() -> None:
+        with ListingWriter(tmp_path / "x", {"n": pa.array(range(1 << 16))}, {"n": 2}, QUESTION) as writer:
+            for _ in range(9):
+                writer.write(np.random.default_rng(1).integers(0, 1 << 16, (1 << 12, 2), np.int32))
 
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
-    with pytest.raises(StoreError, match=r"x: rows cannot be written \(No space left on device\)"):
-        write_rows(tmp_path / "x", 3)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
+    try:
+        with pytest.raises(
+            StoreError, match=r"x: rows cannot be written \(File too large\); make room there"
+        ):
+            write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -111,6 +112,28 @@ def test_numbers_of_every_width_come_back(tmp_path: Path, kind: str, n_labels: i
     found = pq.read_table(path).column("n").combine_chunks()
     assert found.offsets.to_numpy().tolist() == offsets.tolist()
     assert found.values.equals(names.take(pa.array(every)))
+
+
+def test_the_metadata_add_up(tmp_path: Path) -> None:
+    names = {"u": LABELS["text"], "v": LABELS["numbers"]}
+    blocks = [[ragged(draw_rows(40, 300, 5)), ragged(draw_rows(40, 200, 7))] for _ in range(20)]
+    path = write_blocks(tmp_path / "x", names, {"u": None, "v": None}, *blocks)
+    metadata = pq.read_metadata(path)
+    assert (metadata.num_rows, metadata.num_row_groups, metadata.created_by[:15]) == (
+        800,
+        20,
+        "papilio version",
+    )
+    end = 4
+    for number in range(20):
+        group = metadata.row_group(number)
+        columns = [group.column(place) for place in range(group.num_columns)]
+        assert group.total_byte_size == sum(column.total_uncompressed_size for column in columns)
+        for column, block in zip(columns, blocks[number], strict=True):
+            assert column.num_values == sum(max(1, length) for length in np.diff(block[0]))
+            assert column.dictionary_page_offset == end
+            end += column.total_compressed_size
+    assert ds.dataset(path).count_rows() == 800
 
 
 def test_the_same_rows_are_the_same_bytes(tmp_path: Path) -> None:
