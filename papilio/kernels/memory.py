@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif
 from papilio.questions import Listing
 
@@ -18,8 +19,9 @@ ID, OFFSET, COUNT = 4, 8, 8
 DEVICE_PART_BYTES = 48 << 20
 """Of any part on a device: tables of one slice of the schedule, and what the pool rounds up."""
 
-_ROWS_BYTES = 32 << 20
-"""What one thread of a listing holds: a block of rows, their names, and the file that it writes."""
+_ROWS_BYTES = {"cpu": 32 << 20, "gpu": 80 << 20}
+"""What one thread of a listing holds: blocks of rows, their names, and the file that it writes. A block of a CPU has a
+million vertices, one of a GPU four."""
 
 _DEVICE_ROWS_BYTES = 256 << 20
 """What a device makes the rows of a listing in; its buffer takes a share of what is free beside that."""
@@ -28,9 +30,9 @@ _NAME_BYTES = 24
 """Name of a vertex in a listing, and the column of labels that it is read from."""
 
 
-def listing_bytes(n_vertices: int, threads: int) -> int:
+def listing_bytes(n_vertices: int, threads: int, engine: EngineName) -> int:
     """Return the host memory that the rows of a listing take on their way to files, with the names of all vertices."""
-    return threads * _ROWS_BYTES + 2 * n_vertices * _NAME_BYTES
+    return threads * _ROWS_BYTES[engine] + 2 * n_vertices * _NAME_BYTES
 
 
 def listing_device_bytes(n_vertices: int) -> int:

@@ -56,7 +56,7 @@ def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[
     host = graph + index + pairs
     listed = 0
     if job.listing is not None:
-        host += listing_bytes(vertices, threads)
+        host += listing_bytes(vertices, threads, engine)
         listed = listing_device_bytes(vertices)
     if engine == "gpu":
         device = graph + index + pairs // 2 + _DEVICE_SEARCH_BYTES + 2 * vectors

@@ -46,7 +46,7 @@ def predict_graph(job: CountedGraph, engine: EngineName, threads: int) -> tuple[
     vectors = job.vector_entries * COUNT
     listed = on_device = 0
     if job.listing is not None:
-        listed = graph + job.n_vertices * 3 * ID + listing_bytes(job.n_vertices, threads)
+        listed = graph + job.n_vertices * 3 * ID + listing_bytes(job.n_vertices, threads, engine)
         on_device = listing_device_bytes(job.n_vertices)
     if engine == "gpu":
         edges = job.n_edges * (4 * ID + 4 * OFFSET)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import cycle, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,23 +107,30 @@ class _Part:
 
 
 class _Writers:
-    """Threads that pass rows on, each its own; one block of rows is written by each while the next one waits."""
+    """Threads that pass rows on, each its own; one block of rows is written by each while some wait.
+
+    The first blocks are small, so that all threads soon have one. Later ones are whole chunks: what Python does for a
+    block takes as long for a large one, and the thread of the device needs its lock, too.
+    """
 
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
         self._pools = [
             ThreadPoolExecutor(1, "papilio-rows") for _ in range(min(_WRITERS, available_threads()))
         ]
+        self._most = 3 * len(self._pools) // 2 + 1
         self._under_way: deque[Future[None]] = deque()
-        self._turns = cycle(range(len(self._pools)))
+        self._n_passed = 0
 
     def write(self, columns: Sequence[RowColumn]) -> None:
-        """Pass the rows of a chunk on, in blocks, by turns; wait where two blocks of a thread are under way."""
-        for block in cut_blocks(columns):
-            if len(self._under_way) == 2 * len(self._pools):
+        """Pass the rows of a chunk on, by turns; wait where half as many blocks wait as are written."""
+        is_early = self._n_passed < 2 * len(self._pools)
+        for block in cut_blocks(columns) if is_early else [columns]:
+            if len(self._under_way) == self._most:
                 self._under_way.popleft().result()
-            turn = next(self._turns)
+            turn = self._n_passed % len(self._pools)
             self._under_way.append(self._pools[turn].submit(self._outlet.take, *block, part=turn))
+            self._n_passed += 1
 
     def close(self) -> None:
         """Wait for all; what one of them raised is raised here."""
@@ -232,8 +239,9 @@ class _Run:
     def __init__(self, lister: TreeLister, prepared: Any, outlet: Outlet) -> None:
         self.lister, self.prepared, self.outlet = lister, prepared, outlet
         self.writers = _Writers(outlet)
-        self.work = self.checksum = self.rows = 0
+        self.work = self.rows = self._closed = 0
         device = lister.device
+        self._hashes = device.xp.zeros(1, dtype=np.uint64)  # of the rows made: their sum
         room = int(_ROOM_FRACTION * device.free_bytes()) // 4
         self._n_words = max(1, min(lister.most_words, room))
 
@@ -275,6 +283,11 @@ class _Run:
         return n_parts
 
     @property
+    def checksum(self) -> int:
+        """Sum of the hashes of what was found, modulo 2^64 in parts."""
+        return self._closed + int(self.lister.device.to_host(self._hashes)[0])
+
+    @property
     def is_full(self) -> bool:
         """Whether there are as many rows as are asked for."""
         return self._rows_left() == 0
@@ -282,7 +295,7 @@ class _Run:
     def pass_closed_on(self) -> None:
         """Pass on what needs no search, as far as it is asked for."""
         blocks, checksum = self.lister._list_closed(self.prepared)
-        self.checksum += checksum
+        self._closed += checksum
         if not self.is_full:
             for block in blocks:
                 self.writers.write(block)
@@ -307,7 +320,7 @@ class _Run:
                 )
             ]
             if lister.has_checksum:
-                self.checksum += int(mix(row_hashes).sum(dtype=np.uint64))
+                self._hashes += mix(row_hashes).sum(dtype=np.uint64)
             self.rows += n_rows
             self.writers.write(rows)
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError, UnsupportedError
 from papilio.families import FAMILIES, family_of, resolve
 from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
+from papilio.kernels import rows as row_blocks
 from papilio.kernels.clique import list_gpu
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial
@@ -331,3 +332,15 @@ def test_every_thread_writes_while_one_block_of_each_waits(monkeypatch: pytest.M
     writers.close()
     assert sorted(parts) == [(block, block % n_threads) for block in range(n_blocks)]
     assert most <= 2 * n_threads + 1
+
+
+def test_the_first_blocks_are_small_and_later_ones_whole_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "available_threads", lambda: 2)
+    monkeypatch.setattr(row_blocks, "BLOCK_VALUES", 4)
+    found: dict[int, list[int]] = {0: [], 1: []}
+    chunk = np.arange(10, dtype=np.int32)[:, None]
+    writers = module._Writers(Outlet(lambda rows, part: found[part].append(len(rows)), None))
+    for _ in range(4):
+        writers.write([chunk])
+    writers.close()
+    assert found == {0: [4, 2, 4, 10], 1: [4, 4, 2, 10]}
