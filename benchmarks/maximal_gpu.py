@@ -1,4 +1,4 @@
-"""Maximal bicliques on one GPU: index, matrices, search, balance, and branches with and without each filter.
+"""Maximal bicliques on one GPU: preparation, search, balance, and branches with and without each filter.
 
 python -m benchmarks.maximal_gpu --data ../shared/data --graphs marvel senate
 """
@@ -31,7 +31,6 @@ ANSWERS: dict[str, int] = {
 }
 
 SEARCHES = ("maximal_search", "maximal_children")
-"""Kernels; all others make matrices."""
 
 VARIANTS: dict[str, dict[str, int]] = {
     "": {},
@@ -45,7 +44,7 @@ VARIANTS: dict[str, dict[str, int]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One graph in one way; times are medians in seconds, those of ``fill`` and ``search`` of the kernels alone.
+    """One graph in one way; times are medians in seconds, that of ``search`` of its kernels alone.
 
     ``words`` of 64 bits are those of rows that were intersected; ``most`` is what the busiest block has of them, by the
     mean over the blocks.
@@ -54,7 +53,6 @@ class Row:
     graph: str
     variant: str
     prepare_s: float
-    fill_s: float
     search_s: float
     run_s: float
     branches: float  # for each maximal biclique
@@ -73,7 +71,7 @@ def measure(name: str, graph: BipartiteGraph, variant: str, repeats: int) -> Row
         engine.device.synchronize()
         prepares.append(perf_counter() - began)
     engine.run(prepared, 0, min(1, prepared.n_items))
-    fills, searches, runs = [], [], []
+    searches, runs = [], []
     for _ in range(repeats):
         device: Any = engine.device
         timer = TimedKernels(device)
@@ -82,15 +80,13 @@ def measure(name: str, graph: BipartiteGraph, variant: str, repeats: int) -> Row
         partial = engine.run(prepared, 0, prepared.n_items)
         runs.append(perf_counter() - began)
         del device.load
-        busy, sums = timer.seconds()
-        fills.append(sum(seconds for kernel, seconds in sums.items() if kernel not in SEARCHES))
-        searches.append(busy - fills[-1])
+        _, sums = timer.seconds()
+        searches.append(sum(sums.get(kernel, 0.0) for kernel in SEARCHES))
     words = engine.block_words
     return Row(
         graph=name,
         variant=variant,
         prepare_s=prepares[-1],
-        fill_s=median(fills),
         search_s=median(searches),
         run_s=median(runs),
         branches=engine.n_branches / max(1, partial.total),
@@ -104,7 +100,6 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "graph": lambda row: row.graph,
     "without": lambda row: row.variant,
     "prepare ms": lambda row: f"{1e3 * row.prepare_s:.2f}",
-    "matrices ms": lambda row: f"{1e3 * row.fill_s:.2f}",
     "search ms": lambda row: f"{1e3 * row.search_s:.2f}",
     "run ms": lambda row: f"{1e3 * row.run_s:.2f}",
     "branches": lambda row: f"{row.branches:.2f}",

@@ -6,7 +6,7 @@ The index and its work items are made on the device and equal the CPU engine's. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -49,6 +49,7 @@ from papilio.kernels.maximal.gpu_roots import (
     fill_matrices,
     find_roots,
     group_pieces,
+    hold_matrices,
     load_rows,
     root_arguments,
 )
@@ -86,6 +87,7 @@ class PreparedMaximalGpu:
     index: BicliqueDeviceIndex
     roots: MaximalRoots
     ranges: Ranges
+    matrices: Matrices | None  # of all roots; none where they are laid out for each group of items
     stars: Stars
     classes: tuple[TreeClass, ...]
     decisions: tuple[Choice, ...]
@@ -103,7 +105,8 @@ class PreparedMaximalGpu:
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
-        return self.index.device_bytes + self.roots.nbytes + self.ranges.nbytes
+        held = 0 if self.matrices is None else self.matrices.nbytes
+        return self.index.device_bytes + self.roots.nbytes + self.ranges.nbytes + held
 
 
 class _Counts(NamedTuple):
@@ -170,14 +173,17 @@ class MaximalBicliqueGpu(TreeEngine):
             index = self._build_index(edges, layers, motif, bool(stars.cells), part)
             roots, ranges = find_roots(self.device, index), cut_ranges(self.device, index)
             classes: tuple[TreeClass, ...] = ()
+            matrices = None
             decisions = (explain_anchor(index.swapped, self.anchor, part), *index.choices)
             if index.n_pairs:
+                if part is None:  # a part is searched once
+                    matrices = hold_matrices(self.device, index, roots)
+                load_rows(self.device)
                 need = _estimate_need(index, roots)[ranges.items]
                 classes, shortage = self._make_ready(self._search, need)
                 decisions += shortage
-                load_rows(self.device)
                 self._load_children(wait=True)
-        return PreparedMaximalGpu(motif, index, roots, ranges, stars, classes, decisions)
+        return PreparedMaximalGpu(motif, index, roots, ranges, matrices, stars, classes, decisions)
 
     @property
     def _search(self) -> TreeSearch:
@@ -223,7 +229,7 @@ class MaximalBicliqueGpu(TreeEngine):
         self.n_branches = 0
         found = Partial(0, 0, 0)
         if start < stop and prepared.classes:
-            for group in group_pieces(self.device, prepared.index, prepared.roots, bounds):
+            for group in self.group_items(prepared, bounds):
                 pieces = prepared.ranges.starts[[group[0], group[-1]]]
                 partial = Partial(group[-1] - group[0], 0, 0)
                 if pieces[0] < pieces[1]:
@@ -243,7 +249,7 @@ class MaximalBicliqueGpu(TreeEngine):
     def _search_group(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: Cut) -> Partial:
         """Run the slices of a group, again with a larger table when one was full."""
         index, n_keys = prepared.index, self.tuning.leaf_slots
-        matrices = fill_matrices(self.device, index, prepared.roots, bounds[0], bounds[-1])
+        matrices = self.lay_out(prepared, bounds)
         while True:
             counts = self._make_counts(n_keys)
             n_slices = self._search_items(prepared, matrices, bounds, cut, counts)
@@ -251,6 +257,24 @@ class MaximalBicliqueGpu(TreeEngine):
             if not int(self.device.to_host(counts.full)[0]):
                 return self._read(index, counts, bounds[-1] - bounds[0])
             n_keys, cut = 4 * n_keys, never_cut
+
+    def group_items(self, prepared: PreparedMaximalGpu, bounds: Sequence[int]) -> Iterable[Sequence[int]]:
+        """Return the groups of items whose matrices fit the device, each as the bounds of its slices.
+
+        Raises
+        ------
+        LeaseTooLargeError
+            When the matrix of one root does not fit; before any other group.
+        """
+        if prepared.matrices is not None:
+            return [bounds]
+        return group_pieces(self.device, prepared.index, prepared.roots, bounds)
+
+    def lay_out(self, prepared: PreparedMaximalGpu, group: Sequence[int]) -> Matrices:
+        """Return the matrices of a group with children."""
+        if prepared.matrices is not None:
+            return prepared.matrices
+        return fill_matrices(self.device, prepared.index, prepared.roots, group[0], group[-1])
 
     def leave_records(
         self,

@@ -21,6 +21,9 @@ where there would be more ranges than the third."""
 _MATRIX_FRACTION = 0.5
 """Largest share of free device memory for the matrices of a group."""
 
+_HELD_FRACTION = 0.125
+"""Largest share of it for all matrices, which are laid out once then, and not for each lease."""
+
 
 @dataclass(frozen=True, eq=False)
 class MaximalRoots:
@@ -66,6 +69,11 @@ class Matrices:
     starts: Any  # int64: where the matrix of a left vertex begins
     taken: Any  # int32: rows that are in every biclique of a root, with itself; 0 where it has none
     taken_hash: Any  # uint64: the sum of their hashes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return sum(int(each.nbytes) for each in (self.words, self.starts, self.taken, self.taken_hash))
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +176,14 @@ def load_rows(device: Device) -> Module:
     module = device.load("maximal_rows", {})
     module.get_function("maximal_fill")
     return module
+
+
+def hold_matrices(device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots) -> Matrices | None:
+    """Return the matrices of all roots, of which there is one at least; none where they take much of the memory."""
+    size_bytes = 4 * int(roots.matrix_words[_searched(index.item_root)].sum())
+    if size_bytes > _HELD_FRACTION * device.free_bytes():
+        return None
+    return fill_matrices(device, index, roots, 0, index.n_items)
 
 
 def fill_matrices(

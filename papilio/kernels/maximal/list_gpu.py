@@ -16,7 +16,7 @@ from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import require_request
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
-from papilio.kernels.maximal.gpu_roots import Matrices, fill_matrices, group_pieces, root_arguments
+from papilio.kernels.maximal.gpu_roots import Matrices, root_arguments
 from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides, restrict
 from papilio.kernels.tree.lister import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
 from papilio.kernels.tuning import TreeTuning
@@ -107,12 +107,9 @@ class MaximalBicliqueGpuLister(TreeLister):
         if not searched.classes:  # stars alone
             yield None, bounds
             return
-        for group in group_pieces(self.device, searched.index, searched.roots, bounds):
-            matrices = fill_matrices(self.device, searched.index, searched.roots, group[0], group[-1])
-            yield (
-                replace(matrices, taken_hash=self.device.xp.arange(searched.index.n_left, dtype=np.uint64)),
-                group,
-            )
+        numbers = self.device.xp.arange(searched.index.n_left, dtype=np.uint64)
+        for group in self.engine.group_items(searched, bounds):
+            yield replace(self.engine.lay_out(searched, group), taken_hash=numbers), group
 
     def _search(
         self,

@@ -19,6 +19,7 @@ from papilio.kernels.engine import Partial, decisions_of, fold_partials
 from papilio.kernels.maximal import gpu_roots
 from papilio.kernels.maximal.cpu import MaximalBicliqueCpu
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu
+from papilio.kernels.maximal.gpu_roots import hold_matrices
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import MaximalBiclique
 from tests.kernels.biclique.test_gpu_biclique import GRAPHS as BICLIQUE_GRAPHS
@@ -218,6 +219,9 @@ def test_matrices_come_in_groups_where_memory_is_short() -> None:
     little = MaximalBicliqueGpu(emulator(0, free_bytes=32 << 10), "v", tuning)
     prepared = MaximalBicliqueGpu(emulator(0), "v", tuning).prepare(graph, MaximalBiclique(), "total")
     assert 4 * int(prepared.roots.matrix_words.sum()) > 16 << 10
+    assert prepared.matrices is not None
+    assert hold_matrices(emulator(0, free_bytes=32 << 10), prepared.index, prepared.roots) is None
+    prepared = replace(prepared, matrices=None)
     found = little.run(prepared, 0, prepared.n_items, [prepared.n_items // 2])
     assert (found.cells, found.checksum) == expected("many columns", MaximalBiclique())
     begun = little.run(prepared, 0, prepared.n_items, cut=lambda: True)
