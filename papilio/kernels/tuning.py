@@ -163,7 +163,7 @@ def maximal_tuning(max_shared_bytes: int) -> TreeTuning:
             blocks_per_sm=(2, 2, 2),
             near_words=2016,
             far_words=(1 << 19, 1 << 22),
-            check_steps=64,
+            check_steps=32,
             share_cost=8,
         )
     return TreeTuning(blocks_per_sm=(2, 2, 2), near_words=1024, check_steps=32, share_cost=8)
