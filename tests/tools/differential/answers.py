@@ -17,7 +17,10 @@ from papilio.families import family_of, resolve
 from papilio.graph import RowColumn
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import EngineName, Partial, fold_partials
+from papilio.kernels.peel.cpu import decompose_on_cpu
 from papilio.kernels.peel.decomposers import Decomposed
+from papilio.kernels.peel.gpu import decompose_on_gpu
+from papilio.kernels.peel.gpu_rounds import PeelTuning
 from papilio.kernels.peel.phases import ignore_report
 from papilio.motifs import Cell
 from tests.tools.differential.cases import Question
@@ -97,8 +100,8 @@ class EngineAnswerer:
     A run of all items ends after ``seconds``: then the answer is for the first of them.
     """
 
-    def __init__(self, name: str, device: Device | None, seconds: float = 4.0, threads: int = 1) -> None:
-        self.name, self.device, self.seconds, self.threads = name, device, seconds, threads
+    def __init__(self, name: str, device: Device | None, seconds: float = 4.0) -> None:
+        self.name, self.device, self.seconds = name, device, seconds
 
     def make(self, question: Question, tuning: Mapping[str, Any]) -> Any:
         """Return the engine, or the lister."""
@@ -112,18 +115,21 @@ class EngineAnswerer:
         if question.listing is not None:
             given["listing"] = question.listing
         if kind == "cpu":
-            return resolve(names[kind])(self.threads, **given)
+            return resolve(names[kind])(tuning.get("threads", 1), **given)
         engine = resolve(names[kind])(self.device, **given)
-        owner = engine if question.listing is None else engine.engine
-        changes = {name: value for name, value in tuning.items() if hasattr(owner.tuning, name)}
-        owner.tuning = replace(owner.tuning, **changes)
+        counts = engine if question.listing is None else engine.engine
+        counts.tuning = _change(counts.tuning, tuning)
+        for name in ("patience", "most_words", "chunk_values"):
+            for owner in (engine, counts):
+                if name in tuning and hasattr(owner, name):
+                    setattr(owner, name, tuning[name])
         return engine
 
     def __call__(
         self, graph: Graph, question: Question, tuning: Mapping[str, Any], items: int | None = None
     ) -> Answer:
         if question.peels:
-            return _answer_of(self._decompose(graph, question))
+            return _answer_of(self._decompose(graph, question, tuning))
         engine = self.make(question, tuning)
         prepared = engine.prepare(graph, question.motif, question.per)
         n = prepared.n_items if items is None else items
@@ -147,15 +153,17 @@ class EngineAnswerer:
             whole = fold_partials(whole, partial)
         return answer_of(question, prepared.n_items, whole, sorted(row for _, rows in parts for row in rows))
 
-    def _decompose(self, graph: Any, question: Question) -> Decomposed:
-        kind, layer = ("wing", None) if question.peels == "wing" else ("tip", question.peels)
+    def _decompose(self, graph: Any, question: Question, tuning: Mapping[str, Any]) -> Decomposed:
+        asked: Any = ("wing", None) if question.peels == "wing" else ("tip", question.peels)
         if self.device is None:
-            from papilio.kernels.peel.cpu import decompose_on_cpu
+            return decompose_on_cpu(graph, *asked, tuning.get("threads", 1), None, True, ignore_report)
+        constants = _change(PeelTuning(), tuning)
+        return decompose_on_gpu(self.device, graph, *asked, True, ignore_report, tuning=constants)
 
-            return decompose_on_cpu(graph, kind, layer, self.threads, None, True, ignore_report)  # type: ignore[arg-type]
-        from papilio.kernels.peel.gpu import decompose_on_gpu
 
-        return decompose_on_gpu(self.device, graph, kind, layer, True, ignore_report)  # type: ignore[arg-type]
+def _change(constants: Any, changes: Mapping[str, Any]) -> Any:
+    """Return constants of launches, with the changes of those that there are."""
+    return replace(constants, **{name: value for name, value in changes.items() if hasattr(constants, name)})
 
 
 def run(

@@ -10,7 +10,6 @@ from numpy.random import Generator, default_rng
 
 from papilio.census_motif import Census
 from papilio.families import family_of
-from papilio.kernels.tuning import TreeTuning, WedgeTuning
 from papilio.motifs import (
     BalancedBiclique,
     BalancedButterfly,
@@ -211,21 +210,27 @@ def draw_case(number: int, size: Size) -> Case:
     return Case(number, family, shape, graph, question, _draw_tuning(random, family))
 
 
+_WEDGE_CONSTANTS: Mapping[str, tuple[Any, ...]] = {
+    "hub_least_wedges": (0, 1 << 12), "hub_min_wedges": (1, 4), "match_max_wedges": (1, 8),
+    "split_least": (1, 1 << 10), "split_share": (1, 1 << 20), "block_degree": (2, 32), "large_degree": (40, 600),
+    "narrow_bytes": (1, 256), "warp_items": (1, 32), "sm_threads": (64,),
+}  # fmt: skip
+_TREE_CONSTANTS: Mapping[str, tuple[Any, ...]] = {
+    "near_words": (64, 512), "slots": (0, 2, 8), "slot_words": (128, 1 << 10), "check_steps": (1, 4),
+    "share_cost": (1, 1 << 20), "far_words": ((1 << 9,), (1 << 12, 1 << 13)), "leaf_slots": (1 << 6, 1 << 12),
+    "race_words": (1, 1 << 8), "race_factor": (0.5, 4.0), "pair_near_words": (64, 256),
+    "list_near_words": (64, 256), "patience": (0, 64), "most_words": (1 << 10, 1 << 16),
+    "chunk_values": (64, 1 << 12),
+}  # fmt: skip
+_PEEL_CONSTANTS: Mapping[str, tuple[Any, ...]] = {
+    "coarse_threads": (64,), "fine_threads": (64,), "links_per_range": (1, 40, 1000), "max_ranges": (1, 3)
+}  # fmt: skip
+
+
 def _draw_tuning(random: Generator, family: str) -> Mapping[str, Any]:
     """Return changes, none of them half of the time; those that need another compilation are left out."""
-    if random.random() < 0.5 or family == "peeling":
+    if random.random() < 0.5:
         return {}
-    wedges: dict[str, tuple[Any, ...]] = {
-        "hub_least_wedges": (0, 1 << 12), "hub_min_wedges": (1, 4), "match_max_wedges": (1, 8),
-        "split_least": (1, 1 << 10), "split_share": (1, 1 << 20), "block_degree": (2, 32), "large_degree": (40, 600),
-        "narrow_bytes": (1, 256), "warp_items": (1, 32), "sm_threads": (64,),
-    }  # fmt: skip
-    trees: dict[str, tuple[Any, ...]] = {
-        "near_words": (64, 512), "slots": (0, 2, 8), "slot_words": (128, 1 << 10), "check_steps": (1, 4),
-        "share_cost": (1, 1 << 20), "far_words": ((1 << 9,), (1 << 12, 1 << 13)), "leaf_slots": (1 << 6, 1 << 12),
-        "race_words": (1, 1 << 8), "race_factor": (0.5, 4.0), "pair_near_words": (64, 256),
-        "list_near_words": (64, 256),
-    }  # fmt: skip
-    known = wedges if family in ("butterfly", "signed") else trees
-    assert all(hasattr(WedgeTuning if known is wedges else TreeTuning, name) for name in known)
-    return {name: _pick(random, *values) for name, values in known.items() if random.random() < 0.4}
+    known = {"butterfly": _WEDGE_CONSTANTS, "signed": _WEDGE_CONSTANTS, "peeling": _PEEL_CONSTANTS}
+    values = {**known.get(family, _TREE_CONSTANTS), "threads": (2, 3)}
+    return {name: _pick(random, *values[name]) for name in values if random.random() < 0.4}
