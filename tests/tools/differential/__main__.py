@@ -25,6 +25,8 @@ from tests.tools.strategies import edge_list
 ENGINES = ("cpu", "emulator", "gpu", "oracle")
 MOST_EDGES = 300
 """Edges that are printed."""
+MOST_FAILED = 5
+"""Failures that end a run."""
 HANG_S = 300
 """After so long a case ends the run, with the place where it hangs."""
 
@@ -138,7 +140,7 @@ def compare(asked: argparse.Namespace) -> int:
     comparison = Comparison(make_answerer(asked.engine, asked.patience), theirs, recorded)
     found, failed, end = Counter[str](), 0, monotonic() + asked.seconds
     for number in number_cases(asked):
-        if monotonic() > end and asked.case is None:
+        if failed == MOST_FAILED or (monotonic() > end and asked.case is None):
             break
         case = draw_case(number, asked.size)
         faulthandler.dump_traceback_later(HANG_S, exit=True)

@@ -115,7 +115,7 @@ class EngineAnswerer:
         if question.listing is not None:
             given["listing"] = question.listing
         if kind == "cpu":
-            return resolve(names[kind])(tuning.get("threads", 1), **given)
+            return resolve(names[kind])(tuning.get("cpu_threads", 1), **given)
         engine = resolve(names[kind])(self.device, **given)
         counts = engine if question.listing is None else engine.engine
         counts.tuning = _change(counts.tuning, tuning)
@@ -156,7 +156,7 @@ class EngineAnswerer:
     def _decompose(self, graph: Any, question: Question, tuning: Mapping[str, Any]) -> Decomposed:
         asked: Any = ("wing", None) if question.peels == "wing" else ("tip", question.peels)
         if self.device is None:
-            return decompose_on_cpu(graph, *asked, tuning.get("threads", 1), None, True, ignore_report)
+            return decompose_on_cpu(graph, *asked, tuning.get("cpu_threads", 1), None, True, ignore_report)
         constants = _change(PeelTuning(), tuning)
         return decompose_on_gpu(self.device, graph, *asked, True, ignore_report, tuning=constants)
 

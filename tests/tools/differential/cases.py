@@ -232,5 +232,5 @@ def _draw_tuning(random: Generator, family: str) -> Mapping[str, Any]:
     if random.random() < 0.5:
         return {}
     known = {"butterfly": _WEDGE_CONSTANTS, "signed": _WEDGE_CONSTANTS, "peeling": _PEEL_CONSTANTS}
-    values = {**known.get(family, _TREE_CONSTANTS), "threads": (2, 3)}
+    values = {**known.get(family, _TREE_CONSTANTS), "cpu_threads": (2, 3)}
     return {name: _pick(random, *values[name]) for name in values if random.random() < 0.4}
