@@ -35,7 +35,7 @@ def test_engines_on_cpus_answer_by_the_definition() -> None:
 @pytest.mark.gpu
 def test_the_gpu_keeps_the_laws() -> None:
     comparison = Comparison(EngineAnswerer("gpu", cuda_device()), None, {})
-    for number in range(40):
+    for number in range(20):
         case = draw_case(number, "large")
         wrong, _ = comparison.examine(case)
         assert not wrong, comparison.explain(case, wrong, "large", 10)
