@@ -77,6 +77,18 @@ def share_of_examples(number: int) -> int:
     return number if thorough else -(-number // 3)
 
 
+def check_law(max_examples: int, strategy: st.SearchStrategy[Any], law: Callable[[Any], None]) -> None:
+    """Run a law over drawn examples, the same ones each time."""
+    checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    settings(
+        max_examples=share_of_examples(max_examples),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=checks,
+    )(given(strategy)(lambda example: law(example)))()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Two processes for each processor, as the tests of clusters mostly wait; not more than memory is sure to hold."""
@@ -237,19 +249,7 @@ class EngineCase:
 
     def check(self, strategy: st.SearchStrategy[Any], law: Callable[[Any], None]) -> None:
         """Run a law over drawn examples."""
-
-        @settings(
-            max_examples=share_of_examples(self.max_examples),
-            deadline=None,
-            derandomize=True,
-            database=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        )
-        @given(strategy)
-        def run(example: Any) -> None:
-            law(example)
-
-        run()
+        check_law(self.max_examples, strategy, law)
 
 
 def make_engine_case(name: str) -> EngineCase:

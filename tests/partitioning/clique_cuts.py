@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from papilio.errors import CapacityError
 from papilio.families import family_of, resolve
 from papilio.graph import UnipartiteGraph
 from papilio.motifs import Clique, Granularity, MaximalClique
@@ -13,7 +12,7 @@ from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.store import Partition
 from papilio.parts import CliquePart, PartBytes, PartSizes
 from papilio.storage.store import write_store
-from tests.partitioning.root_cuts import HOST_BYTES, least_bytes
+from tests.partitioning.root_cuts import HOST_BYTES, cut_within
 
 __all__ = ["PART_BYTES", "clique_parts_of", "cut", "cutter_of"]
 
@@ -43,19 +42,13 @@ def cut(
     """Cut with a budget of a share of the whole graph's bytes, or with the least that does, if that is more."""
     store = write_store(path / "graph", graph, provenance={}, overwrite=True)
     whole = PART_BYTES.of(PartSizes(graph.n, graph.n_edges, 0, 0))
-    limit = limit_bytes or max(int(share * whole), PART_BYTES.fixed + 50)
 
     def attempt(limit: int) -> Partition:
         request = CutRequest(per, PART_BYTES, limit, HOST_BYTES, threads, strategy)
         output = path / f"parts-{len(list(path.iterdir()))}"
         return cutter_of(motif)(store, output, motif, options or {}, request)
 
-    try:
-        return attempt(limit)
-    except CapacityError as error:
-        if limit_bytes:
-            raise
-        return attempt(least_bytes(error))
+    return cut_within(attempt, limit_bytes, max(int(share * whole), PART_BYTES.fixed + 50))
 
 
 def clique_parts_of(partition: Partition) -> list[CliquePart]:

@@ -37,18 +37,22 @@ def cut(
     """Cut with a budget of a share of the whole graph's bytes, or with the least that does, if that is more."""
     store = write_store(path / "graph", graph, provenance={}, overwrite=True)
     whole = PART_BYTES.of(PartSizes(graph.n_u, graph.n_edges, graph.n_v, graph.n_edges))
-    limit = limit_bytes or max(int(share * whole), PART_BYTES.fixed + 50)
 
     def attempt(limit: int) -> Partition:
         request = CutRequest("total", PART_BYTES, limit, HOST_BYTES, threads, strategy, closure)
         output = path / f"parts-{len(list(path.iterdir()))}"
         return cutter(store, output, motif, {"anchor": anchor}, request)
 
+    return cut_within(attempt, limit_bytes, max(int(share * whole), PART_BYTES.fixed + 50))
+
+
+def cut_within(attempt: Callable[[int], Partition], limit_bytes: int | None, wanted_bytes: int) -> Partition:
+    """Cut with a limit, or, without one, with what is wanted, or with the least that does, if that is more."""
+    if limit_bytes:
+        return attempt(limit_bytes)
     try:
-        return attempt(limit)
+        return attempt(wanted_bytes)
     except CapacityError as error:
-        if limit_bytes:
-            raise
         return attempt(least_bytes(error))
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph
@@ -17,7 +16,7 @@ from papilio.kernels.peel.decomposers import Decomposed
 from papilio.kernels.peel.gpu import decompose_on_gpu
 from papilio.kernels.peel.gpu_rounds import PeelTuning
 from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
-from tests.conftest import EMULATOR_SEED, share_of_examples
+from tests.conftest import EMULATOR_SEED, check_law
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.oracle_peeling import components_of
 
@@ -47,19 +46,7 @@ class Decomposer:
 
     def check(self, strategy: st.SearchStrategy[Any], law: Callable[[Any], None]) -> None:
         """Run a law over drawn examples."""
-
-        @settings(
-            max_examples=share_of_examples(self.max_examples),
-            deadline=None,
-            derandomize=True,
-            database=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        )
-        @given(strategy)
-        def run(example: Any) -> None:
-            law(example)
-
-        run()
+        check_law(self.max_examples, strategy, law)
 
     def need_fast(self, name: str) -> None:
         """Skip a real graph that would take the emulator too long."""
