@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from papilio import charts
 from papilio.api.inputs import GraphInput
 from papilio.arguments import Threads, checked
-from papilio.errors import CapacityError, EngineUnavailableError, InputError
+from papilio.errors import EngineUnavailableError, InputError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
+from papilio.kernels.bounds import require_room
 from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.kernels.engine import EngineName
 from papilio.kernels.peel.components import Forest
@@ -31,7 +32,6 @@ from papilio.storage.results import check_decomposition_path, write_decompositio
 from papilio.storage.store import GraphStore
 from papilio.tasks.graphs import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
-from papilio.wording import show_bytes
 
 PeelProgress = Callable[[str, int, int], None]
 """Called with a phase (``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``), what is done, and all."""
@@ -247,12 +247,8 @@ def _read(source: GraphInput) -> BipartiteGraph:
     if source.store is not None:
         store = source.store
         needed = _INDEX_BYTES_PER_EDGE * store.n_edges + _INDEX_BYTES_PER_VERTEX * (store.n_u + store.n_v)
-        room = free_memory_bytes()
-        if needed > room:
-            raise CapacityError(
-                f"{store.path} has {store.n_edges} edges, whose decomposition needs more than "
-                f"{show_bytes(needed)} of memory; there are {show_bytes(room)}: use a machine with more memory"
-            )
+        what = f"{store.path} has {store.n_edges} edges, whose index alone needs"
+        require_room(what, needed, free_memory_bytes(), "use a machine with more memory")
     graph = source.read()
     assert isinstance(graph, BipartiteGraph)
     return graph

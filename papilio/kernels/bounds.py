@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.graph import BipartiteGraph
+from papilio.wording import show_bytes
 
 MAX_VERTEX_COUNT = 2**63 - 1
 """Largest number of butterflies of one vertex that the vectors are proven to hold."""
@@ -26,6 +27,16 @@ sums (``SplitSum`` in warp.cuh) are proven to stay below 2^64. A term t adds min
   of each class is at most 2^15.5 * 2^48 = 2^63.5.
 
 The high halves are at most 2^-32 of the butterflies, which are fewer than 2^48 * 2^31."""
+
+
+def require_room(
+    what: str, needed_bytes: int, room_bytes: int | None, remedy: str, kind: str = "memory"
+) -> None:
+    """Refuse, before it is taken, memory that is not there: CapacityError; None bytes of room are enough for all."""
+    if room_bytes is not None and needed_bytes > room_bytes:
+        raise CapacityError(
+            f"{what} about {show_bytes(needed_bytes)} of {kind}; there are {show_bytes(room_bytes)}: {remedy}"
+        )
 
 
 def check_run_wedges(wedges: int, n_items: int) -> None:

@@ -20,9 +20,10 @@ from papilio.api.inputs import GraphInput, Question, check_output
 from papilio.arguments import Count, Threads, Workers, checked
 from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
-from papilio.errors import CapacityError, ExecutionError
+from papilio.errors import ExecutionError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
+from papilio.kernels.bounds import require_room
 from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.measures.values import write_values
@@ -35,7 +36,6 @@ from papilio.tasks.fold import exact_sum
 from papilio.tasks.graphs import require_kind
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import json_labels
-from papilio.wording import show_bytes
 
 PairOrder = Literal["coherent", "incoherent", "conflicting"]
 
@@ -264,13 +264,12 @@ class _Walk:
         job = self.source.job(Question(motif, "total"), "memory:")
         n_side = job.n_u if pair_side == "u" else job.n_v
         needed = bytes_of_pairs(job.n_u + job.n_v, n_side, job.n_edges, self.threads, k)
-        room = free_memory_bytes()
-        if needed > room:
-            raise CapacityError(
-                f"the pairs of {self.source.name} need about {show_bytes(needed)} of memory with {self.threads} "
-                f"threads{f' and {k} pairs to keep' if k else ''}; there are {show_bytes(room)}: use fewer threads"
-                f"{' or pairs' if k else ''}, or a machine with more memory"
-            )
+        require_room(
+            f"the pairs of {self.source.name}, with {self.threads} threads{f' and {k} to keep' if k else ''}, need",
+            needed,
+            free_memory_bytes(),
+            f"use fewer threads{' or pairs' if k else ''}, or a machine with more memory",
+        )
 
     def question(self, **asked: Any) -> dict[str, Any]:
         """Return what is asked, for the file."""

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from papilio.api.inputs import GraphInput, Question
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
-from papilio.errors import CapacityError
 from papilio.graph import GraphKind
+from papilio.kernels.bounds import require_room
 from papilio.measures.values import write_values
 from papilio.motifs import Butterfly, MaximalClique
 from papilio.storage.array_file import SLICE_ENTRIES
 from papilio.storage.results import Columns
 from papilio.tasks.graphs import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
-from papilio.wording import show_bytes
 
 
 class Edges:
@@ -88,10 +87,9 @@ class Edges:
 
     def require_memory(self, needed_bytes: int, what: str, threads: int) -> None:
         """Refuse what will not fit the memory: CapacityError."""
-        room = free_memory_bytes()
-        if needed_bytes > room:
-            raise CapacityError(
-                f"{self.source.name} has {self.n_edges} edges, {what} about {show_bytes(needed_bytes)} of memory "
-                f"with {threads} threads; there are {show_bytes(room)}: use fewer threads or a machine with more "
-                "memory"
-            )
+        require_room(
+            f"{self.source.name} has {self.n_edges} edges, {what}, with {threads} threads,",
+            needed_bytes,
+            free_memory_bytes(),
+            "use fewer threads or a machine with more memory",
+        )

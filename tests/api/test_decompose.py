@@ -172,9 +172,9 @@ def test_a_store_too_large_for_the_memory_is_refused_before_it_is_read(
     women: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("papilio.api.decompose.free_memory_bytes", lambda: 1000)
-    with pytest.raises(CapacityError, match=r"89 edges, whose decomposition needs more than .* KiB"):
+    with pytest.raises(CapacityError, match=r"89 edges, whose index alone needs about .* KiB"):
         papilio.decompose(women, "wing", engine="cpu")
-    with pytest.raises(CapacityError, match="wing numbers of this graph need about"):
+    with pytest.raises(CapacityError, match=r"wing numbers of .* need about"):
         papilio.decompose(GRAPH, "wing", engine="cpu")
 
 

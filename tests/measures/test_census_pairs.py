@@ -153,9 +153,7 @@ def test_what_makes_no_sense_is_refused(
     with pytest.raises(UnsupportedError, match="has no signs"):
         papilio.census_vertices(complete_graph(2, 2), "u")
     monkeypatch.setattr(signed_pairs, "free_memory_bytes", lambda: 1000)
-    with pytest.raises(
-        CapacityError, match=r"with 2 threads and 9 pairs to keep; .* use fewer threads or pairs"
-    ):
+    with pytest.raises(CapacityError, match=r"with 2 threads and 9 to keep, .* use fewer threads or pairs"):
         papilio.census_pairs(drugs, "u", by="coherent", k=9, threads=2)
     with pytest.raises(CapacityError, match="use fewer threads, or a machine"):
         papilio.census_vertices(drugs, "u", threads=2)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.kernels.atomics import fetch_add
+from papilio.kernels.bounds import require_room
 from papilio.kernels.jit import EdgeIds, Ids, Ints, Place, compiled
 from papilio.kernels.offsets import offsets_of
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
-from papilio.wording import show_bytes
 
 Edges = NDArray[np.int32]
 
@@ -216,8 +216,5 @@ def _require_room(n_wedges: int, n_blooms: int, n_edges: int, memory_bytes: int 
     if n_blooms > MAX_EDGES:
         raise CapacityError(f"the graph has {n_blooms} blooms; wing numbers are for at most {MAX_EDGES}")
     needed = 2 * bloom_bytes(n_wedges, n_blooms, n_edges)
-    if memory_bytes is not None and needed > memory_bytes:
-        raise CapacityError(
-            f"wing numbers of this graph need about {show_bytes(needed)} of memory ({n_wedges} wedges in "
-            f"{n_blooms} blooms); there are {show_bytes(memory_bytes)}: use a machine with more memory"
-        )
+    what = f"wing numbers of {n_wedges} wedges in {n_blooms} blooms need"
+    require_room(what, needed, memory_bytes, "use a machine with more memory")

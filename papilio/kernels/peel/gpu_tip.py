@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.bounds import check_vertices
+from papilio.kernels.bounds import check_vertices, require_room
 from papilio.kernels.device.arrays import load_arrays, make_offsets, place_of
 from papilio.kernels.device.protocol import THREADS, Device, launch_over
 from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems
 from papilio.kernels.peel.phases import Layer, PeelingKind
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph
-from papilio.wording import show_bytes
 
 _TABLE_SHARE = 8
 """The tables in which blocks count take one part in so many of the free memory, and there is one at least."""
@@ -92,13 +90,9 @@ def index_tip_gpu(device: Device, graph: BipartiteGraph, layer: Layer) -> PairsG
     _walk_pairs(device, 0, built, layer, cursor, nothing, nothing.view(np.uint32))
     offsets = make_offsets(device, cursor.view(np.int64))
     size = int(offsets[-1])
-    needed, room = _BYTES_PER_ENTRY * size, device.free_bytes()
-    if needed > room:
-        raise CapacityError(
-            f"tip numbers of layer {layer} of this graph need about {show_bytes(needed)} of device memory "
-            f"({size // 2} pairs of vertices with two common neighbours or more); there are "
-            f"{show_bytes(room)}: take the other layer, a device with more memory, or --engine cpu"
-        )
+    what = f"tip numbers of layer {layer}, with {size // 2} pairs of two common neighbours or more, need"
+    remedy = "take the other layer, a device with more memory, or --engine cpu"
+    require_room(what, _BYTES_PER_ENTRY * size, device.free_bytes(), remedy, "device memory")
     others, common = xp.empty(size, dtype=np.int32), xp.empty(size, dtype=np.uint32)
     if size:
         cursor = offsets[:-1].copy().view(np.uint64)

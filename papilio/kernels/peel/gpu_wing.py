@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.bounds import require_room
 from papilio.kernels.device.arrays import fill_ints, lengths_of, load_arrays, make_offsets, take, value_starts
 from papilio.kernels.device.constants import PEEL_GROUP
 from papilio.kernels.device.protocol import Device, Module, check_fits, launch_over
@@ -17,7 +17,6 @@ from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems, count_entries
 from papilio.kernels.peel.phases import PeelingKind
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu_graph import build_wedge_graph
-from papilio.wording import show_bytes
 
 _BYTES_PER_WEDGE = 56
 """Device memory at the peak of indexing: keys, order and sorted keys, both edges, and a copy while sorting."""
@@ -138,12 +137,8 @@ def _list_wedges(device: Device, module: Module, graph: BipartiteGraph) -> tuple
     built = build_wedge_graph(device, graph, wedge_tuning(device.max_shared_bytes))
     first_wedge = make_offsets(device, built.prefix)
     n_wedges = int(first_wedge[-1])
-    needed, room = _BYTES_PER_WEDGE * n_wedges, device.free_bytes()
-    if needed > room:
-        raise CapacityError(
-            f"wing numbers of this graph need about {show_bytes(needed)} of device memory ({n_wedges} wedges); "
-            f"there are {show_bytes(room)}: use a device with more memory, or --engine cpu"
-        )
+    what, remedy = f"wing numbers of {n_wedges} wedges need", "use a device with more memory, or --engine cpu"
+    require_room(what, _BYTES_PER_WEDGE * n_wedges, device.free_bytes(), remedy, "device memory")
     n = 2 * graph.n_edges
     edge_of, row_of = xp.empty(n, dtype=np.int32), xp.empty(n, dtype=np.int32)
     n_u = np.int32(built.n_u)

@@ -12,13 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError
 from papilio.kernels.atomics import fetch_add
+from papilio.kernels.bounds import require_room
 from papilio.kernels.jit import Ids, Ints, Place, compiled
 from papilio.kernels.peel.phases import Layer
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
-from papilio.wording import show_bytes
 
 Items = NDArray[np.int32]
 
@@ -161,12 +160,8 @@ def index_pairs(index: WedgeIndex, layer: Layer, threads: int, memory_bytes: int
     np.cumsum(degrees, out=offsets[1:])
     size = int(offsets[-1])
     needed = pair_bytes(size // 2, 6 * n)
-    if memory_bytes is not None and needed > memory_bytes:
-        raise CapacityError(
-            f"tip numbers of layer {layer} of this graph need about {show_bytes(needed)} of memory "
-            f"({size // 2} pairs of vertices with two common neighbours or more); there are "
-            f"{show_bytes(memory_bytes)}: take the other layer, or a machine with more memory"
-        )
+    what = f"tip numbers of layer {layer}, with {size // 2} pairs of two common neighbours or more, need"
+    require_room(what, needed, memory_bytes, "take the other layer, or a machine with more memory")
     others, common = np.empty(size, np.int32), np.empty(size, np.uint32)
     cursors = offsets[:-1].copy()
 
