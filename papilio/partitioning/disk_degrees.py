@@ -163,7 +163,6 @@ def core_masks(
     least_v_degree: int,
     *,
     threads: int | None = None,
-    progress: PassProgress | None = None,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Find the largest subgraph in which every vertex of U and of V has at least these degrees, from 1 on.
 
@@ -173,7 +172,7 @@ def core_masks(
     """
     keep_u = keep_v = None
     while True:
-        degree_u, degree_v = degrees(store, keep_u=keep_u, keep_v=keep_v, threads=threads, progress=progress)
+        degree_u, degree_v = degrees(store, keep_u=keep_u, keep_v=keep_v, threads=threads)
         if store.kind == "unipartite":
             degree_u = degree_v = degree_u + degree_v
         keep_u, keep_v = degree_u >= least_u_degree, degree_v >= least_v_degree

@@ -47,10 +47,6 @@ class RootGroups:
     strategy: str  # what was done, and why
     reason: str
 
-    @property
-    def n_groups(self) -> int:
-        return int(self.groups.max(initial=-1)) + 1
-
 
 def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) -> list[tuple[Prices, int]]:
     """Return prices of closures with the limit on the price of a part, in bytes: two ways, the better one first.

@@ -223,10 +223,10 @@ def _why_no_manifest(filesystem: arrow_fs.FileSystem, root: str, name: str) -> s
 class StoreWriter:
     """Writes a store from batches of sorted edges; a context manager.
 
-    On leaving the block normally the store appears at ``path``; on an exception nothing is left. ``dropped`` may still
-    be changed until the block ends. ``labels_u`` and ``labels_v`` are in id order, integers or strings, shapes (n_u,)
-    and (n_v,); a unipartite graph has n_u = n_v and ``labels_u`` only. StoreError when ``path`` cannot be written to or
-    exists. GraphError, CapacityError for sizes or labels that make no graph.
+    On leaving the block normally the store appears at ``path``; on an exception nothing is left. ``dropped`` gets what
+    was left out before the block ends. ``labels_u`` and ``labels_v`` are in id order, integers or strings, shapes
+    (n_u,) and (n_v,); a unipartite graph has n_u = n_v and ``labels_u`` only. StoreError when ``path`` cannot be
+    written to or exists. GraphError, CapacityError for sizes or labels that make no graph.
     """
 
     def __init__(
@@ -238,7 +238,6 @@ class StoreWriter:
         n_v: int,
         signed: bool,
         provenance: Mapping[str, Any],
-        dropped: Mapping[str, int] | None = None,
         labels_u: ArrayLike | None = None,
         labels_v: ArrayLike | None = None,
         overwrite: bool = False,
@@ -256,7 +255,7 @@ class StoreWriter:
         self.kind: GraphKind = kind
         self.n_u, self.n_v, self.signed = n_u, n_v, signed
         self.provenance = dict(provenance)
-        self.dropped = dict(dropped or {})
+        self.dropped: dict[str, int] = {}
         self._overwrite = overwrite
         self._given = {name: given for name, given in (("u", labels_u), ("v", labels_v)) if given is not None}
         self._labels: set[str] = set()
