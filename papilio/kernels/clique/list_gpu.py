@@ -149,12 +149,13 @@ class MaximalCliqueGpuLister(_CliqueLister):
         offsets = make_offsets(self.device, records.lengths[:most_rows] + int(prepared.always.size))
         for begin, end in cut_chunks(xp, offsets, self.chunk_values):
             ends = offsets[begin : end + 1] - offsets[begin]
-            values = xp.empty(int(ends[-1]), dtype=np.int32)
+            host_ends = self.device.to_host(ends)
+            values = xp.empty(int(host_ends[-1]), dtype=np.int32)
             places = records.places[begin:end]
             self._launch(
                 "clique_copy", 32 * (end - begin), prepared, places, np.int64(end - begin), records.words, ends, values
             )  # fmt: skip
-            yield [(ends, values)]
+            yield [RaggedOnDevice(ends, host_ends, values)]
 
 
 class CliqueGpuLister(_CliqueLister):
@@ -234,7 +235,8 @@ class CliqueGpuLister(_CliqueLister):
                 "clique_choose", n, prepared, np.int32(k), prepared.ways, records.places,
                 np.int64(records.places.size), records.words, ends, np.int64(begin), np.int64(n), values,
             )  # fmt: skip
-            yield [(xp.arange(n + 1, dtype=np.int64) * size, values)]
+            host_ends = np.arange(n + 1, dtype=np.int64) * size
+            yield [RaggedOnDevice(xp.arange(n + 1, dtype=np.int64) * size, host_ends, values)]
 
 
 def _list_ways(most: int, k: int) -> NDArray[np.int64]:

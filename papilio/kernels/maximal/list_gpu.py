@@ -143,7 +143,8 @@ class MaximalBicliqueGpuLister(TreeLister):
         wrong = xp.zeros(1, dtype=np.int32)
         for begin, end in cut_chunks(xp, rows + columns, self.chunk_values):
             ends = [each[begin : end + 1] - each[begin] for each in (rows, columns)]
-            made = [xp.empty(int(each[-1]), dtype=np.int32) for each in ends]
+            on_host = [device.to_host(each) for each in ends]
+            made = [xp.empty(int(each[-1]), dtype=np.int32) for each in on_host]
             launch_over(
                 device, device.load("maximal_expand", {}), "maximal_expand", 32 * (end - begin),
                 *root_arguments(index, prepared.searched.roots), group.words, group.starts, *prepared.places,
@@ -154,7 +155,7 @@ class MaximalBicliqueGpuLister(TreeLister):
                     f"{int(wrong[0])} maximal bicliques have not as many vertices as the search has counted; list "
                     "with --engine cpu"
                 )
-            sides = list(zip(ends, made, strict=True))
+            sides = [RaggedOnDevice(*each) for each in zip(ends, on_host, made, strict=True)]
             yield sides[::-1] if index.swapped else sides
 
     def _list_closed(self, prepared: PreparedMaximalGpuListing) -> tuple[Iterable[Sequence[RowColumn]], int]:

@@ -46,8 +46,13 @@ _MOST_PARTS = 1 << 20
 _WRITERS = 32
 """Most threads that write rows."""
 
-RaggedOnDevice = tuple[Any, Any]
-"""Rows of any length on the device: offsets, int64, shape (n_rows + 1,), and positions, int32."""
+
+class RaggedOnDevice(NamedTuple):
+    """Rows of any length on the device: where each begins and the last one ends, int64, and positions, int32."""
+
+    offsets: Any
+    host_offsets: NDArray[np.int64]
+    values: Any
 
 
 class Records(NamedTuple):
@@ -311,7 +316,7 @@ class _Run:
         lister, prepared, device = self.lister, self.prepared, self.lister.device
         ordered = self._order(records)
         for columns in lister._expand(prepared, group, ordered, self._rows_left()):
-            n_rows = int(columns[0][0].size) - 1
+            n_rows = columns[0].host_offsets.size - 1
             row_hashes = device.xp.zeros(n_rows, dtype=np.uint64)
             rows = [
                 _sort_rows(device, column, hashes, row_hashes, size)
@@ -354,13 +359,13 @@ def _sort_rows(
     device: Device, column: RaggedOnDevice, hashes: Any, row_hashes: Any, size: int | None
 ) -> RowColumn:
     """Return a column on the host, its rows sorted; add the hashes of their vertices to those of the rows."""
-    offsets, values = column
-    n_rows, made = int(offsets.size) - 1, device.xp.empty_like(values)
+    ends = column.host_offsets
+    n_rows, made = ends.size - 1, device.xp.empty_like(column.values)
     launch_over(
-        device, device.load("records", {}), "sort_rows", 32 * n_rows, offsets, np.int64(n_rows), values, hashes, made,
-        row_hashes,
+        device, device.load("records", {}), "sort_rows", 32 * n_rows, column.offsets, np.int64(n_rows), column.values,
+        hashes, made, row_hashes,
     )  # fmt: skip
-    ends, rows = device.to_host(offsets), device.to_host(made).astype(np.int32, copy=False)
+    rows = device.to_host(made).astype(np.int32, copy=False)
     for row in np.flatnonzero(np.diff(ends) > LONG_ROW).tolist():
         rows[ends[row] : ends[row + 1]].sort()
     return (ends, rows) if size is None else rows.reshape(n_rows, size)
