@@ -202,11 +202,10 @@ def decompose(
     report("read", 0, 1)
     held = _read(source)
     room = free_memory_bytes()
-    described = _describe(source, held)
+    described = _describe(source, held)  # before a graph in memory becomes a store
     seconds = {"read": perf_counter() - began}
-    made = decompose_graph(
-        held, kind, layer, chosen, threads=threads, memory_bytes=room, with_forest=hierarchy, report=report
-    )
+    how: dict[str, Any] = {"threads": threads, "memory_bytes": room, "with_forest": hierarchy}
+    made = decompose_graph(held, kind, layer, chosen, **how, report=report)
     seconds |= made.peeled.seconds
     if target is not None:
         report("write", 0, 1)

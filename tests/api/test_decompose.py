@@ -34,6 +34,7 @@ def columns_of(path: Path) -> dict[str, list[Any]]:
 
 def test_wings_of_a_graph_in_memory(tmp_path: Path) -> None:
     result = papilio.decompose(GRAPH, "wing", engine="cpu", output=tmp_path / "wings")
+    assert (result.graph["path"], result.graph["hash"]) == (None, None), "the store of its files is temporary"
     assert result.numbers.tolist() == wing_numbers(GRAPH)
     assert (result.kind, result.layer, result.engine) == ("wing", None, "cpu")
     edges = columns_of(tmp_path / "wings" / "edges.parquet")
