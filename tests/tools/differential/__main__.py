@@ -38,6 +38,7 @@ class Comparison:
     ours: Answerer
     theirs: Answerer | None
     recorded: Mapping[int, tuple[int | None, str]]
+    law: str | None = None  # the one that is tried; without it one that is drawn
 
     def difference(self, case: Case) -> tuple[str, Answer | None]:
         """Say what is wrong of a case, if anything; the answer is None where an engine refuses."""
@@ -63,7 +64,7 @@ class Comparison:
         asked = Asked(case, self.ours, answer, random)
         if wrong := check_sums(asked):
             return f"{self.ours.name}: {wrong}"
-        name = str(random.choice(list(LAWS)))
+        name = self.law or str(random.choice(list(LAWS)))
         if answer.items != answer.n_items and name not in ("split", "memory"):
             return ""  # of the first items alone
         try:
@@ -137,7 +138,7 @@ def compare(asked: argparse.Namespace) -> int:
     """Examine case after case; return how many failed."""
     recorded = {} if asked.recorded is None else read_recorded(asked.recorded)
     theirs = None if asked.against is None else make_answerer(asked.against, asked.patience)
-    comparison = Comparison(make_answerer(asked.engine, asked.patience), theirs, recorded)
+    comparison = Comparison(make_answerer(asked.engine, asked.patience), theirs, recorded, asked.law)
     found, failed, end = Counter[str](), 0, monotonic() + asked.seconds
     for number in number_cases(asked):
         if failed == MOST_FAILED or (monotonic() > end and asked.case is None):
@@ -173,6 +174,7 @@ def main() -> int:
     parser.add_argument("--case", type=int, help="examine this one alone")
     parser.add_argument("--size", choices=("tiny", "small", "large"), default="large", help="of the graphs")
     parser.add_argument("--families", nargs="+", choices=list(FAMILIES), default=[], help="all by default")
+    parser.add_argument("--law", choices=list(LAWS), help="this one alone")
     parser.add_argument("--record", type=Path, help="keep the answers in this file")
     parser.add_argument(
         "--recorded", type=Path, help="compare with the answers in this file, and examine its cases"

@@ -19,9 +19,30 @@ _SMALL, _MIDDLE, _LONG = (31, 32, 33, 63, 65, 127, 129), (255, 257, 513), (1025,
 _HUGE = (65_534, 65_537, 2**20 - 1, 2**20 + 1)
 """Sizes of a layer: sides of a table, of a motif, beside a smaller one, and beside two or three vertices."""
 
+_MANY = {3: 4097, 4: 769, 5: 257}
+"""Rows of which so many make about 10^10 sets: some 10^5 for each lane of a GPU, which counts them in 16 bits."""
+_ENUMERATED = (("algorithm", "enumerate"), ("anchor", "u"))
 
-def draw_closed(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer] | None:
+Closed = tuple[Graph, Answer, tuple[tuple[str, str], ...]]
+"""A graph, the answer, and options of the engine."""
+
+
+def draw_closed(question: Question, random: Generator, large: bool) -> Closed | None:
     """Return a graph and the answer to a question, of all that has one; ``large`` for a GPU."""
+    motif = question.motif
+    is_one = type(motif) is Biclique and question.per == "total" and question.listing is None
+    if large and is_one and motif.p in _MANY and 0 < (motif.q or 0) < 200 and random.random() < 0.5:
+        assert motif.p is not None
+        assert motif.q is not None
+        return (
+            *_complete_layers(question, (_MANY[motif.p], motif.q + int(random.integers(0, 40))), random),
+            _ENUMERATED,
+        )
+    found = _draw_default(question, random, large)
+    return found and (*found, ())
+
+
+def _draw_default(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer] | None:
     motif = question.motif
     if question.listing is not None or isinstance(motif, Census):
         return None
@@ -36,7 +57,12 @@ def draw_closed(question: Question, random: Generator, large: bool) -> tuple[Gra
         n = int(random.choice(_SMALL + _MIDDLE if is_short else _SMALL))
         graph: Graph = UnipartiteGraph.from_edges(*np.triu_indices(n, 1), n)
         return graph, _complete(question, graph, {(k,): comb(n, k) for k in range(1, n + 1)})
-    sides = _draw_sides(random, question, large)
+    return _complete_layers(question, _draw_sides(random, question, large), random)
+
+
+def _complete_layers(question: Question, sides: tuple[int, int], random: Generator) -> tuple[Graph, Answer]:
+    """Return a complete graph of two layers."""
+    motif = question.motif
     grid = np.divmod(np.arange(sides[0] * sides[1]), sides[1])
     # Signs by which every cycle is balanced
     sign = (2 * random.integers(0, 2, sides[0]) - 1)[grid[0]] if motif.needs_signs else None

@@ -208,7 +208,10 @@ def check_closed_forms(asked: Asked) -> str:
     if not isinstance(asked.answerer, EngineAnswerer):
         return ""  # too large for others
     closed = draw_closed(asked.case.question, asked.random, asked.answerer.name == "gpu")
-    return "" if closed is None else asked.compare(*closed, replace(asked.case.question, options=()))
+    if closed is None:
+        return ""
+    graph, wanted, options = closed
+    return asked.compare(graph, wanted, replace(asked.case.question, options=options))
 
 
 def check_parts(asked: Asked) -> str:
