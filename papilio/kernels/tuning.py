@@ -180,7 +180,7 @@ def clique_tuning(max_shared_bytes: int) -> TreeTuning:
         blocks_per_sm=(2, 2, 2),
         near_words=960,
         slots=256,
-        slot_words=1 << 13,
+        slot_words=1 << 15,
         check_steps=64,
         share_cost=1 << 6,
     )

@@ -317,14 +317,16 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         return is_worth(branch);
     }
 
+    /// Whether a node is worth being left to others, and has room in a slot.
     __device__ __forceinline__ bool is_worth(const unsigned* node) const {
-        return (int)node[3] >= kSharedCandidates && (kLists || lanes.limits.most - (int)node[0] > (kCounts ? 3 : 2));
+        const int held = (int)node[0], free = (int)node[1], n = (int)node[3];
+        const long long n_path = kPer != 0 ? n + held + free : 0;
+        return n >= kSharedCandidates && (kLists || lanes.limits.most - held > (kCounts ? 3 : 2)) &&
+               Square::size(n) + words_for(n) + kCliqueHead + n_path <= queue.slot_words;
     }
 
     __device__ __forceinline__ bool offer(const unsigned* node, int next) {
         const int held = (int)branch[0], free = (int)branch[1], n = (int)branch[3];
-        const long long n_path = kPer != 0 ? n + held + free : 0;
-        if (Square::size(n) + words_for(n) + kCliqueHead + n_path > queue.slot_words) return false;
         list_members(candidates_of(branch), matrix.n_words, members);
         return queue.offer([&](unsigned* slot) {
             if (lane_id() == 0) {
