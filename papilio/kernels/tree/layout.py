@@ -118,7 +118,7 @@ def join_classes(
         return tuple(classes), layout
     items = np.concatenate([one.items for one in classes[:n]])
     need_words = np.concatenate([one.need_words for one in classes[:n]])
-    order = np.argsort(items)
+    order = np.argsort(items, kind="stable")  # runs that rise
     joined = TreeClass(need_words[order], items[order])
     return (joined, *classes[n:]), replace(layout, blocks=layout.blocks[n - 1 :])
 
