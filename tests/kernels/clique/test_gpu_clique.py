@@ -184,12 +184,16 @@ def test_every_order_of_threads_comes_to_the_same_end() -> None:
             assert (got.total, got.cells) == (wanted.total, wanted.cells)
 
 
-@pytest.mark.parametrize(("algorithm", "most"), [("pivot", 0.6), ("orient", 0.4)])
-def test_one_root_keeps_all_blocks_busy(algorithm: str, most: float) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "slot_words", "most"),
+    [("pivot", 1 << 10, 0.6), ("orient", 1 << 10, 0.4), ("pivot", 96, 0.6)],
+)
+def test_one_root_keeps_all_blocks_busy(algorithm: str, slot_words: int, most: float) -> None:
+    """Where halves of its branches have no room in a slot of 96 words, smaller nodes below it are left to others."""
     graph = random_graph(8, 80, 0.8)
     share = {}
     for slots in (0, 64):
-        tuning = replace(EAGER, threads=32, slots=slots, check_steps=4)
+        tuning = replace(EAGER, threads=32, slots=slots, slot_words=slot_words, check_steps=4)
         engine = CliqueGpu(emulator(1), algorithm, tuning=tuning)
         prepared = engine.prepare(graph, Clique(6), "total")
         assert engine.run(prepared, 0, 1).total > 0
