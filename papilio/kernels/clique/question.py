@@ -19,9 +19,9 @@ MOST_ORIENTED: Mapping[EngineName, int] = {"cpu": 3, "gpu": 4}
 For more vertices pivots are best on every graph: one saves the branches of all that it is next to, and costs a look at
 the rows of a node, which is little beside the edges or triangles that both ways count in the end. One thread, ms, in
 order and by pivots: facebook_combined k=3 2 and 13, k=4 17 and 16, k=5 105 and 41; soc-Epinions1 k=4 50 and 49, k=5 79
-and 77; ca-HepPh k=4 22 and 13, k=5 528 and 13. One H200, ms: facebook_combined k=4 0.19 and 0.25, k=5 0.72 and 0.86,
-k=6 4.9 and 1.7; soc-Epinions1 k=5 0.46 and 0.40; ca-HepPh k=5 2.2 and 0.47; the R-MAT graph of 9,144,391 edges k=4 15
-and 18."""
+and 77; ca-HepPh k=4 22 and 13, k=5 528 and 13. One H200, ms: facebook_combined k=4 0.19 and 0.24, k=5 0.73 and 0.83,
+k=6 4.8 and 1.7; soc-Epinions1 k=5 0.47 and 0.40; ca-HepPh k=5 2.2 and 0.5; an R-MAT graph of 9,144,391 edges k=4 15 and
+18, k=5 123 and 120, k=6 3258 and 1156."""
 
 
 def choose_algorithm(motif: Clique, per: Granularity, asked: str, engine: EngineName) -> tuple[str, str]:
