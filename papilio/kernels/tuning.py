@@ -179,9 +179,9 @@ def clique_tuning(max_shared_bytes: int) -> TreeTuning:
         threads=256,
         blocks_per_sm=(2, 2, 2),
         near_words=960,
-        slots=256,
+        slots=1 << 10,
         slot_words=1 << 15,
-        check_steps=64,
+        check_steps=16,
         share_cost=1 << 6,
     )
     return (
@@ -200,9 +200,9 @@ def maximal_clique_tuning(max_shared_bytes: int) -> TreeTuning:
         threads=128,
         blocks_per_sm=(2, 2, 2),
         near_words=192,
-        slots=256,
+        slots=1 << 10,
         slot_words=1 << 13,
-        check_steps=64,
+        check_steps=16,
         share_cost=1 << 6,
     )
     return row if max_shared_bytes >= 160 << 10 else replace(row, blocks_per_sm=(1, 1, 1), threads=32)

@@ -69,8 +69,9 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         return 1;
     }
 
-    /// The sub-tree in a slot of the queue.
+    /// The sub-tree in a slot of the queue, or the lanes.
     __device__ __forceinline__ void read(const unsigned* slot) {
+        if (kHasLanes && slot[0] == kLanesSlot) return read_lanes(lanes, slot);
         const int n = (int)slot[1], held = (int)slot[2], free = (int)slot[3];
         take_memory(n, held, free);
         const unsigned* from = copy_in(matrix.words, slot + kCliqueHead, Square::size(n));
@@ -89,8 +90,8 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     }
 
     /// What the lanes still have, before the warp waits for others.
-    __device__ __forceinline__ void finish_kept() {
-        if (kHasLanes) lanes.run(0);
+    __device__ __forceinline__ bool finish_kept() {
+        return !kHasLanes || finish_lanes(lanes, queue);
     }
 
     __device__ __forceinline__ unsigned long long flush() {
@@ -161,14 +162,22 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
             return true;
         }
         const int before = (int)node[3];
-        const unsigned best = find_pivot(candidates, rest, before);
-        const int n_all = set_size(rest, matrix.n_words), n = before - n_all, pivot = (int)(best & 0xffffu);
-        if (n_all != 0) {
-            take_free(node, n_all);
-            if (settle(node)) return false;
+        int pivot = 0;
+        if (before > kLaneSize) {
+            pivot = find_pivot(candidates, rest, before);
+            const int n_all = set_size(rest, matrix.n_words);
+            if (n_all != 0) take_free(node, n_all);
+            if (n_all == before) {
+                end_node((int)node[0], (int)node[1], 0);
+                return false;
+            }
+            if (kCounts && lanes.limits.most - (int)node[0] == 3) {
+                count_few(node);
+                return false;
+            }
         }
-        if (kCounts && lanes.limits.most - (int)node[0] == 3) {
-            count_few(node);
+        if ((int)node[3] <= kLaneSize) {
+            give_to_lane(node);
             return false;
         }
         for (int k = lane_id(); k < matrix.n_words; k += kWarpSize)
@@ -178,7 +187,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         return true;
     }
 
-    /// A node that is counted, or given to a lane; false: it has branches.
+    /// Whether a node is counted by what is held and free alone, or by edges, in order by triangles too.
     __device__ __forceinline__ bool settle(unsigned* node) {
         const int held = (int)node[0], free = (int)node[1], n = (int)node[3], missing = lanes.limits.most - held;
         if (held + free + n < lanes.limits.least) return true;
@@ -190,15 +199,16 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
             count_few(node);
             return true;
         }
-        if (kPer != 0 && !kLists && missing <= 2) {
-            count_last(node);
-            return true;
-        }
-        if (!kHasLanes || n > kLaneSize) return false;
-        list_members(candidates_of(node), matrix.n_words, members);
-        if (lanes.idle() == 0) queue.spend(lanes.run(kWarpSize - kIdleLanes));
-        lanes.give(gather_square(matrix, members, n), n, held, free);
+        if (kPer == 0 || kLists || missing > 2) return false;
+        count_last(node);
         return true;
+    }
+
+    __device__ __forceinline__ void give_to_lane(unsigned* node) {
+        const int n = (int)node[3];
+        list_members(candidates_of(node), matrix.n_words, members);
+        if (lanes.idle() == 0) queue.spend(lanes.run(kWarpSize - kIdleLanes, kAllTurns));
+        lanes.give(gather_square(matrix, members, n), n, (int)node[0], (int)node[1]);
     }
 
     /// A node of n candidates that is a leaf, or lacks one vertex.
@@ -234,10 +244,10 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         __syncwarp();
     }
 
-    /// List the candidates that are next to all others in `rest`; the most neighbours + 1 << 16 | candidate of the others.
-    __device__ __forceinline__ unsigned find_pivot(const unsigned* candidates, unsigned* rest, int n) {
+    /// List the candidates that are next to all others in `rest`; of the others the one that is next to most.
+    __device__ __forceinline__ int find_pivot(const unsigned* candidates, unsigned* rest, int n) {
         const int lane = lane_id();
-        unsigned best = 0;
+        unsigned best = 0;  // neighbours + 1 << 16 | candidate
         for (int k = 0; k < matrix.n_words; ++k) {
             const int row = 32 * k + lane;
             int shared = -1;
@@ -251,7 +261,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         }
         spend((long long)n * matrix.n_words);
         __syncwarp();
-        return ~warp_least(~best);
+        return (int)(~warp_least(~best) & 0xffffu);
     }
 
     /// The n_all candidates in `rest` are free from here on.
@@ -317,12 +327,14 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         return is_worth(branch);
     }
 
-    /// Whether a node is worth being left to others, and has room in a slot.
+    __device__ __forceinline__ bool is_open(const unsigned* node) const {
+        return (int)node[3] >= kSharedCandidates && (kLists || lanes.limits.most - (int)node[0] > (kCounts ? 3 : 2));
+    }
+
     __device__ __forceinline__ bool is_worth(const unsigned* node) const {
         const int held = (int)node[0], free = (int)node[1], n = (int)node[3];
         const long long n_path = kPer != 0 ? n + held + free : 0;
-        return n >= kSharedCandidates && (kLists || lanes.limits.most - held > (kCounts ? 3 : 2)) &&
-               Square::size(n) + words_for(n) + kCliqueHead + n_path <= queue.slot_words;
+        return is_open(node) && Square::size(n) + words_for(n) + kCliqueHead + n_path <= queue.slot_words;
     }
 
     __device__ __forceinline__ bool offer(const unsigned* node, int next) {
@@ -368,7 +380,7 @@ clique_search(const long long* __restrict__ indptr, const int* __restrict__ ids,
     CliqueLanes lanes{CliqueLimits{least, most}, leaves, closed, own + lane_id(), own + kWarpSize * kWarpSize + lane_id(),
                       CliqueSum{}, 0, 0, 0, 0, 0, false};
     CliquePaths paths{choose, vector, nullptr, nullptr, RECORD_SINK};
-    CliqueSearch search{{arena, queue, Adjacency{indptr, ids}, Square{}, nullptr, nullptr, nullptr, nullptr, false, 0},
+    CliqueSearch search{{arena, queue, Adjacency{indptr, ids}, Square{}, nullptr, nullptr, nullptr, nullptr, false, 0, 0},
                         lanes,
                         paths};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);

@@ -1,9 +1,9 @@
 // Cliques in graphs of at most 32 vertices, each searched by a lane of its own: 32 sub-trees of a warp at once.
 //
 // A warp gives a graph to a lane that is idle, as rows of one word (`give`), and has its lanes search until enough of them
-// are idle again, or, when it has no more graphs, all of them are, which share branches then (`run`). A lane keeps its rows and its stack in words of shared memory of its own bank, so that lanes
-// never meet. A node is a set of candidates and how many vertices are held (in every clique below) or free (in it or not,
-// at will).
+// are idle again (`run`), or, when it has no more graphs, all of them are (clique_share.cuh). A lane keeps its rows and its
+// stack in words of shared memory of its own bank, so that lanes never meet. A node is a set of candidates and how many
+// vertices are held (in every clique below) or free (in it or not, at will).
 // Candidates next to all others become free at once; else the one next to most is the pivot: one branch goes among its
 // neighbours, where it is free, and one for each of those that it is not next to, which holds that one and leaves out those
 // before. Leaves are counted by (held, free). Closed forms end a branch: six candidates or fewer have a table of their
@@ -39,7 +39,7 @@ struct CliqueLimits {
 using PivotLeaves = CliqueLeaves<32>;
 
 struct CliqueLanes {
-    static constexpr int kGraphWords = kWarpSize, kFrameWords = kLaneFrameWords;
+    static constexpr int kGraphWords = kWarpSize, kFrameWords = kLaneFrameWords, kRegisterWords = 4;
 
     CliqueLimits limits;
     PivotLeaves leaves;
@@ -84,13 +84,11 @@ struct CliqueLanes {
         if (missing == 3 && among.triangles != 0) leaves.add(n_held + 3, n_free, among.triangles);
     }
 
-    /// Search until at most `most` lanes are busy; the warp. Returns the turns.
-    __device__ __forceinline__ int run(int most) {
+    /// Search until at most `most` lanes are busy, or for so many turns; the warp. Returns the turns.
+    __device__ __forceinline__ int run(int most, int most_turns) {
         int turns = 0;
-        while (__popc(__ballot_sync(kFullMask, busy)) > most) {
+        for (; turns < most_turns && __popc(__ballot_sync(kFullMask, busy)) > most; ++turns)
             if (busy) take_pivot();
-            if (++turns % kShareTurns == 0 && most == 0) share_branches(*this);
-        }
         return turns;
     }
 
@@ -107,6 +105,18 @@ struct CliqueLanes {
         set = 0;
         free = 0;
         held = -kWarpSize;
+    }
+    __device__ __forceinline__ void save(unsigned* to) const {
+        to[0] = set;
+        to[kWarpSize] = (unsigned)held;
+        to[2 * kWarpSize] = (unsigned)free;
+        to[3 * kWarpSize] = (unsigned)depth;
+    }
+    __device__ __forceinline__ void load(const unsigned* from) {
+        set = from[0];
+        held = (int)from[kWarpSize];
+        free = (int)from[2 * kWarpSize];
+        depth = (int)from[3 * kWarpSize];
     }
 
   private:

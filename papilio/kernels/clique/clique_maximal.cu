@@ -65,8 +65,9 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         return start(HeldOutside{1, hashes[unit.root]});
     }
 
-    /// The sub-tree in a slot of the queue.
+    /// The sub-tree in a slot of the queue, or the lanes.
     __device__ __forceinline__ void read(const unsigned* slot) {
+        if (!kLists && slot[0] == kLanesSlot) return read_lanes(lanes, slot);
         take_memory((int)slot[1], (int)slot[2], (int)slot[3]);
         const unsigned* from = copy_in(names, slot + kMaximalHead, n);
         from = copy_in(matrix.words, from, matrix.n_words * matrix.n);
@@ -81,8 +82,8 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
     }
 
     /// What the lanes still have, before the warp waits for others.
-    __device__ __forceinline__ void finish_kept() {
-        if (!kLists) lanes.run(0);
+    __device__ __forceinline__ bool finish_kept() {
+        return kLists || finish_lanes(lanes, queue);
     }
 
     __device__ __forceinline__ unsigned long long flush() {
@@ -206,7 +207,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         if (state != 0) return state > 0;
         const unsigned row = gather_square(square(), members, size);
         const unsigned long long hash = lane < size ? hashes[names[members[lane]]] : 0ull;
-        if (lanes.idle() == 0) queue.spend(4 * lanes.run(kWarpSize - kIdleLanes));
+        if (lanes.idle() == 0) queue.spend(4 * lanes.run(kWarpSize - kIdleLanes, kAllTurns));
         lanes.give(row, kept, hash, size, held);
         return true;
     }
@@ -351,6 +352,8 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         return set_size(candidates_of(branch), matrix.n_words) > kWarpSize;
     }
 
+    __device__ __forceinline__ bool is_open(unsigned* node) const { return is_worth(node); }
+
     __device__ __forceinline__ bool is_worth(unsigned* node) const {
         return set_size(candidates_of(node), matrix.n_words) >= kSharedCandidates;
     }
@@ -415,7 +418,7 @@ clique_maximal(const long long* __restrict__ indptr, const int* __restrict__ ids
                        0,     0,      HeldOutside{}, 0,
                        0,     0,      0,             0,
                        0,     false};
-    MaximalSearch search{{arena, queue, Adjacency{indptr, ids}, RowList{}, nullptr, nullptr, nullptr, nullptr, false, 0},
+    MaximalSearch search{{arena, queue, Adjacency{indptr, ids}, RowList{}, nullptr, nullptr, nullptr, nullptr, false, 0, 0},
                          Adjacency{earlier_indptr, earlier_ids},
                          hashes,
                          checksum,

@@ -33,7 +33,7 @@ struct HeldOutside {
 using SizeCounts = CliqueLeaves<4>;
 
 struct MaximalLanes {
-    static constexpr int kGraphWords = 4 * kWarpSize, kFrameWords = kMaximalFrameWords;
+    static constexpr int kGraphWords = 4 * kWarpSize, kFrameWords = kMaximalFrameWords, kRegisterWords = 9;
 
     int least;            // vertices of a clique that counts
     SizeCounts counts;
@@ -76,13 +76,11 @@ struct MaximalLanes {
         __syncwarp();
     }
 
-    /// Search until at most `most` lanes are busy; the warp. Returns the turns.
-    __device__ __forceinline__ int run(int most) {
+    /// Search until at most `most` lanes are busy, or for so many turns; the warp. Returns the turns.
+    __device__ __forceinline__ int run(int most, int most_turns) {
         int turns = 0;
-        while (__popc(__ballot_sync(kFullMask, busy)) > most) {
+        for (; turns < most_turns && __popc(__ballot_sync(kFullMask, busy)) > most; ++turns)
             if (busy) take_node();
-            if (++turns % kShareTurns == 0 && most == 0) share_branches(*this);
-        }
         return turns;
     }
 
@@ -102,6 +100,21 @@ struct MaximalLanes {
         busy = true;
         set = outer = held = added = 0;
         excluded = 1;
+    }
+    __device__ __forceinline__ void save(unsigned* to) const {
+        const unsigned registers[kRegisterWords] = {set, excluded, outer, held, added, (unsigned)depth, (unsigned)outside.n,
+                                                    (unsigned)outside.hash, (unsigned)(outside.hash >> 32)};
+        for (int i = 0; i < kRegisterWords; ++i) to[kWarpSize * i] = registers[i];
+    }
+    __device__ __forceinline__ void load(const unsigned* from) {
+        const auto at = [&](int i) { return from[kWarpSize * i]; };
+        set = at(0);
+        excluded = at(1);
+        outer = at(2);
+        held = at(3);
+        added = at(4);
+        depth = (int)at(5);
+        outside = HeldOutside{(int)at(6), (unsigned long long)at(8) << 32 | at(7)};
     }
 
     /// One maximal clique; any lane alone.

@@ -11,11 +11,13 @@
 //   bool write_half(node)                 makes `branch`, whose `rest` are every second of the node's branches, a node that
 //                                         these alone are left of; false: it is not worth being left to others
 //   bool is_worth(branch)                 whether a new node is
+//   bool is_open(node)                    whether branches of a node may be, if they have room in a slot
 //   bool offer(node, next)                leaves `branch`, that one or a half (-1), to others; false: none waits, or no room
 // Functions are called by all lanes of a warp together.
 #pragma once
 
 #include "clique_matrix.cuh"
+#include "clique_share.cuh"
 #include "search.cuh"
 
 constexpr int kNodeHead = 4;
@@ -33,8 +35,9 @@ struct NodeSearch {
     int* names;         // ranks of the candidates
     int* members;       // room for all candidates
     unsigned* branch;   // a node, for others
-    unsigned* nodes;
+    unsigned* nodes;    // nullptr: the lanes alone have some
     bool has_branches;  // whether the first node has its branches already
+    int open_level;     // of the first node whose branches may be worth leaving to others
     unsigned long long words;  // of this lane
 
     __device__ __forceinline__ bool open_child(int) const { return true; }
@@ -48,9 +51,17 @@ struct NodeSearch {
     __device__ __forceinline__ unsigned* candidates_of(unsigned* node) const { return node + kNodeHead; }
     __device__ __forceinline__ unsigned* rest_of(unsigned* node) const { return node + kNodeHead + matrix.n_words; }
 
+    /// The lanes in a slot of the queue.
+    template <class Lanes>
+    __device__ __forceinline__ void read_lanes(Lanes& lanes, const unsigned* slot) {
+        nodes = nullptr;
+        take_lanes(lanes, slot);
+    }
+
     /// Go through all nodes from the first on.
     __device__ __forceinline__ void search_nodes() {
-        int level = 0;
+        int level = nodes == nullptr ? -1 : 0;
+        open_level = 0;
         bool is_new = !has_branches;
         while (level >= 0) {
             if (is_new && !self().enter(node_at(level))) {
@@ -67,23 +78,26 @@ struct NodeSearch {
                 self().write_branch(node, next, node_at(level + 1));
                 self().follow(node, next);
                 self().drop_branch(node, next);
+                open_level = min(open_level, level + 1);
             }
             level += is_new ? 1 : -1;
         }
     }
 
     /// Leave half of the branches of the highest node that has some worth it to others, or its last one, if they wait, and
-    /// once more.
+    /// once more. Nodes before open_level have none, nor will they: only a new one at its level may.
     __device__ __forceinline__ void share(int level) {
-        if (!queue.is_wanted()) return;
-        for (int i = 0, n_left = 0; i <= level && n_left < kSharedAtOnce;) {
+        if (open_level > level || !queue.is_wanted()) return;
+        for (int i = open_level, n_left = 0; i <= level && n_left < kSharedAtOnce;) {
             unsigned* const node = node_at(i);
             __syncwarp();
-            const bool is_half = list_half(node, rest_of(branch)) && self().write_half(node);
-            const int next = is_half ? -1 : self().next_branch(node);
+            const bool is_open = self().is_open(node);
+            const bool is_half = is_open && list_half(node, rest_of(branch)) && self().write_half(node);
+            const int next = is_half || !is_open ? -1 : self().next_branch(node);
             __syncwarp();
             if (next >= 0) self().write_branch(node, next, branch);
             if (!is_half && (next < 0 || !self().is_worth(branch))) {
+                open_level += (int)(i == open_level && (next < 0 || !self().is_open(branch)));
                 ++i;
                 continue;
             }

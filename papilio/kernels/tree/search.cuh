@@ -10,7 +10,8 @@
 //   void read(const unsigned* slot)     prepares a sub-tree that another warp left; only with kShares
 //   void search()                       searches what open_child or read has prepared, and offers sub-trees of it
 //   void close()                        a unit is done
-//   void finish_kept()                  finishes what it kept of units that are done; only with kKeepsWork
+//   bool finish_kept()                  finishes what it kept of units that are done, or offers it; false: something is kept,
+//                                       for others left a sub-tree before all was finished; only with kKeepsWork
 //   unsigned long long flush()          brings all counts to device memory; returns the words of 32 bits intersected
 // The warp calls them together. What a unit takes of the arena is released behind it, and what a child takes before the
 // next one.
@@ -38,7 +39,7 @@ constexpr int kSharedChildren = 4;
 #define SEARCH_ITEMS {item_root, item_first, item_last, items, n_items}
 #define SEARCH_ARENA(counter_words) \
     {warp_memory(counter_words + near_words) + counter_words, slab + warp_number() * far_words, near_words, 0, far_words, 0}
-#define SEARCH_QUEUE {state, ends, tickets, slots, n_slots, slot_words, check_steps, 0, 0}
+#define SEARCH_QUEUE {state, ends, tickets, slots, n_slots, slot_words, check_steps, 0, 0, 0, false}
 
 /// The children [first, last) of a root, as places in the list of all children.
 struct Children {
@@ -100,7 +101,7 @@ __device__ __forceinline__ void run_search(Arena& arena, TreeQueue& queue, const
     const Arena::Mark empty = arena.mark();
     Arena::Mark opened = empty;
     Children unit{0, 0, 0};
-    int child = 0, n_children = 0;
+    int child = 0, n_children = 0, n_done = 0;  // units that are done, but not finished yet
     bool works = false;
 #pragma unroll 1
     for (;;) {
@@ -119,7 +120,7 @@ __device__ __forceinline__ void run_search(Arena& arena, TreeQueue& queue, const
             }
         } else {
             if (works) motif.close();
-            if (Motif::kShares && works && queue.n_slots != 0) queue.finish();
+            n_done += (int)works;
             __syncwarp();
             arena.release(empty);
             const int at = next_for_warp(&queue.state[kQueueNextItem], 1);
@@ -135,7 +136,10 @@ __device__ __forceinline__ void run_search(Arena& arena, TreeQueue& queue, const
                     else
                         motif.read(slot);
                 };
-                if constexpr (kKeepsWork<Motif>) motif.finish_kept();
+                bool is_finished = true;
+                if constexpr (kKeepsWork<Motif>) is_finished = motif.finish_kept();
+                if (is_finished) queue.finish(n_done);
+                n_done = is_finished ? 0 : n_done;
                 works = queue.wait(read);
             }
             if (!works) break;

@@ -10,8 +10,10 @@
 // sub-tree is counted before it can be taken, an item from before the launch, so `pending` cannot come to 0 early. Those
 // that wait then give their positions back: each position below both ends has been filled and taken.
 // A warp waits only when no item is left to take; what is pending is then in the queue or with a warp that runs, and
-// blocks that are not resident yet are waited for by no one: any number of resident blocks comes to an end. A warp that
-// leaves a sub-tree may wait for its slot, but only for a warp that runs, and that for a lower position.
+// blocks that are not resident yet are waited for by no one: any number of resident blocks comes to an end. It may join
+// those that wait while it still works, on what is pending itself, and leaves nothing to others from then on until it has
+// read its slot. A warp that leaves a sub-tree may wait for its slot, but only for one that reads it in the end, and that
+// for who writes to a lower position.
 // Order: the words are written before the ticket says so and read before it is given on (fences around its atomics).
 #pragma once
 
@@ -42,6 +44,8 @@ struct TreeQueue {
     int check_steps;  // of work between two looks at who waits
     unsigned unchecked;  // steps since the last; without a queue nobody looks, and they may wrap
     int waiting;      // warps that waited at the last look
+    unsigned position;  // from which this warp is to read,
+    bool joined;        // if it waits for that
 
     /// Turns of waiting between two looks at what is pending, a word that all change.
     static constexpr int kPendingTurns = 4;
@@ -55,14 +59,14 @@ struct TreeQueue {
     /// Work was done; the warp.
     __device__ __forceinline__ void spend(int steps) { unchecked += (unsigned)steps; }
 
-    /// Whether it is time to look, and warps waited for work at the last look; the warp. What is read now is used the next
-    /// time, so that nobody waits for it.
-    __device__ __forceinline__ bool is_wanted() {
+    /// Whether it is time to look, and more warps than so many waited for work at the last look; the warp. What is read now
+    /// is used the next time, so that nobody waits for it.
+    __device__ __forceinline__ bool is_wanted(int more_than = 0) {
         if (unchecked < (unsigned)check_steps || n_slots == 0) return false;
         unchecked = 0;
         const int before = __shfl_sync(kFullMask, waiting, 0);
         waiting = lane_id() == 0 ? peek(&state[kQueueWaiting]) : 0;
-        return before > 0;
+        return before > more_than;
     }
 
     /// Leave a sub-tree to a warp that waits; `write(words)` fills its slot, by the warp. False: none waits.
@@ -93,33 +97,44 @@ struct TreeQueue {
         return true;
     }
 
-    /// An item or a sub-tree is finished; the warp.
-    __device__ __forceinline__ void finish() const {
+    /// Items and sub-trees are finished; the warp.
+    __device__ __forceinline__ void finish(int n_units) const {
         __syncwarp();
-        if (lane_id() == 0) atomicSub(&state[kQueuePending], 1);
+        if (lane_id() == 0 && n_slots != 0 && n_units != 0) atomicSub(&state[kQueuePending], n_units);
+    }
+
+    /// Wait for a sub-tree from here on, in the order of those that do, with work of its own going on; the warp.
+    __device__ __forceinline__ void join() {
+        if (joined || n_slots == 0) return;
+        joined = true;
+        position = take_position(&ends[0]);
+        if (lane_id() == 0) atomicAdd(&state[kQueueWaiting], 1);
+    }
+
+    /// The sub-tree that others left to this warp, which has joined, so far; nullptr: none. The warp.
+    __device__ __forceinline__ const unsigned* look() const {
+        bool filled = false;
+        if (joined && lane_id() == 0) filled = is_turn(position + 1);
+        __syncwarp();
+        return __shfl_sync(kFullMask, (int)filled, 0) != 0 ? slot(position) : nullptr;
     }
 
     /// Wait for a sub-tree of others; `read(words)` copies it, by the warp. False: nothing is left, nor will be.
     template <class Read>
-    __device__ __forceinline__ bool wait(const Read& read) const {
+    __device__ __forceinline__ bool wait(const Read& read) {
         if (n_slots == 0) return false;
-        const unsigned position = take_position(&ends[0]);
-        unsigned* const turn = ticket(position);
-        if (lane_id() == 0) atomicAdd(&state[kQueueWaiting], 1);
-        if (!is_filled(turn, position)) {
+        join();
+        joined = false;
+        if (!is_filled()) {
             if (lane_id() == 0) atomicSub(&ends[0], 1u);
             return false;
-        }
-        if (lane_id() == 0) {
-            atomicAdd(turn, 0);
-            __threadfence();
         }
         __syncwarp();
         read(slot(position));
         __syncwarp();
         if (lane_id() == 0) {
             __threadfence();
-            atomicExch(turn, position + n_slots);
+            atomicExch(ticket(position), position + n_slots);
         }
         __syncwarp();
         return true;
@@ -131,12 +146,21 @@ struct TreeQueue {
         return __shfl_sync(kFullMask, position, 0);
     }
 
-    /// Wait until a position is filled (true), or nothing is pending.
-    __device__ __forceinline__ bool is_filled(unsigned* turn, unsigned position) const {
+    /// Whether it is the turn `value` of its slot; what was written before is then there. One lane.
+    __device__ __forceinline__ bool is_turn(unsigned value) const {
+        unsigned* const turn = ticket(position);
+        if (peek(turn) != value) return false;
+        atomicAdd(turn, 0);
+        __threadfence();
+        return true;
+    }
+
+    /// Wait until the position is filled (true), or nothing is pending.
+    __device__ __forceinline__ bool is_filled() const {
         bool filled = false, pending = true;
         if (lane_id() == 0) {
             for (int look = 0; !filled && pending; ++look) {
-                filled = peek(turn) == position + 1;
+                filled = is_turn(position + 1);
                 if (filled) break;
                 if (look % kPendingTurns == 0) pending = peek(&state[kQueuePending]) != 0;
                 if (pending) wait_a_little();

@@ -56,6 +56,7 @@ SCHEDULES: dict[str, TreeTuning] = {
     "alone": replace(EAGER, slots=0),
     "two slots": replace(EAGER, slots=2, slot_words=128),
     "near": replace(EAGER, near_words=4096),
+    "lanes": replace(EAGER, threads=32, slots=2, slot_words=1 << 13),
 }
 
 GRAPHS: dict[str, Callable[[], UnipartiteGraph]] = {
@@ -201,6 +202,20 @@ def test_one_root_keeps_all_blocks_busy(algorithm: str, slot_words: int, most: f
         share[slots] = float(engine.block_words.max() / engine.block_words.sum())
     assert share[0] == 1.0
     assert share[64] < most
+
+
+def test_lanes_of_one_warp_are_left_to_others() -> None:
+    graph, cpu, share = random_graph(8, 60, 0.55), CliqueCpu(1), {}
+    of_cpu = cpu.prepare(graph, Clique(), "total")
+    for slots in (0, 64):
+        tuning = replace(EAGER, threads=32, slots=slots, slot_words=1 << 13)
+        engine = CliqueGpu(emulator(1), "pivot", tuning=tuning)
+        prepared = engine.prepare(graph, Clique(), "total")
+        assert prepared.most_later <= 32  # the search of a root is that of a lane
+        assert engine.run(prepared, 0, 1).cells == cpu.run(of_cpu, 0, 1).cells
+        share[slots] = float(engine.block_words.max() / engine.block_words.sum())
+    assert share[0] == 1.0
+    assert share[64] < 0.6
 
 
 @pytest.mark.parametrize("motif", [Clique(), Clique(4)])

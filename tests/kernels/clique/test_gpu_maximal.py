@@ -129,6 +129,20 @@ def test_one_root_keeps_all_blocks_busy() -> None:
     assert share[64] < 0.6
 
 
+def test_lanes_of_one_warp_are_left_to_others() -> None:
+    graph, cpu, share = random_graph(8, 33, 0.85), MaximalCliqueCpu(1), {}
+    of_cpu = cpu.prepare(graph, MaximalClique(), "total")
+    for slots in (0, 64):
+        tuning = replace(EAGER, threads=32, slots=slots, slot_words=1 << 13)
+        engine = MaximalCliqueGpu(emulator(1), tuning)
+        prepared = engine.prepare(graph, MaximalClique(), "total")
+        assert int(prepared.items.sizes.max()) <= 32  # the search of a root is that of a lane
+        assert engine.run(prepared, 0, 1).cells == cpu.run(of_cpu, 0, 1).cells
+        share[slots] = float(engine.block_words.max() / engine.block_words.sum())
+    assert share[0] == 1.0
+    assert share[64] < 0.7
+
+
 def test_any_split_and_any_cut_folds_to_the_whole(device: Device) -> None:
     graph, motif = random_graph(5, 60, 0.4), MaximalClique()
     cpu, engine = MaximalCliqueCpu(1), MaximalCliqueGpu(device, EAGER)
