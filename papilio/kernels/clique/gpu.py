@@ -134,11 +134,10 @@ class CliqueGpu(TreeEngine):
         require_request("gpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, Clique)
-        algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name)
+        likely, _ = choose_algorithm(motif, per, self.algorithm, self.name)
         items, why = choose_items(motif, per, self.root)
-        search = self._choose_search(algorithm, per, items == "edge")
         with self.device.guard():
-            search.load_on(self.device)
+            self._choose_search(likely, per, items == "edge").load_on(self.device)
             if isinstance(graph, CliquePart):
                 require_part_choices(self.order, self.root)
                 by_degree, later = True, orient_part_on_device(self.device, graph)
@@ -147,6 +146,8 @@ class CliqueGpu(TreeEngine):
                 later = orient_on_device(self.device, graph, by_degree, per == "edge")
             most_later = int(later.out.max()) if later.out.size else 0
             check_fits("the most later neighbours of a vertex", most_later, _MOST_LATER, "vertices")
+            algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name, most_later)
+            search = self._choose_search(algorithm, per, items == "edge")
             if isinstance(graph, CliquePart):
                 chosen = follow_roots(self.device, later, None, graph.roots)
             else:

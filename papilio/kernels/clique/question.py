@@ -24,8 +24,16 @@ k=6 4.8 and 1.7; soc-Epinions1 k=5 0.47 and 0.40; ca-HepPh k=5 2.2 and 0.5; an R
 18, k=5 123 and 120, k=6 3258 and 1156."""
 
 
-def choose_algorithm(motif: Clique, per: Granularity, asked: str, engine: EngineName) -> tuple[str, str]:
-    """Return the algorithm, and why.
+MOST_WIDE = 1024
+"""Later neighbours of a root up to which its triangles are counted in order: n^3 / 192 words where all are neighbours.
+
+Pivots take those that are next to all others first, for n^2 / 32 words; cliques of thousands are common in webs."""
+
+
+def choose_algorithm(
+    motif: Clique, per: Granularity, asked: str, engine: EngineName, most_later: int = 0
+) -> tuple[str, str]:
+    """Return the algorithm, and why, for roots of at most ``most_later`` later neighbours.
 
     Raises
     ------
@@ -39,12 +47,17 @@ def choose_algorithm(motif: Clique, per: Granularity, asked: str, engine: Engine
         )
     if asked != "auto":
         return asked, "asked for"
-    most = MOST_ORIENTED[engine]
-    if able and motif.k is not None and motif.k <= most:
-        return "orient", f"k is at most {most}"
-    if not able:
+    if not able or motif.k is None:
         return "pivot", "a leaf tells every size, vertex and edge" if motif.k != 2 else "k is below 3"
-    return "pivot", f"k is above {most}"
+    most = MOST_ORIENTED[engine]
+    if motif.k > most:
+        return "pivot", f"k is above {most}: a pivot saves the branches of all that it is next to"
+    if motif.k > 3 and most_later > MOST_WIDE:
+        return (
+            "pivot",
+            f"a root has {most_later} later neighbours, whose triangles pivots save where they are dense",
+        )
+    return "orient", f"k is at most {most}: edges or triangles of roots are all there is to count"
 
 
 def choose_items(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]:

@@ -16,11 +16,13 @@ from hypothesis import given
 
 from papilio.errors import CapacityError, LeaseTooLargeError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.kernels.clique import question
 from papilio.kernels.clique.closed import VERTICES, list_closed
 from papilio.kernels.clique.cpu import CliqueCpu
 from papilio.kernels.clique.gpu import CliqueGpu
 from papilio.kernels.clique.gpu_order import orient_on_device
 from papilio.kernels.clique.order import order_by_degeneracy, order_by_degree, orient
+from papilio.kernels.clique.question import MOST_WIDE, choose_algorithm
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, decisions_of, fold_partials
 from papilio.kernels.tuning import TreeTuning, clique_tuning
@@ -145,13 +147,27 @@ def test_the_order_and_the_items_are_those_of_the_cpu(device: Device) -> None:
             assert gpu.work(of_gpu).tolist() == cpu.work(of_cpu).tolist()
             assert device.to_host(of_gpu.items.roots).tolist() == of_cpu.roots.tolist()
             assert decisions_of(of_gpu) == decisions_of(of_cpu) != ()
-        for k, wanted in (
-            (3, "orient: k is at most 4"),
-            (4, "orient: k is at most 4"),
-            (5, "pivot: k is above 4"),
-        ):
+        for k, wanted in ((3, "orient"), (4, "orient"), (5, "pivot")):
             prepared = CliqueGpu(device).prepare(graph, Clique(k), "total")
-            assert dict(decisions_of(prepared))["algorithm"] == wanted
+            assert prepared.algorithm == wanted
+            assert dict(decisions_of(prepared))["algorithm"].startswith(f"{wanted}: k is ")
+
+
+def test_triangles_of_wide_roots_are_left_to_pivots(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose_algorithm(Clique(4), "total", "auto", "gpu", MOST_WIDE)[0] == "orient"
+    assert choose_algorithm(Clique(3), "total", "auto", "gpu", MOST_WIDE + 1)[0] == "orient"
+    assert choose_algorithm(Clique(4), "total", "orient", "gpu", MOST_WIDE + 1)[0] == "orient"
+    monkeypatch.setattr(question, "MOST_WIDE", 38)
+    for graph, wanted in ((complete(40), "pivot"), (complete(39), "orient")):
+        prepared = CliqueGpu(device, tuning=EAGER).prepare(graph, Clique(4), "total")
+        assert prepared.algorithm == wanted
+        assert count(CliqueGpu(device, tuning=EAGER), graph, Clique(4)).total == comb(graph.n, 4)
+    assert (
+        "a root has 39 later neighbours"
+        in dict(decisions_of(CliqueGpu(device, tuning=EAGER).prepare(complete(40), Clique(4), "total")))[
+            "algorithm"
+        ]
+    )
 
 
 @pytest.mark.parametrize("name", ["small", pytest.param("one wide root", marks=pytest.mark.slow)])
