@@ -318,7 +318,7 @@ _ROWS = (
         listed=Listed(
             {"cpu": "papilio.kernels.biclique.list:make_lister"},
             columns=_biclique_columns,
-            # Set operations and rows; 2e6 to 1e7 per second and thread, nine tenths of the time for writing them.
+            # Set operations and rows; 2e6 to 2e7 per second and thread, most of the time for writing them.
             rates={"cpu": WorkRate("steps", 5.0e6, _CPU_SHARE)},
         ),
         parted=Parted(

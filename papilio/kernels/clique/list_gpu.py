@@ -146,7 +146,8 @@ class MaximalCliqueGpuLister(_CliqueLister):
         self, prepared: PreparedCliqueListing, group: None, records: Records, most_rows: int | None
     ) -> Iterator[Sequence[RaggedOnDevice]]:
         xp = self.device.xp
-        offsets = make_offsets(self.device, records.lengths[:most_rows] + int(prepared.always.size))
+        lengths = records.lengths[:most_rows] + int(prepared.always.size)
+        offsets, longest = make_offsets(self.device, lengths), int(lengths.max())
         for begin, end in cut_chunks(xp, offsets, self.chunk_values):
             ends = offsets[begin : end + 1] - offsets[begin]
             host_ends = self.device.to_host(ends)
@@ -155,7 +156,7 @@ class MaximalCliqueGpuLister(_CliqueLister):
             self._launch(
                 "clique_copy", 32 * (end - begin), prepared, places, np.int64(end - begin), records.words, ends, values
             )  # fmt: skip
-            yield [RaggedOnDevice(ends, host_ends, values)]
+            yield [RaggedOnDevice(ends, host_ends, values, longest)]
 
 
 class CliqueGpuLister(_CliqueLister):
@@ -236,7 +237,7 @@ class CliqueGpuLister(_CliqueLister):
                 np.int64(records.places.size), records.words, ends, np.int64(begin), np.int64(n), values,
             )  # fmt: skip
             host_ends = np.arange(n + 1, dtype=np.int64) * size
-            yield [RaggedOnDevice(xp.arange(n + 1, dtype=np.int64) * size, host_ends, values)]
+            yield [RaggedOnDevice(xp.arange(n + 1, dtype=np.int64) * size, host_ends, values, size)]
 
 
 def _list_ways(most: int, k: int) -> NDArray[np.int64]:

@@ -140,6 +140,7 @@ class MaximalBicliqueGpuLister(TreeLister):
             records.lengths[:most_rows] - _HEAD,
         )
         rows, columns = (make_offsets(device, each) for each in sizes)
+        longest = [int(each.max()) for each in sizes]
         wrong = xp.zeros(1, dtype=np.int32)
         for begin, end in cut_chunks(xp, rows + columns, self.chunk_values):
             ends = [each[begin : end + 1] - each[begin] for each in (rows, columns)]
@@ -155,7 +156,7 @@ class MaximalBicliqueGpuLister(TreeLister):
                     f"{int(wrong[0])} maximal bicliques have not as many vertices as the search has counted; list "
                     "with --engine cpu"
                 )
-            sides = [RaggedOnDevice(*each) for each in zip(ends, on_host, made, strict=True)]
+            sides = [RaggedOnDevice(*each) for each in zip(ends, on_host, made, longest, strict=True)]
             yield sides[::-1] if index.swapped else sides
 
     def _list_closed(self, prepared: PreparedMaximalGpuListing) -> tuple[Iterable[Sequence[RowColumn]], int]:

@@ -53,6 +53,7 @@ class RaggedOnDevice(NamedTuple):
     offsets: Any
     host_offsets: NDArray[np.int64]
     values: Any
+    longest: int  # at least as many vertices as any of the rows has
 
 
 class Records(NamedTuple):
@@ -366,6 +367,7 @@ def _sort_rows(
         hashes, made, row_hashes,
     )  # fmt: skip
     rows = device.to_host(made).astype(np.int32, copy=False)
-    for row in np.flatnonzero(np.diff(ends) > LONG_ROW).tolist():
-        rows[ends[row] : ends[row + 1]].sort()
+    if column.longest > LONG_ROW:
+        for row in np.flatnonzero(np.diff(ends) > LONG_ROW).tolist():
+            rows[ends[row] : ends[row + 1]].sort()
     return (ends, rows) if size is None else rows.reshape(n_rows, size)
