@@ -16,11 +16,12 @@ from papilio.families import FAMILIES, family_of, resolve
 from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
 from papilio.kernels import rows as row_blocks
 from papilio.kernels.clique import list_gpu
+from papilio.kernels.device.constants import LONG_ROW
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial
 from papilio.kernels.rows import Outlet
 from papilio.kernels.tree import lister as module
-from papilio.kernels.tree.lister import TreeLister
+from papilio.kernels.tree.lister import RaggedOnDevice, TreeLister
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Clique, MaximalBiclique, MaximalClique, Motif
 from papilio.questions import Listing
@@ -28,7 +29,7 @@ from tests.conftest import EMULATOR_SEED
 from tests.kernels.clique.test_clique import edges_of, graphs, laws, make, random_graph
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.oracle_clique import maximal_cliques
-from tests.tools.strategies import complete_graph, planted_graph, skewed_graph
+from tests.tools.strategies import planted_graph, skewed_graph
 
 EAGER = replace(TreeTuning(), threads=64, slots=8, slot_words=1 << 10, check_steps=1, share_cost=1)
 """Sub-trees are left to others wherever that is possible."""
@@ -231,8 +232,33 @@ def test_rows_hold_what_they_must(device: Device, name: str, held: dict[str, tup
 
 
 def test_rows_longer_than_a_warp_sorts(device: Device) -> None:
-    rows, _ = list_rows(on_gpu(device, MaximalBiclique()), complete_graph(3, 4200), MaximalBiclique())
-    assert rows == [(tuple(range(3)), tuple(range(4200)))]
+    random, lengths = np.random.default_rng(3), [40, LONG_ROW + 1, 7]
+    ends = np.concatenate(([0], np.cumsum(lengths)))
+    rows = [random.permutation(LONG_ROW + 9)[:length].astype(np.int32) for length in lengths]
+    hashes = random.integers(0, 1 << 64, LONG_ROW + 9, np.uint64)
+    row_hashes = device.xp.zeros(len(rows), dtype=np.uint64)
+    column = RaggedOnDevice(
+        device.to_device(ends), ends, device.to_device(np.concatenate(rows)), max(lengths)
+    )
+    _, made = module._sort_rows(device, column, device.to_device(hashes), row_hashes, None)
+    assert [row.tolist() for row in np.split(made, ends[1:-1])] == [sorted(row.tolist()) for row in rows]
+    assert device.to_host(row_hashes).tolist() == [int(hashes[row].sum()) for row in rows]
+
+
+@pytest.mark.parametrize("name", ["maximal cliques", "4-cliques", "maximal bicliques"])
+def test_no_row_is_longer_than_its_column_says(
+    device: Device, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sort, longest = module._sort_rows, []
+
+    def check(device: Device, column: RaggedOnDevice, *rest: Any) -> RowColumn:
+        longest.append((column.longest, int(np.diff(column.host_offsets).max())))
+        return sort(device, column, *rest)
+
+    monkeypatch.setattr(module, "_sort_rows", check)
+    list_rows(on_gpu(device, QUESTIONS[name][1]), *QUESTIONS[name])
+    assert longest
+    assert all(told == found for told, found in longest)
 
 
 @pytest.mark.usefixtures("tiny")
