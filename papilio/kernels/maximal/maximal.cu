@@ -7,8 +7,9 @@
 // A warp owns an item: the root and a range of its children. A child has the columns that it shares with the root. Up to 8
 // of them it is left to maximal_children.cu, up to 64 its node is searched in words (maximal_narrow.cuh); above that it is
 // *wide*, and its rows are those of the root's matrix, of which two sets are kept, until 64 columns are left.
-// Work goes to warps that wait, through the queue of tree_queue.cuh: all branches that the highest node has left. The round of a warp is that of search.cuh. Shared memory of a warp: the hashes of 64 columns, rows
-// that were seen, and a table. totals: the sum of all hashes, and the branches taken; keys, by_key: by size.
+// Work goes to warps that wait, through the queue of tree_queue.cuh: all branches that the highest node has left. The
+// round of a warp is that of search.cuh. Shared memory of a warp: the hashes of 64 columns, rows that were seen, and a
+// table. totals: the sum of all hashes, and the branches taken; keys, by_key: by size.
 // Sources: Pan et al., SC 2023 (GMBE); Pan et al., SC 2024 (AdaMBE).
 #include "maximal_narrow.cuh"
 #include "maximal_root.cuh"
@@ -340,7 +341,8 @@ struct MaximalSearch {
         const unsigned* const candidates = node->columns() + root.n_words;
         unsigned n = 0;
 #pragma unroll 1
-        for (int k = lane_id(); k < root.n_sets; k += kWarpSize) n += (unsigned)__popc(candidates[k] & bits_below(node->end - 32 * k));
+        for (int k = lane_id(); k < root.n_sets; k += kWarpSize)
+            n += (unsigned)__popc(candidates[k] & bits_below(node->end - 32 * k));
         return (int)warp_total(n);
     }
 };
@@ -350,8 +352,9 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 maximal_search(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const long long* __restrict__ matrix_at,
                const int* __restrict__ taken, const unsigned long long* __restrict__ taken_hash,
                const unsigned long long* __restrict__ left_hash, const unsigned long long* __restrict__ right_hash,
-               const int* __restrict__ hop_common, SEARCH_PARAMETERS, const int least_left, const int most_left, const int least_right, const int most_right,
-               const int patience, unsigned long long* totals, unsigned long long* keys, unsigned long long* by_key, const unsigned n_keys,
+               const int* __restrict__ hop_common, SEARCH_PARAMETERS, const int least_left, const int most_left,
+               const int least_right, const int most_right, const int patience, unsigned long long* totals,
+               unsigned long long* keys, unsigned long long* by_key, const unsigned n_keys,
                int* full RECORD_PARAMETERS) {
     constexpr int kWords = MaximalSearch::kCounterWords;
     Arena arena SEARCH_ARENA(kWords);

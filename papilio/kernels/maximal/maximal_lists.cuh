@@ -97,7 +97,8 @@ struct RowLists {
                     bool is_covered = false;
 #pragma unroll 1
                     for (int i = 0; i < n_excluded && !is_covered; i += kWarpSize)
-                        is_covered = __any_sync(kFullMask, i + lane < n_excluded && (other & ~excluded[min(i + lane, n_excluded - 1)]) == 0) != 0;
+                        is_covered = __any_sync(kFullMask, i + lane < n_excluded &&
+                                                   (other & ~excluded[min(i + lane, n_excluded - 1)]) == 0) != 0;
                     if (is_covered) left &= ~(rest & (0u - rest));
                 }
             }

@@ -307,7 +307,8 @@ struct NarrowSearch {
         Word* const hashes = take_words(arena, n_candidates);
         node->copy_rows(rows, hashes, span);
         n_excluded = lists.keep_useful(rows + n_candidates, n_excluded, span, rows + n_candidates);
-        return NarrowBase{node->mark, node->above, rows, hashes, node->columns, node->hash, node->n_taken, n_candidates, n_excluded};
+        return NarrowBase{node->mark,    node->above,   rows,         hashes,    node->columns, node->hash,
+                          node->n_taken, n_candidates, n_excluded};
     }
 
     /// The node of a base, without rows that do not matter; null: nothing is below it. Candidates that an excluded row covers

@@ -356,7 +356,8 @@ __device__ __forceinline__ int list_sharing_rows(const RowList& list, int row, i
     return n;
 }
 
-/// A row over the columns of `set` alone, at most 32, numbered anew from the last on. Words of the set are `stride` apart. Any lane alone.
+/// A row over the columns of `set` alone, at most 32, numbered anew from the last on. Words of the set are `stride`
+/// apart. Any lane alone.
 __device__ __forceinline__ unsigned pack_row(const RowList& list, int row, const unsigned* set, int stride) {
     unsigned packed = 0;
 #pragma unroll 1

@@ -29,7 +29,8 @@ struct NearOnes {
 template <int kWords>
 struct NearLeaves {
     static constexpr int kSizes = 4 * kWords, kMost = 255;
-    static_assert(kSizeGroup == 4 && kSizes <= kLeafBins && kWords % 2 == 0 && kWords <= 4, "a word is a group; of the table, halves are read or all");
+    static_assert(kSizeGroup == 4 && kSizes <= kLeafBins && kWords % 2 == 0 && kWords <= 4,
+                  "a word is a group; of the table, halves are read or all");
 
     LeafHistogram& leaves;
     unsigned counts[kWords];

@@ -102,7 +102,8 @@ struct ListRun {
 #pragma unroll 1
         for (int first = 0; first < n_rows; first += kWarpSize) {
             const Entry own = entry(first);
-            // Row i is paired with the rows i + 1 to i + n / 2, round about, of an even n the last only where i is in the lower half.
+            // Row i is paired with the rows i + 1 to i + n / 2, round about, of an even n the last only where i is in
+            // the lower half.
             const int turns = first + lane_id() < n_rows ? (own.n - (own.at < own.n / 2 ? 0 : 1)) / 2 : 0;
             const int most = (int)~warp_least(~(unsigned)turns);
             near.reserve(most);
@@ -124,7 +125,8 @@ struct ListRun {
 /// The pairs of the lists of rows [first, last), at most 32, as far as these are short and the columns few; returns whose are
 /// left, as bits. Row first + j is in list i where bit j % 32 of word j / 32 of `sets[i]` says so, which are `stride` words
 /// apart (mark_strip). `own`: kRunWords words of shared memory; `n_pairs` grows by how many there are. The warp.
-__device__ __forceinline__ unsigned count_short_lists(const RowList& matrix, int first, int last, const unsigned* sets, int stride,
+__device__ __forceinline__ unsigned count_short_lists(const RowList& matrix, int first, int last,
+                                                      const unsigned* sets, int stride,
                                                       unsigned* own, const NearOnes& ones, LeafHistogram& leaves,
                                                       long long& n_pairs) {
     const int lane = lane_id();

@@ -1,9 +1,9 @@
 // Pairs of rows of a list, counted by the columns that they share: 32 x 64 pairs at a time, as numbers in bit planes.
 //
-// For each column and each block of 32 rows, a word says which of the rows have it. Of some columns, a lane holds a row of one block and adds up the words of other blocks, of the
-// columns that its row has, as 32 binary numbers at once: plane k holds bit k of what its row shares with each of 32 others.
-// How many pairs share n columns is a popcount of where the planes say n. No pair is counted by itself, and few columns
-// cost little, however wide the rows are.
+// For each column and each block of 32 rows, a word says which of the rows have it. Of some columns, a lane holds a row
+// of one block and adds up the words of other blocks, of the columns that its row has, as 32 binary numbers at once:
+// plane k holds bit k of what its row shares with each of 32 others. How many pairs share n columns is a popcount of
+// where the planes say n. No pair is counted by itself, and few columns cost little, however wide the rows are.
 // Functions are called by all lanes of a warp together, and end with what they wrote ordered.
 #pragma once
 
@@ -85,7 +85,8 @@ __device__ __forceinline__ void add_ones(unsigned (&planes)[kPlanes], unsigned a
 }
 
 /// The pairs of block `own` of rows with the later rows of the blocks from `other` on; `begin`, below 4, is added to all sizes
-/// on the way, so that those that are counted together begin with a multiple of 4. All are below 2^kPlanes. The counters have room.
+/// on the way, so that those that are counted together begin with a multiple of 4. All are below 2^kPlanes. The
+/// counters have room.
 template <int kPlanes>
 __device__ __forceinline__ void count_blocks(const RowSlices& slices, int own, int other, int begin, LeafHistogram& leaves) {
     const int lane = lane_id();

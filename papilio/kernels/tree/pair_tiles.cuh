@@ -93,8 +93,9 @@ __device__ __forceinline__ long long count_strip(const RowList& list, int first,
     return list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2);
 }
 
-/// For each of the rows [first, first_end), at most 32, the later rows that share at least `least` columns with it: row first + j is
-/// bit j % 32 of word j / 32 of `sets[i]`, which are `stride` words apart, for row first + i; there is room for 32. The warp.
+/// For each of the rows [first, first_end), at most 32, the later rows that share at least `least` columns with it: row
+/// first + j is bit j % 32 of word j / 32 of `sets[i]`, which are `stride` words apart, for row first + i; there is
+/// room for 32. The warp.
 __device__ __forceinline__ void mark_strip(const RowList& list, int first, int first_end, int least, unsigned* sets,
                                            int stride) {
     const int group = lane_id() / 4, place = lane_id() & 3;
