@@ -175,13 +175,11 @@ struct CliqueLanes {
             sum.add(3, free, n, FewCounts{(unsigned)__popc(pairs), larger & 31u});
             return;
         }
-        add_leaf(held, 1);
-        add_leaf(held + 1, (unsigned)n);
-        add_leaf(held + 2, (unsigned)__popc(pairs));
-        add_leaf(held + 3, larger & 31u);
-        add_leaf(held + 4, larger >> 5 & 15u);
-        add_leaf(held + 5, larger >> 9 & 7u);
-        add_leaf(held + 6, larger >> 12);
+        const unsigned up_to_5 = 1u | (unsigned)n << 5 | (unsigned)__popc(pairs) << 10 | (larger & 31u) << 15 |
+                                 (larger >> 5 & 15u) << 20 | (larger >> 9 & 7u) << 25;
+        unsigned long long counts = up_to_5 | (unsigned long long)(larger >> 12) << 30;  // by size, 5 bits each
+#pragma unroll 1
+        for (int j = 0; counts != 0; ++j, counts >>= 5) add_leaf(held + j, (unsigned)counts & 31u);
     }
 
     /// All cliques of m pairs, each vertex next to all but the other one of its pair.

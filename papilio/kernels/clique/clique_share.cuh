@@ -18,6 +18,8 @@
 
 /// Turns of the lanes between two looks for idle ones; all the turns that there are.
 constexpr int kShareTurns = 4, kAllTurns = 0x7fffffff;
+/// Steps (tree_queue.cuh) that a turn of the last lanes is worth.
+constexpr int kTurnSteps = 4;
 
 /// What a slot of the queue begins with that holds lanes, and words before those of the lanes.
 constexpr unsigned kLanesSlot = 3;
@@ -69,12 +71,6 @@ __device__ __forceinline__ void share_branches(Lanes& lanes) {
     if (takes) lanes.take_half();
 }
 
-/// Lanes that may have branches left; the warp.
-template <class Lanes>
-__device__ __forceinline__ unsigned open_lanes(const Lanes& lanes) {
-    return __ballot_sync(kFullMask, lanes.busy && lanes.depth != 0);
-}
-
 /// Copy n words that are kWarpSize apart; any lane alone.
 __device__ __forceinline__ void copy_apart(unsigned* to, const unsigned* from, int n) {
     for (int i = 0; i < n; ++i) to[kWarpSize * i] = from[kWarpSize * i];
@@ -83,7 +79,7 @@ __device__ __forceinline__ void copy_apart(unsigned* to, const unsigned* from, i
 /// Leave every second lane that has branches to a warp that waits; false: none waits, or there are no two. The warp.
 template <class Lanes>
 __device__ __forceinline__ bool offer_lanes(Lanes& lanes, const TreeQueue& queue) {
-    const unsigned open = open_lanes(lanes), own = 1u << lane_id();
+    const unsigned open = __ballot_sync(kFullMask, lanes.busy && lanes.depth != 0), own = 1u << lane_id();
     const int n_words = Lanes::kRegisterWords + Lanes::kGraphWords + Lanes::kFrameWords * (int)~warp_least(~(unsigned)lanes.depth);
     if ((open & (open - 1)) == 0 || kLanesHead + kWarpSize * n_words > queue.slot_words) return false;
     const bool gives = (open & own) != 0 && __popc(open & (own - 1)) % 2 != 0;
@@ -129,7 +125,7 @@ template <class Lanes>
 __device__ __forceinline__ bool finish_lanes(Lanes& lanes, TreeQueue& queue) {
     const int many = (int)(gridDim.x * blockDim.x / kWarpSize) / kWaitingPart;
     while (lanes.idle() != kFullMask) {
-        queue.spend(lanes.run(0, kShareTurns));
+        queue.spend(kTurnSteps * lanes.run(0, kShareTurns));
         share_branches(lanes);
         const unsigned* const left = queue.look();
         if (left != nullptr && has_room(lanes, left)) return false;
@@ -138,7 +134,7 @@ __device__ __forceinline__ bool finish_lanes(Lanes& lanes, TreeQueue& queue) {
         if (queue.is_wanted(many)) {
             for (int n_left = 0; n_left < kLanesAtOnce && offer_lanes(lanes, queue); ++n_left) {
             }
-        } else if (__popc(lanes.idle()) >= kJoinLanes && open_lanes(lanes) == 0) {
+        } else if (__popc(lanes.idle()) >= kJoinLanes && !queue.has_seen(many)) {
             queue.join();
         }
     }

@@ -64,9 +64,14 @@ struct TreeQueue {
     __device__ __forceinline__ bool is_wanted(int more_than = 0) {
         if (unchecked < (unsigned)check_steps || n_slots == 0) return false;
         unchecked = 0;
-        const int before = __shfl_sync(kFullMask, waiting, 0);
+        const bool are_more = has_seen(more_than);
         waiting = lane_id() == 0 ? peek(&state[kQueueWaiting]) : 0;
-        return before > more_than;
+        return are_more;
+    }
+
+    /// Whether more warps than so many waited at the last look; the warp.
+    __device__ __forceinline__ bool has_seen(int more_than) const {
+        return __shfl_sync(kFullMask, waiting, 0) > more_than;
     }
 
     /// Leave a sub-tree to a warp that waits; `write(words)` fills its slot, by the warp. False: none waits.

@@ -72,7 +72,7 @@ extern "C" __global__ void count_sets(unsigned* words, const int n, const int n_
     __shared__ NearOnes ones;
     ones.open(least);
     Arena arena{nullptr, slab, 0, 0, 1 << 16, 0};
-    TreeQueue queue{nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
+    TreeQueue queue{nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0, 0, false};
     SubsetTree tree{arena, queue, LeafHistogram(counters, sums, least), ones, run, nullptr, 0,
                     RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     tree.frames = reinterpret_cast<SubsetFrame*>(arena.take(8 * kSubsetFrameWords));
@@ -137,7 +137,7 @@ _LEFT = """
 // The first warp leaves sub-trees to the other one and sees each finished before the next: the other must stay.
 extern "C" __global__ void leave_and_wait(int* state, unsigned* ends, unsigned* tickets, unsigned* slots,
                                           const int n, int* finished) {
-    TreeQueue queue{state, ends, tickets, slots, 2, 4, 1, 0, 0};
+    TreeQueue queue{state, ends, tickets, slots, 2, 4, 1, 0, 0, 0, false};
     if (blockIdx.x == 0) {
         for (int i = 0; i < n; ++i) {
             while (!queue.offer([&](unsigned* slot) { if (lane_id() == 0) slot[0] = (unsigned)i; })) {
@@ -147,11 +147,11 @@ extern "C" __global__ void leave_and_wait(int* state, unsigned* ends, unsigned* 
                 }
             __syncwarp();
         }
-        queue.finish();
+        queue.finish(1);
     } else {
         unsigned got = 0;
         while (queue.wait([&](const unsigned* slot) { got = slot[0]; })) {
-            queue.finish();
+            queue.finish(1);
             if (lane_id() == 0) atomicMax(finished, (int)got + 1);
             __syncwarp();
         }
