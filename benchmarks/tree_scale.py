@@ -88,7 +88,7 @@ CASES = (
     _clique("ru1", 6, None, algorithm="orient"),
 )  # fmt: skip
 
-_ROUNDS = 6
+_ROUNDS = 12
 """How often intervals are moved towards equal times."""
 
 _SHORT_S = 1.0
