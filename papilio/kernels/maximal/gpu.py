@@ -142,7 +142,7 @@ class MaximalBicliqueGpu(TreeEngine):
         anchor: str = "auto",
         tuning: TreeTuning | None = None,
         defines: dict[str, int] | None = None,
-        patience: int = 1 << 11,
+        patience: int = 1 << 12,
     ) -> None:
         super().__init__(device, tuning if tuning is not None else maximal_tuning(device.max_shared_bytes))
         self.anchor, self.patience, self.defines = anchor, patience, defines or {}
