@@ -119,7 +119,7 @@ def _ask_bicliques(random: Generator) -> _Draw:
     options = _options(random, motif)
     if len(small) < 2 and (per == "vertex" or dict(options).get("algorithm") == "enumerate"):
         sides = (1025, 300) if max(motif.p or 0, motif.q or 0) < 6 else (24, 200)
-    if max(motif.p or 0, motif.q or 0) > 19:  # one of these layers would be searched without end
+    if max(motif.p or 0, motif.q or 0) > 5:  # one of these layers would be searched without end
         options = tuple(option for option in options if option[0] != "anchor")
     if listing is not None:
         sides = (257, 1000) if motif.p + motif.q < 5 else (33, 200)
