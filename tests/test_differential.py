@@ -6,10 +6,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from math import comb
 from typing import Any
 
+import numpy as np
 import pytest
 
+from papilio.graph import UnipartiteGraph
+from papilio.motifs import Clique
 from tests.conftest import ROOT, share_of_examples
 from tests.tools.devices import cuda_device
 from tests.tools.differential.__main__ import Comparison
@@ -17,6 +21,7 @@ from tests.tools.differential.answers import Answer, EngineAnswerer
 from tests.tools.differential.cases import FAMILIES, Case, Question, draw_case
 from tests.tools.differential.definition import OracleAnswerer
 from tests.tools.differential.graphs import Graph
+from tests.tools.differential.laws import Asked, check_edge
 
 CPU, ORACLE = EngineAnswerer("cpu", None), OracleAnswerer()
 
@@ -83,6 +88,17 @@ def test_laws_need_no_second_engine() -> None:
     ]
     assert failed
     assert all("against the law of" in wrong or "the sum of" in wrong for wrong in failed)
+
+
+def test_the_law_of_edges_holds_where_counts_pass_64_bits() -> None:
+    graph = UnipartiteGraph.from_edges(*np.triu_indices(80, 1), 80)
+    question = Question(Clique(40), "edge")
+    answer = CPU(graph, question, {})
+    assert answer.total == comb(80, 40)
+    case = Case(0, "clique", "complete", graph, question, {})
+    for total, holds in ((answer.total, True), (answer.total + (1 << 64), True), (answer.total + 1, False)):
+        asked = Asked(case, CPU, replace(answer, total=total), np.random.default_rng(0))
+        assert (check_edge(asked) == "") == holds
 
 
 def test_the_command_records_and_compares(tmp_path: Any) -> None:

@@ -78,12 +78,19 @@ def _bicliques(edges: list[tuple[int, int]]) -> Iterator[Row]:
     neighbours: dict[int, set[int]] = {}
     for u, v in edges:
         neighbours.setdefault(u, set()).add(v)
-    for p in range(1, len(neighbours) + 1):
-        for chosen in combinations(sorted(neighbours), p):
-            shared = sorted(set.intersection(*(neighbours[u] for u in chosen)))
-            yield from (
-                (chosen, others) for q in range(1, len(shared) + 1) for others in combinations(shared, q)
-            )
+    begun: list[tuple[tuple[int, ...], set[int], list[int]]] = [
+        ((), {v for _, v in edges}, sorted(neighbours))
+    ]
+    while begun:
+        chosen, shared, later = begun.pop()
+        for at, u in enumerate(later):
+            if both := shared & neighbours[u]:
+                begun.append(((*chosen, u), both, later[at + 1 :]))
+                yield from (
+                    ((*chosen, u), others)
+                    for q in range(1, len(both) + 1)
+                    for others in combinations(sorted(both), q)
+                )
 
 
 def _add_up(rows: Sequence[Row], graph: Any, per: str) -> dict[str, Any]:

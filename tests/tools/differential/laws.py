@@ -166,12 +166,13 @@ def check_union(asked: Asked) -> str:
     graph, question, ours = asked.case.graph, asked.case.question, asked.answer
     if question.listing is not None:
         return ""
+    most = 33 if isinstance(asked.answerer, EngineAnswerer) else 4
     if isinstance(graph, UnipartiteGraph):
-        _, other = draw_unipartite(asked.random, 33, 17)
+        _, other = draw_unipartite(asked.random, most, most // 2 + 1)
         u, v = (np.concatenate((a, b + graph.n)) for a, b in ((graph.u, other.u), (graph.v, other.v)))
         both: Graph = UnipartiteGraph.from_edges(u, v, graph.n + other.n)
     else:
-        _, other = draw_bipartite(asked.random, 33, 200, graph.signed)
+        _, other = draw_bipartite(asked.random, most, 6 * most, graph.signed)
         ends = [(graph.u, other.u + graph.n_u), (graph.v, other.v + graph.n_v)]
         if graph.sign is not None:
             ends.append((graph.sign, other.sign))
@@ -187,7 +188,7 @@ def check_union(asked: Asked) -> str:
 
 
 def check_edge(asked: Asked) -> str:
-    """Without an edge there are as many motifs less as the edge is in."""
+    """Without an edge there are as many motifs less as the edge is in, modulo 2^64 where a count may pass that."""
     graph, answer = asked.case.graph, asked.answer
     if "edge" not in answer.vectors or not graph.n_edges:
         return ""
@@ -199,8 +200,13 @@ def check_edge(asked: Asked) -> str:
     else:
         sign = None if graph.sign is None else np.delete(graph.sign, at)
         less = BipartiteGraph.from_edges(u, v, graph.n_u, graph.n_v, sign)
-    question = replace(asked.case.question, per="total")
-    return asked.compare(less, Answer(None, None, answer.total - int(support[at])), question)
+    got = asked.again(less, replace(asked.case.question, per="total"))
+    missing = answer.total - got.total - int(support[at])
+    if answer.total >> 64 and missing > 0:
+        missing %= 1 << 64
+    if not missing or (got.items is not None and got.items != got.n_items):
+        return ""
+    return f"total: {answer.total}; without edge {at}, which is in {support[at]}, {got.total}"
 
 
 def check_closed_forms(asked: Asked) -> str:
