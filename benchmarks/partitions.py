@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
@@ -24,39 +25,35 @@ from math import exp, log
 from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.cases import CASES, Case, load_case
 from benchmarks.clique import read
+from benchmarks.groupings import (
+    Grouping,
+    Ids,
+    Ints,
+    cutting_by,
+    hash_groups,
+    metis_groups,
+    paper_groups,
+    paper_rows,
+)
 from benchmarks.harness import describe_machine
 from papilio.errors import CapacityError
 from papilio.families import family_of, load_engine, resolve
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.core import Rows
-from papilio.kernels.biclique.pairs import PAIR_BYTES, find_pairs
 from papilio.motifs import Biclique, Butterfly, Clique, MaximalBiclique, MaximalClique, Motif
-from papilio.partitioning.cut_request import CutRequest
-from papilio.partitioning.growth import (
-    PricedRows,
-    closure_cost,
-    grow_groups,
-    growth_bytes,
-    hash_groups,
-)
+from papilio.partitioning.cut_request import CutRequest, Strategy
+from papilio.partitioning.growth import PricedRows, closure_cost, grow_groups, growth_bytes
 from papilio.partitioning.growth_chunks import grow_chunks
-from papilio.partitioning.metis_groups import metis_groups
 from papilio.partitioning.peak_memory import PeakMemory
 from papilio.partitioning.store import Partition
 from papilio.storage.store import GraphStore, open_store, write_store
 
 __all__ = ["GRAPHS", "PartCase", "community_graph"]
-
-Ids = NDArray[np.int32]
-Ints = NDArray[np.int64]
-Grouping = Callable[..., Ids]
 
 PARTS = (4, 16, 64)
 """Parts that the budgets aim at, with the growth of groups."""
@@ -66,7 +63,7 @@ ENTRY_BYTES, COLUMN_BYTES, ROOT_BYTES = 4, 8, 16
 
 GROUPINGS: dict[str, Grouping] = {
     "growth": grow_groups,
-    "growth, paper's score": partial(grow_groups, score="shared"),
+    "growth, paper's score": partial(grow_groups, by_share=False),
     "hash": hash_groups,
     "METIS": metis_groups,
 }
@@ -167,16 +164,7 @@ def our_closure(graph: BipartiteGraph, anchor: str) -> Closure:
 def paper_closure(graph: BipartiteGraph, anchor: str) -> Closure:
     """Roots and later vertices that share 3 neighbours, each with its 1-hop and 2-hop lists, as in the GBC paper."""
     indptr, ids, n_right = rows_of(graph, anchor, 3)
-    n_left = indptr.size - 1
-    pairs = find_pairs(Rows(indptr, ids), n_right, 3, 2, PAIR_BYTES << 27, n_left)
-    starts = pairs.indptr + np.arange(n_left + 1)
-    columns = np.empty(int(starts[-1]), np.int32)
-    own = np.zeros(columns.size, bool)
-    own[starts[:-1]] = True
-    columns[own] = np.arange(n_left)
-    columns[~own] = pairs.others
-    lists = ENTRY_BYTES * (np.diff(indptr) + np.diff(pairs.indptr))
-    return Closure(PricedRows(starts, columns, lists, np.zeros(n_left, np.int64)), ids.size)
+    return Closure(paper_rows(indptr, ids, n_right, 3), ids.size)
 
 
 def seek_limit(count: Callable[[int], int], wanted: int, whole: int, tries: int = 7) -> int | None:
@@ -254,19 +242,19 @@ def count_whole(store: GraphStore, motif: Motif) -> tuple[Any, float]:
 
 
 Cut = Callable[[Path, int, str], Partition]
-Cutter = Callable[..., Partition]
 
 
 def cut_for(store: GraphStore, motif: Motif, host_bytes: int) -> Cut:
-    """Return what cuts a store for a motif into ``(directory, limit, strategy)``."""
+    """Return a function that cuts a store for a motif into ``(directory, limit, strategy or other groups)``."""
 
     def cut(output: Path, limit: int, strategy: str) -> Partition:
-        name, _, closure = strategy.partition(", ")
+        known, cutter = get_args(Strategy), resolve(family.parted.cutter)
         asked = CutRequest(
-            "total", price, limit, host_bytes, 1, strategy=name, closure="paper" if closure else "columns"
+            "total", price, limit, host_bytes, 1, strategy=strategy if strategy in known else "bcpar"
         )
-        cutter: Cutter = resolve(family.parted.cutter)
-        return cutter(store, output, motif, {}, asked)
+        with nullcontext() if strategy in known else cutting_by(OTHER_GROUPS[strategy]):
+            made: Partition = cutter(store, output, motif, {}, asked)
+        return made
 
     family = family_of(motif)
     assert family.parted is not None
@@ -274,7 +262,14 @@ def cut_for(store: GraphStore, motif: Motif, host_bytes: int) -> Cut:
     return cut
 
 
-STRATEGIES: dict[str, tuple[Any, ...]] = {
+OTHER_GROUPS: dict[str, Grouping] = {
+    "bcpar, paper's closure": partial(paper_groups, least=3),
+    "hash": hash_groups,
+    "metis": metis_groups,
+}
+"""Groups that only this benchmark cuts by."""
+
+STRATEGIES: dict[str, tuple[str, ...]] = {
     "biclique": ("bcpar", "bcpar, paper's closure", "hash", "metis"),
     "butterfly": ("bcpar", "pair_blocks", "hash", "metis"),
 }

@@ -45,7 +45,6 @@ ALLOWED_PLACES = {
     ("cli/app.py", "import_module"): "a table of the package's own commands",
     ("kernels/device/cuda.py", "compile"): "a CUDA source of the package",
     ("families.py", "import_module"): "a table of the package's own engines",
-    ("partitioning/metis_groups.py", "import_module"): "an optional package, by its name",
     ("tasks/forecast.py", "import_module"): "what a row of the families names",
     ("tasks/parts/vectors.py", "import_module"): "a module of the package",
 }

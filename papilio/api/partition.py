@@ -18,7 +18,7 @@ from papilio.errors import InputError, UnsupportedError
 from papilio.families import EngineChoice, resolve
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif
-from papilio.partitioning.cut_request import Closure, CutProgress, CutRequest, Strategy
+from papilio.partitioning.cut_request import CutProgress, CutRequest, Strategy
 from papilio.partitioning.store import Partition, open_partition
 from papilio.questions import choose_options, read_motif
 from papilio.storage.array_file import release_memory
@@ -46,7 +46,6 @@ def partition(
     device_memory: Bytes | None = None,
     host_memory: Bytes | None = None,
     strategy: Strategy = "auto",
-    closure: Closure = "columns",
     options: Mapping[str, str] | None = None,
     threads: Threads | None = None,
     temp_dir: str | os.PathLike[str] | None = None,
@@ -67,10 +66,8 @@ def partition(
         Bytes that a worker with a GPU may use on its device. Given, the parts are made for the gpu engine.
     host_memory : int, optional
         Bytes that a worker may use on its host, and that cutting may use here. At least one of both is given.
-    strategy : {"auto", "bcpar", "pair_blocks", "hash", "metis"}
+    strategy : {"auto", "bcpar", "pair_blocks"}
         How starts or roots are grouped; ``auto`` compares what each moves.
-    closure : {"columns", "paper"}
-        Bicliques: what a root is charged with, what its bicliques need or all within two hops of it.
     options : mapping of str to str, optional
         Those of the motif. ``anchor`` and ``algorithm`` of bicliques choose the layer of the roots, which is that of
         all counts from these parts.
@@ -107,7 +104,7 @@ def partition(
         gpu_missing=None,
     )
     job = job_of_store(store, motif, per, choose_options(motif, options or {}))
-    request = _make_request(job, engine, (worker,), budget, worker.threads, strategy, closure, temp_dir)
+    request = _make_request(job, engine, (worker,), budget, worker.threads, strategy, temp_dir)
     return _cut(store, local_path(output), job, request, progress)
 
 
@@ -208,7 +205,6 @@ def _make_request(
     budget: Budget,
     threads: int,
     strategy: Strategy = "auto",
-    closure: Closure = "columns",
     temp_dir: str | os.PathLike[str] | None = None,
 ) -> CutRequest:
     """Return what the cutters are asked: parts for these workers, cut within the memory of this process."""
@@ -223,7 +219,6 @@ def _make_request(
         host_bytes=free,
         threads=threads,
         strategy=strategy,
-        closure=closure,
         scratch=None if temp_dir is None else local_path(temp_dir),
     )
 

@@ -35,13 +35,6 @@ from papilio.partitioning.cut_request import STRATEGIES
     help="How work items are grouped; auto compares what bcpar and pair_blocks would move.",
 )
 @click.option(
-    "--closure",
-    type=click.Choice(["columns", "paper"]),
-    default="columns",
-    show_default=True,
-    help="Biclique: what a root is charged with: what its bicliques need, or all within two hops of it.",
-)
-@click.option(
     "--threads",
     type=THREADS,
     help="Threads of cutting and of the CPU workers that the parts are made for; by default all processors.",

@@ -46,9 +46,8 @@ from papilio.partitioning.clique_loops import (
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import CutRun, cut_run
 from papilio.partitioning.disk_degrees import core_masks
-from papilio.partitioning.growth import growth_bytes
+from papilio.partitioning.growth_chunks import grow_chunks
 from papilio.partitioning.layer_rows import LayerRows, span_rows
-from papilio.partitioning.root_groups import group_priced, require_strategy
 from papilio.partitioning.root_loops import mark_ids
 from papilio.partitioning.root_subgraphs import (
     KEPT_BYTES,
@@ -131,7 +130,7 @@ def cut_cliques(
         needs, core_choice = _write_rows(stack, run, is_maximal, least)
         run.lap("rows")
         bound, threads, left = _bind(needs, request)
-        groups, strategy, reason = _group(needs, bound, left)
+        groups, reason = _group(needs, bound, left)
         run.lap("groups")
         run.report_parts(0)
         parts = run.write_groups(
@@ -147,10 +146,10 @@ def cut_cliques(
         )
         run.finish(
             parts,
-            decisions=(core_choice, order, (f"strategy {strategy}", reason)),
+            decisions=(core_choice, order, ("strategy bcpar", reason)),
             nothing="no vertex is in a clique",
             family=parted.kind,
-            strategy=strategy,
+            strategy="bcpar",
             reason=reason,
             layer="u",
             least_p=least,
@@ -163,11 +162,8 @@ cut_maximal_cliques = partial(cut_cliques, is_maximal=True)
 
 
 def _require_request(options: Mapping[str, str], request: CutRequest) -> None:
-    if request.strategy == "pair_blocks" or request.closure == "paper":
-        what = "closure paper is for bicliques"
-        if request.strategy == "pair_blocks":
-            what = "strategy pair_blocks is for butterflies"
-        raise UnsupportedError(f"{what}; cut for cliques with bcpar, hash or metis, and closure columns")
+    if request.strategy == "pair_blocks":
+        raise UnsupportedError("strategy pair_blocks is for butterflies; cut for cliques with bcpar")
     require_part_choices(options.get("order", "auto"), options.get("root", "auto"))
 
 
@@ -205,33 +201,27 @@ def _bind(needs: _Needs, request: CutRequest) -> tuple[CutRequest, int, int]:
     return bound, threads, (request.host_bytes - held) * 15 // 16
 
 
-def _group(needs: _Needs, request: CutRequest, host_bytes: int) -> tuple[Ids, str, str]:
-    """Return the group of every rank, -1 for no root; the strategy, and why."""
+def _group(needs: _Needs, request: CutRequest, host_bytes: int) -> tuple[Ids, str]:
+    """Return the group of every rank, -1 for no root, and why they are grouped."""
     later, wanted, price = np.diff(needs.later.indptr), needs.wanted, request.part_bytes
     of_roots, n_roots = int(later[wanted].sum()), int(np.count_nonzero(wanted))
     whole = PartSizes(n_roots, of_roots, wanted.size - n_roots, needs.later.n_entries - of_roots)
     if request.fits(whole):
-        return (
-            np.where(wanted, 0, -1).astype(np.int32),
-            "bcpar",
-            "one part: all that can be in a clique fits one",
-        )
-    name = "bcpar" if request.strategy == "auto" else request.strategy
+        return np.where(wanted, 0, -1).astype(np.int32), "one part: all that can be in a clique fits one"
     indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(needs.sizes)))
-    require_strategy(name, growth_bytes(wanted.size, wanted.size, int(indptr[-1])), host_bytes)
     column_bytes = ceil(price.vertex) + ceil(price.entry) * later
     root_bytes = np.where(wanted, ceil(price.root) + ceil(price.root_entry) * later, 0)
     limit = request.limit_bytes - price.fixed - 1
     try:
-        groups = group_priced(
-            name, indptr, lambda first, last: needs.read(first, last).ids, column_bytes, root_bytes, limit,
+        groups = grow_chunks(
+            indptr, lambda first, last: needs.read(first, last).ids, column_bytes, root_bytes, limit,
             host_bytes, request.threads,
         )  # fmt: skip
     except CapacityError as error:
         _refuse_worst(needs, indptr, column_bytes, root_bytes, request, error)
         raise
     why = "the graph does not fit one part, and roots that share neighbours do not repeat them"
-    return np.where(wanted, groups, -1).astype(np.int32), name, why if name == "bcpar" else "asked for"
+    return np.where(wanted, groups, -1).astype(np.int32), why
 
 
 def _refuse_worst(

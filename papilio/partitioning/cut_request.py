@@ -12,13 +12,10 @@ from papilio.errors import CapacityError
 from papilio.motifs import Granularity
 from papilio.parts import PartBytes, PartSizes
 
-Strategy = Literal["auto", "bcpar", "pair_blocks", "hash", "metis"]
+Strategy = Literal["auto", "bcpar", "pair_blocks"]
 """How work items are grouped into parts; ``auto`` lets the cutter decide."""
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
-
-Closure = Literal["columns", "paper"]
-"""What a root takes into its part: its columns, cut to what its bicliques need, or all within two hops."""
 
 CutProgress = Callable[[float], None]
 """Called from any thread with the share that is done, from 0 to 1, never falling."""
@@ -33,8 +30,7 @@ class CutRequest:
     limit_bytes: int  # what that may be at most
     host_bytes: int  # host memory that cutting may take for its data, beside the imported libraries
     threads: Threads  # of the cutter
-    strategy: Strategy = "auto"  # bicliques know no ``pair_blocks``
-    closure: Closure = "columns"  # bicliques only
+    strategy: Strategy = "auto"  # ``pair_blocks``: butterflies only
     scratch: Path | None = (
         None  # directory for files that last as long as the cut; by default beside the output
     )

@@ -1,9 +1,8 @@
-"""Groups of roots for parts of a graph: BCPar's greedy growth, and a plain hash as a baseline.
+"""Groups of roots for parts of a graph: BCPar's greedy growth.
 
 All functions take :class:`PricedRows`: ``columns[indptr[r]:indptr[r + 1]]`` is what root r needs, without repetition,
-with a cost in bytes per column and per root. What a column is, the caller decides: for our closure the neighbours of
-the root, each with the list that a part keeps of it; for the closure of the GBC paper (ICDE 2024) the 2-hop
-neighbours. The cost of a group is the sum of its roots and, once each, of the columns in their rows.
+with a cost in bytes per column and per root. A column is a neighbour of the root, with the list that a part keeps of
+it. The cost of a group is the sum of its roots and, once each, of the columns in their rows.
 
 A column may shrink: with ``entry_bytes`` it costs ``column_bytes + entry_bytes * k``, where k is the number of roots
 that hold it and have no earlier group, as where a part leaves out the roots of parts before it.
@@ -16,7 +15,6 @@ groups of int32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -28,12 +26,9 @@ from papilio.partitioning.growth_loops import (
     Costs,
     add_closures,
     count_holders,
-    fill_groups,
     grow,
     sum_closures,
 )
-
-Score = Literal["share", "shared"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +96,7 @@ def require_roots_fit(costs: Ints, limit_bytes: int, names: Ints | None = None) 
         )
 
 
-def grow_rows(rows: PricedRows, costs: Ints, limit_bytes: int, score: Score) -> Ids:
+def grow_rows(rows: PricedRows, costs: Ints, limit_bytes: int, by_share: bool = True) -> Ids:
     """Grow groups by these costs of columns, which are overwritten.
 
     ``NO_GROUP`` is given to roots that fit none when all others have theirs.
@@ -109,17 +104,17 @@ def grow_rows(rows: PricedRows, costs: Ints, limit_bytes: int, score: Score) -> 
     closure = sum_closures(rows.indptr, rows.columns, costs)
     average = closure // np.maximum(np.diff(rows.indptr), 1)
     order = np.argsort(-average, kind="stable")
-    prices = Costs(costs, rows.root_bytes, closure, rows.entry_bytes, limit_bytes, score == "share")
+    prices = Costs(costs, rows.root_bytes, closure, rows.entry_bytes, limit_bytes, by_share)
     holders = transpose_rows(Rows(rows.indptr, rows.columns), costs.size)
     return grow(rows.indptr, rows.columns, *holders, prices, order)[0]
 
 
-def grow_groups(rows: PricedRows, limit_bytes: int, score: Score = "share") -> Ids:
+def grow_groups(rows: PricedRows, limit_bytes: int, by_share: bool = True) -> Ids:
     """Group the roots by Algorithm 3 of the GBC paper: grow from the heaviest, by shared columns, under a limit.
 
-    Returns the group of each root, int32. ``score`` says which root joins next: that of whose closure the group has the
-    largest share of bytes, or, as in the paper (``shared``), that of whose closure it has the most bytes. CapacityError
-    when a root with its closure passes the limit alone; names it.
+    Returns the group of each root, int32. The root joins next of whose closure the group has the largest share
+    of bytes, or, without ``by_share`` and as in the paper, the most bytes. CapacityError when a root with its closure
+    passes the limit alone; names it.
 
     O(replication x n_entries) visits of entries, each with at most O(log n_roots) steps in the heap. Unlike the paper,
     which closes a group at the first candidate that does not fit, candidates are passed over up to ``MISSES`` times in
@@ -130,43 +125,9 @@ def grow_groups(rows: PricedRows, limit_bytes: int, score: Score = "share") -> I
     costs = rows.column_costs()
     if not rows.entry_bytes:
         require_roots_fit(sum_closures(rows.indptr, rows.columns, costs) + rows.root_bytes, limit_bytes)
-    groups = grow_rows(rows, costs.copy(), limit_bytes, score)
+    groups = grow_rows(rows, costs.copy(), limit_bytes, by_share)
     left_out = groups == NO_GROUP
     if left_out.any():
         closure = sum_closures(rows.indptr, rows.columns, costs) + rows.root_bytes
         require_roots_fit(np.where(left_out, closure, 0), limit_bytes)
     return groups
-
-
-def fill_rows(rows: PricedRows, limit_bytes: int, order: Ints, labels: Ids) -> Ids:
-    """Group the roots in ``order``; a group ends where the next root does not fit, and where the label changes.
-
-    Roots that fit no group before others have theirs come last.
-    """
-    costs = rows.column_costs()
-    closure = sum_closures(rows.indptr, rows.columns, costs)
-    is_heavy = closure + rows.root_bytes > limit_bytes
-    if not rows.entry_bytes:
-        require_roots_fit(closure + rows.root_bytes, limit_bytes)
-    order = np.concatenate((order[~is_heavy[order]], order[is_heavy[order]]))
-    prices = Costs(costs, rows.root_bytes, closure, rows.entry_bytes, limit_bytes, False)
-    groups, refused = fill_groups(rows.indptr, rows.columns, prices, order, labels)
-    if refused >= 0:
-        own = slice(int(refused), int(refused) + 1)
-        now = sum_closures(rows.indptr[int(refused) : int(refused) + 2], rows.columns, costs)
-        require_roots_fit(now + rows.root_bytes[own], limit_bytes, np.array([refused]))
-    return groups
-
-
-def hash_groups(rows: PricedRows, limit_bytes: int) -> Ids:
-    """Group the roots by a hash of their number: in its order, a group ends before the first root that does not fit.
-
-    A baseline; result and errors as for :func:`grow_groups`.
-    """
-    n_roots = rows.root_bytes.size
-    # The finalizer of SplitMix64: a bijection that scatters consecutive numbers.
-    keys = np.arange(n_roots, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    order = np.argsort(keys ^ (keys >> np.uint64(31)), kind="stable")
-    return fill_rows(rows, limit_bytes, order, np.zeros(n_roots, dtype=np.int32))

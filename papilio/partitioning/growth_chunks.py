@@ -24,7 +24,6 @@ from papilio.errors import CapacityError
 from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.growth import (
     PricedRows,
-    Score,
     grow_groups,
     grow_rows,
     growth_bytes,
@@ -73,7 +72,6 @@ class _Rows:
     roots: Ints
     entry_bytes: int
     limit_bytes: int
-    score: Score
     read_entries: int
 
     @property
@@ -122,7 +120,6 @@ def grow_chunks(
     threads: int,
     *,
     entry_bytes: int = 0,
-    score: Score = "share",
 ) -> Ids:
     """Group the roots as :func:`papilio.partitioning.growth.grow_groups` does, within a bound of host memory.
 
@@ -136,7 +133,7 @@ def grow_chunks(
     if fits and n_entries <= ONE_CHUNK_ENTRIES:
         columns = read(0, n_roots)
         whole = PricedRows(indptr, columns, column_bytes, root_bytes, entry_bytes)
-        return grow_groups(whole, limit_bytes, score)
+        return grow_groups(whole, limit_bytes)
     at_once, share_bytes = _share_memory(indptr, n_columns, host_bytes)
     with ThreadPoolExecutor(max(1, min(threads, CHUNKS_AT_ONCE))) as pool:
         rows = _Rows(
@@ -146,7 +143,6 @@ def grow_chunks(
             root_bytes,
             entry_bytes,
             limit_bytes,
-            score,
             _read_entries(host_bytes),
         )
         order, closure = order_roots(rows, pool, max(1, min(threads, CHUNKS_AT_ONCE)))
@@ -267,7 +263,7 @@ class _Growth:
     def _grow(self, chunk: Ints, indptr: Ints, columns: Ids, costs: Ints) -> Ids:
         rows = self._rows
         own = PricedRows(indptr, columns, rows.columns, rows.roots[chunk], rows.entry_bytes)
-        return grow_rows(own, costs, rows.limit_bytes, rows.score)
+        return grow_rows(own, costs, rows.limit_bytes)
 
     def _take_out(self, columns: Ids) -> None:
         if self._rows.entry_bytes:

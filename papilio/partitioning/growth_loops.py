@@ -284,40 +284,6 @@ def grow(
 
 
 @allocating
-def fill_groups(indptr: Ints, columns: Ids, costs: Costs, order: Ints, label: Ids) -> tuple[Ids, Place]:
-    """Group the roots in a given order: a group ends before a root that does not fit, and where the label changes.
-
-    Parameters and returns as for :func:`grow`; ``label`` is int32, shape (n_roots,), by root.
-    """
-    n_roots = costs.root.size
-    groups = np.full(n_roots, NO_GROUP, np.int32)
-    stamp = np.full(costs.column.size, NO_GROUP, np.int32)
-    group, begun, cost = 0, 0, np.int64(0)
-    for place in range(n_roots):
-        root = order[place]
-        row = columns[indptr[root] : indptr[root + 1]]
-        added = costs.root[root]
-        for column in row:
-            if stamp[column] != group:
-                added += costs.column[column]
-        is_other = place > begun and label[root] != label[order[place - 1]]
-        if place > begun and (is_other or cost + added > costs.limit):
-            if costs.entry > 0:
-                _shrink(indptr, columns, costs, order[begun:place])
-            group, begun, cost = group + 1, place, np.int64(0)
-            added = costs.root[root]
-            for column in row:
-                added += costs.column[column]
-        if cost + added > costs.limit:
-            return groups, root
-        for column in row:
-            stamp[column] = group
-        cost += added
-        groups[root] = group
-    return groups, -1
-
-
-@allocating
 def add_closures(
     indptr: Ints, columns: Ids, costs: Costs, order: Ints, groups: Ids, n_groups: Place
 ) -> tuple[Ints, Ints]:

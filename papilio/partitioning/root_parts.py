@@ -73,11 +73,12 @@ def cut_roots(
     ``output`` is the partition that is written, which must not exist. The option ``anchor`` is the layer of the roots:
     ``u``, ``v``, or ``auto`` as the engines choose it, or the other one where a root of that fits no part.
 
-    UnsupportedError for counts per edge, or a strategy or closure of other motifs. InputError for an unknown
+    UnsupportedError for counts per edge, or a strategy for other motifs. InputError for an unknown
     anchor. CapacityError when a part of one root passes the limit, or the host memory does not do; nothing is written
     then. StoreError when ``output`` cannot be written.
     """
-    _require_request(request, is_maximal)
+    if request.strategy == "pair_blocks":
+        raise UnsupportedError("strategy pair_blocks is for butterflies; cut for bicliques with bcpar")
     parted = family_of(motif).parted
     assert parted is not None
     least, shrinks = parted.least_sizes(motif), not is_maximal
@@ -110,10 +111,10 @@ def cut_roots(
         run.lap("parts")
         run.finish(
             parts,
-            decisions=(anchor_choice, core_choice, (f"strategy {groups.strategy}", groups.reason)),
+            decisions=(anchor_choice, core_choice, ("strategy bcpar", groups.reason)),
             nothing="nothing is in a biclique",
             family=parted.kind,
-            strategy=groups.strategy,
+            strategy="bcpar",
             reason=groups.reason,
             layer=rows.left.layer,
             least_p=least[0],
@@ -123,17 +124,6 @@ def cut_roots(
 
 
 cut_maximal_roots = partial(cut_roots, is_maximal=True)
-
-
-def _require_request(request: CutRequest, is_maximal: bool) -> None:
-    if request.strategy == "pair_blocks":
-        raise UnsupportedError(
-            "strategy pair_blocks is for butterflies; cut for bicliques with bcpar, hash or metis"
-        )
-    if is_maximal and request.closure == "paper":
-        raise UnsupportedError(
-            "closure paper is for (p,q)-bicliques; cut for maximal ones with closure columns"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +195,7 @@ def _group(
     bound, threads = bind_parts(rows, request, held)
     try:
         left = (request.host_bytes - held) * 15 // 16
-        return group_roots(rows, bound, _fewest(rows, least), left, shrinks=shrinks), threads
+        return group_roots(rows, bound, _fewest(rows, least)[1], left, shrinks=shrinks), threads
     except ClosureTooLargeError as error:
         if bound.limit_bytes == request.limit_bytes:
             raise

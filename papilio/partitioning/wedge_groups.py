@@ -1,4 +1,4 @@
-"""Starts of one layer in groups with closures of their own: bcpar, and its baselines hash and metis.
+"""Starts of one layer in groups with closures of their own: bcpar.
 
 The closure of a group is every end that precedes one of its starts next to one of its middles. Starts are grouped
 chunk by chunk, a chunk being starts of consecutive ranks whose rows fit host memory. A middle costs a group what it
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,7 +18,7 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.partitioning.arrays import Ids, Ints
-from papilio.partitioning.growth import PricedRows, closure_cost, growth_bytes
+from papilio.partitioning.growth import PricedRows, closure_cost, grow_groups, growth_bytes
 from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
 from papilio.partitioning.layer_rows import LayerRows, span_rows
 from papilio.partitioning.wedge_blocks import LayerSurvey, build_starts, distinct_ranks, read_slab
@@ -28,10 +28,6 @@ from papilio.partitioning.wedge_loops import add_ends, renumber
 _TRIAL_CHUNKS, _TRIAL_GROUPS, _TRIAL_ENTRIES = 16, 4, 1 << 20
 """Where groups may be given up, a sixteenth of the entries at a time is grouped, if it makes four groups and a million
 entries."""
-
-
-Grouper = Callable[[PricedRows, int], Ids]
-"""A function of :mod:`papilio.partitioning.growth`: takes rows, and the most bytes of a group."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +77,7 @@ class GroupBudget(BlockBudget):
         return int(n_groups * self.limit_bytes / (self.part_bytes.root_entry + self.part_bytes.entry + 1))
 
 
-def group_starts(survey: LayerSurvey, grouper: Grouper, budget: GroupBudget, pool: Executor) -> Groups:
+def group_starts(survey: LayerSurvey, budget: GroupBudget, pool: Executor) -> Groups:
     """Group the starts of a layer; incomplete when the groups would cost more than ``budget.most_bytes``.
 
     CapacityError when a start with its closure does not fit a part, naming it; or a chunk of one start the host memory.
@@ -101,7 +97,7 @@ def group_starts(survey: LayerSurvey, grouper: Grouper, budget: GroupBudget, poo
     for chunk in _read_chunks(survey, budget):
         if len(running) == CHUNKS_AT_ONCE - 1:
             cost += take()
-        running.append((chunk.starts, pool.submit(_group_chunk, survey.rows.own, chunk, grouper, budget)))
+        running.append((chunk.starts, pool.submit(_group_chunk, survey.rows.own, chunk, budget)))
         if budget.most_bytes is not None and cost > budget.most_bytes:
             break
     while running:
@@ -160,7 +156,7 @@ def _chunk_bounds(survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[in
         low = high
 
 
-def _group_chunk(own: LayerRows, chunk: _Chunk, grouper: Grouper, budget: GroupBudget) -> tuple[Ids, Ints]:
+def _group_chunk(own: LayerRows, chunk: _Chunk, budget: GroupBudget) -> tuple[Ids, Ints]:
     """Return the group of each start of a chunk, and the bytes of the blocks of each group, at most."""
     sizes = budget.sizes
     part, room = budget.tight_part(), budget.room_bytes
@@ -183,7 +179,7 @@ def _group_chunk(own: LayerRows, chunk: _Chunk, grouper: Grouper, budget: GroupB
             f"{own.layer.upper()} with its closure needs up to {needed + part.fixed + 1:,} (with "
             f"{budget.block_bytes:,} bytes of host memory for cutting it): give parts more memory, or use pair_blocks"
         )
-    groups = grouper(priced, room - kept_back)
+    groups = grow_groups(priced, room - kept_back)
     stored = sizes.middle + sizes.end_entry * chunk.n_ends
     starts = sizes.start + sizes.start_entry * lengths
     costs = closure_cost(PricedRows(chunk.indptr, chunk.columns, stored, starts), groups)

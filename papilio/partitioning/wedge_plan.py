@@ -10,16 +10,11 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.partitioning.cut_request import CutRequest
-from papilio.partitioning.growth import grow_groups, hash_groups
 from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
 from papilio.partitioning.manifest import Decisions
-from papilio.partitioning.metis_groups import metis_groups
 from papilio.partitioning.wedge_blocks import LayerSurvey
 from papilio.partitioning.wedge_grid import BlockBudget, Grid, choose_grid, raw_bytes
-from papilio.partitioning.wedge_groups import GroupBudget, Grouper, Groups, group_starts
-
-GROUPERS: dict[str, Grouper] = {"bcpar": grow_groups, "hash": hash_groups, "metis": metis_groups}
-"""Strategies that give every group a closure of its own."""
+from papilio.partitioning.wedge_groups import GroupBudget, Groups, group_starts
 
 _SURVEY_BYTES = 12
 """Host memory per vertex of a survey: first end, useful middles, and its rank among the starts."""
@@ -120,9 +115,9 @@ class _Planner:
 
     def plan(self) -> CutPlan:
         strategy = self.request.strategy
-        if strategy in GROUPERS:
-            groups = tuple(self._group(layer, strategy) for layer in self.layers)
-            return CutPlan(strategy, f"asked for: {_tell(strategy, groups)}", (), groups)
+        if strategy == "bcpar":
+            groups = tuple(map(self._group, self.layers))
+            return CutPlan("bcpar", f"asked for: {_tell('bcpar', groups)}", (), groups)
         try:
             grids = tuple(map(self._lay_out, self.layers))
         except CapacityError as error:
@@ -172,10 +167,10 @@ class _Planner:
         shapes = self.memory.room_bytes // 2 // (4 * layer.rows.other.n_rows + 1)
         return choose_grid(layer, self._budget(TURNED_COPIES), max(1, min(_MAX_SHAPES, shapes)), self.pool)
 
-    def _group(self, layer: LayerSurvey, strategy: str, most_bytes: int | None = None) -> Groups:
+    def _group(self, layer: LayerSurvey, most_bytes: int | None = None) -> Groups:
         limits = vars(self._budget(GATHERED_COPIES))
         budget = GroupBudget(**limits, host_bytes=self.memory.room_bytes // 2, most_bytes=most_bytes)
-        return group_starts(layer, GROUPERS[strategy], budget, self.pool)
+        return group_starts(layer, budget, self.pool)
 
     def _compare(self, grids: tuple[Grid, ...], decisions: Decisions) -> CutPlan:
         """Group the starts as long as that costs less than the pair blocks."""
@@ -185,7 +180,7 @@ class _Planner:
         try:
             for layer in self.layers:
                 spent = sum(found.cost_bytes for found in groups)
-                groups.append(self._group(layer, "bcpar", most - spent))
+                groups.append(self._group(layer, most - spent))
                 if not groups[-1].complete:
                     break
         except CapacityError as error:
@@ -200,7 +195,7 @@ class _Planner:
     def _plan_groups_alone(self, refused: CapacityError) -> CutPlan:
         """Group the starts where pair blocks do not fit: closures, without middles that have no start, still may."""
         try:
-            groups = tuple(self._group(layer, "bcpar") for layer in self.layers)
+            groups = tuple(map(self._group, self.layers))
         except CapacityError:
             raise refused from None
         why = f"pair_blocks cannot: {_tell('bcpar', groups)}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique, MaximalBiclique
-from papilio.partitioning.cut_request import Closure, CutRequest, Strategy
+from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.root_parts import cut_roots
 from papilio.partitioning.store import Partition
 from papilio.parts import PartBytes, PartSizes, RootPart
@@ -29,7 +29,6 @@ def cut(
     share: float = 0.3,
     *,
     strategy: Strategy = "bcpar",
-    closure: Closure = "columns",
     threads: int = 2,
     limit_bytes: int | None = None,
     cutter: Callable[..., Partition] = cut_roots,
@@ -39,7 +38,7 @@ def cut(
     whole = PART_BYTES.of(PartSizes(graph.n_u, graph.n_edges, graph.n_v, graph.n_edges))
 
     def attempt(limit: int) -> Partition:
-        request = CutRequest("total", PART_BYTES, limit, HOST_BYTES, threads, strategy, closure)
+        request = CutRequest("total", PART_BYTES, limit, HOST_BYTES, threads, strategy)
         output = path / f"parts-{len(list(path.iterdir()))}"
         return cutter(store, output, motif, {"anchor": anchor}, request)
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.groupings import Grouping, cutting_by, hash_groups
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
@@ -17,6 +18,7 @@ from papilio.kernels.clique.question import predict_maximal_work, predict_work
 from papilio.motifs import Clique, Granularity, MaximalClique
 from papilio.partitioning import root_subgraphs
 from papilio.partitioning.cut_request import CutRequest, Strategy
+from papilio.partitioning.growth import grow_groups
 from papilio.parts import PartSizes
 from papilio.storage import edges
 from papilio.storage.store import write_store
@@ -36,10 +38,9 @@ def assert_equal_counts(
     motif: Question,
     share: float,
     per: Granularity = "total",
-    strategy: Strategy = "auto",
 ) -> int:
     """Cut, count all parts and the whole graph, compare; return how many parts there are."""
-    partition = cut(graph, path, motif, share, per, strategy=strategy)
+    partition = cut(graph, path, motif, share, per)
     parts = clique_parts_of(partition)
     found = count_clique_parts(load_engine(motif, "cpu", 2), graph, parts, motif, per)
     assert_counted_as_whole(found, graph, motif, per)
@@ -72,10 +73,11 @@ def test_any_budget_counts_by_the_definition(motif: Question) -> None:
     run()
 
 
-@pytest.mark.parametrize("strategy", ["bcpar", "hash"])
+@pytest.mark.parametrize("group", [grow_groups, hash_groups])
 @pytest.mark.parametrize("motif", [Clique(), Clique(4), MaximalClique(), MaximalClique(4)], ids=str)
-def test_parts_of_a_random_graph(tmp_path: Path, motif: Question, strategy: Strategy) -> None:
-    assert assert_equal_counts(random_graph(3, 90, 0.1), tmp_path, motif, 0.3, strategy=strategy) > 2
+def test_parts_of_a_random_graph(tmp_path: Path, motif: Question, group: Grouping) -> None:
+    with cutting_by(group):
+        assert assert_equal_counts(random_graph(3, 90, 0.1), tmp_path, motif, 0.3) > 2
 
 
 @pytest.mark.parametrize("per", ["vertex", "edge"])
@@ -95,8 +97,8 @@ def test_isolated_vertices_are_maximal_cliques_of_their_own(tmp_path: Path) -> N
 def test_down_to_one_root_for_each_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(8, 40, 0.2)
     monkeypatch.setattr(
-        "papilio.partitioning.clique_parts.group_priced",
-        lambda name, indptr, *rest: np.arange(indptr.size - 1, dtype=np.int32),
+        "papilio.partitioning.clique_parts.grow_chunks",
+        lambda indptr, *rest: np.arange(indptr.size - 1, dtype=np.int32),
     )
     for motif in (Clique(), MaximalClique()):
         partition = cut(graph, tmp_path, motif, 0.9)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -12,22 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError, EngineUnavailableError
+from benchmarks.groupings import Grouping, hash_groups, metis_groups
+from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.partitioning.growth import (
-    PricedRows,
-    closure_cost,
-    grow_groups,
-    growth_bytes,
-    hash_groups,
-)
+from papilio.partitioning.growth import PricedRows, closure_cost, grow_groups, growth_bytes
 from papilio.partitioning.growth_chunks import grow_chunks
-from papilio.partitioning.metis_groups import metis_groups
 from tests.conftest import share_of_examples
 
 Ids = NDArray[np.int32]
 Ints = NDArray[np.int64]
-Grouping = Callable[..., Ids]
 
 
 def pack(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ids]:
@@ -127,7 +119,7 @@ def priced_rows(draw: st.DrawFn) -> tuple[list[list[int]], Ints, Ints]:
 
 GROUPINGS: dict[str, Grouping] = {
     "share": grow_groups,
-    "shared": partial(grow_groups, score="shared"),
+    "shared": partial(grow_groups, by_share=False),
     "chunks": chunks_of_least_memory,
     "hash": hash_groups,
     "metis": metis_groups,
@@ -168,18 +160,18 @@ def test_every_root_has_one_group_and_no_group_passes_the_limit(
     assert all(cost <= limit for cost in costs_by_sets(rows, column_bytes, root_bytes, groups, entry_bytes))
 
 
-@pytest.mark.parametrize("score", ["share", "shared"])
+@pytest.mark.parametrize("by_share", [True, False])
 @settings(max_examples=share_of_examples(150), deadline=None)
 @given(priced_rows(), st.integers(0, 60))
 def test_growth_is_that_of_the_definition(
-    score: str, priced: tuple[list[list[int]], Ints, Ints], more: int
+    by_share: bool, priced: tuple[list[list[int]], Ints, Ints], more: int
 ) -> None:
     rows, column_bytes, root_bytes = priced
     indptr, columns = pack(rows)
     priced_rows = PricedRows(indptr, columns, column_bytes, root_bytes)
     limit = int(priced_rows.root_costs().max(initial=0)) + more
-    groups = grow_groups(priced_rows, limit, score)  # type: ignore[arg-type]
-    expected = grow_by_definition(rows, column_bytes, root_bytes, limit, score == "share")
+    groups = grow_groups(priced_rows, limit, by_share)
+    expected = grow_by_definition(rows, column_bytes, root_bytes, limit, by_share)
     assert groups.tolist() == expected
 
 
@@ -212,7 +204,7 @@ def test_one_large_root_does_not_end_a_group_with_room() -> None:
     rows = [[0, 1], [0, *range(2, 9)], *([0] for _ in range(20))]
     indptr, columns = pack(rows)
     groups = grow_groups(
-        PricedRows(indptr, columns, np.ones(9, np.int64), np.zeros(22, np.int64)), 8, "shared"
+        PricedRows(indptr, columns, np.ones(9, np.int64), np.zeros(22, np.int64)), 8, by_share=False
     )
     assert groups.tolist().count(groups[0]) == 21
     assert groups[1] != groups[0]
@@ -293,10 +285,3 @@ def test_metis_leaves_out_hubs_where_the_pairs_are_too_many() -> None:
     costs = closure_cost(rows, groups)
     assert costs.nbytes.max() <= 100_000
     assert costs.roots.sum() == rows.root_bytes.size
-
-
-def test_metis_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pymetis", None)
-    indptr, columns = pack([[0], [0]])
-    with pytest.raises(EngineUnavailableError, match=r"install papilio\[partition\]"):
-        metis_groups(PricedRows(indptr, columns, np.ones(1, np.int64), np.ones(2, np.int64)), 10)

@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.groupings import Grouping, cutting_by, hash_groups
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique, MaximalBiclique
+from papilio.partitioning.growth import grow_groups
 from papilio.partitioning.root_parts import cut_maximal_roots
 from papilio.partitioning.store import Partition
 from papilio.parts import MaximalPart
@@ -79,13 +81,13 @@ def test_parts_of_known_graphs(
     assert assert_equal_counts(planted, tmp_path, motif, 0.3, anchor) > 2
 
 
-@pytest.mark.parametrize("strategy", ["hash", "bcpar"])
-def test_the_cut_depends_on_no_threads(tmp_path: Path, strategy: Any) -> None:
+@pytest.mark.parametrize("group", [grow_groups, hash_groups])
+def test_the_cut_depends_on_no_threads(tmp_path: Path, group: Grouping) -> None:
     graph = skewed_graph(4, 120, 100, 900)
-    one, two = (
-        cut_maximal(graph, tmp_path, MaximalBiclique(), "u", 0.5, strategy=strategy, threads=threads)
-        for threads in (1, 3)
-    )
+    with cutting_by(group):
+        one, two = (
+            cut_maximal(graph, tmp_path, MaximalBiclique(), "u", 0.5, threads=threads) for threads in (1, 3)
+        )
     assert one.hash == two.hash
     assert one.manifest.replication > 1
     assert any(part.excluded.size for part in parts_of(one) if isinstance(part, MaximalPart))
@@ -131,8 +133,6 @@ def test_what_cannot_be_cut_is_refused(tmp_path: Path) -> None:
     graph = planted_graph(1, 20, 20, 2, 4, 20, 0.1)
     with pytest.raises(UnsupportedError, match="pair_blocks is for butterflies"):
         cut_maximal(graph, tmp_path, MaximalBiclique(), strategy="pair_blocks")
-    with pytest.raises(UnsupportedError, match="closure paper"):
-        cut_maximal(graph, tmp_path, MaximalBiclique(), closure="paper")
     with pytest.raises(InputError, match="anchor is 'x'"):
         cut_maximal(graph, tmp_path, MaximalBiclique(), "x")
     partition = cut_maximal(graph, tmp_path, MaximalBiclique(2, 2), share=0.9)

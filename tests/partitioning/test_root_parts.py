@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,11 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.groupings import Grouping, cutting_by, hash_groups, metis_groups, paper_groups
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Biclique
 from papilio.partitioning import root_subgraphs
-from papilio.partitioning.cut_request import Closure, CutRequest, Strategy
+from papilio.partitioning.cut_request import CutRequest
+from papilio.partitioning.growth import grow_groups
 from papilio.partitioning.root_parts import cut_roots
 from papilio.partitioning.store import Partition, open_partition
 from papilio.parts import PartSizes, RootPart
@@ -148,20 +151,12 @@ def test_parts_serve_larger_sizes_and_refuse_smaller_ones(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("anchor", ["u", "v"])
-@pytest.mark.parametrize(
-    ("strategy", "closure"),
-    [("auto", "columns"), ("hash", "columns"), ("metis", "columns"), ("bcpar", "paper")],
-)
-def test_strategies_differ_in_groups_only(
-    tmp_path: Path, strategy: Strategy, closure: Closure, anchor: str
-) -> None:
-    if strategy == "metis":
-        pytest.importorskip("pymetis", reason="the extra papilio[partition] is not installed")
+@pytest.mark.parametrize("group", [grow_groups, hash_groups, metis_groups, partial(paper_groups, least=3)])
+def test_parts_of_any_groups_have_every_biclique_once(tmp_path: Path, group: Grouping, anchor: str) -> None:
     graph = planted_graph(5, 60, 50, 6, 6, 80, 0.05)
-    partition = cut(graph, tmp_path, Biclique(3, 2), anchor, 0.4, strategy=strategy, closure=closure)
+    with cutting_by(group):
+        partition = cut(graph, tmp_path, Biclique(3, 2), anchor, 0.4)
     assert len(partition.manifest.parts) > 1
-    assert partition.manifest.strategy.startswith("bcpar" if strategy == "auto" else strategy)
-    assert ("paper" in partition.manifest.strategy) == (closure == "paper")
     assert_each_once(graph, partition, 3, 2)
 
 

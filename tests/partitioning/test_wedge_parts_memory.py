@@ -62,7 +62,7 @@ def test_no_job_is_begun_after_one_that_raised() -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "per"),
-    [("pair_blocks", "edge"), pytest.param("hash", "total", marks=pytest.mark.slow)],
+    [("pair_blocks", "edge"), pytest.param("bcpar", "total", marks=pytest.mark.slow)],
 )
 def test_a_cut_stays_within_its_host_memory(tmp_path: Path, strategy: Strategy, per: Granularity) -> None:
     """The entries of both directions, with edge ids, take more than the cutter may."""

@@ -234,7 +234,7 @@ def test_a_partition_replaced_while_it_is_counted_is_refused(store: GraphStore) 
     job = part_job(store, Butterfly(), "vertex")
     assert job.partition is not None
     path = Path(job.partition.path)
-    other = replace(open_partition(path).manifest, strategy="hash")
+    other = replace(open_partition(path).manifest, strategy="other")
 
     def listen(event: Event) -> None:
         if isinstance(event, LeaseFinished):
