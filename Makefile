@@ -45,7 +45,7 @@ benchmark: $(VENV)/.test
 # counts. Compiling for all architectures takes minutes the first time; then only what has changed is compiled.
 wheel: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build 'hatchling>=1.25'
-	$(BIN)/python -m papilio.kernels.device.build_cubins
+	$(BIN)/python -m tools.build_cubins
 	rm -rf dist && $(BIN)/python -m build --no-isolation --outdir dist
 	@for package in dist/*.whl dist/*.tar.gz; do \
 	  scratch=$$(mktemp -d) && $(PYTHON) -m venv $$scratch/env && \

@@ -29,7 +29,7 @@ from tests.tools.caches import cache_folder, content_key, locked, mark_used
 try:
     from cupy.cuda import nvrtc
 
-    from papilio.kernels.device.build_cubins import BUDGET_FILE, read_variant
+    from tools.build_cubins import BUDGET_FILE, read_variant
 
     nvrtc.getVersion()
 except (ImportError, RuntimeError) as error:

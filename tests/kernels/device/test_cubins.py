@@ -69,7 +69,7 @@ def test_a_file_that_was_altered_is_not_used(folder: Path, damaged: bytes) -> No
 
 def test_what_is_built_is_found_and_what_is_left_is_removed(folder: Path) -> None:
     pytest.importorskip("tests.kernels.device.test_compile", reason="NVRTC cannot be used")
-    from papilio.kernels.device.build_cubins import build
+    from tools.build_cubins import build
 
     (folder / name_cubin(TEXT, {}, 90, 13, CODE)).write_bytes(CODE)
     (made,) = build([("arrays", 90)], folder)
@@ -88,7 +88,7 @@ def test_a_device_runs_what_the_wheel_has_and_compiles_the_rest(
 ) -> None:
     from papilio.kernels.device import cuda
     from papilio.kernels.device.arrays import order_rising
-    from papilio.kernels.device.build_cubins import build
+    from tools.build_cubins import build
 
     cuda_device()
     device = cuda.CudaDevice()

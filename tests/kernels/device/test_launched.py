@@ -46,7 +46,7 @@ def _name(stem: str, defines: Mapping[str, int]) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(("arch", "shared_kib"), [(75, 64), (80, 163), (86, 99), (90, 227), (120, 99)])
 def test_all_that_is_launched_has_machine_code(arch: int, shared_kib: int) -> None:
-    building = pytest.importorskip("papilio.kernels.device.build_cubins", reason="CuPy is not installed")
+    building = pytest.importorskip("tools.build_cubins", reason="CuPy is not installed")
     loaded: dict[str, str] = {}
     device: Any = _Recorder(emulator(1, max_shared_bytes=shared_kib << 10), loaded)
     for motif, per, options, listing in list_questions("gpu"):

@@ -1,6 +1,6 @@
 """Compile all CUDA sources, with all defines that are launched, into the machine code that a wheel brings along.
 
-python -m papilio.kernels.device.build_cubins [ARCHITECTURE ...]
+python -m tools.build_cubins [ARCHITECTURE ...]
 
 Needs NVRTC, not a GPU. What lies in the folder from other sources is removed. What is launched has a budget of
 registers and memory, which the tests check: the entries of ``budgets.json`` name it.
@@ -22,7 +22,7 @@ from papilio.kernels.device import cubins
 from papilio.kernels.device.constants import with_constants
 from papilio.kernels.device.sources import read_source
 
-BUDGET_FILE = Path(__file__).parent / "budgets.json"
+BUDGET_FILE = Path(cubins.__file__).parent / "budgets.json"
 
 ARCHITECTURES = (75, 80, 86, 90, 100, 120)
 """The oldest of each major version, and of those with less shared memory; others take the code of these."""
