@@ -1,4 +1,4 @@
-"""The command that looks before anything runs: doctor."""
+"""`papilio doctor`: check the machine and the cluster before a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from papilio.cli.options import JSON_FLAG, WORKERS
 from papilio.cli.report import print_json, say
-from papilio.cluster.doctor import Check, check_machine, check_store, failure_of
+from papilio.cluster.doctor import Check, check_cluster, check_machine, check_store, failure_of
 
 
 @click.command()
@@ -36,8 +36,6 @@ def doctor(store: str | None, cluster: str | None, workers: int | None, warm: bo
         check, opened = check_store(store)
         checks.append(check)
     if cluster is not None:
-        from papilio.cluster.doctor_workers import check_cluster
-
         checks += check_cluster(cluster, opened, workers)
     failure = failure_of(checks)
     if as_json:

@@ -1,7 +1,6 @@
-"""What this machine and a cluster offer, one check per line, each ``ok`` or with what to do.
+"""`papilio doctor`: check a machine and a cluster before a run, one line per check, each ``ok`` or with advice.
 
-A check is a pure function of facts that its arguments name, so that tests pass other facts; the defaults are
-those of this machine. Nothing here creates a CUDA context in this process.
+The checks of a machine are one table of name, probe and advice. Nothing here creates a CUDA context in this process.
 """
 
 from __future__ import annotations
@@ -10,42 +9,50 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import psutil
 from packaging.requirements import Requirement
 
+from papilio.cluster.devices import ONE_WORKER_PER_GPU, find_shared_gpu
+from papilio.cluster.executor import Executor
+from papilio.cluster.selection import make_executor
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.kernels import __file__ as kernels_file
 from papilio.kernels.device.cubins import count_cubins
 from papilio.kernels.device.discovery import GpuInfo, driver_cuda_version, list_gpus
 from papilio.kernels.device.toolchain import Toolchain, inspect_toolchain, kernel_cache_directory
 from papilio.kernels.threads import available_threads
+from papilio.storage.records import read_record, write_record
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.machine import (
     SHARED_FILESYSTEMS,
-    CgroupLimits,
     find_filesystem,
     is_writable,
     read_cgroup_limits,
 )
 from papilio.version import __version__
-from papilio.wording import show_bytes
+from papilio.wording import plural, show_bytes
 
 Status = Literal["ok", "warn", "fail", "skip"]
+Version = tuple[int, int]
+"""Major and minor, of CUDA or of a compute capability."""
 
 MIN_FREE_BYTES = 2 << 30
-"""Less free memory or temporary space than this is worth a word."""
+"""Free memory or temporary space below this is warned about."""
 
 MIN_CAPABILITY = (7, 5)
 """The oldest architecture that the CUDA sources are compiled for."""
 
+_TOO_OLD = f"too old: at least {MIN_CAPABILITY[0]}.{MIN_CAPABILITY[1]} is needed; use --engine cpu"
+
 _SLURM_COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
+_COMPARED = ("numpy", "numba", "dask", "distributed", "pyarrow")
 
 
 @dataclass(frozen=True)
@@ -70,153 +77,144 @@ def installed_version(name: str) -> str | None:
         return None
 
 
-def check_packages(
-    requirements: Iterable[str] | None = None, version_of: Callable[[str], str | None] = installed_version
-) -> list[Check]:
-    """Compare Python and the required packages with the minima in Papilio's metadata."""
-    checks = [Check("python", "ok", f"{platform.python_version()}, papilio {__version__}")]
-    if requirements is None:
-        requirements = metadata.requires("papilio") if installed_version("papilio") is not None else None
-    listed = list(requirements or [])
-    if not listed:
+Outcome = tuple[Status, str] | tuple[Status, str, str]
+"""Status and finding; the third is advice in place of the table's."""
+
+
+def check_machine() -> list[Check]:
+    """Run all checks of this machine."""
+    gpus, driver, tools = list_gpus(), driver_cuda_version(), _find_toolchain()
+    capabilities = sorted({gpu.capability for gpu in gpus})
+    wants_cupy = tools is not None or len(gpus) > 0
+    kernel_cache = _probe_cache(kernel_cache_directory(), "CUPY_CACHE_DIR") if wants_cupy else None
+    # Name, outcome of the probe, and advice where something is not as it should be; no line where there is no outcome.
+    table: list[tuple[str, Outcome | None, str]] = [
+        ("python", ("ok", f"{platform.python_version()}, papilio {__version__}"), ""),
+        *(("packages", outcome, "") for outcome in _probe_packages()),
+        ("processors", _probe_processors(), ""),
+        ("memory", _probe_memory(), "little is left: end other programs or ask for more memory"),
+        ("gpu driver", _probe_driver(gpus, driver), "see nvidia-smi; under Slurm ask for GPUs (--gpus)"),
+        *((f"gpu {index}", _probe_gpu(gpu), _TOO_OLD) for index, gpu in enumerate(gpus)),
+        ("cupy", _probe_cupy(tools, driver, gpus), "set CUPY_CACHE_DIR to a writable directory, or install it again"),
+        ("nvrtc", _probe_nvrtc(tools), ""),
+        *(("machine code", _probe_machine_code(capability, driver), "") for capability in capabilities),
+        ("dask-cuda", _probe_dask_cuda(gpus), 'pip install "dask-cuda[cu13]" (or cu12)'),
+        ("numba cache", _probe_cache(numba_cache_directory(), "NUMBA_CACHE_DIR"), ""),
+        ("kernel cache", kernel_cache, ""),
+        ("temporary space", _probe_temporary(), "free some, or set TMPDIR to a larger file system"),
+        ("dask-jobqueue", _probe_optional("dask-jobqueue", "Slurm clusters", "slurm"), ""),
+        ("bokeh", _probe_optional("bokeh", "Dask's dashboard", "dashboard"), ""),
+        ("slurm", _probe_slurm(), "load the Slurm module, or mend PATH"),
+    ]  # fmt: skip
+    checks = []
+    for name, outcome, advice in table:
+        if outcome is not None:
+            status, found, *own = outcome
+            checks.append(Check(name, status, found, *own or [advice if status in ("warn", "fail") else ""]))
+    return checks
+
+
+def _probe_packages() -> list[Outcome]:
+    """Compare the required packages with the minima in Papilio's metadata; every misfit is a line."""
+    requirements = metadata.requires("papilio") if installed_version("papilio") is not None else None
+    if not requirements:
         advice = "install it with pip, so that the versions of its packages can be checked"
-        return [*checks, Check("packages", "warn", "papilio is not installed as a package", advice)]
-    found = []
-    for requirement in map(Requirement, listed):
+        return [("warn", "papilio is not installed as a package", advice)]
+    found, misfits = [], list[Outcome]()
+    for requirement in map(Requirement, requirements):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         name, specifier = requirement.name, requirement.specifier
-        version = version_of(name)
+        version = installed_version(name)
         found.append(f"{name} {version or 'missing'}")
         if version is None or not specifier.contains(version, prereleases=True):
             what = f"{name} is {version or 'not installed'}; {specifier} is needed"
-            checks.append(Check("packages", "fail", what, f'pip install "{name}{specifier}"'))
-    if len(checks) == 1:
-        checks.append(Check("packages", "ok", ", ".join(found)))
-    return checks
+            misfits.append(("fail", what, f'pip install "{name}{specifier}"'))
+    return misfits or [("ok", ", ".join(found))]
 
 
-def check_processors(
-    allowed: int | None = None, cores: int | None = None, limits: CgroupLimits | None = None
-) -> Check:
-    """Compare the processors that this process may use with the time that its control group grants."""
-    usable = allowed or available_threads()
-    physical = cores or psutil.cpu_count(logical=False) or usable
-    quota = (limits or read_cgroup_limits()).processors
-    found = f"{usable} threads usable, {physical} physical cores"
-    if quota is not None:
-        found += f", control group limit {quota:g}"
-        if quota < usable:
-            least = max(1, int(quota))
-            advice = f"the CPU engine starts {usable} threads: run under 'taskset -c 0-{least - 1}', or raise the limit"
-            return Check("processors", "warn", found, advice)
-    return Check("processors", "ok", found)
+def _probe_processors() -> Outcome:
+    usable, quota = available_threads(), read_cgroup_limits().processors
+    found = f"{usable} threads usable, {psutil.cpu_count(logical=False) or usable} physical cores"
+    if quota is None:
+        return "ok", found
+    found += f", control group limit {quota:g}"
+    last = max(1, int(quota)) - 1
+    advice = f"the CPU engine starts {usable} threads: run under 'taskset -c 0-{last}', or raise the limit"
+    return ("warn", found, advice) if quota < usable else ("ok", found)
 
 
-def check_memory(
-    total_bytes: int | None = None, available_bytes: int | None = None, limits: CgroupLimits | None = None
-) -> Check:
-    """Report the memory of the machine, what is free of it, and the limit of the control group."""
-    memory = psutil.virtual_memory()
-    total, available = total_bytes or int(memory.total), available_bytes or int(memory.available)
-    limit = (limits or read_cgroup_limits()).memory_bytes
-    found = f"{show_bytes(total)}, {show_bytes(available)} available"
+def _probe_memory() -> Outcome:
+    memory, limit = psutil.virtual_memory(), read_cgroup_limits().memory_bytes
+    total, free = int(memory.total), int(memory.available)
+    found = f"{show_bytes(total)}, {show_bytes(free)} available"
     if limit is not None and limit < total:
         found += f", control group limit {show_bytes(limit)}"
-        available = min(available, limit)
-    if available < MIN_FREE_BYTES:
-        return Check("memory", "warn", found, "little is left: end other programs or ask for more memory")
-    return Check("memory", "ok", found)
+        free = min(free, limit)
+    return "warn" if free < MIN_FREE_BYTES else "ok", found
 
 
-def check_gpus(gpus: Sequence[GpuInfo] | None = None, driver: tuple[int, int] | None = None) -> list[Check]:
-    """Report the driver and every GPU that this process sees."""
-    if gpus is None:
-        gpus, driver = list_gpus(), driver_cuda_version()
+def _probe_driver(gpus: Sequence[GpuInfo], driver: Version | None) -> Outcome:
     if driver is None:
-        return [Check("gpu driver", "skip", "no CUDA driver library; the cpu engine needs none")]
-    if not gpus:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        advice = (
-            f"CUDA_VISIBLE_DEVICES is {visible!r}: unset it or name GPUs"
-            if visible is not None
-            else "see nvidia-smi; under Slurm ask for GPUs (--gpus)"
-        )
-        return [Check("gpu driver", "warn", "a CUDA driver, but no GPU is visible", advice)]
-    checks = [Check("gpu driver", "ok", "CUDA up to {}.{}".format(*driver))]
-    for index, gpu in enumerate(gpus):
-        capability = "{}.{}".format(*gpu.capability)
-        found = f"{gpu.name}, {show_bytes(gpu.memory_bytes)}, compute capability {capability}, {gpu.uuid}"
-        old = gpu.capability < MIN_CAPABILITY
-        advice = f"too old: at least {MIN_CAPABILITY[0]}.{MIN_CAPABILITY[1]} is needed; use --engine cpu"
-        checks.append(Check(f"gpu {index}", "fail" if old else "ok", found, advice if old else ""))
-    return checks
+        return "skip", "no CUDA driver library; the cpu engine needs none"
+    if gpus:
+        return "ok", "CUDA up to {}.{}".format(*driver)
+    found, visible = "a CUDA driver, but no GPU is visible", os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return "warn", found
+    return "warn", found, f"CUDA_VISIBLE_DEVICES is {visible!r}: unset it or name GPUs"
 
 
-def check_cupy(
-    driver: tuple[int, int] | None,
-    n_gpus: int,
-    installed: bool | None = None,
-    inspect: Callable[[], Toolchain] = inspect_toolchain,
-) -> list[Check]:
-    """Check that CuPy imports, fits the driver and compiles."""
-    if not (find_spec("cupy") is not None if installed is None else installed):
-        if not n_gpus:
-            return [Check("cupy", "skip", "not installed; the cpu engine needs none")]
+def _probe_gpu(gpu: GpuInfo) -> Outcome:
+    capability = "{}.{}".format(*gpu.capability)
+    found = f"{gpu.name}, {show_bytes(gpu.memory_bytes)}, compute capability {capability}, {gpu.uuid}"
+    return "fail" if gpu.capability < MIN_CAPABILITY else "ok", found
+
+
+def _find_toolchain() -> Toolchain | Exception | None:
+    """Return CuPy; its error where it cannot be imported, whatever that is; None where it is not installed."""
+    try:
+        return None if find_spec("cupy") is None else inspect_toolchain()
+    except Exception as error:
+        return error
+
+
+def _probe_cupy(
+    tools: Toolchain | Exception | None, driver: Version | None, gpus: Sequence[GpuInfo]
+) -> Outcome:
+    if tools is None:
+        if not gpus:
+            return "skip", "not installed; the cpu engine needs none"
         extra = "cuda12" if driver is not None and driver[0] < 13 else "cuda13"
-        return [Check("cupy", "fail", "not installed, and there is a GPU", f'pip install "papilio[{extra}]"')]
-    try:
-        tools = inspect()
-    except Exception as error:
-        # Whatever an installation breaks with is what the report is for.
-        what = f"cannot be imported: {type(error).__name__}: {error}"
-        return [
-            Check("cupy", "fail", what, "set CUPY_CACHE_DIR to a writable directory, or install it again")
-        ]
+        return "fail", "not installed, and there is a GPU", f'pip install "papilio[{extra}]"'
+    if isinstance(tools, Exception):
+        return "fail", f"cannot be imported: {type(tools).__name__}: {tools}"
     found = f"{tools.cupy} for CUDA {tools.cuda[0]}.{tools.cuda[1]}"
-    if driver is not None and driver[0] < tools.cuda[0]:
-        what = f"{found}; the driver runs CUDA up to {driver[0]}.{driver[1]}"
-        advice = f'remove cupy-cuda{tools.cuda[0]}x and pip install "papilio[cuda{driver[0]}]", or update the driver'
-        checks = [Check("cupy", "fail", what, advice)]
-    else:
-        checks = [Check("cupy", "ok", found)]
-    if tools.nvrtc is None:
-        first = (
-            tools.nvrtc_problem.strip().splitlines()[0] if tools.nvrtc_problem.strip() else "no reason given"
-        )
-        advice = f'pip install "cupy-cuda{tools.cuda[0]}x[ctk]", or load a module with the CUDA toolkit'
-        checks.append(Check("nvrtc", "fail", f"cannot compile: {first}", advice))
-    else:
-        checks.append(Check("nvrtc", "ok", f"{tools.nvrtc} compiles"))
-    return checks
+    if driver is None or driver[0] >= tools.cuda[0]:
+        return "ok", found
+    advice = (
+        f'remove cupy-cuda{tools.cuda[0]}x and pip install "papilio[cuda{driver[0]}]", or update the driver'
+    )
+    return "fail", f"{found}; the driver runs CUDA up to {driver[0]}.{driver[1]}", advice
 
 
-def check_machine_code(gpus: Sequence[GpuInfo], driver: tuple[int, int] | None) -> list[Check]:
-    """Say for which GPUs the package brings machine code, and where kernels are compiled at their first run."""
-    checks = []
-    for capability in sorted({gpu.capability for gpu in gpus}):
-        n, title = count_cubins("{}{}".format(*capability), (driver or (0,))[0]), "{}.{}".format(*capability)
-        found = f"{n} modules for compute capability {title}" if n else f"none for compute capability {title}"
-        advice = "" if n else "kernels are compiled at their first run; papilio doctor --warm does it ahead"
-        checks.append(Check("machine code", "ok" if n else "skip", found, advice))
-    return checks
+def _probe_nvrtc(tools: Toolchain | Exception | None) -> Outcome | None:
+    if not isinstance(tools, Toolchain):
+        return None
+    if tools.nvrtc is not None:
+        return "ok", f"{tools.nvrtc} compiles"
+    first = next(iter(tools.nvrtc_problem.strip().splitlines()), "no reason given")
+    advice = f'pip install "cupy-cuda{tools.cuda[0]}x[ctk]", or load a module with the CUDA toolkit'
+    return "fail", f"cannot compile: {first}", advice
 
 
-def check_dask_cuda(n_gpus: int, load: Callable[[], str | None] | None = None) -> Check:
-    """Check that dask-cuda imports; it is needed for one worker per GPU."""
-    try:
-        version = (load or _import_dask_cuda)()
-    except Exception as error:
-        what = f"cannot be imported: {type(error).__name__}: {error}"
-        return Check(
-            "dask-cuda", "fail" if n_gpus else "warn", what, 'pip install "dask-cuda[cu13]" (or cu12)'
-        )
-    if version is None:
-        if n_gpus:
-            advice = 'for --cluster cuda: pip install "papilio[cuda13]" or "papilio[cuda12]"'
-            return Check("dask-cuda", "warn", "not installed, and there is a GPU", advice)
-        return Check("dask-cuda", "skip", "not installed; needed only for GPUs")
-    return Check("dask-cuda", "ok", version)
+def _probe_machine_code(capability: Version, driver: Version | None) -> Outcome:
+    number, title = "{}{}".format(*capability), "{}.{}".format(*capability)
+    n_modules = count_cubins(number, (driver or (0,))[0])
+    if n_modules:
+        return "ok", f"{n_modules} modules for compute capability {title}"
+    advice = "kernels are compiled at their first run; papilio doctor --warm does it ahead"
+    return "skip", f"none for compute capability {title}", advice
 
 
 def _import_dask_cuda() -> str | None:
@@ -227,20 +225,27 @@ def _import_dask_cuda() -> str | None:
     return str(dask_cuda.__version__)
 
 
-def check_cache(
-    name: str, path: Path, variable: str, find_kind: Callable[[Path], str | None] = find_filesystem
-) -> Check:
-    """Check that a cache of compiled code can be written to and is not shared between machines."""
+def _probe_dask_cuda(gpus: Sequence[GpuInfo]) -> Outcome:
+    try:
+        version = _import_dask_cuda()
+    except Exception as error:
+        return "fail" if gpus else "warn", f"cannot be imported: {type(error).__name__}: {error}"
+    if version is not None:
+        return "ok", version
+    if not gpus:
+        return "skip", "not installed; needed only for GPUs"
+    advice = 'for --cluster cuda: pip install "papilio[cuda13]" or "papilio[cuda12]"'
+    return "warn", "not installed, and there is a GPU", advice
+
+
+def _probe_cache(path: Path, variable: str) -> Outcome:
+    """Check that a cache of compiled code is writable, and not shared between machines."""
     if not is_writable(path):
-        return Check(name, "fail", f"{path} cannot be written to", f"set {variable} to a writable directory")
-    kind = find_kind(path)
+        return "fail", f"{path} cannot be written to", f"set {variable} to a writable directory"
+    kind = find_filesystem(path)
     found = f"{path} ({kind or 'file system unknown'})"
-    if kind in SHARED_FILESYSTEMS:
-        advice = (
-            f"machines that compile at the same time may spoil it: set {variable} to a node-local directory"
-        )
-        return Check(name, "warn", found, advice)
-    return Check(name, "ok", found)
+    advice = f"machines that compile at the same time may spoil it: set {variable} to a node-local directory"
+    return ("warn", found, advice) if kind in SHARED_FILESYSTEMS else ("ok", found)
 
 
 def numba_cache_directory() -> Path:
@@ -252,58 +257,24 @@ def numba_cache_directory() -> Path:
     return beside if is_writable(beside) else Path.home() / ".cache" / "numba"
 
 
-def check_temporary(path: Path | None = None, free_bytes: int | None = None) -> Check:
-    """Check the space for temporary files."""
-    where = path or Path(tempfile.gettempdir())
-    free = shutil.disk_usage(where).free if free_bytes is None else free_bytes
-    found = f"{where}, {show_bytes(free)} free"
-    if free < MIN_FREE_BYTES:
-        return Check("temporary space", "warn", found, "free some, or set TMPDIR to a larger file system")
-    return Check("temporary space", "ok", found)
+def _probe_temporary() -> Outcome:
+    place = tempfile.gettempdir()
+    free = shutil.disk_usage(place).free
+    return "warn" if free < MIN_FREE_BYTES else "ok", f"{place}, {show_bytes(free)} free"
 
 
-def check_optional(version_of: Callable[[str], str | None] = installed_version) -> list[Check]:
-    """Report the packages that some clusters need and most do not."""
-    wanted = (("dask-jobqueue", "Slurm clusters", "slurm"), ("bokeh", "Dask's dashboard", "dashboard"))
-    return [
-        Check(name, "ok", version)
-        if (version := version_of(name)) is not None
-        else Check(name, "skip", f"not installed; for {use}", f'if wanted: pip install "papilio[{extra}]"')
-        for name, use, extra in wanted
-    ]
+def _probe_optional(name: str, use: str, extra: str) -> Outcome:
+    version = installed_version(name)
+    if version is not None:
+        return "ok", version
+    return "skip", f"not installed; for {use}", f'if wanted: pip install "papilio[{extra}]"'
 
 
-def check_slurm(which: Callable[[str], str | None] = shutil.which) -> Check:
-    """Look for the commands of Slurm."""
-    present = [name for name in _SLURM_COMMANDS if which(name) is not None]
-    missing = [name for name in _SLURM_COMMANDS if name not in present]
-    if not present:
-        return Check("slurm", "skip", "no Slurm commands here")
-    if missing:
-        return Check("slurm", "warn", f"{', '.join(missing)} missing", "load the Slurm module, or mend PATH")
-    return Check("slurm", "ok", f"{', '.join(present)}")
-
-
-def check_machine() -> list[Check]:
-    """Run all checks of this machine."""
-    gpus, driver = list_gpus(), driver_cuda_version()
-    toolchain = check_cupy(driver, len(gpus))
-    caches = [check_cache("numba cache", numba_cache_directory(), "NUMBA_CACHE_DIR")]
-    if toolchain[0].status != "skip":
-        caches.append(check_cache("kernel cache", kernel_cache_directory(), "CUPY_CACHE_DIR"))
-    return [
-        *check_packages(),
-        check_processors(),
-        check_memory(),
-        *check_gpus(gpus, driver),
-        *toolchain,
-        *check_machine_code(gpus, driver),
-        check_dask_cuda(len(gpus)),
-        *caches,
-        check_temporary(),
-        *check_optional(),
-        check_slurm(),
-    ]
+def _probe_slurm() -> Outcome:
+    missing = [name for name in _SLURM_COMMANDS if shutil.which(name) is None]
+    if len(missing) == len(_SLURM_COMMANDS):
+        return "skip", "no Slurm commands here"
+    return ("warn", f"{', '.join(missing)} missing") if missing else ("ok", ", ".join(_SLURM_COMMANDS))
 
 
 def check_store(path: str) -> tuple[Check, GraphStore | None]:
@@ -312,26 +283,128 @@ def check_store(path: str) -> tuple[Check, GraphStore | None]:
         store = open_store(path)
         next(store.batches(), None)
     except StoreError as error:
-        return Check(
-            "store", "fail", str(error), "see docs/formats.md; 'papilio convert' writes a store"
-        ), None
-    manifest = store.manifest
+        advice = "see docs/formats.md; 'papilio convert' writes a store"
+        return Check("store", "fail", str(error), advice), None
     found = (
         f"{path}: {store.kind}, {store.n_u:,} x {store.n_v:,} vertices, {store.n_edges:,} edges, "
-        f"format version {manifest.format_version}, hash {store.hash}"
+        f"format version {store.manifest.format_version}, hash {store.hash}"
     )
     return Check("store", "ok", found), store
 
 
+@dataclass(frozen=True)
+class WorkerFacts:
+    """One process that runs tasks."""
+
+    host: str
+    versions: Mapping[str, str]  # of Python, Papilio and the packages that both ends should have alike
+    gpus: tuple[GpuInfo, ...]  # those that are visible; the first is the one that is used
+
+
+def describe_process() -> WorkerFacts:
+    """Describe the process that this runs in; creates no CUDA context."""
+    versions = {"python": platform.python_version(), "papilio": __version__}
+    versions |= {name: version for name in _COMPARED if (version := installed_version(name)) is not None}
+    return WorkerFacts(platform.node(), versions, list_gpus())
+
+
+def describe_as_json() -> dict[str, Any]:
+    """Describe the worker process that this runs in, as JSON, so that versions may differ."""
+    return write_record(describe_process())
+
+
+def check_worker_versions(own: WorkerFacts, workers: Mapping[str, WorkerFacts]) -> Check:
+    """Compare the versions of the workers with those of this process."""
+    differing = [
+        f"{address} on {facts.host} has {name} {facts.versions.get(name, 'missing')}, this process {version}"
+        for address, facts in workers.items()
+        for name, version in own.versions.items()
+        if facts.versions.get(name) != version
+    ]
+    if not differing:
+        return Check("worker versions", "ok", f"the same on all {len(workers)}, and here")
+    more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
+    return Check("worker versions", "warn", differing[0] + more, "install the same versions on both")
+
+
+def check_worker_gpus(workers: Mapping[str, WorkerFacts]) -> Check:
+    """Check that no two workers use one GPU, by its UUID."""
+    first = {address: facts.gpus[0].uuid for address, facts in workers.items() if facts.gpus}
+    if not first:
+        return Check("worker gpus", "skip", "no worker sees a GPU; the cpu engine needs none")
+    found = f"{len(first)} of {len(workers)} workers use a GPU"
+    shared = find_shared_gpu((uuid, address) for address, uuid in first.items())
+    if shared is not None:
+        uuid, addresses = shared
+        return Check("worker gpus", "fail", f"{', '.join(addresses)} share {uuid}", ONE_WORKER_PER_GPU)
+    if list(first.values()).count("") > 1:
+        what = f"{found}; the driver names no UUID, so sharing cannot be excluded"
+        return Check("worker gpus", "warn", what, "update the driver")
+    # dask-cuda lets every worker see all GPUs, each with another one first.
+    idle = {gpu.uuid for facts in workers.values() for gpu in facts.gpus} - set(first.values()) - {""}
+    if idle:
+        advice = "a worker uses its first GPU only: start one worker per GPU with 'dask cuda worker'"
+        return Check("worker gpus", "warn", f"{found}; {len(idle)} of the GPUs they see are nobody's", advice)
+    return Check("worker gpus", "ok", f"{found}, each its own")
+
+
+def check_worker_stores(path: str, problems: Mapping[str, str | None]) -> Check:
+    """Say which workers do not find the store; ``problems`` holds None for those that do."""
+    failing = {address: problem for address, problem in problems.items() if problem is not None}
+    if not failing:
+        return Check("worker store reach", "ok", f"all {len(problems)} workers read {path}")
+    address, problem = next(iter(failing.items()))
+    what = f"{len(failing)} of {len(problems)} workers do not; {address}: {problem}"
+    advice = "put the store where every worker sees it at the same path"
+    return Check("worker store reach", "fail", what, advice)
+
+
+def check_cluster(cluster: str, store: GraphStore | None = None, n_workers: int | None = None) -> list[Check]:
+    """Start or reach a cluster, with ``n_workers`` workers, and check that all of them are fit and read the store."""
+    try:
+        with make_executor(cluster, "auto", n_workers) as executor:
+            return _check_started(executor, store)
+    except PapilioError as error:
+        return [Check("cluster", "fail", str(error), "see docs/cli.md for what --cluster takes")]
+
+
+def _check_started(executor: Executor, store: GraphStore | None) -> list[Check]:
+    from papilio.cluster.pool import DaskPool
+    from papilio.cluster.remote import find_store_problem
+
+    workers, own = executor.workers, describe_process()
+    hosts = len({worker.host for worker in workers})
+    summary = (
+        f"{executor.name}: {plural(len(workers), 'worker')} on {plural(hosts, 'host')}, "
+        f"{sum(worker.threads for worker in workers)} threads"
+    )
+    checks = [Check("cluster", "ok", summary)]
+    if not isinstance(executor, DaskPool):
+        return [*checks, check_worker_gpus({workers[0].name: own})]
+    answers: dict[str, Any] = executor.client.run(describe_as_json, on_error="return")
+    facts = {}
+    for address, answer in answers.items():
+        if isinstance(answer, BaseException):
+            what = f"{address} cannot describe itself: {type(answer).__name__}: {answer}"
+            advice = "see that worker's log; install the same papilio there"
+            checks.append(Check("worker", "fail", what, advice))
+        else:
+            facts[address] = read_record(WorkerFacts, answer, address, "install the same papilio there")
+    checks.append(check_worker_versions(own, facts))
+    if executor.gpu_refusal is None:
+        checks.append(check_worker_gpus(facts))
+    if store is not None:
+        path = store.path if "://" in store.path else os.path.abspath(store.path)
+        found = executor.client.run(find_store_problem, path, store.hash, on_error="return")
+        problems = {name: None if problem is None else str(problem) for name, problem in found.items()}
+        checks.append(check_worker_stores(path, problems))
+    return checks
+
+
 _ERRORS: Mapping[str, type[PapilioError]] = {
     "store": StoreError,
-    "cluster": ClusterError,
-    "worker": ClusterError,
-    "gpu": EngineUnavailableError,
-    "cupy": EngineUnavailableError,
-    "nvrtc": EngineUnavailableError,
-    "dask-cuda": EngineUnavailableError,
-    "kernel": EngineUnavailableError,
+    **dict.fromkeys(("cluster", "worker"), ClusterError),
+    **dict.fromkeys(("gpu", "cupy", "nvrtc", "dask-cuda", "kernel"), EngineUnavailableError),
 }
 """Error of a failed check, by the first word of its name."""
 

@@ -128,7 +128,7 @@ for case in {list(cases)!r}:
 
 CHECK_CLUSTER = """
 import sys
-from papilio.cluster.doctor_workers import check_cluster
+from papilio.cluster.doctor import check_cluster
 print([check.found for check in check_cluster(sys.argv[1], None, 2) if check.status == "fail"])
 """
 

@@ -6,36 +6,27 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from papilio.cluster import doctor
 from papilio.cluster.doctor import (
     Check,
-    check_cache,
-    check_cupy,
-    check_dask_cuda,
-    check_gpus,
-    check_machine,
-    check_machine_code,
-    check_memory,
-    check_optional,
-    check_packages,
-    check_processors,
-    check_slurm,
-    check_store,
-    check_temporary,
-    failure_of,
-    numba_cache_directory,
-)
-from papilio.cluster.doctor_workers import (
     WorkerFacts,
     check_cluster,
+    check_machine,
+    check_store,
     check_worker_gpus,
     check_worker_stores,
     check_worker_versions,
     describe_as_json,
     describe_process,
+    failure_of,
+    numba_cache_directory,
 )
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, StoreError
 from papilio.graph import BipartiteGraph
@@ -66,37 +57,74 @@ def statuses(checks: list[Check]) -> dict[str, str]:
     return {check.name: check.status for check in checks}
 
 
-def test_packages_are_compared_with_the_metadata() -> None:
+TOOLS = Toolchain("14.2.0", (13, 2), "13.5", "")
+
+
+@pytest.fixture
+def checks_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Check]]:
+    """Return a function that checks a machine of other facts, by the names of ``doctor``; the lines of some names."""
+    monkeypatch.setattr(doctor, "_find_toolchain", lambda: TOOLS)
+
+    def check(*names: str, **facts: Any) -> list[Check]:
+        for name, value in facts.items():
+            monkeypatch.setattr(doctor, name, value if callable(value) else lambda value=value: value)
+        return [check for check in check_machine() if check.name in names]
+
+    return check
+
+
+Checks = Callable[..., list[Check]]
+
+
+def test_packages_are_compared_with_the_metadata(checks_of: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(requirements: list[str], versions: dict[str, str]) -> list[Check]:
+        monkeypatch.setattr(doctor.metadata, "requires", lambda name: requirements)
+        return checks_of("python", "packages", installed_version={"papilio": "1", **versions}.get)
+
     requirements = ["numpy>=2.0", "dask[array]>=2026.1.1", "bokeh>=3.4; extra == 'dashboard'"]
     installed = {"numpy": "2.4.6", "dask": "2026.1.1"}
-    assert statuses(check_packages(requirements, installed.get)) == {"python": "ok", "packages": "ok"}
-    old = check_packages(requirements, {"numpy": "1.26.4", "dask": "2026.8.0"}.get)[1]
+    assert statuses(check(requirements, installed)) == {"python": "ok", "packages": "ok"}
+    old = check(requirements, {"numpy": "1.26.4", "dask": "2026.8.0"})[1]
     assert (old.status, old.advice) == ("fail", 'pip install "numpy>=2.0"')
     assert "1.26.4" in old.found
-    absent = check_packages(requirements, {"numpy": "2.0"}.get)[1]
+    absent = check(requirements, {"numpy": "2.0"})[1]
     assert absent.status == "fail"
     assert "dask is not installed" in absent.found
-    assert check_packages([])[1].status == "warn"
-    assert check_packages(["numpy>=2.0"], {"numpy": "2.1.0rc1+cu12"}.get)[1].status == "ok"
-    assert check_packages(["numpy>=2.10"], {"numpy": "2.9"}.get)[1].status == "fail"
-    assert check_packages(["numpy<3,>=2"], {"numpy": "3.0"}.get)[1].advice == 'pip install "numpy<3,>=2"'
-    assert check_packages(["tomli>=2; python_version < '3'"], {}.get)[1].found == ""
+    assert [each.status for each in check(requirements, {})] == ["ok", "fail", "fail"]
+    assert check([], {})[1].status == "warn"
+    assert check(["numpy>=2.0"], {"numpy": "2.1.0rc1+cu12"})[1].status == "ok"
+    assert check(["numpy>=2.10"], {"numpy": "2.9"})[1].status == "fail"
+    assert check(["numpy<3,>=2"], {"numpy": "3.0"})[1].advice == 'pip install "numpy<3,>=2"'
+    assert check(["tomli>=2; python_version < '3'"], {})[1].found == ""
 
 
-def test_processors_beyond_the_quota_are_warned_of() -> None:
-    assert check_processors(8, 4, FREE) == Check("processors", "ok", "8 threads usable, 4 physical cores")
-    bound = check_processors(8, 4, CgroupLimits(2.5, None))
+def test_processors_beyond_the_quota_are_warned_of(
+    checks_of: Checks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(threads: int, cores: int, limits: CgroupLimits) -> Check:
+        monkeypatch.setattr(doctor.psutil, "cpu_count", lambda logical: cores)
+        return checks_of("processors", available_threads=threads, read_cgroup_limits=limits)[0]
+
+    assert check(8, 4, FREE) == Check("processors", "ok", "8 threads usable, 4 physical cores")
+    bound = check(8, 4, CgroupLimits(2.5, None))
     assert bound.status == "warn"
     assert "limit 2.5" in bound.found
     assert "taskset -c 0-1" in bound.advice
-    assert check_processors(2, 2, CgroupLimits(2.0, None)).status == "ok"
+    assert check(2, 2, CgroupLimits(2.0, None)).status == "ok"
 
 
-def test_memory_is_bound_by_the_control_group() -> None:
-    assert check_memory(64 * GIB, 60 * GIB, FREE).found == "64.00 GiB, 60.00 GiB available"
-    assert check_memory(64 * GIB, 60 * GIB, CgroupLimits(None, 8 * GIB)).found.endswith("limit 8.00 GiB")
-    assert check_memory(64 * GIB, 60 * GIB, CgroupLimits(None, GIB)).status == "warn"
-    assert check_memory(64 * GIB, GIB, FREE).status == "warn"
+def test_memory_is_bound_by_the_control_group(checks_of: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(total: int, available: int, limits: CgroupLimits) -> Check:
+        monkeypatch.setattr(
+            doctor.psutil, "virtual_memory", lambda: SimpleNamespace(total=total, available=available)
+        )
+        return checks_of("memory", read_cgroup_limits=limits)[0]
+
+    assert check(64 * GIB, 60 * GIB, FREE) == Check("memory", "ok", "64.00 GiB, 60.00 GiB available")
+    assert check(64 * GIB, 60 * GIB, CgroupLimits(None, 8 * GIB)).found.endswith("limit 8.00 GiB")
+    little = check(64 * GIB, 60 * GIB, CgroupLimits(None, GIB))
+    assert (little.status, little.advice[:16]) == ("warn", "little is left: ")
+    assert check(64 * GIB, GIB, FREE).status == "warn"
 
 
 def test_control_groups_of_version_two(tmp_path: Path) -> None:
@@ -128,34 +156,45 @@ def test_control_groups_of_version_one(tmp_path: Path) -> None:
     assert read_cgroup_limits(tmp_path / "absent", tmp_path) == FREE
 
 
-def test_gpus_are_described() -> None:
-    assert statuses(check_gpus([], None)) == {"gpu driver": "skip"}
-    assert statuses(check_gpus([], (13, 0))) == {"gpu driver": "warn"}
-    driver, gpu = check_gpus([H200], (13, 0))
+def test_gpus_are_described(checks_of: Checks) -> None:
+    def check(gpus: list[GpuInfo], version: tuple[int, int] | None) -> list[Check]:
+        return checks_of("gpu driver", "gpu 0", "gpu 1", list_gpus=gpus, driver_cuda_version=lambda: version)
+
+    assert statuses(check([], None)) == {"gpu driver": "skip"}
+    assert statuses(check([], (13, 0))) == {"gpu driver": "warn"}
+    driver, gpu = check([H200], (13, 0))
     assert (driver.status, driver.found) == ("ok", "CUDA up to 13.0")
-    assert gpu.found == f"NVIDIA H200, 140.00 GiB, compute capability 9.0, {H200.uuid}"
-    old = check_gpus([GpuInfo("V100", 16 * GIB, (7, 0), "GPU-3")], (12, 4))[1]
-    assert old.status == "fail"
+    assert gpu == Check("gpu 0", "ok", f"NVIDIA H200, 140.00 GiB, compute capability 9.0, {H200.uuid}")
+    old = check([H200, GpuInfo("V100", 16 * GIB, (7, 0), "GPU-3")], (12, 4))[2]
+    assert (old.status, old.advice) == ("fail", "too old: at least 7.5 is needed; use --engine cpu")
 
 
 def test_machine_code_is_counted_for_each_kind_of_gpu(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    checks_of: Checks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    def check(gpus: list[GpuInfo], version: tuple[int, int] | None) -> list[Check]:
+        return checks_of("machine code", list_gpus=gpus, driver_cuda_version=lambda: version)
+
     monkeypatch.setattr(cubins, "FOLDER", tmp_path)
     old = GpuInfo("V100", 16 * GIB, (7, 0), "GPU-3")
-    assert [check.status for check in check_machine_code([H200, H200, old], (13, 0))] == ["skip", "skip"]
+    absent = check([H200, H200, old], (13, 0))
+    assert [each.status for each in absent] == ["skip", "skip"]
+    assert all("papilio doctor --warm" in each.advice for each in absent)
     for text in ("one", "two"):
         (tmp_path / cubins.name_cubin(text, {}, 90, 13, b"code")).write_bytes(b"code")
-    found = check_machine_code([H200, old], (13, 0))
-    assert [check.status for check in found] == ["skip", "ok"]
+    found = check([H200, old], (13, 0))
+    assert [each.status for each in found] == ["skip", "ok"]
     assert found[1].found == "2 modules for compute capability 9.0"
-    assert [check.status for check in check_machine_code([H200], (12, 8))] == ["skip"], "an older driver"
-    assert check_machine_code([], None) == []
+    assert [each.status for each in check([H200], (12, 8))] == ["skip"], "an older driver"
+    assert check([], None) == []
 
 
-def test_a_hidden_gpu_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hidden_gpu_is_explained(checks_of: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert "CUDA_VISIBLE_DEVICES is ''" in check_gpus([], (13, 0))[0].advice
+    (driver,) = checks_of("gpu driver", list_gpus=[], driver_cuda_version=lambda: (13, 0))
+    assert "CUDA_VISIBLE_DEVICES is ''" in driver.advice
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert "nvidia-smi" in checks_of("gpu driver")[0].advice
 
 
 def test_the_driver_library_is_asked(tmp_path: Path) -> None:
@@ -177,42 +216,60 @@ def test_the_driver_library_is_asked(tmp_path: Path) -> None:
     assert gpus == [["Test GPU", FAKE_MEMORY_BYTES, [9, 1], fake_uuid(i)] for i in (0, 1)]
 
 
-def test_cupy_must_fit_the_driver() -> None:
-    def found() -> Toolchain:
-        return Toolchain("14.2.0", (13, 2), "13.5", "")
+def test_cupy_must_fit_the_driver(checks_of: Checks) -> None:
+    def check(version: tuple[int, int] | None, n_gpus: int, tools: object) -> list[Check]:
+        return checks_of(
+            "cupy", "nvrtc", "kernel cache",
+            list_gpus=[H200] * n_gpus, driver_cuda_version=lambda: version, _find_toolchain=lambda: tools,
+        )  # fmt: skip
 
-    def silent() -> Toolchain:
-        return Toolchain("14.2.0", (13, 2), None, "no libnvrtc\nmore")
+    fits = {"cupy": "ok", "nvrtc": "ok", "kernel cache": "ok"}
+    assert statuses(check((13, 0), 1, TOOLS)) == fits
+    assert statuses(check(None, 0, TOOLS)) == fits
+    older = check((12, 4), 1, TOOLS)[0]
+    assert (older.status, "papilio[cuda12]" in older.advice) == ("fail", True)
+    silent = check((13, 0), 1, Toolchain("14.2.0", (13, 2), None, "no libnvrtc\nmore"))
+    assert (silent[1].status, silent[1].found) == ("fail", "cannot compile: no libnvrtc")
+    unable = check((13, 0), 1, FileNotFoundError("no directory"))
+    assert statuses(unable) == {"cupy": "fail", "kernel cache": "ok"}
+    assert unable[0].found == "cannot be imported: FileNotFoundError: no directory"
+    assert "CUPY_CACHE_DIR" in unable[0].advice
+    assert check(None, 0, None) == [Check("cupy", "skip", "not installed; the cpu engine needs none")]
+    absent = check((12, 4), 1, None)
+    assert statuses(absent) == {"cupy": "fail", "kernel cache": "ok"}
+    assert "papilio[cuda12]" in absent[0].advice
 
+
+def test_whatever_an_installation_breaks_with_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> Toolchain:
         raise FileNotFoundError("no directory")
 
-    assert statuses(check_cupy((13, 0), 1, True, found)) == {"cupy": "ok", "nvrtc": "ok"}
-    assert statuses(check_cupy(None, 0, True, found)) == {"cupy": "ok", "nvrtc": "ok"}
-    older = check_cupy((12, 4), 1, True, found)[0]
-    assert (older.status, "papilio[cuda12]" in older.advice) == ("fail", True)
-    assert check_cupy((13, 0), 1, True, silent)[1].found == "cannot compile: no libnvrtc"
-    unable = check_cupy((13, 0), 1, True, broken)
-    assert statuses(unable) == {"cupy": "fail"}
-    assert "no directory" in unable[0].found
-    assert statuses(check_cupy(None, 0, False)) == {"cupy": "skip"}
-    assert "papilio[cuda12]" in check_cupy((12, 4), 1, False)[0].advice
+    monkeypatch.setattr(doctor, "inspect_toolchain", broken)
+    monkeypatch.setattr(doctor, "find_spec", lambda name: name)
+    assert isinstance(doctor._find_toolchain(), FileNotFoundError)
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    assert doctor._find_toolchain() is None
 
 
 def test_nvrtc_compiles_here_where_cupy_is() -> None:
     pytest.importorskip("cupy", reason="CuPy is not installed")
-    assert statuses(check_cupy(None, 0)) == {"cupy": "ok", "nvrtc": "ok"}
+    found = statuses(check_machine())
+    assert (found["cupy"], found["nvrtc"]) == ("ok", "ok")
 
 
-def test_dask_cuda_is_wanted_only_with_gpus() -> None:
+def test_dask_cuda_is_wanted_only_with_gpus(checks_of: Checks) -> None:
     def broken() -> str | None:
         raise ModuleNotFoundError("cuda.bindings")
 
-    assert check_dask_cuda(0, lambda: None).status == "skip"
-    assert check_dask_cuda(1, lambda: None).status == "warn"
-    assert check_dask_cuda(1, lambda: "26.4") == Check("dask-cuda", "ok", "26.4")
-    assert check_dask_cuda(1, broken).status == "fail"
-    assert check_dask_cuda(0, broken).status == "warn"
+    def check(n_gpus: int, load: Callable[[], str | None]) -> Check:
+        return checks_of("dask-cuda", list_gpus=[H200] * n_gpus, _import_dask_cuda=load)[0]
+
+    assert check(0, lambda: None).status == "skip"
+    assert check(1, lambda: None).advice.startswith("for --cluster cuda: ")
+    assert check(1, lambda: None).status == "warn"
+    assert check(1, lambda: "26.4") == Check("dask-cuda", "ok", "26.4")
+    assert (check(1, broken).status, check(1, broken).advice[:11]) == ("fail", "pip install")
+    assert check(0, broken).status == "warn"
 
 
 def test_file_systems_are_found_by_the_longest_mount_point() -> None:
@@ -231,15 +288,18 @@ def test_file_systems_are_found_by_the_longest_mount_point() -> None:
     assert find_filesystem(Path("/proc/self")) == "proc"
 
 
-def test_caches_belong_on_the_node(tmp_path: Path) -> None:
-    def on(kind: str) -> Check:
-        return check_cache("kernel cache", tmp_path / "a" / "b", "CUPY_CACHE_DIR", lambda path: kind)
+def test_caches_belong_on_the_node(
+    checks_of: Checks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def on(kind: str, place: Path = tmp_path / "a" / "b") -> Check:
+        monkeypatch.setenv("CUPY_CACHE_DIR", str(place))
+        return checks_of("kernel cache", find_filesystem=lambda path: kind)[0]
 
-    assert on("ext4").status == "ok"
+    assert on("ext4") == Check("kernel cache", "ok", f"{tmp_path / 'a' / 'b'} (ext4)")
     assert {on(kind).status for kind in ("nfs", "nfs4", "lustre", "gpfs", "beegfs")} == {"warn"}
     assert "CUPY_CACHE_DIR" in on("nfs").advice
     (tmp_path / "file").touch()
-    assert check_cache("kernel cache", tmp_path / "file" / "x", "CUPY_CACHE_DIR").status == "fail"
+    assert on("ext4", tmp_path / "file" / "x").status == "fail"
     assert not (tmp_path / "a").exists()
 
 
@@ -256,13 +316,22 @@ def test_the_numba_cache_follows_its_variable(tmp_path: Path, monkeypatch: pytes
     assert numba_cache_directory().name in ("__pycache__", "numba")
 
 
-def test_space_optional_packages_and_slurm(tmp_path: Path) -> None:
-    assert check_temporary(tmp_path, 10 * GIB).status == "ok"
-    assert check_temporary(tmp_path, GIB).status == "warn"
-    assert [check.status for check in check_optional({"bokeh": "3.9"}.get)] == ["skip", "ok"]
-    assert check_slurm(lambda name: None).status == "skip"
-    assert check_slurm(lambda name: f"/bin/{name}").status == "ok"
-    partial = check_slurm(lambda name: None if name == "srun" else name)
+def test_space_optional_packages_and_slurm(checks_of: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
+    def space(free: int) -> str:
+        monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+        return checks_of("temporary space")[0].status
+
+    def slurm(which: Callable[[str], str | None]) -> Check:
+        monkeypatch.setattr(doctor.shutil, "which", which)
+        return checks_of("slurm")[0]
+
+    assert (space(10 * GIB), space(GIB)) == ("ok", "warn")
+    found = checks_of("dask-jobqueue", "bokeh", installed_version={"bokeh": "3.9"}.get)
+    assert [check.status for check in found] == ["skip", "ok"]
+    assert found[0].advice == 'if wanted: pip install "papilio[slurm]"'
+    assert slurm(lambda name: None) == Check("slurm", "skip", "no Slurm commands here")
+    assert slurm(lambda name: f"/bin/{name}").found == "sbatch, srun, squeue, scancel, scontrol"
+    partial = slurm(lambda name: None if name == "srun" else name)
     assert (partial.status, partial.found) == ("warn", "srun missing")
 
 

@@ -21,7 +21,7 @@ from distributed import Scheduler
 from distributed.comm import CommClosedError
 
 from papilio.cluster import cuda, local, own_cluster, slurm
-from papilio.cluster.doctor_workers import check_cluster
+from papilio.cluster.doctor import check_cluster
 from papilio.cluster.local import LocalExecutor
 from papilio.cluster.pool import DaskPool, start_errors_named
 from papilio.errors import ClusterError, InputError, StoreError
