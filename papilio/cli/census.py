@@ -15,7 +15,6 @@ from papilio.cli.report import print_json, report_result, say, show_progress
 from papilio.errors import InputError, StoreError
 from papilio.measures.census_pairs import PAIR_ORDERS, CensusPairs, CensusVertices, PairOrder
 from papilio.motifs import PairSide
-from papilio.reports.figures import draw_census
 from papilio.storage.location import atomic_file, check_file
 
 _FORMATS = (".svg", ".png")
@@ -128,6 +127,8 @@ def _check_figure(figure: str, overwrite: bool) -> Path:
 
 
 def _draw(result: CensusResult, path: Path, overwrite: bool) -> None:
+    from papilio.reports.figures import draw_census
+
     figure = draw_census(result.rows, "Butterflies by class.")
     try:
         with atomic_file(path, overwrite) as scratch:

@@ -32,12 +32,10 @@ from papilio.cli.slurm import ALLOCATION, allocation_options
 from papilio.cluster.sbatch import SbatchSpec
 from papilio.errors import ExecutionError, InputError, PapilioError
 from papilio.motifs import Motif
-from papilio.reports.batch import submit_points
-from papilio.reports.build import write_report
-from papilio.reports.experiment import ExperimentDirectory
-from papilio.reports.run import run_experiment
+from papilio.reports.experiment import ExperimentDirectory, begin_scaling
+from papilio.reports.page import write_report
+from papilio.reports.run import run_experiment, submit_points
 from papilio.reports.scaling import SHORT_S, counting_s
-from papilio.reports.setup import begin_scaling
 from papilio.tasks.result import CountResult
 from papilio.wording import plural
 

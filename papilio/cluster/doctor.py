@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import psutil
 from packaging.requirements import Requirement
 
 from papilio.cluster.devices import ONE_WORKER_PER_GPU, find_shared_gpu
-from papilio.cluster.executor import Executor
-from papilio.cluster.selection import make_executor
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.kernels import __file__ as kernels_file
 from papilio.kernels.device.cubins import count_cubins
@@ -38,6 +36,9 @@ from papilio.tasks.machine import (
 )
 from papilio.version import __version__
 from papilio.wording import plural, show_bytes
+
+if TYPE_CHECKING:
+    from papilio.cluster.executor import Executor
 
 Status = Literal["ok", "warn", "fail", "skip"]
 Version = tuple[int, int]
@@ -361,6 +362,8 @@ def check_worker_stores(path: str, problems: Mapping[str, str | None]) -> Check:
 
 def check_cluster(cluster: str, store: GraphStore | None = None, n_workers: int | None = None) -> list[Check]:
     """Start or reach a cluster, with ``n_workers`` workers, and check that all of them are fit and read the store."""
+    from papilio.cluster.selection import make_executor
+
     try:
         with make_executor(cluster, "auto", n_workers) as executor:
             return _check_started(executor, store)

@@ -1,4 +1,4 @@
-"""The directory of a scaling experiment: what is measured, and which runs are done.
+"""A scaling experiment: how it begins, and its directory with the finished runs.
 
     scale.json         the experiment: motif, graphs, numbers of workers, repetitions, cluster
     graphs/wN/         a generated store for N workers (weak scaling with a model)
@@ -16,22 +16,32 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
-from typing import ClassVar
+from types import NoneType
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
+from papilio.cluster.selection import resolve_workers
 from papilio.cluster.trust import require_trusted
 from papilio.errors import InputError, StoreError
 from papilio.families import EngineChoice
+from papilio.kernels.threads import available_threads
 from papilio.motifs import EngineOptions, Granularity, Motif
-from papilio.reports.scaling import Mode
+from papilio.questions import choose_options
+from papilio.storage.generate import generate
+from papilio.storage.generators.models import Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.ledger import read_ledger, write_durably
-from papilio.storage.location import local_path
+from papilio.storage.location import is_url, local_path
 from papilio.storage.records import read_json, read_record, require_format, write_record
+from papilio.storage.store import GraphStore, open_store
+from papilio.tasks.graphs import require_kind
 from papilio.version import __version__
 
 FORMAT, FORMAT_VERSION = "papilio-scaling", 1
+
+Mode = Literal["strong", "weak"]
+"""One graph for all numbers of workers, or one for each."""
 
 EXPERIMENT_FILE = "scale.json"
 """The file that makes a directory an experiment."""
@@ -262,3 +272,219 @@ def begin_experiment(path: str | os.PathLike[str], experiment: Experiment) -> Ex
     except OSError as error:
         raise StoreError(f"{root}: cannot be written ({error.strerror}); give another directory") from error
     return ExperimentDirectory(root)
+
+
+_MODELS: dict[str, type[Model]] = {model.name: model for model in (Rmat, PowerLaw, Planted, Complete)}
+
+
+_GROWN: dict[type[Model], tuple[str, ...]] = {
+    PowerLaw: ("n_u", "n_v"), Planted: ("n_u", "n_v", "count", "noise"), Complete: ("n_u",)
+}  # fmt: skip
+"""What is multiplied where a graph grows."""
+
+
+def parse_model(text: str) -> Model:
+    """Return the model of a specification such as ``power-law:n_u=100000,n_v=20000,exponent_v=2.2``.
+
+    An InputError names an unknown model or parameter, and one that is missing or no number.
+    """
+    name, _, rest = text.partition(":")
+    if name not in _MODELS:
+        raise InputError(f"model is {name!r}; known: {', '.join(_MODELS)}")
+    hints = get_type_hints(_MODELS[name])
+    required = [item.name for item in fields(_MODELS[name]) if item.default is MISSING]
+    values: dict[str, Any] = {key: None for key in required if NoneType in get_args(hints[key])}
+    for word in filter(None, rest.split(",")):
+        key, equals, value = word.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or key not in hints or get_origin(hints[key]) is ClassVar:
+            known = ", ".join(item.name for item in fields(_MODELS[name]))
+            raise InputError(f"{word!r} is no parameter of the model {name}; known: {known}")
+        values[key] = _read_value(value.strip(), hints[key])
+    for key in required:
+        if key not in values:
+            raise InputError(f"the model {name} needs {key}; write {name}:{key}=...")
+    return _MODELS[name](**values)
+
+
+def _read_value(text: str, hint: object) -> Any:
+    """Return the number or truth value of a text, or the text, which the model then names."""
+    if hint is bool:
+        return {"true": True, "false": False, "1": True, "0": False}.get(text.lower(), text)
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return int(number) if number.is_integer() else number
+
+
+def grow_model(model: Model, factor: int) -> Model:
+    """Return the model of a graph ``factor`` times as large.
+
+    Vertices of the first layer, planted motifs and noise of the bipartite models are multiplied, so that work grows
+    about as they do; in R-MAT graphs draws are, and the scale rises with them, whose work grows faster. InputError for
+    an R-MAT graph and a factor that is no power of two. CapacityError when the graph would pass the limits of its
+    model.
+    """
+    if isinstance(model, Rmat):
+        if factor & (factor - 1):
+            raise InputError(
+                f"an R-MAT graph cannot grow {factor} times: its layers are powers of two; "
+                "choose numbers of workers that are powers of two times the smallest"
+            )
+        return replace(model, scale_u=model.scale_u + factor.bit_length() - 1, edges=model.edges * factor)
+    sizes = {name: getattr(model, name) for name in _GROWN[type(model)]}
+    return replace(model, **{name: size * factor for name, size in sizes.items() if size is not None})
+
+
+def open_or_generate(path: Path, model: Model, seed: int) -> GraphStore:
+    """Return the store at ``path``, generated there if there is none; a StoreError if another graph is there."""
+    if not path.exists():
+        return generate(model, path, seed=seed)
+    store = open_store(path)
+    provenance = store.manifest.provenance
+    expected = {**model.to_json(), "seed": seed}
+    if {name: provenance.get(name) for name in expected} != expected:
+        raise StoreError(f"{path} holds another graph than the {model.name} model asked for; remove it")
+    return store
+
+
+def begin_scaling(
+    output: str | os.PathLike[str],
+    motif: Motif,
+    stores: Sequence[str | os.PathLike[str]],
+    workers: Sequence[int],
+    *,
+    repeat: int = 3,
+    per: Granularity = "total",
+    weak: bool = False,
+    model: str | None = None,
+    seed: int = 0,
+    cluster: str = "auto",
+    engine: EngineChoice = "auto",
+    threads: int | None = None,
+    command: str = "",
+    options: Mapping[str, str] | None = None,
+) -> ExperimentDirectory:
+    """Create the directory of an experiment, or open it when it holds the same one; run nothing.
+
+    Parameters
+    ----------
+    stores : sequence of path-like
+        The store of strong scaling, or one for each number of workers in their order; none with ``model``.
+    workers : sequence of int
+        Numbers of workers, each once.
+    repeat : int
+        Repetitions of each point.
+    weak : bool
+        Whether the graph grows with the workers.
+    model, seed : str, int, optional
+        Model of the graph for the smallest number of workers, as ``power-law:n_u=100000,n_v=20000``; the others are
+        that many times as large, which needs multiples of the smallest number.
+    cluster : str
+        As for :func:`papilio.count`; ``auto`` is resolved here. ``sbatch`` for Slurm jobs of their own.
+    threads : int, optional
+        Threads of each ``local`` worker; by default the processors over the largest number of workers, at least 1, so
+        that all points have the same.
+    command : str
+        The command line, for the report.
+
+    Raises
+    ------
+    InputError
+        When arguments do not go together, or the directory holds another experiment.
+    StoreError
+        When a store cannot be read or a graph not be written.
+    UnsupportedError
+        When the motif cannot be counted in one of the graphs.
+    """
+    numbers = _check_numbers(workers, repeat)
+    _check_graphs(weak, model, stores, numbers)
+    resolved = resolve_workers(cluster, engine)
+    threads = _settle_threads(resolved, threads, numbers)
+    root = check_root(output)
+    if model is None:
+        given = [open_store(store) for store in stores]
+        found = dict(zip(workers, given if weak else given * len(numbers), strict=True))
+    else:
+        parsed = parse_model(model)
+        require_kind(motif, parsed.kind, f"a graph of the model {parsed.name}")
+        found = _generate(root, parsed, seed, numbers)
+    for store in found.values():
+        require_kind(motif, store.kind, store.path)
+    experiment = Experiment(
+        motif=motif,
+        per=per,
+        mode="weak" if weak else "strong",
+        graphs=tuple(_point_graph(number, found[number]) for number in numbers),
+        repeat=repeat,
+        cluster=_absolute(resolved) if os.path.isfile(resolved) else resolved,
+        engine=engine,
+        threads=threads,
+        model=None if model is None else f"{model}, seed {seed}",
+        command=command,
+        options=choose_options(motif, options or {}),
+    )
+    return begin_experiment(root, experiment)
+
+
+def _check_numbers(workers: Sequence[int], repeat: int) -> tuple[int, ...]:
+    if not workers or min(workers) < 1 or len(set(workers)) < len(workers):
+        raise InputError(
+            f"workers is {','.join(map(str, workers)) or 'empty'}; numbers from 1 on, each once, such as 1,2,4"
+        )
+    if repeat < 1:
+        raise InputError(f"repeat is {repeat}; at least 1")
+    return tuple(sorted(workers))
+
+
+def _check_graphs(
+    weak: bool, model: str | None, stores: Sequence[str | os.PathLike[str]], numbers: Sequence[int]
+) -> None:
+    if weak and model is None and len(stores) != len(numbers):
+        raise InputError(
+            f"weak scaling over {len(numbers)} numbers of workers was given {len(stores)} stores; give one store "
+            "for each, in the same order, or a model to generate them from"
+        )
+    if not weak and (model is not None or len(stores) != 1):
+        raise InputError(
+            f"strong scaling takes one store and no model, and was given {len(stores)} stores"
+            f"{'' if model is None else ' and a model'}; for graphs that grow with the workers ask for weak scaling"
+        )
+    if weak and model is not None and stores:
+        raise InputError("weak scaling takes stores or a model, not both")
+
+
+def _settle_threads(cluster: str, threads: int | None, numbers: Sequence[int]) -> int | None:
+    """Return the threads of each ``local`` worker, the same for all points; None for workers of other clusters."""
+    local = cluster.partition(":")[0] == "local"
+    if not local and threads is not None:
+        raise InputError(f"threads is {threads}; only workers of the local cluster can be given threads")
+    return max(1, available_threads() // max(numbers)) if local and threads is None else threads
+
+
+def _generate(root: Path, model: Model, seed: int, numbers: Sequence[int]) -> dict[int, GraphStore]:
+    """Return a store for each number of workers, generated where it is not there yet."""
+    smallest = numbers[0]
+    for number in numbers:
+        if number % smallest:
+            raise InputError(
+                f"workers is {number}, no multiple of the smallest number, {smallest}; "
+                "generated graphs grow by whole factors"
+            )
+    grown = {number: grow_model(model, number // smallest) for number in numbers}
+    try:
+        (root / "graphs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{root}: cannot be written ({error.strerror}); give another directory") from error
+    return {
+        number: open_or_generate(root / "graphs" / f"w{number}", each, seed) for number, each in grown.items()
+    }
+
+
+def _point_graph(workers: int, store: GraphStore) -> PointGraph:
+    return PointGraph(workers, _absolute(store.path), store.hash, store.n_u, store.n_v, store.n_edges)
+
+
+def _absolute(path: str) -> str:
+    return path if is_url(path) else os.path.abspath(path)

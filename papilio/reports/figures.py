@@ -12,8 +12,9 @@ from typing import Any
 
 from papilio.census_motif import CensusClass
 from papilio.charts import BLUE, GREY, ORANGE, draw_classes, require_matplotlib
-from papilio.reports.scaling import Mode, Point
-from papilio.reports.timeline import LeaseSpan
+from papilio.reports.experiment import Mode
+from papilio.reports.job import LeaseSpan
+from papilio.reports.scaling import Point
 
 BARS = ("#1f5fa8", "#7fb0e0")
 """Leases that follow each other differ in colour."""

@@ -1,23 +1,43 @@
-"""Report pages from templates: everything that is put into a page is escaped, and a page loads nothing.
+"""Write the report of a job or of an experiment: its page, its figures, and its data as Parquet and JSON.
 
-A page is one file that is HTML and well-formed XML alike: figures are data URIs, the style is inside, and its
-content security policy forbids every request.
+A page is one file that is HTML and well-formed XML alike: all text in it is escaped, figures are data URIs, the style
+is inside, and its content security policy forbids every request.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from papilio.reports.scaling import SHORT_S, counting_s
+from papilio.charts import require_matplotlib
+from papilio.errors import StoreError
+from papilio.families import family_of
+from papilio.questions import Listing, motif_from_json
+from papilio.reports.experiment import EXPERIMENT_FILE, ExperimentDirectory, RunRecord
+from papilio.reports.figures import Figure, draw_efficiency, draw_speedup, draw_timeline, draw_times
+from papilio.reports.job import JobFacts, LeaseSpan, read_job, span_rows
+from papilio.reports.scaling import SHORT_S, Point, counting_s, gather_points, read_run, read_spans, rows_of
+from papilio.storage.ledger import write_durably
+from papilio.storage.location import atomic_file, check_replaceable, is_url, local_path
+from papilio.storage.names import read_names
+from papilio.storage.records import write_record
+from papilio.storage.store import open_store
+from papilio.storage.tables import ColumnType, write_rows
 from papilio.tasks.worker import WorkerInfo
 from papilio.wording import plural, show_bytes
 
@@ -80,3 +100,275 @@ def render_page(template: str, *, title: str, state: str, subtitle: str, **facts
     """
     page = _environment().get_template(template)
     return _NOT_XML.sub("\ufffd", page.render(title=title, state=state, subtitle=subtitle, **facts))
+
+
+_MAX_TIMELINES = 8
+"""Sessions drawn; the last ones of a job that was resumed more often."""
+
+
+def draw_job(facts: JobFacts) -> list[Figure]:
+    """Return one timeline for each of the last sessions that finished leases."""
+    drawn = [each for each in facts.timelines if each.spans][-_MAX_TIMELINES:]
+    return [
+        draw_timeline(
+            f"leases-{each.session.number}",
+            f"Leases of session {each.session.number}, by worker: "
+            f"{plural(len(each.spans), 'lease')} on {plural(each.session.workers, 'worker')}.",
+            each.spans,
+            each.session.workers,
+        )
+        for each in drawn
+    ]
+
+
+def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
+    """Return the page of a job; without the figures of :func:`draw_job` it says that they were left out."""
+    status, name = facts.status, facts.status.motif["name"].capitalize()
+    if status.listing is not None:
+        title = f"{name} listing"
+    else:
+        title = f"{name} count" if status.per == "total" else f"{name} count per {status.per}"
+    return render_page(
+        "job.html",
+        title=title,
+        state=status.state,
+        subtitle=f"{status.source or 'a graph in memory'}, begun {show_moment(status.created_at)}",
+        status=status,
+        motif=motif_from_json(status.motif).title,
+        plan=facts.plan,
+        result=facts.result,
+        timelines=facts.timelines,
+        last=next((each for each in reversed(facts.timelines) if each.spans), None),
+        failures=facts.failures,
+        figures=figures,
+        command=_command(facts),
+        version=facts.version,
+    )
+
+
+def _command(facts: JobFacts) -> str:
+    """Return the command that asks the same question, into a job directory beside this one."""
+    status, verb = facts.status, "count" if facts.status.listing is None else "enumerate"
+    motif, *flags = motif_from_json(status.motif).words
+    words = ["papilio", verb, motif, _absolute(status.source or "GRAPH"), *flags]
+    words += ["--per", status.per] if status.listing is None else _listing_words(facts)
+    if facts.plan is not None:
+        words += [word for name, value in facts.plan.job.options for word in (f"--{name}", value)]
+    if facts.timelines:
+        session = facts.timelines[-1].session
+        words += ["--engine", session.engine, "--workers", str(session.workers)]
+        if session.cluster in ("inline", "local", "cuda"):
+            words += ["--cluster", session.cluster]
+    return shlex.join([*words, "--job", f"{os.path.abspath(status.path)}-again"])
+
+
+def _absolute(path: str) -> str:
+    return path if is_url(path) or path == "GRAPH" else os.path.abspath(path)
+
+
+def _listing_words(facts: JobFacts) -> list[str]:
+    """Return the flags of a listing, with the labels of the vertices that were asked for where they can be read."""
+    listing = Listing(**(facts.status.listing or {}))
+    held: tuple[list[Any], list[Any]] = list(listing.with_u), list(listing.with_v)
+    if facts.status.source is not None and (listing.with_u or listing.with_v):
+        with suppress(StoreError):
+            store = open_store(facts.status.source)
+            ids = {layer: np.array(ids, np.int32) for layer, ids in zip(("u", "v"), held, strict=True)}
+            names = read_names(store, ids)
+            held = names["u"].to_pylist(), names["v"].to_pylist()
+    words = ["--no-limit"] if listing.limit is None else ["--limit", str(listing.limit)]
+    kind = family_of(motif_from_json(facts.status.motif)).graph_kind
+    flags = ("--with-u", "--with-v") if kind == "bipartite" else ("--containing",) * 2
+    for flag, labels in zip(flags, held, strict=True):
+        words += [word for label in labels for word in (flag, str(label))]
+    output = facts.result.output if facts.result is not None else None
+    return [*words, "--output", f"{os.path.abspath(output)}-again" if output else "DIR"]
+
+
+@dataclass(frozen=True)
+class ScalingFacts:
+    """What is known of an experiment."""
+
+    directory: ExperimentDirectory
+    points: tuple[Point, ...]  # those with a finished run
+    # timeline of the middle run of each point, by its number of workers
+    spans: dict[int, tuple[LeaseSpan, ...]]
+    largest: JobFacts | None  # the middle run with the most workers
+    n_finished: int
+    failed: tuple[RunRecord, ...]
+
+    @property
+    def state(self) -> str:
+        """``finished``, or how many runs are."""
+        n_runs = self.directory.n_runs
+        return "finished" if self.n_finished == n_runs else f"{self.n_finished} of {n_runs} runs finished"
+
+
+def draw_scaling(facts: ScalingFacts) -> list[Figure]:
+    """Return speed-up, efficiency, times, and the timeline of the middle run of every point."""
+    if not facts.points:
+        return []
+    figures = [
+        draw_speedup(facts.points),
+        draw_efficiency(facts.points),
+        draw_times(facts.points, facts.directory.experiment.mode),
+    ]
+    for point in facts.points:
+        caption = (
+            f"Leases by worker with {plural(point.workers, 'worker')}: {plural(point.middle.leases, 'lease')} in the "
+            f"run of median time (repetition {point.middle.repeat})."
+        )
+        figures.append(
+            draw_timeline(f"leases-w{point.workers}", caption, facts.spans[point.workers], point.workers)
+        )
+    return figures
+
+
+def show_scaling(facts: ScalingFacts, figures: Sequence[Figure]) -> str:
+    """Return the page of an experiment; without the figures of :func:`draw_scaling` it says that they were left out."""
+    experiment = facts.directory.experiment
+    paths = list(dict.fromkeys(graph.path for graph in experiment.graphs))
+    graphs = paths[0] if len(paths) == 1 else f"{len(paths)} graphs, {paths[0]} to {paths[-1]}"
+    return render_page(
+        "scaling.html",
+        title=f"{experiment.mode.capitalize()} scaling of the {experiment.motif.name} count",
+        state=facts.state,
+        subtitle=f"{graphs}; begun {show_moment(facts.directory.created_at)}",
+        experiment=experiment,
+        points=facts.points,
+        largest=facts.largest,
+        failed=facts.failed,
+        figures=figures,
+    )
+
+
+_PAGE = "report.html"
+
+_RUN_COLUMNS: dict[str, ColumnType] = {
+    "workers": "int", "repeat": "int", "count": "text",
+    **{f"seconds_{phase}": "float" for phase in
+       ("start", "plan", "read", "prepare", "run", "fold", "write", "total", "counting")},
+    "work": "int", "work_unit": "text", "work_per_second": "float", "speedup": "float", "efficiency": "float",
+    "leases": "int", "lease_overhead": "float", "tail_s": "float", "balance": "float", "busy_s": "float",
+    "run_wall_s": "float", "peak_memory_bytes": "int", "engine": "text", "cluster": "text", "hosts": "text",
+    "graph_hash": "text", "n_edges": "int", "began_at": "float", "versions": "text", "job": "text",
+}  # fmt: skip
+
+_SPAN_COLUMNS: dict[str, ColumnType] = {
+    "worker": "text", "partition": "int", "start": "int", "stop": "int", "began_at": "float",
+    "ended_at": "float", "run_s": "float", "work": "int", "peak_bytes": "int",
+    "device_peak_bytes": "int",
+}  # fmt: skip
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    overwrite: bool = False,
+    figures: bool = True,
+) -> Path:
+    """Write the report of a job directory or of a scaling experiment, finished or not; return its page.
+
+    It goes to the directory ``output``, which is made if its parent exists, by default to ``report`` in ``path``, which
+    is written again. Figures need matplotlib. EngineUnavailableError when figures are asked for and matplotlib is not
+    installed. ExecutionError when runs of an experiment on the same graph have different counts. StoreError when the
+    directory is neither, or damaged, or the report cannot be written.
+    """
+    root = local_path(path)
+    if figures:
+        require_matplotlib()
+    if (root / EXPERIMENT_FILE).is_file():
+        directory = ExperimentDirectory(root)
+        return _write_scaling(directory, _output_directory(root, output, overwrite), figures)
+    if not (root / "job.json").is_file():
+        raise StoreError(f"{root} is neither a job directory nor a scaling experiment; give one of the two")
+    return _write_job(root, _output_directory(root, output, overwrite), figures)
+
+
+def _output_directory(root: Path, output: str | os.PathLike[str] | None, overwrite: bool) -> Path:
+    target = root / "report"
+    if output is not None:
+        target = local_path(output)
+        check_replaceable(target, overwrite, _PAGE)
+    try:
+        target.mkdir(exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{target}: cannot be created ({error.strerror}); choose another output") from error
+    return target
+
+
+def _write_scaling(directory: ExperimentDirectory, target: Path, figures: bool) -> Path:
+    """Write the report of an experiment, and again while runs finish: other jobs may write it at the same time."""
+    while True:
+        records = directory.finished_runs()
+        page = _write_scaling_once(directory, records, target, figures)
+        if directory.finished_runs() == records:
+            return page
+
+
+def _write_scaling_once(
+    directory: ExperimentDirectory, records: Sequence[RunRecord], target: Path, figures: bool
+) -> Path:
+    runs = [read_run(directory, record) for record in records]
+    points = gather_points(runs)
+    middle = {point.workers: point.middle for point in points}
+    facts = ScalingFacts(
+        directory=directory,
+        points=points,
+        spans={workers: read_spans(directory, run) for workers, run in middle.items()},
+        largest=read_job(directory.root / points[-1].middle.job) if points else None,
+        n_finished=len(runs),
+        failed=directory.failed_runs(),
+    )
+    drawn = draw_scaling(facts) if figures else []
+    rows = rows_of(points)
+    write_rows(target / "runs.parquet", _RUN_COLUMNS, rows)
+    spans = (
+        row
+        for run in runs
+        for row in span_rows(read_spans(directory, run), workers=run.workers, repeat=run.repeat)
+    )
+    write_rows(target / "leases.parquet", {"workers": "int", "repeat": "int", **_SPAN_COLUMNS}, spans)
+    results = {
+        "experiment": write_record(directory.experiment),
+        "state": facts.state,
+        "points": [point.to_json() for point in points],
+        "runs": rows,
+        "failures": [asdict(record) for record in facts.failed],
+    }
+    return _write_files(target, results, drawn, show_scaling(facts, drawn))
+
+
+def _write_job(root: Path, target: Path, figures: bool) -> Path:
+    facts = read_job(root)
+    drawn = draw_job(facts) if figures else []
+    spans = (row for each in facts.timelines for row in span_rows(each.spans, session=each.session.number))
+    write_rows(target / "leases.parquet", {"session": "int", **_SPAN_COLUMNS}, spans)
+    results = {
+        "job": facts.status.to_json(),
+        "result": None if facts.result is None else facts.result.to_json(),
+        "sessions": [{**asdict(each.session), **asdict(each.measures)} for each in facts.timelines],
+    }
+    return _write_files(target, results, drawn, show_job(facts, drawn))
+
+
+def _write_files(target: Path, results: Mapping[str, Any], figures: Sequence[Figure], page: str) -> Path:
+    """Write the data, the figures and the page, which comes last; remove figures of an earlier report."""
+    write_durably(target / "results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    folder = target / "figures"
+    names = {f"{figure.name}.{kind}" for figure in figures for kind in ("svg", "png")}
+    try:
+        folder.mkdir(exist_ok=True)
+        for path in folder.iterdir():
+            if path.name not in names:
+                path.unlink(missing_ok=True)
+        for figure in figures:
+            for kind, content in (("svg", figure.svg), ("png", figure.png)):
+                with atomic_file(folder / f"{figure.name}.{kind}") as scratch:
+                    scratch.write_bytes(content)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be written ({error.strerror or error}); make room") from error
+    path = target / _PAGE
+    write_durably(path, page)
+    return path

@@ -1,4 +1,7 @@
-"""Measure a scaling experiment: every point and repetition as a job of its own, on workers of its own."""
+"""Measure a scaling experiment: every repetition of a point is a job of its own, on workers of its own.
+
+The points run here, or as an array of Slurm jobs.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from papilio.api import count as api
 from papilio.cluster.doctor import installed_version
 from papilio.cluster.events import Listener, ignore_events
 from papilio.cluster.executor import Executor
+from papilio.cluster.sbatch import SbatchSpec, call_slurm, render_count
 from papilio.cluster.selection import make_executor
-from papilio.errors import ExecutionError, PapilioError, StoreError
+from papilio.errors import EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.reports.experiment import Experiment, ExperimentDirectory
-from papilio.reports.jobs import read_run
-from papilio.reports.scaling import require_equal_counts
-from papilio.storage.ledger import Ledger, find_holder
+from papilio.reports.scaling import read_run, require_equal_counts
+from papilio.storage.ledger import Ledger, find_holder, write_durably
 from papilio.storage.store import open_store
 from papilio.tasks.result import CountResult
 from papilio.tasks.worker import WorkerInfo
@@ -219,3 +222,26 @@ class _FirstWorkers:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._executor, name)
+
+
+def submit_points(directory: ExperimentDirectory, spec: SbatchSpec) -> str:
+    """Write ``slurm/points.sbatch`` into the experiment and submit it from there; return the id of the array.
+
+    The directory is on a file system that all nodes see; the array of ``spec`` names the points. InputError when the
+    specification makes no sense. EngineUnavailableError without sbatch. ClusterError when Slurm refuses.
+    """
+    script = render_count(spec)
+    if shutil.which("sbatch") is None:
+        raise EngineUnavailableError(
+            "submitting to Slurm needs sbatch, which is not on the PATH; run this on a login node"
+        )
+    folder = directory.root / "slurm"
+    folder.mkdir(exist_ok=True)
+    write_durably(folder / "points.sbatch", script)
+    answer = call_slurm(
+        ["sbatch", "--parsable", "points.sbatch"],
+        "Slurm refuses the jobs of the experiment",
+        "change the options",
+        folder=folder,
+    )
+    return answer.strip().split(";")[0]

@@ -1,4 +1,4 @@
-"""Arithmetic on the runs of a scaling experiment: speed-up and efficiency of every point.
+"""The runs of a scaling experiment, and the speed-up and efficiency of every point.
 
 One definition serves strong and weak scaling: speed is work units per second, that of a point in the median time
 of its repetitions; the speed-up of a run or point is its speed over that of the point with the fewest workers, and
@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
-from papilio.errors import ExecutionError
-from papilio.reports.timeline import TimelineMeasures
-
-Mode = Literal["strong", "weak"]
-"""One graph for all numbers of workers, or one for each."""
-
+from papilio.errors import ExecutionError, StoreError
+from papilio.reports.experiment import ExperimentDirectory, RunRecord
+from papilio.reports.job import LeaseSpan, TimelineMeasures, measure_timeline, run_wall_s, spans_of
+from papilio.tasks.directory import JobDirectory
 
 SHORT_S = 10.0
 """A run that counts for less says little about scaling: what is not divided among workers takes most of it."""
@@ -82,6 +80,44 @@ class Point:
         """Return the measures of the point as a JSON object, its runs by their job directories."""
         kept = {name: value for name, value in asdict(self).items() if name not in ("runs", "middle")}
         return {**kept, "middle": self.middle.job, "runs": [run.job for run in self.runs]}
+
+
+def read_run(directory: ExperimentDirectory, record: RunRecord) -> Run:
+    """Return a finished run, with its measures; a StoreError says that its job is missing, unfinished or damaged."""
+    job = JobDirectory(directory.job_path(record.workers, record.repeat))
+    if not job.finished:
+        raise StoreError(
+            f"{job.root} is not finished, though {directory.point_path(record.workers)} says so; "
+            "it was changed: run the experiment in another directory"
+        )
+    result = job.result(with_vectors=False)
+    spans = spans_of(job.history().leases)
+    seconds = {**result.seconds, "start": record.start_s}
+    seconds["total"] = result.seconds["total"] + record.start_s - result.seconds["start"]
+    return Run(
+        workers=record.workers,
+        repeat=record.repeat,
+        count=result.count,
+        seconds=seconds,
+        work=result.work,
+        work_unit=result.work_unit,
+        leases=result.leases,
+        measures=measure_timeline(spans, record.workers, run_wall_s(result)),
+        peak_bytes=result.peak_memory_bytes,
+        graph_hash=str(result.graph["hash"]),
+        n_edges=int(result.graph["n_edges"]),
+        engine=result.engine,
+        cluster=record.cluster,
+        hosts=tuple(sorted({worker.host for worker in result.workers})),
+        began_at=record.began_at,
+        versions=record.versions,
+        job=str(job.root.relative_to(directory.root)),
+    )
+
+
+def read_spans(directory: ExperimentDirectory, run: Run) -> tuple[LeaseSpan, ...]:
+    """Return the timeline of a run."""
+    return spans_of(JobDirectory(directory.root / run.job).history().leases)
 
 
 def gather_points(runs: Sequence[Run]) -> tuple[Point, ...]:

@@ -18,7 +18,7 @@ from papilio.cluster import trust
 from papilio.cluster.existing import ExistingExecutor
 from papilio.cluster.trust import find_stranger, require_trusted
 from papilio.errors import ClusterError, InputError
-from papilio.reports.setup import begin_scaling
+from papilio.reports.experiment import begin_scaling
 from papilio.storage.store import GraphStore
 from papilio.tasks.control import Submission
 from papilio.tasks.graphs import job_of_store

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from papilio.census_motif import CENSUS_CLASSES, rows_by_class
-from papilio.reports.build import write_report
 from papilio.reports.figures import draw_census
-from papilio.reports.jobpage import show_job
-from papilio.reports.jobs import read_job
+from papilio.reports.job import read_job
+from papilio.reports.page import show_job, write_report
 
 LIMIT_MS = 120_000
 

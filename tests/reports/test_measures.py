@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from papilio.errors import ExecutionError, InputError, StoreError
-from papilio.reports.models import grow_model, parse_model
+from papilio.reports.experiment import grow_model, parse_model
+from papilio.reports.job import measure_timeline
 from papilio.reports.scaling import Run, gather_points, rows_of
-from papilio.reports.timeline import measure_timeline
 from papilio.storage.generators.models import Complete, Planted, PowerLaw, Rmat
 from papilio.storage.tables import read_rows, write_rows
 
@@ -103,8 +103,10 @@ def test_models_are_parsed_and_grow() -> None:
         ("star:n=5", "model is 'star'; known: rmat, power-law"),
         ("complete:n_u=5,sides=2", "'sides=2' is no parameter of the model complete"),
         ("complete", "needs n_u"),
-        ("complete:n_u=two", "n_u is 'two'; expected int"),
-        ("complete:n_u=2.5", "n_u is '2.5'; expected int"),
+        ("complete:n_u=two", "n_u is 'two'; expected an integer"),
+        ("complete:name=2", "'name=2' is no parameter of the model complete; known: n_u, n_v"),
+        ("rmat:scale_u=5,edges=1,compact=maybe", "compact is 'maybe'; expected True or False"),
+        ("complete:n_u=2.5", "n_u is 2.5; expected an integer"),
     ],
 )
 def test_models_that_make_no_sense(text: str, message: str) -> None:

@@ -13,8 +13,7 @@ import pytest
 
 import papilio
 from papilio.errors import StoreError
-from papilio.reports.build import write_report
-from papilio.reports.page import render_page
+from papilio.reports.page import render_page, write_report
 from papilio.storage.store import GraphStore
 from papilio.storage.tables import read_rows
 from tests.reports.conftest import SENATE, call, parse_page, text_of
@@ -185,8 +184,8 @@ def test_whatever_is_put_into_a_page_is_escaped() -> None:
 def test_scaling_works_without_what_a_bare_gpu_machine_lacks(votes: GraphStore, tmp_path: Path) -> None:
     code = f"""
 from papilio.motifs import Butterfly
-from papilio.reports.setup import begin_scaling
-from papilio.reports.build import write_report
+from papilio.reports.experiment import begin_scaling
+from papilio.reports.page import write_report
 from papilio.reports.run import run_experiment
 directory = begin_scaling({str(tmp_path / "x")!r}, Butterfly(), [{votes.path!r}], [1], repeat=1, cluster="inline")
 run_experiment(directory)

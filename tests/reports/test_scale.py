@@ -21,10 +21,9 @@ from papilio.cluster import flow
 from papilio.cluster.sbatch import SbatchSpec, render_count
 from papilio.errors import ExecutionError, InputError, PapilioError, StoreError
 from papilio.motifs import Butterfly
-from papilio.reports.build import write_report
-from papilio.reports.experiment import ExperimentDirectory
+from papilio.reports.experiment import ExperimentDirectory, begin_scaling
+from papilio.reports.page import write_report
 from papilio.reports.run import run_experiment
-from papilio.reports.setup import begin_scaling
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.store import GraphStore
 from papilio.storage.tables import read_rows

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from papilio.reports.jobs import span_rows
-from papilio.reports.timeline import LeaseSpan, measure_timeline, spans_of
+from papilio.reports.job import LeaseSpan, measure_timeline, span_rows, spans_of
 from papilio.tasks.reports import LeaseResult
 
 

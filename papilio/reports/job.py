@@ -1,4 +1,4 @@
-"""Arithmetic on the leases of one run: who was busy when, what scheduling cost, how even the end was.
+"""The facts of one job, read from its directory while it runs or later, and the timeline of its leases.
 
 Begin and end of a lease are by the clock of its worker. Where workers are on several hosts, differences of
 their clocks shift the bars of the timeline and the tail; busy times, balance and overhead do not depend on them.
@@ -6,10 +6,15 @@ their clocks shift the bars of the timeline and the tail; busy times, balance an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from papilio.tasks.directory import JobDirectory, JobStatus, SessionInfo
+from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
+from papilio.tasks.result import CountResult
 
 
 @dataclass(frozen=True)
@@ -110,3 +115,63 @@ def _load(worker: str, spans: Sequence[LeaseSpan]) -> WorkerLoad:
         peak_bytes=max(span.peak_bytes for span in spans),
         device_peak_bytes=max(span.device_peak_bytes for span in spans),
     )
+
+
+@dataclass(frozen=True)
+class SessionTimeline:
+    """The leases of one session."""
+
+    session: SessionInfo
+    spans: tuple[LeaseSpan, ...]
+    measures: TimelineMeasures
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """What is known of a job."""
+
+    status: JobStatus
+    plan: CountPlan | None  # None until the job was planned
+    result: CountResult | None  # without its vectors; None until the job is finished
+    timelines: tuple[SessionTimeline, ...]
+    version: str  # of Papilio, which began the job
+
+    @property
+    def failures(self) -> list[SessionInfo]:
+        """The sessions that ended without finishing the job."""
+        ended = self.timelines[:-1] if self.status.state == "running" else self.timelines
+        return [each.session for each in ended if each.session.outcome != "finished"]
+
+
+def read_job(path: str | os.PathLike[str]) -> JobFacts:
+    """Read a job directory; a StoreError says that it is none, or damaged."""
+    directory = JobDirectory(path)
+    # Vectors may be large, and no report shows them.
+    result = directory.result(with_vectors=False) if directory.finished else None
+    history = directory.history()
+    timelines, at = [], 0
+    for session in history.sessions:
+        spans = spans_of(history.leases[at : at + session.leases])
+        at += session.leases
+        # The phases of the result are those of the session that finished the job.
+        ended = result is not None and session is history.sessions[-1]
+        wall = run_wall_s(result) if result is not None and ended else None
+        timelines.append(SessionTimeline(session, spans, measure_timeline(spans, session.workers, wall)))
+    return JobFacts(
+        status=directory.status(),
+        plan=None if directory.plan_key is None else directory.plan(),
+        result=result,
+        timelines=tuple(timelines),
+        version=str(directory.described["version"]),
+    )
+
+
+def run_wall_s(result: CountResult) -> float:
+    """Return the wall time of the phase that runs leases; partials are folded while others run."""
+    return result.seconds["run"] + result.seconds["fold"]
+
+
+def span_rows(spans: tuple[LeaseSpan, ...], **same: Any) -> Iterator[dict[str, Any]]:
+    """Yield the leases as flat rows, each with the fields given."""
+    for span in spans:
+        yield {**same, **asdict(span)}
