@@ -40,8 +40,7 @@ if TYPE_CHECKING:
         census_pairs,
         census_vertices,
     )
-    from papilio.measures.largest_bicliques import top_bicliques
-    from papilio.measures.maximum_clique import maximum_clique
+    from papilio.measures.largest import maximum_clique, top_bicliques
     from papilio.measures.values import (
         CohesionProfile,
         LatapyClustering,
@@ -146,8 +145,7 @@ _NAMES = {
     "papilio.measures.bipartite": "cohesion_profile latapy_clustering local_clustering "
     "robins_alexander top_butterflies",
     "papilio.measures.census_pairs": "CensusPair CensusPairs CensusVertices census_pairs census_vertices",
-    "papilio.measures.largest_bicliques": "top_bicliques",
-    "papilio.measures.maximum_clique": "maximum_clique",
+    "papilio.measures.largest": "maximum_clique top_bicliques",
     "papilio.measures.values": "CohesionProfile LatapyClustering LocalClustering MaximumClique RobinsAlexander",
     "papilio.motifs": "BalancedBiclique BalancedButterfly Biclique Butterfly Clique MaximalBiclique MaximalClique",
     "papilio.partitioning.store": "Partition open_partition",

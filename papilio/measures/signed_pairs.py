@@ -25,7 +25,7 @@ from papilio.kernels.jit import Ids, Ints, Place, Sums, allocating, compiled
 from papilio.kernels.wedge.graph import WedgeRows
 from papilio.kernels.wedge.loops import add_to_sums, join_sums
 from papilio.kernels.wedge.signed_loops import index_signed
-from papilio.measures.layers import Report, layer_of, run_reported, wedge_costs
+from papilio.measures.clustering import Report, layer_of, run_reported, wedge_costs
 from papilio.parts import Layer
 
 _KINDS = 3

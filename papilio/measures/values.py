@@ -1,28 +1,63 @@
-"""What measures of a graph give: exact numbers, and the values that follow from them."""
+"""The results of measures: exact numbers, the values that follow from them, and the graph that they are measured on."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.inputs import GraphInput
-from papilio.measures.levels import CohesionLevel
-from papilio.motifs import Granularity, MaximalBiclique
+from papilio.api.inputs import GraphInput, Question
+from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
+from papilio.graph import GraphKind
+from papilio.kernels.bounds import require_room
+from papilio.motifs import Butterfly, Granularity, MaximalBiclique, MaximalClique
 from papilio.questions import motif_to_json
+from papilio.storage.array_file import SLICE_ENTRIES
 from papilio.storage.labelled import Vectors
 from papilio.storage.results import Columns, write_edge_columns, write_vertex_columns
+from papilio.tasks.graphs import require_graph_kind
+from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import CountResult, json_labels
 
 Values = Mapping[str, NDArray[np.float64]]
 """By name, a value of each vertex of a layer, or of each edge; NaN where it is undefined."""
+
+
+@dataclass(frozen=True)
+class CohesionLevel:
+    """The graph of a level."""
+
+    level: int
+    n_u: int
+    n_v: int
+    n_edges: int
+    components: int  # connected ones; a vertex without edges is one
+    largest: int  # vertices of the largest component
+    least_degree: int  # of its vertices, within it
+
+    @property
+    def least(self) -> int:
+        """Butterflies that its vertices are each in at least, where the levels are those of powers of two."""
+        return 1 << (self.level - 1) if self.level else 0
+
+    @property
+    def cut_at_most(self) -> int:
+        """As many edges, or fewer, disconnect it: none if it is in pieces, else those of a vertex of least degree."""
+        return 0 if self.components > 1 else self.least_degree
+
+    def to_json(self) -> dict[str, int]:
+        """Return ``least``, the sizes, and ``cut_at_most``."""
+        sizes = asdict(self)
+        del sizes["level"]
+        return {"least": self.least, **sizes, "cut_at_most": self.cut_at_most}
 
 
 @dataclass(frozen=True)
@@ -269,3 +304,75 @@ class MaximumClique:
             "seconds": _rounded(self.seconds),
             "output": self.output,
         }
+
+
+class Edges:
+    """The edges of the graph of a call, in passes that are reported; and how long its phases take."""
+
+    def __init__(
+        self, graph: Any, measure: str, progress: Listener | None, kind: GraphKind = "bipartite"
+    ) -> None:
+        self._began = perf_counter()
+        self._seconds: dict[str, float] = {}
+        self.source = GraphInput(graph, kind)
+        require_graph_kind(f"{measure} is", kind, self.source.kind, self.source.name)
+        described = self.describe()
+        self.n_u, self.n_v, self.n_edges = (int(described[name]) for name in ("n_u", "n_v", "n_edges"))
+        self._listener = progress or ignore_events
+        self._passes, self._seen = 1, 0
+
+    def describe(self) -> dict[str, Any]:
+        """Return the identity and sizes of the graph."""
+        motif = Butterfly() if self.source.kind == "bipartite" else MaximalClique()
+        return self.source.describe(self.source.job(Question(motif, "total"), "memory:"))
+
+    @contextmanager
+    def phase(self, name: str, passes: int = 1) -> Iterator[None]:
+        """Time a block, which passes over the edges so many times."""
+        began = perf_counter()
+        self._passes, self._seen = passes, 0
+        self._listener(PhaseStarted(name))
+        yield
+        self._seconds[name] = perf_counter() - began
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall time by phase, and ``total`` until now."""
+        return {**self._seconds, "total": perf_counter() - self._began}
+
+    def report(self, share: float) -> None:
+        """Say which share of a phase is done."""
+        self._listener(PhaseAdvanced(share))
+
+    def once(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        """Yield all edges in order, in pieces."""
+        for u, v in self._pieces():
+            yield u, v
+            self._seen += int(u.size)
+            self.report(self._seen / max(1, self._passes * self.n_edges))
+
+    def _pieces(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        if self.source.store is not None:
+            yield from ((u, v) for u, v, _ in self.source.store.batches())
+            return
+        graph = self.source.read()
+        for start in range(0, graph.n_edges, SLICE_ENTRIES):
+            stop = start + SLICE_ENTRIES
+            yield graph.u[start:stop], graph.v[start:stop]
+
+    def write(
+        self, target: Path | None, columns: Mapping[Any, Columns], measure: str, overwrite: bool
+    ) -> None:
+        """Write columns of each vertex by layer, or of each ``edge``, where a file is asked for."""
+        if target is not None:
+            with self.phase("write"):
+                write_values(target, self.source, columns, {"measure": measure}, overwrite=overwrite)
+
+    def require_memory(self, needed_bytes: int, what: str, threads: int) -> None:
+        """Refuse what will not fit the memory: CapacityError."""
+        require_room(
+            f"{self.source.name} has {self.n_edges} edges, {what}, with {threads} threads,",
+            needed_bytes,
+            free_memory_bytes(),
+            "use fewer threads or a machine with more memory",
+        )

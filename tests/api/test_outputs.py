@@ -20,7 +20,7 @@ from papilio.api import inputs
 from papilio.cluster.events import Event, PhaseStarted
 from papilio.errors import GraphError, InputError, PapilioError, StoreError
 from papilio.measures import census_pairs as signed_pairs
-from papilio.measures import edges as measures
+from papilio.measures import values as measures
 from papilio.storage import location
 from papilio.storage.interop import from_pandas
 from papilio.storage.store import GraphStore, write_store

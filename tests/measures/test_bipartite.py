@@ -361,7 +361,7 @@ def test_questions_that_make_no_sense(
 def test_pairs_too_large_for_the_memory_are_refused_before_the_graph_is_read(
     women: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("papilio.measures.edges.free_memory_bytes", lambda: 1000)
+    monkeypatch.setattr("papilio.measures.values.free_memory_bytes", lambda: 1000)
     with pytest.raises(CapacityError, match=r"89 edges, whose pairs need, with 2 threads, about"):
         papilio.latapy_clustering(women, threads=2)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph
-from papilio.measures.levels import CohesionLevel, join_levels
+from papilio.measures.bipartite import CohesionLevel, join_levels
 from tests.conftest import share_of_examples
 from tests.tools.strategies import bipartite_graphs, edge_list
 

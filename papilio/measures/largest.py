@@ -1,20 +1,23 @@
-"""The largest clique of a unipartite graph, with its vertices, and that of every vertex; see docs/measures.md."""
+"""The largest clique of a unipartite graph, in all and of every vertex, and the largest maximal bicliques of a graph.
+
+See docs/measures.md and docs/maximal-bicliques.md.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.inputs import check_output
-from papilio.arguments import Threads, checked
+from papilio.api.inputs import Question, check_output
+from papilio.arguments import Between, Threads, checked
 from papilio.cluster.events import Listener
 from papilio.errors import ExecutionError
-from papilio.graph import UnipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.maximum_loops import (
     MaximumSearch,
     make_maximum_search,
@@ -25,11 +28,14 @@ from papilio.kernels.clique.maximum_loops import (
 from papilio.kernels.clique.order import Later, order_by_degeneracy, orient
 from papilio.kernels.clique.question import predict_work
 from papilio.kernels.clique.roots import heaviest_first
+from papilio.kernels.maximal.best import find_best
+from papilio.kernels.maximal.list import MaximalBicliqueLister
+from papilio.kernels.maximal.memory import predict_graph
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
-from papilio.measures.edges import Edges
-from papilio.measures.layers import Report, run_reported
-from papilio.measures.values import MaximumClique
-from papilio.motifs import Clique
+from papilio.measures.clustering import Report, run_reported
+from papilio.measures.values import Edges, LargestBiclique, LargestBicliques, MaximumClique
+from papilio.motifs import Clique, MaximalBiclique
+from papilio.questions import Listing
 from papilio.storage.labelled import Vectors
 from papilio.storage.origins import plain_labels
 
@@ -189,3 +195,64 @@ def _every_vertex(roots: _Roots, report: Report) -> NDArray[np.int32]:
     sizes = np.empty_like(best)
     sizes[later.vertices] = best
     return sizes
+
+
+MOST = 1_000_000
+"""Bicliques that may be asked for: they are all in memory."""
+
+
+@checked
+def top_bicliques(
+    graph: Any,
+    *,
+    by: Literal["edges", "balanced"] = "edges",
+    n: Annotated[int, Between(1, MOST, "they are held in memory; list them all instead")] = 100,
+    motif: MaximalBiclique | None = None,
+    threads: Threads | None = None,
+    progress: Listener | None = None,
+) -> LargestBicliques:
+    """Find the largest maximal bicliques of a graph, exactly, in this process; the same ones at every call.
+
+    Parameters
+    ----------
+    graph
+        As for :func:`papilio.count`. Signs are ignored.
+    by : {"edges", "balanced"}
+        What is large: the number of edges, or the number of vertices of the smaller side.
+    n : int
+        How many; all, where there are fewer. Of equal ones those whose ids come first, U before V.
+    motif : MaximalBiclique, optional
+        Least and largest sizes of both sides.
+    threads : int, optional
+        By default the processors that this process may use.
+    progress : callable, optional
+        Called with events of :mod:`papilio.cluster.events`.
+
+    Raises
+    ------
+    InputError
+        For numbers that make no sense.
+    UnsupportedError
+        For a unipartite graph.
+    CapacityError
+        When the graph does not fit the memory.
+    """
+    asked, used = motif or MaximalBiclique(), choose_threads(threads)
+    edges = Edges(graph, "the largest bicliques", progress)
+    job = edges.source.job(Question(asked, "total"), "memory:")
+    edges.require_memory(predict_graph(job, "cpu", used)[0], "whose search needs", used)
+    with edges.phase("read"):
+        whole = edges.source.read()
+        assert isinstance(whole, BipartiteGraph)
+        prepared = MaximalBicliqueLister(used, Listing()).prepare(whole, asked, "total")
+    with edges.phase("search"):
+        best = find_best(prepared, by, n, used)
+    columns = edges.source.given.labels("u"), edges.source.given.labels("v")
+    found = []
+    for each in best:
+        labels = (
+            tuple(ids if column is None else plain_labels(column[list(ids)]))
+            for ids, column in zip(each.members, columns, strict=True)
+        )
+        found.append(LargestBiclique(each.value, *each.members, *labels))
+    return LargestBicliques(asked, by, tuple(found), edges.describe(), edges.seconds)
