@@ -31,7 +31,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.costs import MAX_TABLE_ENTRIES, CostTable
 from papilio.motifs import Butterfly
 from papilio.storage.generate import generate
-from papilio.storage.generators.models import Rmat
+from papilio.storage.models import Rmat
 from papilio.storage.store import open_store
 from papilio.tasks.leases.lengths import FAIR_PARTS, MAX_LEASE_S, MIN_LEASE_S, SHORTEST_LEASE_S
 from papilio.tasks.leases.pool import GUIDED_SHARE

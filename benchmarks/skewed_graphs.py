@@ -18,7 +18,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.storage.generators.randomness import edge_signs, stream
+from papilio.storage.random_edges import edge_signs, stream
 
 __all__ = ["draw_skewed", "expected_butterflies"]
 

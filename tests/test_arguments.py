@@ -19,7 +19,7 @@ from papilio.arguments import Between, Bytes, parse_size, read_argument, read_by
 from papilio.errors import GraphError, InputError, PapilioError
 from papilio.questions import Listing
 from papilio.storage import interop
-from papilio.storage.generators.models import Complete, Planted, PowerLaw, Rmat
+from papilio.storage.models import Complete, Planted, PowerLaw, Rmat
 from papilio.storage.store import write_store
 from papilio.wording import show_bytes
 

@@ -19,8 +19,8 @@ import pytest
 import papilio
 from papilio import interrupts
 from papilio.interrupts import Stopped
-from papilio.storage.generators.models import Complete
 from papilio.storage.ledger import read_ledger
+from papilio.storage.models import Complete
 from tests.conftest import ROOT
 
 SIDE = 1200

@@ -12,7 +12,7 @@ from papilio.cli.motifs import attribute_help, field_option
 from papilio.cli.options import JSON_FLAG, SEED, STORE, column, size, with_options
 from papilio.cli.report import info_lines, print_json, report_store, say, show_progress
 from papilio.storage.formats import FORMATS
-from papilio.storage.generators.models import Complete, Model, Planted, PowerLaw, Rmat
+from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.statistics import describe
 
 

@@ -30,9 +30,9 @@ from papilio.kernels.threads import available_threads
 from papilio.motifs import EngineOptions, Granularity, Motif
 from papilio.questions import choose_options
 from papilio.storage.generate import generate
-from papilio.storage.generators.models import Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.ledger import read_ledger, write_durably
 from papilio.storage.location import is_url, local_path
+from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.records import read_json, read_record, require_format, write_record
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.graphs import require_kind

@@ -1,7 +1,7 @@
 """Synthetic graphs, written straight to a store or made in memory; the same from the same seed everywhere.
 
 A graph depends on its model and its seed alone: not on memory, threads, the machine or the version of NumPy.
-Edges are drawn in sorted blocks (:mod:`papilio.storage.generators`), so a graph far larger than memory passes
+Edges are drawn in sorted blocks (:mod:`papilio.storage.random_edges`), so a graph far larger than memory passes
 through in one stream, with no external sort and no temporary files.
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,13 +21,23 @@ from numpy.typing import NDArray
 from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.storage.generators.blocks import CompactSource, EdgeSource, run_blocks
-from papilio.storage.generators.models import Complete, Model, Planted, PowerLaw, Rmat
-from papilio.storage.generators.planted import CompleteSource, PlantedSource
-from papilio.storage.generators.powerlaw import PowerLawSource
-from papilio.storage.generators.randomness import edge_signs
-from papilio.storage.generators.rmat import RmatSource
 from papilio.storage.location import check_replaceable, local_path
+from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat, count_pairs
+from papilio.storage.random_edges import (
+    BLOCK_EDGES,
+    DRAW_BYTES,
+    CompactSource,
+    EdgeBlock,
+    EdgeSource,
+    Permutation,
+    deduplicate,
+    draw_below,
+    draw_binomial,
+    edge_signs,
+    run_blocks,
+    stream,
+)
+from papilio.storage.rmat import RmatSource
 from papilio.storage.store import GraphStore, StoreWriter
 from papilio.version import __version__
 from papilio.wording import show_bytes
@@ -34,18 +46,6 @@ __all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat", "generate", "gene
 
 DrawProgress = Callable[[int, int], None]
 """Called with (units done, units in all); a unit is one draw of one pass."""
-
-_SOURCES: dict[type[Model], Callable[[Any, int], EdgeSource]] = {
-    Rmat: RmatSource,
-    PowerLaw: PowerLawSource,
-    Planted: PlantedSource,
-    Complete: lambda model, seed: CompleteSource(model),
-}
-
-_STATE_BYTES: dict[type[Model], Callable[[Any], int]] = {
-    PowerLaw: PowerLawSource.state_bytes_of, Planted: PlantedSource.state_bytes_of
-}  # fmt: skip
-"""Host bytes that a source takes for its vertices, where it takes any."""
 
 _WRITER_BYTES = 96 << 20
 """Host bytes of the store writer: a row group being filled and its encoding."""
@@ -199,3 +199,273 @@ def _edges(
 
 def _split(keys: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return (keys >> 32).astype(np.int32), keys.astype(np.int32)
+
+
+_TREE_KEY, _NOISE_KEY, _MEMBER_KEY = 0x7472, 0x6E6F, 0x6D65
+
+
+class PairSpace:
+    """All pairs that an edge may join, numbered 0 .. ``size`` - 1 in (u, v) order; without ``n_v`` those u < v."""
+
+    def __init__(self, n_u: int, n_v: int | None) -> None:
+        self._n_u, self._n_v = n_u, n_v
+        self.size = count_pairs(n_u, n_v)
+
+    def keys(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the pairs as ``u << 32 | v``, shape (k,)."""
+        if self._n_v is not None:
+            u = numbers // self._n_v
+            return (u << 32) | (numbers - u * self._n_v)
+        back = self.size - 1 - numbers
+        row = ((np.sqrt(8.0 * back + 1.0) - 1.0) / 2.0).astype(np.int64)
+        row -= row * (row + 1) // 2 > back
+        row += (row + 1) * (row + 2) // 2 <= back
+        u = self._n_u - 2 - row
+        v = self._n_u - 1 - (back - row * (row + 1) // 2)
+        return np.asarray((u << 32) | v, dtype=np.int64)
+
+    def key(self, number: int) -> int:
+        """Return one pair as ``u << 32 | v``."""
+        return int(self.keys(np.array([number], dtype=np.int64))[0])
+
+
+class CompleteSource:
+    """Sorted blocks of K(n_u, n_v) or K(n); see :class:`papilio.storage.random_edges.EdgeSource`."""
+
+    def __init__(self, model: Complete) -> None:
+        self.n_u = model.n_u
+        self.n_v = model.n_u if model.n_v is None else model.n_v
+        self._pairs = PairSpace(model.n_u, model.n_v)
+        self.total_draws = self._pairs.size
+        self.state_bytes = 0
+        self.block_bytes = DRAW_BYTES * min(self.total_draws, BLOCK_EDGES)
+        self.dropped: dict[str, int] = {}
+
+    def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
+        """Yield the blocks in ascending (u, v), as calls that make them."""
+        for start in range(0, self.total_draws, BLOCK_EDGES):
+            yield partial(self._draw, start, min(start + BLOCK_EDGES, self.total_draws))
+
+    def _draw(self, start: int, stop: int) -> EdgeBlock:
+        return EdgeBlock(self._pairs.keys(np.arange(start, stop, dtype=np.int64)), stop - start)
+
+
+class PlantedSource:
+    """Sorted blocks of planted bicliques or cliques over noise; an ``EdgeSource``.
+
+    The pairs of vertices that an edge may join are numbered in (u, v) order, so that a block is a range of numbers.
+    Noise is divided among ranges by exact binomials; a planted block adds the pairs of its members.
+    """
+
+    def __init__(self, model: Planted, seed: int) -> None:
+        self._seed = seed
+        self._unipartite = model.n_v is None
+        self.n_u = model.n_u
+        self.n_v = model.n_u if model.n_v is None else model.n_v
+        self._pairs = PairSpace(model.n_u, model.n_v)
+        self._noise = model.noise
+        self._width = model.size_u if model.size_v is None else model.size_v
+        per_block = model.size_u * (self._width - 1) // 2 if self._unipartite else model.size_u * self._width
+        self.total_draws = model.noise + model.count * per_block
+        self.state_bytes = self.state_bytes_of(model)
+        self.block_bytes = DRAW_BYTES * (min(self.total_draws, BLOCK_EDGES) + 2 * self._width)
+        self.dropped: dict[str, int] = {}
+        members = self._draw_members(model.count, model.size_u, self.n_u, 0)
+        self._members_v = (
+            members if self._unipartite else self._draw_members(model.count, self._width, self.n_v, 1)
+        )
+        order = np.argsort(members, axis=None, kind="stable")
+        self._member_u = members.ravel()[order]
+        self._member_block = order // max(model.size_u, 1)
+
+    @staticmethod
+    def state_bytes_of(model: Planted) -> int:
+        """Host bytes of the lists of planted vertices."""
+        return model.count * (16 * model.size_u + 4 * (0 if model.size_v is None else model.size_v))
+
+    def _draw_members(self, count: int, size: int, n: int, layer: int) -> NDArray[np.int32]:
+        members = np.empty((count, size), dtype=np.int32)
+        if not size:
+            return members
+        first = np.arange(size, dtype=np.int64)
+        for block in range(count):
+            members[block] = Permutation(n, stream(self._seed, _MEMBER_KEY, layer, block)).forward(first)
+        return members
+
+    def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
+        """Yield the blocks in ascending (u, v), as calls that draw them."""
+        pending = [(0, self._pairs.size, self._noise)] if self.total_draws else []
+        while pending:
+            start, stop, noise = pending.pop()
+            load = noise + self._planted_within(start, stop)
+            if not load:
+                continue
+            if load <= BLOCK_EDGES or stop - start == 1:
+                yield partial(self._draw, start, stop, noise)
+                continue
+            middle = (start + stop) // 2
+            source = stream(self._seed, _TREE_KEY, start, stop)
+            left = draw_binomial(source, noise, ((middle - start) << 64) // (stop - start))
+            pending += [(middle, stop, noise - left), (start, middle, left)]
+
+    def _memberships(self, start: int, stop: int) -> slice:
+        """Planted vertices u of the pairs [start, stop): a slice of ``_member_u`` and ``_member_block``."""
+        ends = np.array([self._pairs.key(start) >> 32, (self._pairs.key(stop - 1) >> 32) + 1])
+        low, high = np.searchsorted(self._member_u, ends)
+        return slice(int(low), int(high))
+
+    def _planted_within(self, start: int, stop: int) -> int:
+        chosen = self._memberships(start, stop)
+        n_members: int = chosen.stop - chosen.start
+        return min(n_members * self._width, stop - start)
+
+    def _draw(self, start: int, stop: int, noise: int) -> EdgeBlock:
+        chosen = self._memberships(start, stop)
+        u = np.repeat(self._member_u[chosen].astype(np.int64), self._width)
+        planted = (u << 32) | self._members_v[self._member_block[chosen]].ravel()
+        low, high = self._pairs.key(start), self._pairs.key(stop - 1)
+        inside = (planted >= low) & (planted <= high)
+        if self._unipartite:
+            inside &= (planted & 0xFFFFFFFF) > u
+        planted = planted[inside]
+        source = stream(self._seed, _NOISE_KEY, start, stop)
+        numbers = draw_below(source, min(noise, 1) if stop - start == 1 else noise, stop - start)
+        numbers += start
+        keys = deduplicate(np.concatenate((planted, self._pairs.keys(numbers))))
+        drawn = int(planted.size) + noise
+        return EdgeBlock(keys, drawn, {"duplicates": drawn - keys.size})
+
+
+_DEGREE_KEY, _MATCH_KEY = 0x6465, 0x6D61
+_DEGREE_BLOCK = 1 << 20
+_FRACTION_BITS = 53
+_LN2 = 0.6931471805599453
+
+
+def portable_power(base: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
+    """Return ``base ** exponent`` of positive numbers from additions, multiplications and divisions alone.
+
+    Relative error about 1e-14, and the same bits on every IEEE machine, unlike ``numpy.power``.
+    """
+    mantissa, exponent2 = np.frexp(base)
+    low = mantissa < 0.7071067811865476
+    mantissa = np.where(low, mantissa * 2.0, mantissa)
+    s = (mantissa - 1.0) / (mantissa + 1.0)
+    square, series = s * s, np.zeros_like(s)
+    for term in range(27, 0, -2):
+        series = series * square + 1.0 / term
+    logarithm = 2.0 * s * series + (exponent2 - low) * _LN2
+    scaled = logarithm * exponent
+    whole = np.rint(scaled / _LN2)
+    rest, result = scaled - whole * _LN2, np.ones_like(s)
+    for term in range(18, 0, -1):
+        result = result * rest / term + 1.0
+    return np.asarray(np.ldexp(result, whole.astype(np.int64)))
+
+
+def draw_degrees(
+    n: int, exponent: float, min_degree: int, max_degree: int, seed: int, layer: int
+) -> NDArray[np.int64]:
+    """Return the stub offsets of a layer, shape (n + 1,): vertex i owns stubs [offsets[i], offsets[i + 1]).
+
+    Degrees are floors of a Pareto variable truncated to [min_degree, max_degree + 1).
+    """
+    tails = portable_power(np.arange(min_degree, max_degree + 2, dtype=np.float64), 1.0 - exponent)
+    survival = (tails[1:-1] - tails[-1]) / (tails[0] - tails[-1])
+    table = np.floor(survival[::-1] * float(1 << _FRACTION_BITS)).astype(np.int64)
+    offsets = np.zeros(n + 1, dtype=np.int64)
+    for block, start in enumerate(range(0, n, _DEGREE_BLOCK)):
+        stop = min(start + _DEGREE_BLOCK, n)
+        words: NDArray[np.uint64] = stream(seed, _DEGREE_KEY, layer, block).random_raw(stop - start)
+        fraction = (words >> np.uint64(64 - _FRACTION_BITS)).astype(np.int64)
+        above = table.size - np.searchsorted(table, fraction, side="right")
+        np.cumsum(min_degree + above, out=offsets[start + 1 : stop + 1])
+        offsets[start + 1 : stop + 1] += offsets[start]
+    return offsets
+
+
+class PowerLawSource:
+    """Sorted blocks of a configuration model; an ``EdgeSource``.
+
+    Vertex i owns as many consecutive stubs as its degree. A keyed pseudo-random permutation of all stubs matches them.
+    It is computed at any stub alone, not stored: a block takes the stubs of consecutive vertices u, finds their
+    partners and the vertices that own these, and has all edges of its vertices; only the degrees are in memory. In a
+    unipartite graph the partner of x is the stub whose image differs from that of x in the lowest bit.
+    """
+
+    def __init__(self, model: PowerLaw, seed: int) -> None:
+        self._unipartite = model.n_v is None
+        self.n_u = model.n_u
+        self.n_v = model.n_u if model.n_v is None else model.n_v
+        self.state_bytes = self.state_bytes_of(model)
+        self.block_bytes = DRAW_BYTES * (BLOCK_EDGES + model.max_degree_u)
+        self._offsets_u = draw_degrees(
+            self.n_u, model.exponent_u, model.min_degree_u, model.max_degree_u, seed, 0
+        )
+        self._offsets_v = (
+            self._offsets_u
+            if self._unipartite
+            else draw_degrees(self.n_v, model.exponent_v, model.min_degree_v, model.max_degree_v, seed, 1)
+        )
+        self._stubs_u, self._stubs_v = int(self._offsets_u[-1]), int(self._offsets_v[-1])
+        self._matching = Permutation(max(self._stubs_u, self._stubs_v, 1), stream(seed, _MATCH_KEY))
+        self.total_draws = self._stubs_u
+        unmatched = self._stubs_u % 2 if self._unipartite else abs(self._stubs_u - self._stubs_v)
+        self.dropped = {"unmatched_stubs": unmatched}
+
+    @staticmethod
+    def state_bytes_of(model: PowerLaw) -> int:
+        """Host bytes of the stub offsets and, while they are drawn, of the distribution's table."""
+        n_v = 0 if model.n_v is None else model.n_v
+        return 8 * (model.n_u + n_v) + DRAW_BYTES * max(model.max_degree_u, model.max_degree_v, _DEGREE_BLOCK)
+
+    def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
+        """Yield the blocks in ascending (u, v), as calls that draw them."""
+        cuts = np.searchsorted(self._offsets_u, np.arange(0, self._stubs_u, BLOCK_EDGES))
+        bounds = [*np.unique(cuts).tolist(), self.n_u]
+        for start, stop in pairwise(bounds):
+            if start < stop:
+                yield partial(self._draw, start, stop)
+
+    def _draw(self, start: int, stop: int) -> EdgeBlock:
+        offsets = self._offsets_u[start : stop + 1]
+        stubs = np.arange(offsets[0], offsets[-1], dtype=np.int64)
+        u = np.repeat(np.arange(start, stop, dtype=np.int64), np.diff(offsets))
+        partner = self._matching.forward(stubs)
+        if self._unipartite:
+            partner ^= 1
+            matched = partner < self._stubs_u
+            u, partner = u[matched], self._matching.inverse(partner[matched])
+        elif self._stubs_u > self._stubs_v:
+            matched = partner < self._stubs_v
+            u, partner = u[matched], partner[matched]
+        v = self._owners(partner)
+        dropped = {}
+        if self._unipartite:
+            dropped["self_loops"] = int(np.count_nonzero(u == v)) // 2
+            upward = u < v
+            u, v = u[upward], v[upward]
+        u <<= 32
+        u |= v
+        keys = deduplicate(u)
+        return EdgeBlock(keys, stubs.size, {**dropped, "duplicates": v.size - keys.size})
+
+    def _owners(self, stubs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the vertices of layer V that own ``stubs``, shape (k,); searched in order, for the cache."""
+        order = np.argsort(stubs)
+        owners = np.empty(stubs.size, dtype=np.int64)
+        owners[order] = np.searchsorted(self._offsets_v, stubs[order], side="right") - 1
+        return owners
+
+
+_SOURCES: dict[type[Model], Callable[[Any, int], EdgeSource]] = {
+    Rmat: RmatSource,
+    PowerLaw: PowerLawSource,
+    Planted: PlantedSource,
+    Complete: lambda model, seed: CompleteSource(model),
+}
+
+_STATE_BYTES: dict[type[Model], Callable[[Any], int]] = {
+    PowerLaw: PowerLawSource.state_bytes_of, Planted: PlantedSource.state_bytes_of
+}  # fmt: skip
+"""Host bytes that a source takes for its vertices, where it takes any."""

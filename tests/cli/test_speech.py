@@ -19,7 +19,7 @@ import papilio
 from papilio.cli.app import cli
 from papilio.cluster import progress
 from papilio.cluster.events import PhaseStarted
-from papilio.storage.generators.models import Complete
+from papilio.storage.models import Complete
 from tests.conftest import ROOT
 from tests.tools.commands import Run
 

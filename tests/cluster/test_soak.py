@@ -73,7 +73,7 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> list[Known]:
     folder = tmp_path_factory.mktemp("soak graphs")
     side = 900
     around = np.full(side, (side - 1) * comb(side, 2))
-    complete = papilio.generate(papilio.storage.generators.models.Complete(side, side), folder / "complete")
+    complete = papilio.generate(papilio.storage.models.Complete(side, side), folder / "complete")
     known = [
         Known(Path(complete.path), SparseCounts(comb(side, 2) ** 2, around, around, np.zeros(0, np.int64)))
     ]

@@ -27,8 +27,8 @@ from papilio.cluster.coordinator import dataset_name
 from papilio.cluster.existing import LAG_S, ExistingExecutor
 from papilio.errors import ClusterError, InputError, JobBusyError, JobUnfinishedError
 from papilio.motifs import Granularity
-from papilio.storage.generators.models import Complete
 from papilio.storage.ledger import read_ledger
+from papilio.storage.models import Complete
 from papilio.tasks.control import Priority, Submission
 from papilio.tasks.graphs import job_of_store
 from papilio.tasks.session import JobSession

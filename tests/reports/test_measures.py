@@ -11,7 +11,7 @@ from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.reports.experiment import grow_model, parse_model
 from papilio.reports.job import measure_timeline
 from papilio.reports.scaling import Run, gather_points, rows_of
-from papilio.storage.generators.models import Complete, Planted, PowerLaw, Rmat
+from papilio.storage.models import Complete, Planted, PowerLaw, Rmat
 from papilio.storage.tables import read_rows, write_rows
 
 

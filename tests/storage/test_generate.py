@@ -15,11 +15,11 @@ import papilio
 from benchmarks import graphs
 from papilio.errors import CapacityError, InputError, StoreError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.storage.generate import Complete, Model, Planted, PowerLaw, Rmat, generate, generate_graph
-from papilio.storage.generators import planted, powerlaw, rmat
+from papilio.storage import generate as drawing
+from papilio.storage import rmat
+from papilio.storage.generate import generate, generate_graph
+from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.store import open_store
-
-MODULES = (rmat, powerlaw, planted)
 
 RECORDED = [
     (Rmat(12, 10, 50_000), None, 36400, "e54f8d9dc272568c33b19d25e0bb225a"),
@@ -55,7 +55,7 @@ EMPTY: list[Model] = [
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> int:
     """Cut graphs into blocks of 512 edges, so that small graphs take the way of large ones."""
-    for module in MODULES:
+    for module in (rmat, drawing):
         monkeypatch.setattr(module, "BLOCK_EDGES", 512)
     return 512
 
@@ -213,7 +213,7 @@ def test_rmat_compact_keeps_order_and_drops_isolated_vertices(tmp_path: Path) ->
 
 
 def test_power_law_degrees_follow_the_law() -> None:
-    offsets = powerlaw.draw_degrees(400_000, 2.2, 3, 500, 1, 0)
+    offsets = drawing.draw_degrees(400_000, 2.2, 3, 500, 1, 0)
     degrees = np.diff(offsets)
     assert degrees.min() == 3
     assert degrees.max() <= 500
@@ -226,15 +226,15 @@ def test_power_law_degrees_follow_the_law() -> None:
 def test_portable_power_is_the_power() -> None:
     base = np.concatenate((np.arange(1.0, 3000.0), 2.0 ** np.arange(40), [1e-9, 0.3, 12345.678]))
     for exponent in (-1.5, -0.001, 0.0, 1.0, -19.0, 2.5):
-        assert np.allclose(powerlaw.portable_power(base, exponent), base**exponent, rtol=1e-12, atol=0)
+        assert np.allclose(drawing.portable_power(base, exponent), base**exponent, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("n_v", [None, 300, 3000])
 def test_power_law_matches_every_stub_once(
     n_v: int | None, small_blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(powerlaw, "deduplicate", np.sort)
-    source = powerlaw.PowerLawSource(PowerLaw(1000, n_v, 2.0, 2.0, max_degree_u=700, max_degree_v=90), 2)
+    monkeypatch.setattr(drawing, "deduplicate", np.sort)
+    source = drawing.PowerLawSource(PowerLaw(1000, n_v, 2.0, 2.0, max_degree_u=700, max_degree_v=90), 2)
     blocks = [draw() for draw in source.blocks()]
     keys = np.concatenate([block.keys for block in blocks])
     dropped = sum((Counter(block.dropped) for block in blocks), Counter(source.dropped))
@@ -267,7 +267,7 @@ def test_planted_blocks_are_there() -> None:
 
 @pytest.mark.parametrize("model", [Planted(60, 50, 7, 9, 11, 2500), Planted(80, None, 6, 15, None, 2500)])
 def test_planted_blocks_survive_any_cut(model: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
-    members = planted.PlantedSource(model, 1)
+    members = drawing.PlantedSource(model, 1)
     wanted = {
         (u, v)
         for i in range(model.count)
@@ -276,16 +276,16 @@ def test_planted_blocks_survive_any_cut(model: Planted, monkeypatch: pytest.Monk
         if model.n_v is not None or u < v
     }
     for block_edges in (1, 16, 300, 1 << 20):
-        monkeypatch.setattr(planted, "BLOCK_EDGES", block_edges)
+        monkeypatch.setattr(drawing, "BLOCK_EDGES", block_edges)
         assert wanted <= edge_set(generate_graph(model, 1))
 
 
 def test_noise_is_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planted, "BLOCK_EDGES", 5000)
-    monkeypatch.setattr(planted, "deduplicate", np.sort)
+    monkeypatch.setattr(drawing, "BLOCK_EDGES", 5000)
+    monkeypatch.setattr(drawing, "deduplicate", np.sort)
     for n_v, pairs in ((8, 96), (None, 66)):
         model = Planted(12, n_v, 0, 0, None if n_v is None else 0, 48_000)
-        keys = np.concatenate([draw().keys for draw in planted.PlantedSource(model, 6).blocks()])
+        keys = np.concatenate([draw().keys for draw in drawing.PlantedSource(model, 6).blocks()])
         counts = np.unique(keys, return_counts=True)[1]
         assert (counts.size, counts.sum()) == (pairs, 48_000)
         mean = 48_000 / pairs
@@ -299,7 +299,7 @@ def test_complete_graphs(small_blocks: int) -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 65_536, 2**31 - 1])
 def test_pair_numbers_of_large_unipartite_graphs(n: int) -> None:
-    pairs = planted.PairSpace(n, None)
+    pairs = drawing.PairSpace(n, None)
     for u in {u for u in (0, 1, n // 3, n - 2) if u < n - 1}:
         first = u * (n - 1) - u * (u - 1) // 2
         assert pairs.key(first) == u << 32 | (u + 1)

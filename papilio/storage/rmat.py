@@ -20,9 +20,17 @@ import numpy as np
 from numpy.random import PCG64
 from numpy.typing import NDArray
 
-from papilio.storage.generators.blocks import BLOCK_EDGES, DRAW_BYTES, EdgeBlock, deduplicate
-from papilio.storage.generators.models import Rmat
-from papilio.storage.generators.randomness import draw_binomial, draw_words32, stream, to_fixed64
+from papilio.storage.models import Rmat
+from papilio.storage.random_edges import (
+    BLOCK_EDGES,
+    DRAW_BYTES,
+    EdgeBlock,
+    deduplicate,
+    draw_binomial,
+    draw_words32,
+    stream,
+    to_fixed64,
+)
 
 _LEVELS = 6
 """Levels per look-up: 4096 cells, tables of 80 KB that stay in the second-level cache."""
@@ -107,7 +115,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 class RmatSource:
-    """Sorted blocks of an R-MAT graph; see :class:`papilio.storage.generators.blocks.EdgeSource`."""
+    """Sorted blocks of an R-MAT graph; see :class:`papilio.storage.random_edges.EdgeSource`."""
 
     def __init__(self, model: Rmat, seed: int) -> None:
         self._seed = seed

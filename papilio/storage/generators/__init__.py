@@ -1,1 +1,0 @@
-"""Graph generators: models, portable randomness, and one source of sorted edge blocks per model."""
