@@ -18,9 +18,9 @@ from pathlib import Path
 
 from cupy.cuda import nvrtc
 
-from papilio.kernels.device import cubins
+from papilio.kernels.device import compile as cubins
+from papilio.kernels.device.compile import read_source
 from papilio.kernels.device.constants import with_constants
-from papilio.kernels.device.sources import read_source
 
 BUDGET_FILE = Path(cubins.__file__).parent / "budgets.json"
 

@@ -22,9 +22,8 @@ from packaging.requirements import Requirement
 from papilio.cluster.devices import ONE_WORKER_PER_GPU, find_shared_gpu
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.kernels import __file__ as kernels_file
-from papilio.kernels.device.cubins import count_cubins
+from papilio.kernels.device.compile import Toolchain, count_cubins, inspect_toolchain, kernel_cache_directory
 from papilio.kernels.device.discovery import GpuInfo, driver_cuda_version, list_gpus
-from papilio.kernels.device.toolchain import Toolchain, inspect_toolchain, kernel_cache_directory
 from papilio.kernels.threads import available_threads
 from papilio.storage.records import read_record, write_record
 from papilio.storage.store import GraphStore, open_store

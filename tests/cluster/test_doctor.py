@@ -30,9 +30,9 @@ from papilio.cluster.doctor import (
 )
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, StoreError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.device import cubins
+from papilio.kernels.device import compile as cubins
+from papilio.kernels.device.compile import Toolchain
 from papilio.kernels.device.discovery import GpuInfo
-from papilio.kernels.device.toolchain import Toolchain
 from papilio.storage.records import read_record
 from papilio.storage.store import write_store
 from papilio.tasks.machine import CgroupLimits, find_filesystem, is_writable, read_cgroup_limits

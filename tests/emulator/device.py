@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.device.compile import SOURCES
 from papilio.kernels.device.constants import with_constants
-from papilio.kernels.device.sources import SOURCES
 from tests.emulator.build import build_kernels, build_runtime, resolve_locations
 from tests.emulator.errors import EmulatorError
 from tests.emulator.memory import Memory, Namespace

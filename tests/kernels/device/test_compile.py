@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
+from papilio.kernels.device.compile import SOURCES
 from papilio.kernels.device.constants import with_constants
-from papilio.kernels.device.sources import SOURCES
 from tests.conftest import ROOT
 from tests.tools.caches import cache_folder, content_key, locked, mark_used
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from papilio.kernels.device import constants
+from papilio.kernels.device.compile import SOURCES
 from papilio.kernels.device.constants import CONSTANTS, with_constants
-from papilio.kernels.device.sources import SOURCES
 from tests.emulator.errors import EmulatorError
 from tests.tools.devices import emulator
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from papilio.kernels.device import cubins
+from papilio.kernels.device import compile as cubins
+from papilio.kernels.device.compile import find_cubin, name_cubin, read_source
 from papilio.kernels.device.constants import with_constants
-from papilio.kernels.device.cubins import find_cubin, name_cubin
-from papilio.kernels.device.sources import read_source
 from tests.conftest import ROOT
 from tests.tools.devices import cuda_device
 
