@@ -40,7 +40,7 @@ from benchmarks.clique_gpu import FACEBOOK, read_graph
 from benchmarks.harness import TimedKernels, describe_machine
 from benchmarks.maximal_gpu import ANSWERS as MAXIMAL_BICLIQUES
 from papilio.families import family_of, load_engine
-from papilio.kernels.tree.layout import TreeClass
+from papilio.kernels.tree.gpu import TreeClass
 from papilio.motifs import Biclique, Clique, MaximalBiclique, MaximalClique, Motif
 
 

@@ -13,7 +13,7 @@ from papilio.cluster.events import Event, LeaseFinished, RowsKnown
 from papilio.errors import UnsupportedError
 from papilio.families import family_of
 from papilio.kernels.device.discovery import GpuInfo
-from papilio.kernels.tree.lister import TreeLister
+from papilio.kernels.tree.gpu_listing import TreeLister
 from papilio.motifs import Motif
 from papilio.storage.store import write_store
 from papilio.tasks.leases import lengths as lease_policy

@@ -43,8 +43,8 @@ from papilio.kernels.engine import (
     require_interval,
 )
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
-from papilio.kernels.tree.leaves import grow_leaves, list_leaves, make_leaves
-from papilio.kernels.tree.pivot_matrix import MatrixStack, make_matrix_stack
+from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
+from papilio.kernels.tree.pivot import MatrixStack, make_matrix_stack
 from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part

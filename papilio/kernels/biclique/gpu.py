@@ -50,9 +50,7 @@ from papilio.kernels.engine import (
     Partial,
     never_cut,
 )
-from papilio.kernels.tree.engine import TreeEngine
-from papilio.kernels.tree.launch import TreeSearch
-from papilio.kernels.tree.layout import TreeClass
+from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part

@@ -17,8 +17,7 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.jit import Ints, compiled, inlined
-from papilio.kernels.tree.bits import ONE, Words, words_of
-from papilio.kernels.tree.columns import share_columns
+from papilio.kernels.tree.bits import ONE, Words, share_columns, words_of
 
 DENSE_GAIN, DENSE_WORDS = 8, 3
 """Words intersected in the time of an entry walked, and words that a pair takes beside those of its rows: a root is
@@ -61,7 +60,7 @@ class Around(NamedTuple):
     # shape (largest degree + 1,): 1 + number of each column among those of the child at hand, 0 for others
     number: Ids32
     # shape (half of the largest sum of shared columns + 1,): around a dense root, the columns of each child, laid as in
-    # :mod:`papilio.kernels.tree.columns`
+    # :mod:`papilio.kernels.tree.bits`
     columns: Words
     # shape (3,): words of such a row, or 0 around another root; the first child with one, whose row comes first;
     # the number of children

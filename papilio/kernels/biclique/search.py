@@ -7,7 +7,7 @@ are the root and the child, the others are candidates of that child.
 Left sides have three vertices or more, except where pivoting counts several sizes at once; pairs alone are counted as
 the index is made. Of three the third is any candidate (:func:`count_triples`). ``enumerate`` takes left vertices one
 after the other (:mod:`papilio.kernels.tree.subset`) and counts a histogram of shared columns. ``pivot`` counts leaves
-by key (:mod:`papilio.kernels.tree.pivot_matrix`). ``race`` tries each in turn, child by child, under a work budget
+by key (:mod:`papilio.kernels.tree.pivot`). ``race`` tries each in turn, child by child, under a work budget
 that grows until one of them ends within it; what the loser counted is dropped. Both are exact, so that the choice
 never shows in the answer.
 """
@@ -26,10 +26,8 @@ from papilio.kernels.biclique.local import (
     share_densely,
 )
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.tree.bits import words_of
-from papilio.kernels.tree.leaves import LeafTable, clear_leaves, merge_leaves
-from papilio.kernels.tree.pivot import OVER_BUDGET, TABLE_FULL, Limits
-from papilio.kernels.tree.pivot_matrix import MatrixStack, frame_words, pivot_matrix
+from papilio.kernels.tree.bits import LeafTable, clear_leaves, merge_leaves, words_of
+from papilio.kernels.tree.pivot import OVER_BUDGET, TABLE_FULL, Limits, MatrixStack, frame_words, pivot_matrix
 from papilio.kernels.tree.subset import NO_BUDGET, Levels, count_sizes, count_subsets, fold_bins
 
 ENUMERATE, PIVOT, RACE = 0, 1, 2

@@ -34,9 +34,7 @@ from papilio.kernels.engine import (
     never_cut,
     require_request,
 )
-from papilio.kernels.tree.engine import TreeEngine
-from papilio.kernels.tree.launch import TreeSearch
-from papilio.kernels.tree.layout import TreeClass, add_aligned
+from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning, clique_tuning
 from papilio.motifs import Clique, Granularity, Motif
 from papilio.parts import CliquePart, Part

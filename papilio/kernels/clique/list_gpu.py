@@ -19,7 +19,7 @@ from papilio.kernels.clique.restrict import Restricted, restrict_graph
 from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import require_request
-from papilio.kernels.tree.lister import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
+from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.questions import Listing

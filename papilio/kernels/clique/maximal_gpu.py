@@ -24,9 +24,7 @@ from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
 from papilio.kernels.device.constants import MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Cut, Partial, never_cut, require_request
-from papilio.kernels.tree.engine import TreeEngine
-from papilio.kernels.tree.launch import TreeSearch
-from papilio.kernels.tree.layout import TreeClass, add_aligned
+from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning, maximal_clique_tuning
 from papilio.motifs import Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part

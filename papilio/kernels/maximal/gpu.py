@@ -55,9 +55,7 @@ from papilio.kernels.maximal.gpu_roots import (
 )
 from papilio.kernels.maximal.gpu_stars import find_stars_on_device
 from papilio.kernels.maximal.stars import Stars
-from papilio.kernels.tree.engine import TreeEngine
-from papilio.kernels.tree.launch import TreeSearch
-from papilio.kernels.tree.layout import TreeClass
+from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning, maximal_tuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part

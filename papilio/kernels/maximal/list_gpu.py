@@ -18,7 +18,7 @@ from papilio.kernels.engine import require_request
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
 from papilio.kernels.maximal.gpu_roots import Matrices, root_arguments
 from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides, restrict
-from papilio.kernels.tree.lister import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
+from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.questions import Listing

@@ -7,8 +7,9 @@ pivot has, and the pivot is free in it; then one branch for each of its gaps, wh
 gaps before it. Every complete sub-matrix is in exactly one branch; where nothing is left to take is a leaf, counted
 by (held rows, free rows) and (held columns, free columns): the scheme of EPivoter (SIGMOD 2023).
 
-Here a matrix has at most 64 rows and 64 columns, one word each; :mod:`papilio.kernels.tree.pivot_matrix` brings larger
-ones down to that.
+A matrix of at most 64 rows and 64 columns has one word each. In larger ones rows and columns are rows of words; nodes
+are branched in the same way, until at most 64 rows and 64 columns may be taken: these are numbered anew and searched in
+single words.
 """
 
 from __future__ import annotations
@@ -18,8 +19,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount
-from papilio.kernels.tree.leaves import LeafTable, add_leaves
+from papilio.kernels.tree.bits import (
+    ONE,
+    LeafTable,
+    Words,
+    add_leaves,
+    lowest_bit,
+    popcount,
+    span_mask,
+    words_of,
+)
 
 OVER_BUDGET = -1
 TABLE_FULL = -2
@@ -158,3 +167,269 @@ def pivot_word(
             left, right, hr = frame[0] & stack.columns[i], frame[1] | gap, hr + 1
         else:
             left, right, hl = frame[0] | gap, frame[1] & stack.rows[i], hl + 1
+
+
+_WORD = 64
+
+_NO_PIVOT = 2**62
+"""Gaps of a pivot that there is not."""
+
+
+class MatrixStack(NamedTuple):
+    """Scratch of one thread, for matrices up to the size that it was made for."""
+
+    small: PivotStack  # For what fits single words
+    columns: Words  # The matrix by columns: column j begins at word ``j * words_of(n_rows)``
+    # Rows and columns of the node at hand; then, per frame, those that the pivot's branch keeps, and the gaps
+    # still to hold
+    words: Words
+    taken: Ints  # shape (frames, 5): per frame, the side of the pivot, and what was taken before it
+    numbers: Ints  # shape (2, 64): rows and columns of the matrix that became those of the small one
+
+
+@compiled
+def frame_words(n_rows: int, n_columns: int) -> int:
+    """Return the words of ``MatrixStack.words`` that a matrix of this size needs."""
+    left, right = words_of(n_rows), words_of(n_columns)
+    return (min(n_rows, n_columns) + 2) * (left + right + max(left, right))
+
+
+def make_matrix_stack(column_words: int, words: int, frames: int) -> MatrixStack:
+    """Return scratch: most words of a matrix by columns, most :func:`frame_words`, most min(rows, columns) + 1."""
+    return MatrixStack(
+        make_pivot_stack(),
+        np.empty(column_words, np.uint64),
+        np.empty(words, np.uint64),
+        np.zeros((frames, 5), np.int64),
+        np.zeros((2, _WORD), np.int64),
+    )
+
+
+@compiled
+def _transpose(rows: Words, n_rows: int, n_columns: int, columns: Words) -> None:
+    """Write the matrix by columns."""
+    right, left = words_of(n_columns), words_of(n_rows)
+    columns[: n_columns * left] = 0
+    for i in range(n_rows):
+        bit = ONE << np.uint64(i & 63)
+        for w in range(right):
+            rest = rows[i * right + w]
+            while rest:
+                columns[(w * _WORD + lowest_bit(rest)) * left + (i >> 6)] |= bit
+                rest &= rest - ONE
+
+
+@compiled
+def _size(words: Words, begin: int, end: int) -> int:
+    size = 0
+    for w in range(begin, end):
+        size += popcount(words[w])
+    return size
+
+
+@compiled
+def _list_members(words: Words, begin: int, end: int, numbers: Ints) -> int:
+    n = 0
+    for w in range(begin, end):
+        rest = words[w]
+        while rest:
+            numbers[n] = (w - begin) * _WORD + lowest_bit(rest)
+            n += 1
+            rest &= rest - ONE
+    return n
+
+
+@compiled
+def _renumber(stack: MatrixStack, rows: Words, left: int, right: int) -> tuple[int, int]:
+    """Write the node at hand as a small matrix; return its numbers of rows and columns."""
+    n_rows = _list_members(stack.words, 0, left, stack.numbers[0])
+    n_columns = _list_members(stack.words, left, left + right, stack.numbers[1])
+    small = stack.small
+    small.columns[:n_columns] = 0
+    for i in range(n_rows):
+        at = stack.numbers[0, i] * right
+        row = np.uint64(0)
+        for j in range(n_columns):
+            column = stack.numbers[1, j]
+            if rows[at + (column >> 6)] >> np.uint64(column & 63) & ONE:
+                row |= ONE << np.uint64(j)
+                small.columns[j] |= ONE << np.uint64(i)
+        small.rows[i] = row
+    return n_rows, n_columns
+
+
+@compiled
+def _scan(lines: Words, words: Words, own: int, n_own: int, other: int, n_other: int) -> tuple[int, int]:
+    """Take out the members of one side that have all of the other; return the fewest gaps of the rest, and whose."""
+    best, pivot = _NO_PIVOT, 0
+    for w in range(n_own):
+        rest = words[own + w]
+        while rest:
+            i = w * _WORD + lowest_bit(rest)
+            bit = rest & (~rest + ONE)
+            rest ^= bit
+            gaps = 0
+            for v in range(n_other):
+                gaps += popcount(words[other + v] & ~lines[i * n_other + v])
+            if gaps == 0:
+                words[own + w] ^= bit
+            elif gaps < best:
+                best, pivot = gaps, i
+    return best, pivot
+
+
+@compiled
+def _branch(
+    lines: Words,
+    words: Words,
+    frame: int,
+    pivot: int,
+    own: int,
+    n_own: int,
+    other: int,
+    n_other: int,
+    gaps: int,
+) -> None:
+    """Make the node at hand what the pivot's branch keeps, and write it to the frame with the gaps.
+
+    ``own`` and ``other`` are where the pivot's side and the other begin in the node, and in the frame after it.
+    """
+    words[own + (pivot >> 6)] ^= ONE << np.uint64(pivot & 63)
+    for w in range(n_own):
+        words[frame + own + w] = words[own + w]
+    for w in range(n_other):
+        gap = words[other + w] & ~lines[pivot * n_other + w]
+        words[other + w] ^= gap
+        words[frame + other + w] = words[other + w]
+        words[gaps + w] = gap
+
+
+@compiled
+def _hold_gap(
+    lines: Words, words: Words, frame: int, own: int, n_own: int, other: int, n_other: int, gaps: int
+) -> bool:
+    """Make the node at hand the branch of the next gap of a frame; False when there is none.
+
+    ``lines`` are those of the gap's side.
+    """
+    for w in range(n_other):
+        if words[gaps + w]:
+            i = w * _WORD + lowest_bit(words[gaps + w])
+            words[gaps + w] &= words[gaps + w] - ONE
+            for v in range(n_own):
+                words[own + v] = words[frame + own + v] & lines[i * n_own + v]
+            for v in range(n_other):
+                words[other + v] = words[frame + other + v] | words[gaps + v]
+            return True
+    return False
+
+
+@compiled
+def _take_all(words: Words, begin: int, n: int) -> None:
+    """Write the set of all numbers below n."""
+    for w in range(words_of(n)):
+        words[begin + w] = span_mask(min(_WORD, n - w * _WORD))
+
+
+@compiled
+def _next_branch(stack: MatrixStack, rows: Words, left: int, right: int, depth: int) -> int:
+    """Make the node at hand the next branch of the deepest frame that has one; return its depth, or -1."""
+    words, both = stack.words, left + right
+    while depth >= 0:
+        frame = both + depth * (both + max(left, right))
+        if stack.taken[depth, 0] == _ROWS:
+            found = _hold_gap(stack.columns, words, frame, 0, left, left, right, frame + both)
+        else:
+            found = _hold_gap(rows, words, frame, left, right, 0, left, frame + both)
+        if found:
+            break
+        depth -= 1
+    return depth
+
+
+@compiled
+def _search_small(
+    stack: MatrixStack,
+    rows: Words,
+    left: int,
+    right: int,
+    taken: Taken,
+    limits: Limits,
+    table: LeafTable,
+    budget: int,
+) -> int:
+    n_rows, n_columns = _renumber(stack, rows, left, right)
+    return pivot_word(stack.small, span_mask(n_rows), span_mask(n_columns), taken, limits, table, budget)
+
+
+@compiled
+def pivot_matrix(
+    stack: MatrixStack,
+    rows: Words,
+    n_rows: int,
+    n_columns: int,
+    taken: Taken,
+    limits: Limits,
+    table: LeafTable,
+    budget: int,
+) -> int:
+    """Count the leaves of a matrix of bits, within a budget; row i begins at word ``i * words_of(n_columns)``.
+
+    The rest is as in :func:`~papilio.kernels.tree.pivot.pivot_word`.
+    """
+    if n_rows <= _WORD and n_columns <= _WORD:
+        for i in range(n_rows):
+            stack.small.rows[i] = rows[i]
+        _transpose(rows, n_rows, n_columns, stack.small.columns)
+        return pivot_word(stack.small, span_mask(n_rows), span_mask(n_columns), taken, limits, table, budget)
+    least_left, most_left, least_right, most_right = limits
+    left, right = words_of(n_rows), words_of(n_columns)
+    both, step = left + right, left + right + max(left, right)
+    words, columns = stack.words, stack.columns
+    _transpose(rows, n_rows, n_columns, columns)
+    _take_all(words, 0, n_rows)
+    _take_all(words, left, n_columns)
+    hl, pl, hr, pr = taken
+    depth, work = -1, 0
+    while True:
+        n_left, n_right = _size(words, 0, left), _size(words, left, both)
+        wanted = hl <= most_left and hl + pl + n_left >= least_left
+        if wanted and hr <= most_right and hr + pr + n_right >= least_right:
+            if hl == most_left or hr == most_right:
+                free = (0, pr + n_right) if hl == most_left else (pl + n_left, 0)
+                if not add_key(table, hl, free[0], hr, 0 if hr == most_right else free[1]):
+                    return TABLE_FULL
+            elif n_left <= _WORD and n_right <= _WORD:
+                more = _search_small(stack, rows, left, right, (hl, pl, hr, pr), limits, table, budget - work)
+                if more < 0:
+                    return more
+                work += more + n_left
+            else:
+                work += n_left * right + n_right * left
+                if work > budget:
+                    return OVER_BUDGET
+                best, pivot = _scan(rows, words, 0, left, left, right)
+                best_column, pivot_column = _scan(columns, words, left, right, 0, left)
+                pl += n_left - _size(words, 0, left)
+                pr += n_right - _size(words, left, both)
+                if best == _NO_PIVOT:
+                    if not add_key(table, hl, pl, hr, pr):
+                        return TABLE_FULL
+                else:
+                    depth += 1
+                    kept, frame = stack.taken[depth], both + depth * step
+                    side = _ROWS if best <= best_column else _COLUMNS
+                    kept[0], kept[1], kept[2], kept[3], kept[4] = side, hl, pl, hr, pr
+                    if side == _ROWS:
+                        _branch(rows, words, frame, pivot, 0, left, left, right, frame + both)
+                        pl += 1
+                    else:
+                        _branch(columns, words, frame, pivot_column, left, right, 0, left, frame + both)
+                        pr += 1
+                    continue
+        depth = _next_branch(stack, rows, left, right, depth)
+        if depth < 0:
+            return work
+        kept = stack.taken[depth]
+        side, hl, pl, hr, pr = kept[0], kept[1], kept[2], kept[3], kept[4]
+        hl, hr = (hl, hr + 1) if side == _ROWS else (hl + 1, hr)

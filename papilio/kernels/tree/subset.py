@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.tree.bits import Words, popcount
-from papilio.kernels.tree.columns import lay_columns, share_columns
+from papilio.kernels.tree.bits import Words, lay_columns, popcount, share_columns
 
 NO_BUDGET = 2**62
 """More set operations than any search can do."""

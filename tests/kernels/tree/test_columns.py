@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from papilio.kernels.tree.columns import lay_columns, share_columns
+from papilio.kernels.tree.bits import lay_columns, share_columns
 from papilio.kernels.tree.subset import NO_BUDGET, count_subsets, fold_bins, make_levels
 
 

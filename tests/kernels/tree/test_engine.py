@@ -9,7 +9,7 @@ import pytest
 
 from papilio.families import FAMILIES, family_of, resolve
 from papilio.kernels.device.protocol import Kernel, Module
-from papilio.kernels.tree.engine import TreeEngine
+from papilio.kernels.tree.gpu import TreeEngine
 from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
 from tests.kernels.clique.test_clique import random_graph
 from tests.tools.devices import emulator

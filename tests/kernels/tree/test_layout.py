@@ -10,7 +10,7 @@ import pytest
 from papilio.errors import LeaseTooLargeError
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.engine import decisions_of
-from papilio.kernels.tree.layout import explain_layout, join_classes, lay_out, make_classes
+from papilio.kernels.tree.gpu import explain_layout, join_classes, lay_out, make_classes
 from papilio.motifs import Biclique, Granularity
 from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS
 from tests.tools.devices import emulator

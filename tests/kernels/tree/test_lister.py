@@ -20,8 +20,8 @@ from papilio.kernels.device.constants import LONG_ROW
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial
 from papilio.kernels.rows import Outlet
-from papilio.kernels.tree import lister as module
-from papilio.kernels.tree.lister import RaggedOnDevice, TreeLister
+from papilio.kernels.tree import gpu_listing as module
+from papilio.kernels.tree.gpu_listing import RaggedOnDevice, TreeLister
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Clique, MaximalBiclique, MaximalClique, Motif
 from papilio.questions import Listing

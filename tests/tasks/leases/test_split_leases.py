@@ -16,7 +16,7 @@ from papilio.kernels.biclique import gpu as on_gpu
 from papilio.kernels.biclique.cpu import BicliqueCpu
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.engine import Engine
-from papilio.kernels.tree import leaves as leaf_table
+from papilio.kernels.tree import bits as leaf_table
 from papilio.motifs import Biclique, Butterfly
 from papilio.tasks import prepared as ready
 from papilio.tasks import run

@@ -28,7 +28,7 @@ from papilio.kernels.engine import Cut, EngineName
 from papilio.kernels.lister import Found, Lister
 from papilio.kernels.rows import Outlet, cut_blocks
 from papilio.kernels.threads import available_threads
-from papilio.kernels.tree.engine import TreeEngine
+from papilio.kernels.tree.gpu import TreeEngine
 from papilio.questions import Listing
 
 _WORDS_PER_RECORD = 8

@@ -1,0 +1,437 @@
+"""The GPU engines of searches, their launches and their memory; a family says what they search.
+
+A warp owns a work item and keeps what it needs in its part of the block's shared memory; what does not fit goes to
+its part of a slab of device memory (``arena.cuh``). Warps without items take sub-trees that others leave to them in a
+bounded queue (``tree_queue.cuh``). Slabs and queues are as large as free device memory allows. Where it is short,
+launches follow each other in one stream, then blocks have one warp, blocks are fewer, and a queue has fewer slots or
+none: :func:`explain_layout` says so in the plan.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import LeaseTooLargeError
+from papilio.kernels.biclique.decisions import Choice
+from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
+from papilio.kernels.device.protocol import (
+    N_STREAMS,
+    Device,
+    Kernel,
+    Launch,
+    Module,
+    launch_slices,
+    stage_part,
+)
+from papilio.kernels.engine import Cut, EngineName, Loadable, Partial, never_cut, require_interval
+from papilio.kernels.tuning import TreeTuning
+
+
+class TreeEngine(ABC):
+    """Base of the GPU engines whose work items are searched by ``search.cuh``; ``tuning`` are launch constants.
+
+    A prepared graph has ``n_items``, and in ``work`` the estimated set operations of each item, int64, host.
+    """
+
+    name: EngineName = "gpu"
+
+    def __init__(self, device: Device, tuning: TreeTuning) -> None:
+        self.device, self.tuning = device, tuning
+        self.block_words = np.zeros(0, dtype=np.uint64)
+        """Words of 32 bits that each block of threads intersected in the last launches: the balance of its work."""
+
+    def stage(self, block: Loadable) -> Loadable:
+        """Return a part with its edges on the device; other blocks are of no search and stay as they are."""
+        return stage_part(self.device, block)
+
+    def work(self, prepared: Any) -> NDArray[np.int64]:
+        """Estimated set operations of each item, int64 of shape (n_items,), host; falling, but for a part."""
+        work: NDArray[np.int64] = prepared.work
+        return work
+
+    def slice_work(self, prepared: Any) -> int:
+        """A slice costs its launches alone, which run while the slice before still does."""
+        return 1
+
+    def run(
+        self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: Cut = never_cut
+    ) -> Partial:
+        """Count the motifs of the items ``[start, stop)``, or of the first of them if the run is cut.
+
+        Work is in words of 64 bits intersected.
+
+        Raises
+        ------
+        InputError
+            When the interval does not lie in ``[0, n_items]``.
+        LeaseTooLargeError
+            When the device has no room for what these items need or find, or for the search of one block.
+        DeviceLostError
+            When a kernel failed and the device is lost to this process.
+        """
+        require_interval(start, stop, prepared.n_items)
+        self.block_words = np.zeros(0, dtype=np.uint64)
+        with self.device.guard():
+            return self._count(prepared, [start, *bounds, stop], cut)
+
+    @abstractmethod
+    def _count(self, prepared: Any, bounds: Sequence[int], cut: Cut) -> Partial:
+        """Count the items between the bounds, whose first and last may be equal; see :meth:`run`."""
+
+    def _make_ready(
+        self, search: TreeSearch, need_words: NDArray[np.int64]
+    ) -> tuple[tuple[TreeClass, ...], tuple[Choice, ...]]:
+        """Return the classes of the items, and in which ways memory is too short for them; compile the kernel.
+
+        No lease waits for the compiler then.
+        """
+        classes = make_classes(need_words, search.tuning)
+        if classes:
+            search.kernel_on(self.device)
+        return classes, explain_layout(
+            self.device, search.tuning, classes, search.fixed_words, search.blocks_per_sm
+        )
+
+    def _launch(
+        self,
+        search: TreeSearch,
+        classes: Sequence[TreeClass],
+        bounds: Sequence[int],
+        costs: NDArray[np.int64],
+        cut: Cut,
+        first: tuple[Any, ...],
+        last: tuple[Any, ...],
+    ) -> int:
+        """Launch the slices between the bounds; return how many, see :meth:`TreeLauncher.run`."""
+        launcher = TreeLauncher(self.device, search, classes, bounds, costs)
+        n_slices = launcher.run(cut, first, last)
+        self.block_words = self.device.to_host(launcher.block_words)
+        return n_slices
+
+    def _work_done(self) -> int:
+        return (int(self.block_words.sum()) + 1) // 2
+
+
+@dataclass(frozen=True, eq=False)
+class _Memory:
+    """What the launches of one stream use one after the other."""
+
+    slab: Any
+    ends: Any
+    tickets: Any
+    slots: Any
+
+
+@dataclass(frozen=True)
+class TreeSearch:
+    """A kernel that searches, and how it is launched."""
+
+    stem: str  # of its source
+    kernel: str
+    defines: Mapping[str, int]  # beside MIN_BLOCKS
+    tuning: TreeTuning
+    fixed_words: int  # of shared memory of each warp, beside ``tuning.near_words``
+    blocks_per_sm: int  # that a multiprocessor has registers for
+    by_blocks: bool = (
+        False  # whether a block owns an item, and blocks beyond the items of a launch share them
+    )
+
+    def load_on(self, device: Device) -> Module:
+        """Return the module of the kernel; called where a graph is prepared, so that it is compiled meanwhile."""
+        return device.load(self.stem, {"MIN_BLOCKS": self.blocks_per_sm, **self.defines})
+
+    def kernel_on(self, device: Device) -> Kernel:
+        """Return the kernel, once it is compiled."""
+        return self.load_on(device).get_function(self.kernel)
+
+
+class TreeLauncher:
+    """All launches of one kernel in one run.
+
+    ``classes`` are those of all work items; memory is shared among the items of the run alone, whose slices begin and
+    end at ``bounds``. ``costs`` is the estimated cost of each work item, int64 on the host.
+
+    Raises
+    ------
+    LeaseTooLargeError
+        When the device has no room for the search of one block.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        search: TreeSearch,
+        classes: Sequence[TreeClass],
+        bounds: Sequence[int],
+        costs: NDArray[np.int64],
+    ) -> None:
+        self.device, self.tuning, self.kernel, self.costs = (
+            device,
+            search.tuning,
+            search.kernel_on(device),
+            costs,
+        )
+        self._by_blocks = search.by_blocks
+        self._bounds = bounds
+        within = [one.between(bounds[0], bounds[-1]) for one in classes]
+        within = [one for one in within if one.items.size]
+        layout = lay_out(device, search.tuning, within, search.fixed_words, search.blocks_per_sm)
+        self.classes, self.layout = join_classes(within, layout)
+        self._memory: dict[int, _Memory] = {}
+        self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)
+        """Words that the blocks of each number intersected, in all launches, device."""
+
+    def run(self, cut: Cut, first: tuple[Any, ...], last: tuple[Any, ...]) -> int:
+        """Launch slice after slice, one ahead of the one that runs; return how many slices were launched.
+
+        ``first`` and ``last`` are the arguments of the kernel before and behind those that every search has, which are
+        SEARCH_PARAMETERS of ``search.cuh`` from ``items`` on. Once ``cut`` is true no further slice begins.
+        """
+        n_slices, n_classes = len(self._bounds) - 1, len(self.classes)
+        found = [np.searchsorted(one.items, np.asarray(self._bounds)) for one in self.classes]
+        sizes = np.array([np.diff(ends) for ends in found]).reshape(n_classes, n_slices)
+        state = np.zeros((n_slices, n_classes, QUEUE_STATE_WORDS), dtype=np.int32)
+        state[:, :, QUEUE_PENDING] = sizes.T
+        states = self.device.xp.asarray(state)
+        items = self._order_items(found)
+        n_streams = min(self.layout.n_streams, int(np.count_nonzero(sizes)))
+        self._memory = {stream: self._make_memory() for stream in range(n_streams)}
+
+        def launches(at: int) -> Iterator[Launch]:
+            for number in reversed(range(n_classes)):
+                begin, end = (int(place) for place in found[number][at : at + 2])
+                if begin < end:
+                    of_slice = items[number][begin:end]
+                    yield partial(self._launch, number, begin, of_slice, states[at, number], first, last)
+
+        return launch_slices(self.device, n_slices, launches, cut, self.layout.n_streams)
+
+    def _launch(
+        self,
+        number: int,
+        begin: int,
+        items: Any,
+        state: Any,
+        first: tuple[Any, ...],
+        last: tuple[Any, ...],
+        stream: int,
+    ) -> None:
+        one, tuning, layout, memory = self.classes[number], self.tuning, self.layout, self._memory[stream]
+        n_items = int(items.size)
+        is_shared = self._by_blocks or layout.n_slots
+        cost = int(self.costs[one.items[begin : begin + n_items]].sum()) if is_shared else 0
+        least = n_items if self._by_blocks else -(-n_items // layout.n_warps)
+        wanted = max(least, cost // (tuning.share_cost * layout.n_warps))
+        self.kernel(
+            (min(wanted, layout.blocks[number]),),
+            (32 * layout.n_warps,),
+            (
+                *first, items, np.int32(n_items), np.int32(tuning.near_words), memory.slab,
+                np.int64(one.far_words), state, memory.ends, memory.tickets, memory.slots,
+                np.uint32(layout.n_slots), np.int32(tuning.slot_words), np.int32(tuning.check_steps),
+                self.block_words, *last,
+            ),
+            shared_mem=layout.shared_bytes,
+        )  # fmt: skip
+
+    def _order_items(self, found: Sequence[NDArray[np.int64]]) -> list[Any]:
+        """Return the items of each class on the device, those of a slice heaviest first; ``found`` are the slices."""
+        falls = bool((np.diff(self.costs) <= 0).all())
+        made = []
+        for one, ends in zip(self.classes, found, strict=True):
+            items = one.items
+            if not falls:
+                number = np.searchsorted(ends, np.arange(items.size), side="right")
+                items = items[np.lexsort((-self.costs[items], number))]
+            made.append(self.device.xp.asarray(items))
+        return made
+
+    def _make_memory(self) -> _Memory:
+        xp, n_slots = self.device.xp, self.layout.n_slots
+        far_words = (one.far_words for one in self.classes)
+        words = max(
+            blocks * self.layout.n_warps * each
+            for blocks, each in zip(self.layout.blocks, far_words, strict=True)
+        )
+        return _Memory(
+            slab=xp.empty(max(4, words), dtype=np.uint32),
+            ends=xp.zeros(QUEUE_END_WORDS, dtype=np.uint32),
+            tickets=self.device.to_device(np.arange(max(1, n_slots), dtype=np.uint32)),
+            slots=xp.empty(max(1, n_slots * self.tuning.slot_words), dtype=np.uint32),
+        )
+
+
+_RESERVED_BYTES = 1024
+"""Of shared memory, per block, taken by the system."""
+
+_LEAST_SLOTS = 2
+"""Of a queue that is not empty."""
+
+_SHORT_FRACTION = 0.75
+"""Largest share of free device memory for the slab where there is only one."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreeClass:
+    """Work items that are launched together."""
+
+    # Words that a warp has at once for each item, at most; host.
+    need_words: NDArray[np.int64]
+    # Work items, ascending; host.
+    items: NDArray[np.int32]
+
+    @property
+    def far_words(self) -> int:
+        """Words of device memory per warp, a multiple of 4; 0 without items."""
+        return -(-int(self.need_words.max(initial=0)) // 4) * 4
+
+    def between(self, first: int, last: int) -> TreeClass:
+        """Return those of the work items ``[first, last)``."""
+        begin, end = np.searchsorted(self.items, (first, last))
+        return TreeClass(self.need_words[begin:end], self.items[begin:end])
+
+
+def make_classes(need_words: NDArray[np.int64], tuning: TreeTuning) -> tuple[TreeClass, ...]:
+    """Class the work items by the words that a warp needs for them, so that a few large ones do not bound the rest."""
+    number = np.searchsorted(np.asarray(tuning.far_words), need_words)
+    made = []
+    for at in range(len(tuning.far_words) + 1):
+        items = np.flatnonzero(number == at).astype(np.int32)
+        if items.size:
+            made.append(TreeClass(need_words[items], items))
+    return tuple(made)
+
+
+def add_aligned(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the sum of what the arena takes for each part: words by four."""
+    total: NDArray[np.int64] = np.sum([(part + 3) // 4 * 4 for part in parts], axis=0)
+    return total
+
+
+@dataclass(frozen=True)
+class TreeLayout:
+    """What the launches of one run have."""
+
+    n_streams: int  # in use, each with a slab
+    n_warps: int  # of a block
+    n_slots: int  # of the queue of each stream, a power of two; 0 for none
+    shared_bytes: int  # of a block
+    resident: int  # blocks that the device holds at a time, as far as registers and shared memory go
+    # Blocks of each class: no more than resident ones, as far as the slab has room for their warps.
+    blocks: tuple[int, ...]
+
+
+def lay_out(
+    device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
+) -> TreeLayout:
+    """Share the free memory of a device among the launches of a run, whose items are those of ``classes``.
+
+    Each warp has ``fixed_words`` of shared memory beside ``tuning.near_words``; a multiprocessor has registers for
+    ``blocks_per_sm`` blocks.
+
+    Raises
+    ------
+    LeaseTooLargeError
+        When there is no room for the search of one block: other items may need less.
+    """
+    free_bytes = device.free_bytes()
+    n_streams, n_warps = _choose_warps(tuning, classes, free_bytes)
+    shared_bytes = n_warps * 4 * (fixed_words + tuning.near_words)
+    per_sm = (device.max_shared_bytes + _RESERVED_BYTES) // (shared_bytes + _RESERVED_BYTES)
+    by_registers = blocks_per_sm * (tuning.threads // 32) // n_warps
+    resident = max(1, min(per_sm, by_registers)) * device.sm_count
+    room_bytes = _slab_room(tuning, free_bytes, n_streams)
+    blocks = tuple(
+        min(resident, max(1, room_bytes // max(1, 4 * one.far_words * n_warps))) for one in classes
+    )
+    return TreeLayout(
+        n_streams, n_warps, _choose_slots(tuning, free_bytes, n_streams), shared_bytes, resident, blocks
+    )
+
+
+def join_classes(
+    classes: Sequence[TreeClass], layout: TreeLayout
+) -> tuple[tuple[TreeClass, ...], TreeLayout]:
+    """Return the classes, none of them empty, with those joined that memory does not bound, and the layout for them.
+
+    One launch spreads their work over all warps, where launches after each other would each wait for their last item.
+    """
+    n = layout.blocks.count(layout.resident)
+    if n < 2:
+        return tuple(classes), layout
+    items = np.concatenate([one.items for one in classes[:n]])
+    need_words = np.concatenate([one.need_words for one in classes[:n]])
+    order = np.argsort(items, kind="stable")  # runs that rise
+    joined = TreeClass(need_words[order], items[order])
+    return (joined, *classes[n:]), replace(layout, blocks=layout.blocks[n - 1 :])
+
+
+def explain_layout(
+    device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
+) -> tuple[Choice, ...]:
+    """Return in which ways device memory is too short now for launches as they should be, and why; empty if in none.
+
+    Parameters are those of :func:`lay_out`.
+    """
+    free_bytes = device.free_bytes()
+    try:
+        made = lay_out(device, tuning, classes, fixed_words, blocks_per_sm)
+    except LeaseTooLargeError as error:
+        room_bytes = _slab_room(tuning, free_bytes, 1)
+        n = sum(int(np.count_nonzero(4 * one.need_words > room_bytes)) for one in classes)
+        return ((f"{n} work items do not fit the device", str(error)),)
+    far_bytes = 4 * max((one.far_words for one in classes), default=0)
+    reason = f"a warp needs up to {far_bytes} bytes of device memory; {free_bytes} bytes are free"
+    said: list[Choice] = []
+    if made.n_streams < N_STREAMS:
+        said.append(("launches follow each other in one stream", reason))
+    if made.n_warps < tuning.threads // 32:
+        said.append(("blocks of one warp", reason))
+    fewest = min(made.blocks, default=made.resident)
+    if fewest < made.resident:
+        said.append((f"{fewest} blocks at a time, not {made.resident}, for the heaviest work items", reason))
+    if made.n_slots < tuning.slots:
+        what = f"queues of {made.n_slots} sub-trees, not {tuning.slots}"
+        slot_bytes = 4 * tuning.slot_words
+        said.append(
+            (
+                what if made.n_slots else "no sub-trees are left to waiting warps",
+                f"a slot of a queue takes {slot_bytes} bytes of device memory; {free_bytes} bytes are free",
+            )
+        )
+    return tuple(said)
+
+
+def _slab_room(tuning: TreeTuning, free_bytes: int, n_streams: int) -> int:
+    """Return what the slab of a stream may take, in bytes."""
+    fraction = tuning.slab_fraction if n_streams > 1 else _SHORT_FRACTION
+    return int(fraction * free_bytes) // n_streams
+
+
+def _choose_warps(tuning: TreeTuning, classes: Sequence[TreeClass], free_bytes: int) -> tuple[int, int]:
+    """Return streams and warps of a block, as many as there is memory for."""
+    warps = tuning.threads // 32
+    far_words = max((one.far_words for one in classes), default=0)
+    for n_streams, n_warps in ((N_STREAMS, warps), (1, warps), (1, 1)):
+        if 4 * far_words * n_warps <= _slab_room(tuning, free_bytes, n_streams):
+            return n_streams, n_warps
+    raise LeaseTooLargeError(
+        f"the search around one vertex needs {4 * far_words} bytes of device memory; "
+        f"{_slab_room(tuning, free_bytes, 1)} bytes are free for it: use a device with more memory, or --engine cpu"
+    )
+
+
+def _choose_slots(tuning: TreeTuning, free_bytes: int, n_streams: int) -> int:
+    """Return the slots of the queue of a stream: fewer where memory is short, a power of two or none."""
+    room_bytes = int(tuning.slab_fraction * free_bytes) // (2 * n_streams)
+    n_slots = tuning.slots
+    while n_slots and 4 * n_slots * tuning.slot_words > room_bytes:
+        n_slots = n_slots // 2 if n_slots > _LEAST_SLOTS else 0
+    return n_slots
