@@ -23,7 +23,7 @@ from benchmarks.cases import Case, load_case
 from benchmarks.harness import describe_machine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName
-from papilio.kernels.peel.decomposers import Decomposed
+from papilio.kernels.peel.decompose import Decomposed
 from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
 
 BASELINE_S = {"marvel": 1.28, "youtube-groupmemberships": 0.56, "yelp2018": 5.24}
@@ -45,7 +45,7 @@ def run_cpu(
     graph: BipartiteGraph, kind: PeelingKind, layer: Layer | None, n_ranges: int | None
 ) -> Decomposed:
     """Decompose on all processors."""
-    from papilio.kernels.peel.cpu import decompose_on_cpu
+    from papilio.kernels.peel.decompose import decompose_on_cpu
 
     return decompose_on_cpu(graph, kind, layer, None, None, False, ignore_report, n_ranges)
 
@@ -55,7 +55,7 @@ def run_gpu(
 ) -> Decomposed:
     """Decompose on the first GPU."""
     from papilio.kernels.device.cuda import CudaDevice
-    from papilio.kernels.peel.gpu import decompose_on_gpu
+    from papilio.kernels.peel.decompose import decompose_on_gpu
 
     if not DEVICES:
         DEVICES.append(CudaDevice())

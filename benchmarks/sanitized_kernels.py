@@ -26,7 +26,7 @@ from papilio.census_motif import Census
 from papilio.families import family_of, load_engine, load_lister
 from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
 from papilio.kernels.engine import Engine, EngineName, Partial
-from papilio.kernels.peel.decomposers import Decomposed, decompose_graph
+from papilio.kernels.peel.decompose import Decomposed, decompose_graph
 from papilio.kernels.peel.phases import PeelingKind
 from papilio.kernels.tuning import TableClass, WedgeTuning
 from papilio.kernels.wedge.gpu import ButterflyGpu

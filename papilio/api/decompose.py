@@ -23,9 +23,8 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import require_room
 from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.kernels.engine import EngineName
-from papilio.kernels.peel.components import Forest
-from papilio.kernels.peel.decomposers import Decomposed, decompose_graph
-from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
+from papilio.kernels.peel.decompose import Decomposed, decompose_graph
+from papilio.kernels.peel.phases import Forest, Layer, PeelingKind, ignore_report
 from papilio.storage.frames import Tabular, edge_table, vertex_table
 from papilio.storage.labelled import LabelledGraph, Vectors
 from papilio.storage.results import check_decomposition_path, write_decomposition

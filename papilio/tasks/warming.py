@@ -16,7 +16,7 @@ from papilio.errors import InputError, UnsupportedError
 from papilio.families import FAMILIES
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName
-from papilio.kernels.peel.decomposers import decompose_graph
+from papilio.kernels.peel.decompose import decompose_graph
 from papilio.kernels.peel.phases import ignore_report
 from papilio.kernels.threads import available_threads
 from papilio.motifs import EngineOptions, Granularity, Motif

@@ -11,7 +11,7 @@ import pytest
 from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.kernels import bounds
 from papilio.kernels.engine import Engine
-from papilio.kernels.peel.gpu_rounds import Cut, PeelTuning, peel_on_gpu, peel_ranges
+from papilio.kernels.peel.gpu import Cut, PeelTuning, peel_on_gpu, peel_ranges
 from papilio.kernels.peel.gpu_wing import index_wing_gpu
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu

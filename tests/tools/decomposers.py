@@ -10,12 +10,9 @@ import pytest
 from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.peel.components import Forest
-from papilio.kernels.peel.cpu import decompose_on_cpu
-from papilio.kernels.peel.decomposers import Decomposed
-from papilio.kernels.peel.gpu import decompose_on_gpu
-from papilio.kernels.peel.gpu_rounds import PeelTuning
-from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
+from papilio.kernels.peel.decompose import Decomposed, decompose_on_cpu, decompose_on_gpu
+from papilio.kernels.peel.gpu import PeelTuning
+from papilio.kernels.peel.phases import Forest, Layer, PeelingKind, ignore_report
 from tests.conftest import EMULATOR_SEED, check_law
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.oracle_peeling import components_of

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Ints, Place, compiled
-from papilio.kernels.peel.components import Forest
+from papilio.kernels.peel.phases import Forest
 
 Items = NDArray[np.int32]
 Numbers = NDArray[np.uint64]

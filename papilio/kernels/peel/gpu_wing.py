@@ -1,4 +1,4 @@
-"""The blooms of a graph on the GPU (``wing.cu``), from which :mod:`papilio.kernels.peel.gpu_rounds` peels edges."""
+"""The blooms of a graph on the GPU (``wing.cu``), from which :mod:`papilio.kernels.peel.gpu` peels edges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from papilio.kernels.bounds import require_room
 from papilio.kernels.device.arrays import fill_ints, lengths_of, load_arrays, make_offsets, take, value_starts
 from papilio.kernels.device.constants import PEEL_GROUP
 from papilio.kernels.device.protocol import Device, Module, check_fits, launch_over
-from papilio.kernels.peel.gpu_rounds import Cut, PeeledItems, count_entries
+from papilio.kernels.peel.gpu import Cut, PeeledItems, count_entries
 from papilio.kernels.peel.phases import PeelingKind
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu_graph import build_wedge_graph

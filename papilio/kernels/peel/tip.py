@@ -1,30 +1,39 @@
 """Tip numbers on the CPU: the vertices of one layer are peeled from its pairs.
 
-See :mod:`papilio.kernels.peel.cpu_phases` for the phases and :mod:`papilio.kernels.peel.tip_loops` for the loops.
+See :mod:`papilio.kernels.peel.cpu` for the phases. A pair with c common neighbours is in C(c, 2) butterflies, which are
+lost to one of its vertices when the other goes. Of two that go in one round neither matters to the other.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertices
-from papilio.kernels.jit import Ints
-from papilio.kernels.peel import tip_loops as kernels
-from papilio.kernels.peel.cpu_phases import Ranges, Slice, peel
-from papilio.kernels.peel.pair_graph import PairGraph, index_pairs
-from papilio.kernels.peel.phases import Layer, Peeled, Report, ignore_report
-from papilio.kernels.peel.ranges import (
+from papilio.kernels.jit import Ints, Place, compiled
+from papilio.kernels.peel.blooms import PairGraph, index_pairs
+from papilio.kernels.peel.cpu import (
     ALIVE,
     GOING,
     GONE,
     Items,
     Numbers,
+    Ranges,
     Round,
+    Slice,
+    States,
     Window,
+    begin_round,
+    end_round,
+    lower_support,
     make_window,
+    peel,
     set_states,
+    take_least,
 )
+from papilio.kernels.peel.phases import Layer, Peeled, Report, ignore_report
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.wedge.graph import index_wedges
 
@@ -37,7 +46,7 @@ def index_tip(
     Raises
     ------
     CapacityError
-        As :func:`~papilio.kernels.peel.pair_graph.index_pairs`, and when a count could pass 2^63 - 1.
+        As :func:`~papilio.kernels.peel.blooms.index_pairs`, and when a count could pass 2^63 - 1.
     """
     index = index_wedges(graph)
     check_vertices(graph, index.max_degree)
@@ -71,7 +80,7 @@ class _Tips:
         everything, no_ranges = np.arange(pairs.n, dtype=np.int32), np.zeros(pairs.n, np.int32)
 
         def add(_: Ints, start: int, stop: int) -> None:
-            kernels.sum_pairs(everything, pairs, no_ranges, start, stop, self.supports)
+            sum_pairs(everything, pairs, no_ranges, start, stop, self.supports)
 
         self._runner.run(cut_by_cost(self._degrees, threads), add)
 
@@ -84,7 +93,7 @@ class _Tips:
         round_ = Round(self.states, self.supports, bound, following, np.zeros(1, np.int64))
 
         def spread(updates: Ints, start: int, stop: int) -> None:
-            kernels.spread_pairs(going, start, stop, self._pairs, round_, updates)
+            spread_pairs(going, start, stop, self._pairs, round_, updates)
 
         self._runner.run(cut_by_cost(self._degrees[going], self._threads), spread)
         set_states(going, self.states, GONE)
@@ -97,8 +106,112 @@ class _Tips:
 
     def open_range(self, number: int, numbers: Numbers) -> tuple[Window, Slice]:
         items, of = self._ranges.items(number), self._ranges.of
-        kernels.sum_pairs(items, self._pairs, of, 0, items.size, self.supports)
+        sum_pairs(items, self._pairs, of, 0, items.size, self.supports)
         set_states(items, self.states, ALIVE)
-        part = kernels.TipRange(number, self._pairs, of, self.supports, self.states)
+        part = TipRange(number, self._pairs, of, self.supports, self.states)
         window = make_window(items)
-        return window, lambda stats, most: kernels.peel_tip_slice(part, window, numbers, stats, most)
+        return window, lambda stats, most: peel_tip_slice(part, window, numbers, stats, most)
+
+
+class TipRange(NamedTuple):
+    """One range as it is peeled; the arrays are of all vertices, and written to at those of the range alone."""
+
+    number: int
+    pairs: PairGraph
+    ranges: Items
+    supports: Ints
+    states: States
+
+
+@compiled
+def _butterflies_of(common: np.uint32) -> np.int64:
+    """Return C(c, 2)."""
+    c = np.int64(common)
+    return c * (c - 1) // 2
+
+
+@compiled
+def sum_pairs(
+    items: Items, pairs: PairGraph, ranges: Items, start: Place, stop: Place, supports: Ints
+) -> None:
+    """Write the butterflies of ``items[start:stop]`` with vertices of their own range or a higher one."""
+    for place in range(start, stop):
+        item = items[place]
+        total = np.int64(0)
+        for at in range(pairs.offsets[item], pairs.offsets[item + 1]):
+            if ranges[pairs.others[at]] >= ranges[item]:
+                total += _butterflies_of(pairs.common[at])
+        supports[item] = total
+
+
+@compiled
+def spread_pairs(
+    going: Items, start: Place, stop: Place, pairs: PairGraph, round_: Round, updates: Ints
+) -> None:
+    """Lower the supports of the vertices left that are paired with ``going[start:stop]``.
+
+    Run by several threads at once, each with its own vertices; ``updates`` belongs to the thread.
+    """
+    for place in range(start, stop):
+        item = going[place]
+        for at in range(pairs.offsets[item], pairs.offsets[item + 1]):
+            other = pairs.others[at]
+            if round_.states[other] == ALIVE:
+                lower_support(round_, other, _butterflies_of(pairs.common[at]))
+                updates[0] += 1
+
+
+@compiled
+def _spread(
+    part: TipRange, going: Items, level: Place, window: Window, following: Items
+) -> tuple[Place, int]:
+    """Lower the supports of the vertices of the range that are left and paired with those that go.
+
+    Items that come to the level are written to ``following``, those that fall below the bound are held by the window;
+    returns (how many follow, updates).
+    """
+    pairs = part.pairs
+    n_following: Place = 0
+    n_held, bound = window.places[1], window.places[2]
+    updates = 0
+    for item in going:
+        for at in range(pairs.offsets[item], pairs.offsets[item + 1]):
+            other = pairs.others[at]
+            if part.ranges[other] != part.number or part.states[other] != ALIVE:
+                continue
+            updates += 1
+            lost = _butterflies_of(pairs.common[at])
+            before = part.supports[other]
+            after = before - lost
+            part.supports[other] = after
+            if after <= level < before:
+                following[n_following] = other
+                n_following += 1
+            elif level < after < bound <= before:
+                window.held[n_held] = other
+                n_held += 1
+    window.places[1] = n_held
+    return n_following, updates
+
+
+@compiled
+def peel_tip_slice(part: TipRange, window: Window, numbers: Numbers, stats: Ints, most: int) -> bool:
+    """Peel a range until about ``most`` updates are done; return whether it is done with.
+
+    ``window`` is of its vertices; rounds and updates are added to ``stats``.
+    """
+    effort: Place = 0
+    while effort < most:
+        n_going, level = take_least(window, part.states, part.supports)
+        if n_going == 0:
+            return True
+        going, following = window.going, window.following
+        effort += window.places[1] + n_going
+        while n_going > 0:
+            begin_round(going[:n_going], part.states, numbers, level)
+            n_following, updates = _spread(part, going[:n_going], level, window, following)
+            end_round(going[:n_going], part.states, window, stats, updates)
+            effort += updates
+            going, following = following, going
+            n_going = n_following
+    return False

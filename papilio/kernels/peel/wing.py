@@ -1,6 +1,6 @@
 """Wing numbers on the CPU: the edges of a graph are peeled from its blooms.
 
-For the fine phase the wedges of the blooms are dealt out to the ranges. See :mod:`papilio.kernels.peel.cpu_phases` for
+For the fine phase the wedges of the blooms are dealt out to the ranges. See :mod:`papilio.kernels.peel.cpu` for
 the phases and :mod:`papilio.kernels.peel.wing_loops` for the loops.
 """
 
@@ -14,9 +14,20 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import Ints
 from papilio.kernels.peel import wing_loops as kernels
 from papilio.kernels.peel.blooms import BloomIndex, index_blooms
-from papilio.kernels.peel.cpu_phases import Ranges, Slice, peel
+from papilio.kernels.peel.cpu import (
+    GOING,
+    GONE,
+    Items,
+    Numbers,
+    Ranges,
+    Round,
+    Slice,
+    Window,
+    make_window,
+    peel,
+    set_states,
+)
 from papilio.kernels.peel.phases import Peeled, Report, ignore_report
-from papilio.kernels.peel.ranges import GOING, GONE, Items, Numbers, Round, Window, make_window, set_states
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.wedge.graph import index_wedges
 

@@ -18,7 +18,7 @@ from papilio.kernels.atomics import fetch_add
 from papilio.kernels.jit import Bools, Ints, Place, compiled
 from papilio.kernels.offsets import offsets_of
 from papilio.kernels.peel.blooms import BloomIndex
-from papilio.kernels.peel.ranges import (
+from papilio.kernels.peel.cpu import (
     GOING,
     GONE,
     Items,

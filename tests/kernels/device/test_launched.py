@@ -13,7 +13,7 @@ from papilio.families import family_of, resolve
 from papilio.kernels.device.compile import name_cubin, read_source
 from papilio.kernels.device.constants import with_constants
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.peel.gpu import decompose_on_gpu
+from papilio.kernels.peel.decompose import decompose_on_gpu
 from papilio.kernels.peel.phases import ignore_report
 from papilio.tasks.prepared import complete_graph
 from papilio.tasks.warming import list_questions

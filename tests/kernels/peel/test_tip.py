@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels import threads as chunks
-from papilio.kernels.peel import cpu_phases as phases
-from papilio.kernels.peel.pair_graph import index_pairs, pair_bytes
+from papilio.kernels.peel import cpu as phases
+from papilio.kernels.peel.blooms import index_pairs, pair_bytes
 from papilio.kernels.peel.phases import Layer
 from papilio.kernels.peel.tip import index_tip, peel_tip
 from papilio.kernels.wedge.graph import index_wedges

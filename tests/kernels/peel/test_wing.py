@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels import threads as chunks
-from papilio.kernels.peel import cpu_phases as phases
+from papilio.kernels.peel import cpu as phases
 from papilio.kernels.peel.blooms import bloom_bytes, index_blooms
 from papilio.kernels.peel.wing import index_wing, peel_wing
 from papilio.kernels.wedge.graph import index_wedges

@@ -17,10 +17,8 @@ from papilio.families import family_of, resolve
 from papilio.graph import RowColumn
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import EngineName, Partial, fold_partials
-from papilio.kernels.peel.cpu import decompose_on_cpu
-from papilio.kernels.peel.decomposers import Decomposed
-from papilio.kernels.peel.gpu import decompose_on_gpu
-from papilio.kernels.peel.gpu_rounds import PeelTuning
+from papilio.kernels.peel.decompose import Decomposed, decompose_on_cpu, decompose_on_gpu
+from papilio.kernels.peel.gpu import PeelTuning
 from papilio.kernels.peel.phases import ignore_report
 from papilio.motifs import Cell
 from tests.tools.differential.cases import Question

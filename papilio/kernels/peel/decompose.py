@@ -1,0 +1,189 @@
+"""Decompositions on either engine: the same numbers and the same forest from each.
+
+Each indexes the graph and peels it; the host builds the forest, from the index of the CPU or from the pairs that span
+the items on the GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from papilio.errors import EngineUnavailableError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.engine import EngineName
+from papilio.kernels.peel.phases import Forest, Layer, Peeled, PeelingKind, Report
+from papilio.kernels.threads import choose_threads
+
+if TYPE_CHECKING:
+    from papilio.kernels.peel.gpu import PeelIndex, PeelTuning
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposed:
+    """Numbers and forest."""
+
+    peeled: Peeled  # Its ``seconds`` also hold ``index``, and ``hierarchy`` where there is a forest
+    forest: Forest | None  # None where it was not asked for
+
+
+def decompose_graph(
+    graph: BipartiteGraph,
+    kind: PeelingKind,
+    layer: Layer | None,
+    engine: EngineName,
+    *,
+    threads: int | None,
+    memory_bytes: int | None,
+    with_forest: bool,
+    report: Report,
+) -> Decomposed:
+    """Decompose a graph on one engine of this process; ``layer`` is of tips, ``memory_bytes`` of the host.
+
+    Raises
+    ------
+    EngineUnavailableError
+        When the gpu engine is asked for and CuPy or a device is missing.
+    CapacityError
+        When the graph does not fit.
+    """
+    if engine == "cpu":
+        return decompose_on_cpu(graph, kind, layer, threads, memory_bytes, with_forest, report)
+    try:
+        from papilio.kernels.device.cuda import shared_device
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
+        ) from error
+    return decompose_on_gpu(shared_device(), graph, kind, layer, with_forest, report)
+
+
+def finish_forest(
+    peeled: Peeled, index_s: float, build: Callable[[], Forest] | None, report: Report
+) -> Decomposed:
+    """Build the forest, if it is asked for, and add up the seconds."""
+    seconds = {"index": index_s, **peeled.seconds}
+    forest = None
+    if build is not None:
+        began = perf_counter()
+        report("hierarchy", 0, 1)
+        forest = build()
+        seconds["hierarchy"] = perf_counter() - began
+    return Decomposed(replace(peeled, seconds=seconds), forest)
+
+
+def decompose_on_cpu(
+    graph: BipartiteGraph,
+    kind: PeelingKind,
+    layer: Layer | None,
+    threads: int | None,
+    memory_bytes: int | None,
+    with_forest: bool,
+    report: Report,
+    n_ranges: int | None = None,
+) -> Decomposed:
+    """Decompose a graph; the parameters are those of :func:`decompose_graph`.
+
+    ``n_ranges`` is that of :func:`~papilio.kernels.peel.wing.peel_wing`.
+    """
+    from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
+    from papilio.kernels.peel.tip import index_tip, peel_tip
+    from papilio.kernels.peel.wing import index_wing, peel_wing
+
+    threads = choose_threads(threads)
+    began = perf_counter()
+    report("index", 0, 1)
+    if kind == "wing":
+        blooms = index_wing(graph, threads, memory_bytes)
+        index_s = perf_counter() - began
+        peeled = peel_wing(blooms, threads, report, n_ranges)
+
+        def build() -> Forest:
+            links = (blooms.link_offsets, blooms.link_bloom, blooms.link_twin)
+            return build_wing_forest(peeled.numbers, *links, blooms.n_blooms)
+
+    else:
+        assert layer is not None
+        pairs = index_tip(graph, layer, threads, memory_bytes)
+        index_s = perf_counter() - began
+        peeled = peel_tip(pairs, threads, report, n_ranges)
+
+        def build() -> Forest:
+            return build_tip_forest(peeled.numbers, pairs.offsets, pairs.others)
+
+    return finish_forest(peeled, index_s, build if with_forest else None, report)
+
+
+def decompose_on_gpu(
+    device: Device,
+    graph: BipartiteGraph,
+    kind: PeelingKind,
+    layer: Layer | None,
+    with_forest: bool,
+    report: Report,
+    n_ranges: int | None = None,
+    tuning: PeelTuning | None = None,
+) -> Decomposed:
+    """Decompose a graph on a device.
+
+    The parameters are those of :func:`decompose_graph`; ``n_ranges`` and ``tuning`` as in
+    :func:`~papilio.kernels.peel.gpu.peel_on_gpu`.
+    """
+    from papilio.kernels.peel.gpu import peel_on_gpu
+    from papilio.kernels.peel.gpu_tip import index_tip_gpu, span_tips, span_wings
+    from papilio.kernels.peel.gpu_wing import index_wing_gpu
+
+    began = perf_counter()
+    report("index", 0, 1)
+    with device.guard(), ThreadPoolExecutor(1) as beside:
+        if with_forest:
+            device.load("forest", {})
+            loading = beside.submit(_load_forest)  # while the device works
+        index: PeelIndex
+        if kind == "wing":
+            index = blooms = index_wing_gpu(device, graph)
+
+            def build() -> Forest:
+                spanning = span_wings(device, blooms, peeled.numbers)
+                build_tip, build_wing = loading.result()
+                if spanning is not None:
+                    return build_tip(peeled.numbers, *spanning)
+                links = blooms.wedges
+                return build_wing(
+                    peeled.numbers,
+                    device.to_host(links.link_offsets),
+                    device.to_host(links.link_segment),
+                    device.to_host(links.link_twin),
+                    blooms.n_blooms,
+                )
+
+        else:
+            assert layer is not None
+            index = pairs = index_tip_gpu(device, graph, layer)
+
+            def build() -> Forest:
+                spanning = span_tips(device, pairs, peeled.numbers)
+                build_tip, _ = loading.result()
+                if spanning is not None:
+                    return build_tip(peeled.numbers, *spanning)
+                on_host = (device.to_host(pairs.offsets), device.to_host(pairs.others))
+                return build_tip(peeled.numbers, *on_host)
+
+        device.synchronize()
+        index_s = perf_counter() - began
+        peeled = peel_on_gpu(device, index, report, n_ranges, tuning)
+        return finish_forest(peeled, index_s, build if with_forest else None, report)
+
+
+def _load_forest() -> tuple[Callable[..., Forest], Callable[..., Forest]]:
+    """Return what builds a forest of pairs and of blooms; loaded, or compiled, by that of one pair."""
+    from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
+
+    build_tip_forest(np.ones(2, np.uint64), np.arange(3), np.array([1, 0], np.int32))
+    return build_tip_forest, build_wing_forest
