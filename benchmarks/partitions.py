@@ -144,14 +144,14 @@ class Closure:
     @property
     def whole_bytes(self) -> int:
         """Bytes of one group of all roots."""
-        return int(closure_cost(self.rows, np.zeros(self.rows.root_bytes.size, np.int32)).nbytes[0])
+        return int(closure_cost(self.rows, np.zeros(self.rows.root_bytes.size, np.int32))[0])
 
     def stored(self, groups: Ids) -> float:
         """Return ids in the lists of all groups, over the edges of the graph."""
         rows = self.rows
         costs = rows.column_bytes if not rows.entry_bytes else np.zeros_like(rows.column_bytes)
         found = closure_cost(replace(rows, column_bytes=costs, root_bytes=0 * rows.root_bytes), groups)
-        return int(found.nbytes.sum()) / ENTRY_BYTES / self.edges
+        return int(found.sum()) / ENTRY_BYTES / self.edges
 
 
 def our_closure(graph: BipartiteGraph, anchor: str) -> Closure:

@@ -53,36 +53,22 @@ class PricedRows:
         return np.asarray(sum_closures(self.indptr, self.columns, self.column_costs()) + self.root_bytes)
 
 
-@dataclass(frozen=True, eq=False)
-class GroupCosts:
-    """What groups of roots cost; all arrays have shape (n_groups,)."""
-
-    nbytes: Ints  # of the roots and columns
-    roots: Ints
-    root_entries: Ints  # entries in the rows of the roots
-    columns: Ints  # different columns in these rows
-
-
 def growth_bytes(n_roots: int, n_columns: int, n_entries: int) -> int:
     """Return the host bytes at the peak of :func:`grow_groups`, its arguments included."""
     return 104 * n_roots + 44 * n_columns + 8 * n_entries
 
 
-def closure_cost(rows: PricedRows, groups: Ids) -> GroupCosts:
-    """Return what each group costs, for any groups numbered from 0.
+def closure_cost(rows: PricedRows, groups: Ids) -> Ints:
+    """Return the bytes of the roots and columns of each group, for any groups numbered from 0; shape (n_groups,).
 
-    With other numbers for bytes, such as the lengths of the lists of the columns and 0 for roots, ``nbytes`` is the
-    sum of those.
+    With other numbers for bytes, such as the lengths of the lists of the columns and 0 for roots, the sum of those.
     """
     n_groups = int(groups.max(initial=-1)) + 1
     order = np.argsort(groups, kind="stable")
     costs = Costs(rows.column_costs(), rows.root_bytes, rows.root_bytes, rows.entry_bytes, 0, False)
-    nbytes, counts = add_closures(rows.indptr, rows.columns, costs, order, groups, n_groups)
-    roots = np.bincount(groups, minlength=n_groups)
-    entries = np.zeros(n_groups, dtype=np.int64)
-    np.add.at(entries, groups, np.diff(rows.indptr))
+    nbytes = add_closures(rows.indptr, rows.columns, costs, order, groups, n_groups)
     np.add.at(nbytes, groups, rows.root_bytes)
-    return GroupCosts(nbytes, roots, entries, counts)
+    return nbytes
 
 
 def require_roots_fit(costs: Ints, limit_bytes: int, names: Ints | None = None) -> None:

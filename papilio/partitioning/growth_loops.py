@@ -284,15 +284,9 @@ def grow(
 
 
 @allocating
-def add_closures(
-    indptr: Ints, columns: Ids, costs: Costs, order: Ints, groups: Ids, n_groups: Place
-) -> tuple[Ints, Ints]:
-    """Return what the columns of each group cost, and how many they are; both int64, shape (n_groups,).
-
-    ``order`` lists the roots by group.
-    """
+def add_closures(indptr: Ints, columns: Ids, costs: Costs, order: Ints, groups: Ids, n_groups: Place) -> Ints:
+    """Return the cost of the columns of each group, int64, shape (n_groups,); ``order`` lists the roots by group."""
     sums = np.zeros(n_groups, np.int64)
-    counts = np.zeros(n_groups, np.int64)
     stamp = np.full(costs.column.size, NO_GROUP, np.int32)
     begun = 0
     for place in range(order.size):
@@ -302,11 +296,10 @@ def add_closures(
             if stamp[column] != group:
                 stamp[column] = group
                 sums[group] += costs.column[column]
-                counts[group] += 1
         if costs.entry > 0 and (place + 1 == order.size or groups[order[place + 1]] != group):
             _shrink(indptr, columns, costs, order[begun : place + 1])
             begun = place + 1
-    return sums, counts
+    return sums
 
 
 @compiled

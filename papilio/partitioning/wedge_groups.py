@@ -184,5 +184,5 @@ def _group_chunk(own: LayerRows, chunk: _Chunk, budget: GroupBudget) -> tuple[Id
     starts = sizes.start + sizes.start_entry * lengths
     costs = closure_cost(PricedRows(chunk.indptr, chunk.columns, stored, starts), groups)
     counted = PricedRows(chunk.indptr, chunk.columns, chunk.n_ends, np.zeros_like(lengths))
-    ends = closure_cost(counted, groups).nbytes
-    return groups, costs.nbytes + sizes.end * np.minimum(ends, chunk.distinct_ends) + 16
+    ends = closure_cost(counted, groups)
+    return groups, costs + sizes.end * np.minimum(ends, chunk.distinct_ends) + 16
