@@ -59,9 +59,7 @@ class _Listener:
     def __init__(self) -> None:
         self.signum = self.heard = 0  # the first signal, and the number of signals
         self.n_held = self.n_finishing = 0  # blocks of held() and finishing() around the main thread
-        self.raised = self._late = (
-            False  # whether the main thread was interrupted, and whether WRAP_UP_S is over
-        )
+        self.raised = self._late = False  # the main thread was interrupted; WRAP_UP_S is over
         self.advice, self.pipe = "", -1
         self.wakers: list[Callable[[], None]] = []
         self.removals: list[str] = []
@@ -107,9 +105,11 @@ class _Listener:
         self.say()
         _kill_children()
         for path in tuple(self.removals):
-            # A module that is not loaded made no directory.
-            with suppress(OSError, KeyError):
-                os.unlink(path) if not os.path.isdir(path) else sys.modules["shutil"].rmtree(path, True)
+            with suppress(OSError, KeyError):  # without shutil no directory was made
+                if os.path.isdir(path):
+                    sys.modules["shutil"].rmtree(path, ignore_errors=True)
+                else:
+                    os.unlink(path)
         os._exit(128 + self.signum)
 
     def say(self) -> None:
