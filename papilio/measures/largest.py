@@ -54,7 +54,6 @@ class _Roots:
 
     @property
     def most_later(self) -> int:
-        """Most later neighbours of a vertex."""
         return int(np.diff(self.later.indptr).max(initial=0))
 
 

@@ -182,7 +182,6 @@ def _write_rows(
 
 
 def _fewest(rows: AnchoredRows, least: tuple[int, int]) -> tuple[int, int]:
-    """Return the fewest left and right vertices of a biclique, from the least p and q."""
     return least if rows.left.layer == "u" else least[::-1]
 
 

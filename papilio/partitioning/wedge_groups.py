@@ -41,7 +41,6 @@ class Groups:
 
     @property
     def n_parts(self) -> int:
-        """Number of groups."""
         return int(self.nbytes.size)
 
     @property

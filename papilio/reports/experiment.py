@@ -223,7 +223,6 @@ class ExperimentDirectory:
 
     @property
     def n_runs(self) -> int:
-        """Runs of the whole experiment."""
         return len(self.experiment.graphs) * self.experiment.repeat
 
 

@@ -83,7 +83,6 @@ def _label_workers(axes: Any, points: Sequence[Point]) -> None:
 
 
 def _per_run(points: Sequence[Point], values: Callable[[Point], Sequence[float]]) -> tuple[Any, Any]:
-    """Return workers and a value for each run."""
     pairs = [(point.workers, value) for point in points for value in values(point)]
     return [workers for workers, _ in pairs], [value for _, value in pairs]
 

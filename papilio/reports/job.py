@@ -138,7 +138,6 @@ class JobFacts:
 
     @property
     def failures(self) -> list[SessionInfo]:
-        """The sessions that ended without finishing the job."""
         ended = self.timelines[:-1] if self.status.state == "running" else self.timelines
         return [each.session for each in ended if each.session.outcome != "finished"]
 

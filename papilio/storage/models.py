@@ -105,7 +105,6 @@ class Rmat(Model):
 
     @property
     def d(self) -> float:
-        """Probability of the quadrant (1, 1)."""
         return max(0.0, 1.0 - self.a - self.b - self.c)
 
 

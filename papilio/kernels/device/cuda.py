@@ -220,7 +220,6 @@ def _current_number() -> int:
 
 
 def _is_lost() -> bool:
-    """Return whether the context of the device still reports an error when asked again."""
     try:
         cupy.cuda.runtime.deviceSynchronize()
     except cupy.cuda.runtime.CUDARuntimeError:

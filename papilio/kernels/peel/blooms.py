@@ -50,17 +50,14 @@ class BloomIndex(NamedTuple):
 
     @property
     def n_blooms(self) -> int:
-        """Number of blooms."""
         return int(self.offsets.size) - 1
 
     @property
     def n_wedges(self) -> int:
-        """Number of wedges in them."""
         return int(self.first.size)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of host memory held."""
         return sum(array.nbytes for array in self)
 
 
@@ -246,7 +243,6 @@ class PairGraph(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of host memory held."""
         return sum(array.nbytes for array in self)
 
 

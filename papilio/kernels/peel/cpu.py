@@ -49,9 +49,7 @@ class Peeling(Protocol):
     """Where the links of each item begin, and the last ones end: the differences weigh the items."""
 
     @property
-    def updates(self) -> int:
-        """Supports that the rounds have changed so far."""
-        ...
+    def updates(self) -> int: ...
 
     def run_round(self, going: Items, bound: int, following: Items) -> int:
         """Take items away; write those that thereby fall below the bound, and return how many they are."""

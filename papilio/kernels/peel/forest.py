@@ -184,7 +184,6 @@ def _resolve(same: Items, nodes: Items) -> None:
 
 @compiled
 def _first_items(nodes: Items, first: Items) -> None:
-    """Write the least item of each node."""
     for item in range(nodes.size - 1, -1, -1):
         if nodes[item] >= 0:
             first[nodes[item]] = item

@@ -67,7 +67,6 @@ class Cut:
 
     @property
     def n(self) -> int:
-        """Number of ranges."""
         return len(self.bounds) - 1
 
     def is_exact(self) -> NDArray[np.bool_]:
@@ -93,19 +92,13 @@ class PeelIndex(Protocol):
     """Items and their links on the device, which peeling leaves as they are."""
 
     @property
-    def kind(self) -> PeelingKind:
-        """Which kernels peel it."""
-        ...
+    def kind(self) -> PeelingKind: ...
 
     @property
-    def n_items(self) -> int:
-        """Number of items."""
-        ...
+    def n_items(self) -> int: ...
 
     @property
-    def is_empty(self) -> bool:
-        """Whether all numbers are 0."""
-        ...
+    def is_empty(self) -> bool: ...
 
     def open(self, device: Device) -> PeeledItems:
         """Return all items, for the coarse phase."""

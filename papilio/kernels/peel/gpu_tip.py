@@ -49,12 +49,10 @@ class PairsGpu:
 
     @property
     def n_items(self) -> int:
-        """Vertices of the layer."""
         return int(self.offsets.size) - 1
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no pair."""
         return bool(self.others.size == 0)
 
     def open(self, device: Device) -> PeeledItems:

@@ -47,12 +47,10 @@ class BloomsGpu:
 
     @property
     def n_blooms(self) -> int:
-        """Number of blooms."""
         return int(self.wedges.left.size)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no edge."""
         return self.n_items == 0
 
     def open(self, device: Device) -> PeeledItems:

@@ -98,7 +98,6 @@ class Forest:
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes."""
         return int(self.levels.size)
 
     def components_at(self, level: int) -> NDArray[np.int32]:

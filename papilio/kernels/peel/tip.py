@@ -125,7 +125,6 @@ class TipRange(NamedTuple):
 
 @compiled
 def _butterflies_of(common: np.uint32) -> np.int64:
-    """Return C(c, 2)."""
     c = np.int64(common)
     return c * (c - 1) // 2
 

@@ -156,7 +156,6 @@ class _Wings:
 
 
 def _deal(index: BloomIndex, ranges: Ranges, threads: int) -> _Segments:
-    """Deal the wedges out to the ranges."""
     n_ranges = ranges.n
     sizes = np.diff(index.offsets)
     ends = np.cumsum(sizes)

@@ -159,7 +159,6 @@ class TreeListing:
 
     @property
     def n_items(self) -> int:
-        """Number of work items."""
         return int(self.searched.n_items)
 
     @property
@@ -186,7 +185,6 @@ class TreeLister(Lister):
 
     @property
     def device(self) -> Device:
-        """Where it runs."""
         return self.engine.device
 
     @abstractmethod
@@ -196,8 +194,7 @@ class TreeLister(Lister):
     @abstractmethod
     def _search(
         self, prepared: Any, group: Any, start: int, stop: int, record_arguments: tuple[Any, ...]
-    ) -> None:
-        """Search the items of a group."""
+    ) -> None: ...
 
     @abstractmethod
     def _keys_of(self, prepared: Any) -> tuple[int, Any]:
@@ -295,7 +292,6 @@ class _Run:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many rows as are asked for."""
         return self._rows_left() == 0
 
     def pass_closed_on(self) -> None:
@@ -311,7 +307,6 @@ class _Run:
         return None if limit is None else limit - self.rows
 
     def _pass_on(self, group: Any, records: Records) -> None:
-        """Make rows of records and pass them on."""
         if not records.places.size:
             return
         lister, prepared, device = self.lister, self.prepared, self.lister.device

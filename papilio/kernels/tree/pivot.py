@@ -207,7 +207,6 @@ def make_matrix_stack(column_words: int, words: int, frames: int) -> MatrixStack
 
 @compiled
 def _transpose(rows: Words, n_rows: int, n_columns: int, columns: Words) -> None:
-    """Write the matrix by columns."""
     right, left = words_of(n_columns), words_of(n_rows)
     columns[: n_columns * left] = 0
     for i in range(n_rows):

@@ -48,7 +48,6 @@ def make_levels(n_words: int, depth: int, most_shared: int = 0) -> Levels:
 
 @compiled
 def _count_pairs(levels: Levels, n_words: int, begin: int, n: int) -> None:
-    """Count the pairs of n rows by what they share."""
     rows = levels.rows[begin : begin + n * n_words]
     if n_words == 1:
         _count_words(rows, levels.bins)
@@ -69,7 +68,6 @@ def _count_pairs(levels: Levels, n_words: int, begin: int, n: int) -> None:
 
 @compiled
 def _count_words(rows: Words, bins: Ints) -> None:
-    """Count the pairs of rows of one word."""
     wide = bins.size // 4
     two, three, four = bins[wide:], bins[2 * wide :], bins[3 * wide :]
     for i in range(rows.size - 1):
