@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import repeat
 from typing import Any, Literal, TypedDict, Unpack
@@ -18,12 +17,10 @@ from papilio.cluster.events import Listener
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
 from papilio.kernels.bounds import check_vertex_bound
-from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.peel.forest import find_root
 from papilio.kernels.threads import choose_threads
 from papilio.measures.clustering import cluster_pairs
+from papilio.measures.levels import join_levels
 from papilio.measures.values import (
-    CohesionLevel,
     CohesionProfile,
     Edges,
     LatapyClustering,
@@ -255,55 +252,3 @@ def _local_values(
         return {"closed": butterflies / possible}
     rest = np.where(three_paths > 0, (three_paths - butterflies).astype(np.float64), np.nan)
     return {"closed": 2.0 * butterflies / possible, "square": butterflies / rest}
-
-
-Ends = NDArray[np.int32]
-Levels = NDArray[np.uint8]
-
-
-@compiled
-def _join_edges(
-    u: Ends, v: Ends, n_u: np.int64, levels: Levels, level: np.uint8, above: Ints, sizes: Ints, degrees: Ints
-) -> tuple[np.int64, np.int64, np.int64]:
-    """Add the edges of exactly this level; return their number, the components that they save, the largest made."""
-    n_edges, n_unions, largest = np.int64(0), np.int64(0), np.int64(0)
-    for edge in range(u.size):
-        a, b = np.int64(u[edge]), n_u + np.int64(v[edge])
-        if min(levels[a], levels[b]) != level:
-            continue
-        n_edges += 1
-        degrees[a] += 1
-        degrees[b] += 1
-        root, other = find_root(above, a), find_root(above, b)
-        if root != other:
-            if sizes[root] < sizes[other]:
-                root, other = other, root
-            above[other] = root
-            sizes[root] += sizes[other]
-            n_unions += 1
-            largest = max(largest, sizes[root])
-    return n_edges, n_unions, largest
-
-
-def join_levels(
-    levels_u: Levels, levels_v: Levels, passes: Iterable[Iterable[tuple[Ends, Ends]]]
-) -> Iterator[CohesionLevel]:
-    """Yield the graphs of all levels that vertices have, from the highest down.
-
-    ``passes`` give all edges of the graph again and again, once for each level: pieces of their ends, each of int32.
-    """
-    n_u = int(levels_u.size)
-    levels = np.concatenate((levels_u, levels_v))
-    above = np.arange(levels.size, dtype=np.int64)
-    sizes, degrees = np.ones(levels.size, np.int64), np.zeros(levels.size, np.int64)
-    n_edges, components, largest = 0, 0, 1
-    for level, edges in zip(np.unique(levels)[::-1], passes, strict=False):
-        components += int(np.count_nonzero(levels == level))
-        for u, v in edges:
-            added, unions, grown = _join_edges(u, v, np.int64(n_u), levels, level, above, sizes, degrees)
-            n_edges += int(added)
-            components -= int(unions)
-            largest = max(largest, int(grown))
-        inside = levels >= level
-        in_u, in_v = (int(np.count_nonzero(each)) for each in (inside[:n_u], inside[n_u:]))
-        yield CohesionLevel(int(level), in_u, in_v, n_edges, components, largest, int(degrees[inside].min()))

@@ -18,6 +18,7 @@ from papilio.api.inputs import GraphInput, Question
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.graph import GraphKind
 from papilio.kernels.bounds import require_room
+from papilio.measures.levels import CohesionLevel
 from papilio.motifs import Butterfly, Granularity, MaximalBiclique, MaximalClique
 from papilio.questions import motif_to_json
 from papilio.storage.array_file import SLICE_ENTRIES
@@ -29,35 +30,6 @@ from papilio.tasks.result import CountResult, json_labels
 
 Values = Mapping[str, NDArray[np.float64]]
 """By name, a value of each vertex of a layer, or of each edge; NaN where it is undefined."""
-
-
-@dataclass(frozen=True)
-class CohesionLevel:
-    """The graph of a level."""
-
-    level: int
-    n_u: int
-    n_v: int
-    n_edges: int
-    components: int  # connected ones; a vertex without edges is one
-    largest: int  # vertices of the largest component
-    least_degree: int  # of its vertices, within it
-
-    @property
-    def least(self) -> int:
-        """Butterflies that its vertices are each in at least, where the levels are those of powers of two."""
-        return 1 << (self.level - 1) if self.level else 0
-
-    @property
-    def cut_at_most(self) -> int:
-        """As many edges, or fewer, disconnect it: none if it is in pieces, else those of a vertex of least degree."""
-        return 0 if self.components > 1 else self.least_degree
-
-    def to_json(self) -> dict[str, int]:
-        """Return ``least``, the sizes, and ``cut_at_most``."""
-        sizes = asdict(self)
-        del sizes["level"]
-        return {"least": self.least, **sizes, "cut_at_most": self.cut_at_most}
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from fractions import Fraction
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ import papilio
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.measures.bipartite import CohesionLevel, join_levels
 from papilio.storage.store import write_store
 from tests.conftest import read_edges, share_of_examples
 from tests.tools.commands import Run
@@ -435,35 +432,3 @@ def test_the_commands_say_what_is_wrong(women: Path, unipartite: Path, run: Run,
         code, said, err = run("measure", *args)
         assert (code, said) == (expected, ""), err
         assert message in err
-
-
-def pieces(graph: BipartiteGraph, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for start in range(0, graph.n_edges, size):
-        yield graph.u[start : start + size], graph.v[start : start + size]
-
-
-def level_by_definition(
-    graph: BipartiteGraph, level: int, levels: dict[tuple[str, int], int]
-) -> CohesionLevel:
-    whole = nx.Graph()
-    whole.add_nodes_from(levels)
-    whole.add_edges_from((("u", u), ("v", v)) for u, v in edge_list(graph))
-    inside = whole.subgraph([vertex for vertex, own in levels.items() if own >= level])
-    parts = [len(part) for part in nx.connected_components(inside)]
-    n_u = sum(vertex[0] == "u" for vertex in inside)
-    least = min(degree for _, degree in inside.degree)
-    return CohesionLevel(level, n_u, len(inside) - n_u, inside.size(), len(parts), max(parts), least)
-
-
-@settings(max_examples=share_of_examples(80), deadline=None)
-@given(bipartite_graphs(), st.integers(1, 5), st.integers(0, 2**32 - 1), st.integers(1, 7))
-def test_levels_are_those_of_the_definition(graph: BipartiteGraph, n: int, seed: int, size: int) -> None:
-    random = np.random.default_rng(seed)
-    levels_u = random.integers(0, n, graph.n_u).astype(np.uint8)
-    levels_v = random.integers(0, n, graph.n_v).astype(np.uint8)
-    of = {("u", i): int(x) for i, x in enumerate(levels_u)} | {
-        ("v", i): int(x) for i, x in enumerate(levels_v)
-    }
-    found = list(join_levels(levels_u, levels_v, (pieces(graph, size) for _ in repeat(None))))
-    assert [row.level for row in found] == sorted(set(of.values()), reverse=True)
-    assert found == [level_by_definition(graph, row.level, of) for row in found]
