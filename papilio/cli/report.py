@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -236,8 +237,18 @@ def report_store(store: GraphStore, as_json: bool) -> None:
         f"{manifest.kind} graph, {store.n_u:,} x {store.n_v:,} vertices, {plural(store.n_edges, 'edge')}, "
         f"hash {store.hash}"
     )
+    if lines := _lines_of(provenance):
+        say(f"lines: {lines}")
     dropped = ", ".join(f"{number:,} {reason}" for reason, number in manifest.dropped.items() if number)
     say(f"dropped: {dropped or 'nothing'}")
+
+
+def _lines_of(provenance: Mapping[str, Any]) -> str:
+    """Return the lines of a text input by kind, ``2,001 = 2,000 records + 1 header``; empty for other inputs."""
+    kinds = dict(provenance.get("lines") or {})
+    physical = kinds.pop("physical", 0)
+    parts = [f"{number:,} {kind}" for kind, number in kinds.items() if number]
+    return f"{physical:,} = {' + '.join(parts)}" if physical else ""
 
 
 def info_lines(described: dict[str, Any]) -> list[str]:
@@ -260,6 +271,8 @@ def info_lines(described: dict[str, Any]) -> list[str]:
     if signs is not None:
         lines.append(f"signs       {signs['positive']:,} positive, {signs['negative']:,} negative")
     dropped = ", ".join(f"{number:,} {reason}" for reason, number in described["dropped"].items() if number)
+    if kinds := _lines_of(described["provenance"]):
+        lines.append(f"lines       {kinds}")
     lines += [
         f"labels      {', '.join(described['labels']) or 'none (the ids)'}",
         f"dropped     {dropped or 'nothing'}",

@@ -56,6 +56,11 @@ from papilio.storage.statistics import describe
     help="Column of weights: no endpoint, not kept; --positive-from and --sign-values make signs of it.",
 )  # fmt: skip
 @click.option("--encoding", help="Encoding of text, such as latin-1; UTF-8 or UTF-16 by default.")
+@click.option(
+    "--quotes/--no-quotes",
+    default=None,
+    help="Whether fields may be quoted, as RFC 4180 has it; by default in CSV alone.",
+)
 @click.option("--skip-malformed", is_flag=True, help="Leave out and count lines that cannot be read.")
 @click.option(
     "--memory", "memory_bytes", type=size, help="Bound of the memory, such as 2GiB; by default a quarter."

@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,6 +118,7 @@ def _provenance(raw: _RawEdges) -> dict[str, Any]:
             "duplicates": raw.job.duplicates,
             "skip_malformed": options.skip_malformed,
         },
+        "lines": asdict(info.lines) if info.lines.physical else None,
         "notes": info.notes,
     }
 
@@ -169,6 +170,20 @@ class _RawEdges:
         others = [kept.column(name) for name in self.columns[2:]]
         arrays = [pa.array(np.minimum(u, v)), pa.array(np.maximum(u, v)), *others]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def check(self, n_written: int) -> None:
+        """Raise InputError unless all that was read is in the store, or known to be left out of it.
+
+        ``n_written`` counts the edges of the store, and those equal to one of them.
+        """
+        lines = self.info.lines
+        lines.check(self._name)
+        is_text = lines.physical > 0 and "symmetry" not in self.info.layout
+        if n_written + self.self_loops != self.rows or (is_text and lines.records != self.rows):
+            raise InputError(
+                f"{self._name}: {lines.records} records gave {self.rows} edges, of which {n_written} were sorted and "
+                f"{self.self_loops} are self loops: this is a defect of Papilio, please report it"
+            )
 
     def integer_maps(self) -> tuple[IdMap, IdMap] | None:
         """Return the maps from labels to ids of both columns, or None when labels have to be joined."""
@@ -277,10 +292,11 @@ def _write(
             )
         writer.dropped.update(
             self_loops=raw.self_loops,
-            malformed=raw.info.malformed,
-            comments=raw.info.comments,
+            malformed=raw.info.lines.malformed,
+            comments=raw.info.lines.comments,
             duplicates=edges.duplicates,
         )
+        raw.check(done + edges.duplicates)
     return writer.store
 
 
@@ -306,6 +322,7 @@ def convert(
     time_column: ColumnRef | None = None,
     weight_column: ColumnRef | None = None,
     encoding: str | None = None,
+    quotes: bool | None = None,
     skip_malformed: bool = False,
     memory_bytes: Bytes | None = None,
     temp_dir: InputPath | None = None,
@@ -341,8 +358,11 @@ def convert(
     labels, header, encoding : {"integer", "text"}, bool, str, optional
         Type of the labels; whether the first line holds names or sizes; encoding of text, such as ``latin-1``. By
         default the content decides: UTF-8, or UTF-16 where its mark is.
+    quotes : bool, optional
+        Whether fields may be quoted as in RFC 4180; by default in the format csv alone. Elsewhere, and in a CSV with
+        ``quotes=False``, a quote is text like any other.
     skip_malformed : bool
-        Count malformed lines instead of raising.
+        Leave out malformed lines and count them instead of raising.
     memory_bytes, temp_dir : int, path-like, optional
         Bound of the memory of the process in bytes, by default a quarter of the machine's; directory for scratch files,
         about 10 to 40 bytes per edge, by default that of ``output``.
@@ -361,7 +381,7 @@ def convert(
     values = _value_column(sign_column, weight_column)
     columns = WantedColumns(u, v, values, time_column, signed=rule is not None)
     text = known_encoding(encoding)
-    options = ReadOptions(format, bipartite, rule, columns, labels, header, skip_malformed, text)
+    options = ReadOptions(format, bipartite, rule, columns, labels, header, skip_malformed, text, quotes)
     memory = _read_memory(memory_bytes)
     target = local_path(output)
     check_replaceable(target, overwrite)
