@@ -33,7 +33,7 @@ from papilio.storage.formats import (
     unify_line_ends,
 )
 from papilio.storage.lineparser import Block, LineParser, ParsedBlock
-from papilio.storage.quotes import count_ends, cut_records
+from papilio.storage.quotes import Cut, count_ends, cut_records
 from papilio.storage.size_headers import SeenIds, judge
 
 BLOCK_BYTES = 4 << 20
@@ -231,8 +231,8 @@ class TextSource:
                     "edge list"
                 )
         if rest:
-            cut = cut_records(rest, layout.delimiter, final=True) if layout.quotes else None
-            yield Block(rest) if cut is None else Block(cut.text, cut.broken)
+            cut = cut_records(rest, layout.delimiter, final=True) if layout.quotes else Cut(rest, b"")
+            yield Block(cut.text, cut.broken)
 
     def _chunks(self) -> Iterator[bytes]:
         """Yield the text with line feeds at all line ends, first as much as detection has seen."""

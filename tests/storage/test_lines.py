@@ -121,8 +121,9 @@ def _is_word(label: bytes) -> bool:
 # CSV in every dialect, whole and with one byte changed
 
 TITLES = (
-    "plain", "", '"', '""', 'He said "wow"', "two\nlines", "1{m}2\n3{m}4\n", '"\n"', "a\n\n\nb", "\n", 'x"{m}"y', " lead",
-    "Crocodile's", "ende ", "é\u00a0", "\u3000", "back\\slash\\", '\\"', "tab\t", "{m}", "{m}{m}\n{m}{m}", "'", "a\r\nb", "0",
+    "plain", "", '"', '""', 'He said "wow"', "two\nlines", "1{m}2\n3{m}4\n", '"\n"', "a\n\n\nb", "\n", 'x"{m}"y',
+    " lead", "Crocodile's", "ende ", "é\u00a0", "\u3000", "back\\slash\\", '\\"', "tab\t", "{m}", "{m}{m}\n{m}{m}", "'",
+    "a\r\nb", "0",
 )  # fmt: skip
 BYTES = (
     b'"',
@@ -269,8 +270,10 @@ def _outcomes(path: Path, options: ReadOptions, monkeypatch: pytest.MonkeyPatch)
 
 TEXTS = [name for name in test_input_fuzz.FORMATS if name not in ("npy", "parquet")]
 ODD = (
-    b"\x0b", b"\x0c", b"\x1f", b"\x1c", b"\x85", "\u00a0".encode(), "\u3000".encode(), b"\t", b" ", b"+", b"-", b"0", b"0x1",
-    b".", b".0", b"e5", b"NaN", b"inf", b'"', b"'", b"\\", b"\0", b"\xff", b"99999999999999999999", b"0" * 30, b"::", b":",
+    b"\x0b", b"\x0c", b"\x1f", b"\x1c", b"\x85", "\u00a0".encode(), "\u3000".encode(), b"\t", b" ", b"+", b"-", b"0",
+    b"0x1",
+    b".", b".0", b"e5", b"NaN", b"inf", b'"', b"'", b"\\", b"\0", b"\xff", b"99999999999999999999", b"0" * 30, b"::",
+    b":",
     b",", b";", b"\n", b"\n\n", b"\r", b"\n \n", b"#", b"%", b"# ", b"c ", b"1e400", "\u0663".encode(), b"+-5", b"_",
 )  # fmt: skip
 SIGNS = (None, None, SignRule(), SignRule(3.0), SignRule(None, ("4", "5"), ("1", "x")))
@@ -356,9 +359,9 @@ def test_reviews_of_several_lines_in_many_blocks(tmp_path: Path, monkeypatch: py
         writer.writerow([u, v, review])
     store = convert(write_input(tmp_path, out.getvalue(), "reviews.csv"), tmp_path / "g")
     assert labelled_edges(store) == sorted(set(edges))
-    lines = store.manifest.provenance["lines"]
-    assert lines["records"] == 3000
-    assert lines["continuation"] > 3000
+    found = store.manifest.provenance["lines"]
+    assert found["records"] == 3000
+    assert found["continuation"] > 3000
     assert any(
         "line ends; the longest record is lines" in note for note in store.manifest.provenance["notes"]
     )
