@@ -362,7 +362,7 @@ class LineParser:
     def _time_of(self, text: bytes) -> Any:
         kind, shown = self._layout.time, text.decode(errors="replace")
         if kind == "text":
-            return _decoded(text, "the time")
+            return _decoded(text, "the time is not UTF-8")
         if (
             kind == "integer"
             and re.fullmatch(ANY_DIGITS.encode(), text)
@@ -381,7 +381,7 @@ class LineParser:
                 raise _Malformed("a label is empty")
             if b"\n" in text:
                 raise _Malformed("a label holds a line end")
-            return _decoded(text, "a label")
+            return _decoded(text, "a label is not UTF-8")
         shown = text.decode("utf-8", errors="replace")
         if self._range is None and has_leading_zero(text):
             raise _Malformed(f"{shown!r} begins with 0, as codes do (ask for labels of type text)")
@@ -423,8 +423,8 @@ def _trimmed_text(values: pa.Array) -> pa.Array:
     return trimmed(values) if values.type == pa.string() else values
 
 
-def _decoded(text: bytes, what: str) -> str:
+def _decoded(text: bytes, problem: str) -> str:
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError:
-        raise _Malformed(f"{what} is not UTF-8 (say the encoding, such as latin-1)") from None
+        raise _Malformed(f"{problem} (say the encoding, such as latin-1)") from None
