@@ -289,6 +289,11 @@ def check_format(seed: str, name: str, path: Path, monkeypatch: pytest.MonkeyPat
     for _ in range(rng.choice((1, 1, 2, 4))):
         at = rng.randrange(len(data))
         data = data[:at] + rng.choice(ODD) + data[at + rng.randint(0, 1) :]
+    if rng.random() < 0.2 and (places := [found.start() for found in re.finditer(rb"::|,|;|\t| ", data)]):
+        at = rng.choice(places)
+        data = (
+            data[:at] + rng.choice((b"\t", b" ", b",", b"::")) + data[at + 1 + (data[at : at + 2] == b"::") :]
+        )
     path.write_bytes(data)
     with_small_blocks(monkeypatch, rng)
     sign = rng.choice(SIGNS) if name in ("movielens", "csv names") else None
