@@ -1,0 +1,157 @@
+"""Evidence that edges are of the other kind than they are read as: one set of vertices, or two layers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from papilio.graph import GraphKind
+from papilio.storage.column_choice import are_of_one_set, are_of_two_sets
+from papilio.storage.columns import numbers_of
+
+_SAMPLE_EDGES = 1 << 17
+_ENOUGH_LABELS = 100
+"""Distinct labels on each side from which a sample without a common label stands for the whole input."""
+_ENOUGH_EDGES = 20
+_SHIFTS = 16
+_TURNED = 0.9
+
+
+class Sides:
+    """A sample of the edges of an input, as labels on the left and on the right.
+
+    It holds at most 131,072 edges. Of integer labels an edge and its reverse are in it, or neither.
+
+    Parameters
+    ----------
+    names : sequence
+        Names of the two columns, where they have names.
+    said : str
+        Why the input says itself that it is of the other kind.
+    """
+
+    def __init__(self, names: Sequence[Any] = (), said: str = "") -> None:
+        self.names = [str(name) for name in names]
+        self._said = said
+        self._u: list[NDArray[Any]] = []
+        self._v: list[NDArray[Any]] = []
+        self._n_held = 0
+        self._halvings = 0  # one edge in 2^halvings is held
+
+    def add(self, u: Any, v: Any) -> None:
+        """Take the next edges, NumPy or Arrow arrays of shape (k,)."""
+        u, v = self._thinned(_as_numpy(u, self._halvings), _as_numpy(v, self._halvings))
+        self._u.append(u)
+        self._v.append(v)
+        self._n_held += u.size
+        while self._n_held > _SAMPLE_EDGES:
+            self._halvings += 1
+            u, v = np.concatenate(self._u), np.concatenate(self._v)
+            u, v = self._thinned(u, v) if _are_integers(u, v) else (u[::2], v[::2])
+            if u.size == self._n_held:  # the same edge again and again
+                u, v = u[::2], v[::2]
+            self._u, self._v, self._n_held = [u], [v], u.size
+
+    def _thinned(self, u: NDArray[Any], v: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the edges to hold, by a hash that is the same for both directions of an edge."""
+        if not self._halvings or not _are_integers(u, v):
+            return u, v
+        low, high = np.minimum(u, v).astype(np.uint64), np.maximum(u, v).astype(np.uint64)
+        hashed = (low * np.uint64(0x9E3779B97F4A7C15)) ^ (high * np.uint64(0xC2B2AE3D27D4EB4F))
+        hashed = (hashed ^ (hashed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+        held = hashed >> np.uint64(64 - self._halvings) == 0
+        return u[held], v[held]
+
+    def doubt(self, kind: GraphKind) -> str:
+        """Return why edges that are read as ``kind`` look like the other kind, or an empty string."""
+        if self._said or not self._n_held:
+            return self._said
+        u, v = np.concatenate(self._u), np.concatenate(self._v)
+        try:
+            left, right = set(u.tolist()), set(v.tolist())
+        except TypeError:  # labels that are not hashable; the reader rejects them
+            return ""
+        both, smaller = len(left & right), min(len(left), len(right))
+        where = " and ".join(self.names[:2])
+        if kind == "unipartite":
+            if are_of_two_sets(self.names):
+                return f"{where} are names of two kinds of things"
+            is_clear = both == 0 and smaller > 1 and (not self._halvings or smaller >= _ENOUGH_LABELS)
+            return "no label is in both columns" if is_clear else ""
+        if both and are_of_one_set(self.names):
+            return f"{where} are names of one kind of thing"
+        if both < 3 or 2 * both < smaller:
+            return ""
+        if _are_integers(u, v):
+            return _why_one_set(u, v, both, 1 << self._halvings)
+        return "most labels are in both columns"
+
+    def note(self, provenance: dict[str, Any], kind: GraphKind) -> None:
+        """Add a doubt to the provenance of a conversion, as ``doubt`` and among the notes."""
+        read = provenance["layout"].get("read", {})
+        self.names = [re.sub(r" \(column \d+\)$", "", read[role]) for role in ("u", "v") if role in read]
+        why = self.doubt(kind)
+        if not why:
+            return
+        provenance["doubt"] = why
+        if kind == "unipartite":
+            provenance["notes"].append(f"the input looks bipartite ({why}), and was read as unipartite")
+        elif not any("--unipartite" in note for note in provenance["notes"]):
+            provenance["notes"].append(
+                f"the input looks unipartite ({why}), and was read as bipartite; --unipartite (in Python "
+                "kind='unipartite') if both columns name the same things"
+            )
+
+
+def _as_numpy(labels: Any, halvings: int) -> NDArray[Any]:
+    """Return labels as int64, which are thinned later, or as objects, of which one in 2^halvings is taken."""
+    if isinstance(labels, pa.Array):
+        if labels.type == pa.int64():
+            return np.array(numbers_of(labels))
+        labels = labels.take(pa.array(np.arange(0, len(labels), 1 << halvings)))
+        return _objects(labels.to_pylist())
+    if labels.dtype.kind in "iu":
+        return labels.astype(np.int64)
+    return _objects(labels[:: 1 << halvings].tolist())
+
+
+def _objects(labels: list[Any]) -> NDArray[Any]:
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
+
+
+def _are_integers(u: NDArray[Any], v: NDArray[Any]) -> bool:
+    return u.dtype == np.int64 and v.dtype == np.int64
+
+
+def _why_one_set(u: NDArray[np.int64], v: NDArray[np.int64], both: int, weight: int) -> str:
+    """Return why integers look like labels of one set, where each edge stands for ``weight`` ones.
+
+    Two dense ranges, of users and of items, overlap anyway. Labels of one set have the same gaps, so that far more are
+    common than of one side and the other side moved a little.
+    """
+    left, right = np.unique(u), np.unique(v)
+    shifts = [step for size in range(1, _SHIFTS + 1) for step in (-size, size)]
+    chance = max(int(np.isin(left, right + step, assume_unique=True).sum()) for step in shifts)
+    if both > 1.5 * chance and both - chance > 4 * chance**0.5:
+        return "labels with the same gaps are in both columns"
+    ids, at = np.unique(np.concatenate((u, v)), return_inverse=True)
+    a, b = at[: u.size], at[u.size :]
+    proper = a != b
+    a, b = a[proper], b[proper]
+    if a.size < _ENOUGH_EDGES:
+        return ""
+    is_sparse = 2 * weight * a.size < left.size * right.size
+    if is_sparse and np.isin(b * ids.size + a, a * ids.size + b).mean() >= _TURNED:
+        return "nearly every edge is there in both directions"
+    if a.size == u.size and (bool((a < b).all()) or bool((a > b).all())):
+        mixed = a < np.random.default_rng(0).permutation(b)
+        if 0.1 < mixed.mean() < 0.9:
+            return "every edge has the smaller label on the same side"
+    return ""
