@@ -14,6 +14,9 @@ from papilio.graph import GraphKind
 from papilio.storage.column_choice import are_of_one_set, are_of_two_sets
 from papilio.storage.columns import numbers_of
 
+LOOKS_BIPARTITE = "the input looks bipartite"
+"""Beginning of a note, of no use to who said that the input is unipartite; a question that implies it is refused."""
+
 _SAMPLE_EDGES = 1 << 17
 _ENOUGH_LABELS = 100
 """Distinct labels on each side from which a sample without a common label stands for the whole input."""
@@ -45,6 +48,8 @@ class Sides:
 
     def add(self, u: Any, v: Any) -> None:
         """Take the next edges, NumPy or Arrow arrays of shape (k,)."""
+        while len(u) >> self._halvings > _SAMPLE_EDGES:
+            self._halvings += 1
         u, v = self._thinned(_as_numpy(u, self._halvings), _as_numpy(v, self._halvings))
         self._u.append(u)
         self._v.append(v)
@@ -76,6 +81,8 @@ class Sides:
             left, right = set(u.tolist()), set(v.tolist())
         except TypeError:  # labels that are not hashable; the reader rejects them
             return ""
+        if all(type(label) is int and abs(label) < 2**62 for label in (*left, *right)):
+            u, v = u.astype(np.int64), v.astype(np.int64)
         both, smaller = len(left & right), min(len(left), len(right))
         where = " and ".join(self.names[:2])
         if kind == "unipartite":
@@ -100,7 +107,7 @@ class Sides:
             return
         provenance["doubt"] = why
         if kind == "unipartite":
-            provenance["notes"].append(f"the input looks bipartite ({why}), and was read as unipartite")
+            provenance["notes"].append(f"{LOOKS_BIPARTITE} ({why}), and was read as unipartite")
         elif not any("--unipartite" in note for note in provenance["notes"]):
             provenance["notes"].append(
                 f"the input looks unipartite ({why}), and was read as bipartite; --unipartite (in Python "
@@ -116,6 +123,8 @@ def _as_numpy(labels: Any, halvings: int) -> NDArray[Any]:
         labels = labels.take(pa.array(np.arange(0, len(labels), 1 << halvings)))
         return _objects(labels.to_pylist())
     if labels.dtype.kind in "iu":
+        return labels.astype(np.int64)
+    if labels.dtype.kind == "f" and bool((np.abs(labels) < 2**53).all() and (labels == np.rint(labels)).all()):
         return labels.astype(np.int64)
     return _objects(labels[:: 1 << halvings].tolist())
 
