@@ -105,6 +105,7 @@ __all__ = [
     "census",
     "census_pairs",
     "census_vertices",
+    "clear_conversions",
     "cohesion_profile",
     "convert",
     "count",

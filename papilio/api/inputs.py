@@ -191,7 +191,7 @@ class GraphInput:
 
 
 def _require_one_set(name: str, why: str) -> None:
-    """Reject, for a question on unipartite graphs, edges that look bipartite, unless they were said to be unipartite."""
+    """Reject edges that look bipartite for ``why``, if only the question implies that they are unipartite."""
     if why:
         raise UnsupportedError(
             f"{name} looks bipartite ({why}), and cliques are counted in unipartite graphs; if both columns name the "

@@ -121,7 +121,9 @@ def clear(pattern: str | None, everything: bool, stale: bool, as_json: bool) -> 
 
 def _report_conversions(conversions: Sequence[Conversion], as_json: bool, what: str) -> None:
     if as_json:
-        print_json({"directory": str(cache_directory()), "conversions": [asdict(each) for each in conversions]})
+        print_json(
+            {"directory": str(cache_directory()), "conversions": [asdict(each) for each in conversions]}
+        )
         return
     if conversions:
         click.echo("\n".join(conversion_lines(conversions, time.time())))

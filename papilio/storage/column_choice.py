@@ -84,7 +84,9 @@ def are_names(fields: Sequence[str]) -> bool:
     return all(ends[:2]) or all(end or _is_extra(name) for end, name in zip(ends, names, strict=True))
 
 
-_OF_ONE_SET = frozenset({"source", "target", "src", "dst", "from", "to", "fromnode", "tonode", "node", "person"})
+_OF_ONE_SET = frozenset(
+    {"source", "target", "src", "dst", "from", "to", "fromnode", "tonode", "node", "person"}
+)
 
 
 def are_of_one_set(names: Sequence[str]) -> bool:

@@ -124,7 +124,14 @@ def from_pandas(
     columns = [frame[name].to_numpy() for name in names]
     origin = FrameRows(frame.index)
     return assemble_columns(
-        columns, origin, kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from, names=names
+        columns,
+        origin,
+        kind=kind,
+        relabel=relabel,
+        n_u=n_u,
+        n_v=n_v,
+        positive_from=positive_from,
+        names=names,
     )
 
 
@@ -156,7 +163,14 @@ def from_arrow(
             raise InputError(f"the table has several columns {name!r}; rename them")
         columns.append(table.column(name).to_numpy(zero_copy_only=False))
     return assemble_columns(
-        columns, ArrowRows(), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from, names=names
+        columns,
+        ArrowRows(),
+        kind=kind,
+        relabel=relabel,
+        n_u=n_u,
+        n_v=n_v,
+        positive_from=positive_from,
+        names=names,
     )
 
 

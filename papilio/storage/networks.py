@@ -13,8 +13,8 @@ from papilio.arguments import checked
 from papilio.errors import GraphError
 from papilio.graph import GraphKind
 from papilio.storage.labelled import LabelledGraph, assemble, find_missing, label_array, read_signs
-from papilio.storage.sides import Sides
 from papilio.storage.origins import NetworkEdges
+from papilio.storage.sides import Sides
 
 if TYPE_CHECKING:
     import networkx
@@ -76,12 +76,12 @@ def from_networkx(
 def _require_names(names: list[Any]) -> None:
     at = find_missing(label_array(names))
     if at is not None:
-        raise GraphError(f"vertex {at} has the name {names[at]!r}, which is a missing value; name or remove it")
+        raise GraphError(
+            f"vertex {at} has the name {names[at]!r}, which is a missing value; name or remove it"
+        )
 
 
-def _sides_by(
-    kind: GraphKind, attribute: str, sides: Sequence[Any] | None, ends: NDArray[np.int64]
-) -> Sides:
+def _sides_by(kind: GraphKind, attribute: str, sides: Sequence[Any] | None, ends: NDArray[np.int64]) -> Sides:
     """Return the evidence that an attribute of the vertices, read as one set, tells two layers apart."""
     if kind == "bipartite" or not len(ends) or sides is None:
         return Sides()

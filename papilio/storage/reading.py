@@ -55,7 +55,9 @@ _LONG_BYTES = 64 << 20
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-_ADVICE = "set PAPILIO_CACHE to a directory of your own on a disk with room, or use papilio convert FILE STORE"
+_ADVICE = (
+    "set PAPILIO_CACHE to a directory of your own on a disk with room, or use papilio convert FILE STORE"
+)
 
 
 @checked
@@ -110,7 +112,9 @@ def read_as(name: str, kind: GraphKind, options: dict[str, Any] | None = None) -
             raise InputError(f"{name} is a graph store; {', '.join(options)} would change how a file is read")
         return open_store(name)
     record = _record_of(name, kind, options)
-    entry = cache_directory() / _entry_name(record)
+    cache = cache_directory()
+    _require_private(cache)
+    entry = cache / _entry_name(record)
     store = _find(entry, record)
     reused = store is not None
     if store is None:
@@ -159,7 +163,10 @@ def first_line(manifest: Manifest) -> str:
 
 def show_dropped(manifest: Manifest) -> str:
     """Return in words what ingest left out."""
-    return ", ".join(f"{number:,} {reason}" for reason, number in manifest.dropped.items() if number) or "nothing"
+    return (
+        ", ".join(f"{number:,} {reason}" for reason, number in manifest.dropped.items() if number)
+        or "nothing"
+    )
 
 
 def describe_reading(manifest: Manifest) -> dict[str, Any]:
@@ -306,22 +313,29 @@ def _settled_record(name: str, kind: GraphKind, options: dict[str, Any]) -> dict
 
 
 def _make_cache(name: str) -> Path:
-    """Make the cache, for this user alone; StoreError where it cannot be, or another user could change it."""
+    """Make the cache, for this user alone; StoreError where that fails, or another user could change it."""
     cache = cache_directory()
     missing = [place for place in (cache, *cache.parents) if not place.exists()]
     try:
         for place in reversed(missing):
             place.mkdir(0o700, exist_ok=True)
-        found = cache.stat()
     except OSError as error:
         raise _unwritable(name, cache, error) from error
-    is_ours = found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if not is_ours:
+    _require_private(cache)
+    return cache
+
+
+def _require_private(cache: Path) -> None:
+    """Reject a cache in which another user could put something; StoreError."""
+    try:
+        found = cache.stat()
+    except OSError:  # it is made, or named, when something is to be written
+        return
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise StoreError(
             f"{cache}, which keeps conversions, can be changed by other users (mode {stat.S_IMODE(found.st_mode):04o}, "
             f"owner {found.st_uid}); {_ADVICE}"
         )
-    return cache
 
 
 def _unwritable(name: str, cache: Path, error: OSError) -> StoreError:

@@ -18,10 +18,11 @@ LOOKS_BIPARTITE = "the input looks bipartite"
 """Beginning of a note, of no use to who said that the input is unipartite; a question that implies it is refused."""
 
 _SAMPLE_EDGES = 1 << 17
+_SLICE_EDGES = 1 << 20
 _ENOUGH_LABELS = 100
 """Distinct labels on each side from which a sample without a common label stands for the whole input."""
 _ENOUGH_EDGES = 20
-_SHIFTS = 16
+_SHIFTS, _PROBES = 16, 4096
 _TURNED = 0.9
 
 
@@ -48,6 +49,10 @@ class Sides:
 
     def add(self, u: Any, v: Any) -> None:
         """Take the next edges, NumPy or Arrow arrays of shape (k,)."""
+        for start in range(0, len(u), _SLICE_EDGES):
+            self._add(u[start : start + _SLICE_EDGES], v[start : start + _SLICE_EDGES])
+
+    def _add(self, u: Any, v: Any) -> None:
         while len(u) >> self._halvings > _SAMPLE_EDGES:
             self._halvings += 1
         u, v = self._thinned(_as_numpy(u, self._halvings), _as_numpy(v, self._halvings))
@@ -63,13 +68,12 @@ class Sides:
             self._u, self._v, self._n_held = [u], [v], u.size
 
     def _thinned(self, u: NDArray[Any], v: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the edges to hold, by a hash that is the same for both directions of an edge."""
+        """Return the edges to hold, by a hash of the sum of both labels: both directions of an edge, or none."""
         if not self._halvings or not _are_integers(u, v):
-            return u, v
-        low, high = np.minimum(u, v).astype(np.uint64), np.maximum(u, v).astype(np.uint64)
-        hashed = (low * np.uint64(0x9E3779B97F4A7C15)) ^ (high * np.uint64(0xC2B2AE3D27D4EB4F))
-        hashed = (hashed ^ (hashed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-        held = hashed >> np.uint64(64 - self._halvings) == 0
+            return u.copy(), v.copy()
+        hashed = (u + v).view(np.uint64)
+        hashed *= np.uint64(0x9E3779B97F4A7C15)
+        held = np.flatnonzero(hashed < np.uint64(1 << (64 - self._halvings)))
         return u[held], v[held]
 
     def doubt(self, kind: GraphKind) -> str:
@@ -77,13 +81,17 @@ class Sides:
         if self._said or not self._n_held:
             return self._said
         u, v = np.concatenate(self._u), np.concatenate(self._v)
-        try:
-            left, right = set(u.tolist()), set(v.tolist())
-        except TypeError:  # labels that are not hashable; the reader rejects them
-            return ""
-        if all(type(label) is int and abs(label) < 2**62 for label in (*left, *right)):
-            u, v = u.astype(np.int64), v.astype(np.int64)
-        both, smaller = len(left & right), min(len(left), len(right))
+        if not _are_integers(u, v):
+            try:
+                left, right = set(u.tolist()), set(v.tolist())
+            except TypeError:  # labels that are not hashable; the reader rejects them
+                return ""
+            both, smaller = len(left & right), min(len(left), len(right))
+            if all(type(label) is int and abs(label) < 2**62 for label in (*left, *right)):
+                u, v = u.astype(np.int64), v.astype(np.int64)
+        if _are_integers(u, v):
+            ids_u, ids_v = np.unique(u), np.unique(v)
+            both, smaller = np.intersect1d(ids_u, ids_v, True).size, min(ids_u.size, ids_v.size)
         where = " and ".join(self.names[:2])
         if kind == "unipartite":
             if are_of_two_sets(self.names):
@@ -92,11 +100,11 @@ class Sides:
             return "no label is in both columns" if is_clear else ""
         if both and are_of_one_set(self.names):
             return f"{where} are names of one kind of thing"
-        if both < 3 or 2 * both < smaller:
+        if both < 3 or 10 * both < smaller:
             return ""
         if _are_integers(u, v):
-            return _why_one_set(u, v, both, 1 << self._halvings)
-        return "most labels are in both columns"
+            return _why_one_set(u, v, 1 << self._halvings)
+        return "most labels are in both columns" if 2 * both >= smaller else ""
 
     def note(self, provenance: dict[str, Any], kind: GraphKind) -> None:
         """Add a doubt to the provenance of a conversion, as ``doubt`` and among the notes."""
@@ -119,13 +127,15 @@ def _as_numpy(labels: Any, halvings: int) -> NDArray[Any]:
     """Return labels as int64, which are thinned later, or as objects, of which one in 2^halvings is taken."""
     if isinstance(labels, pa.Array):
         if labels.type == pa.int64():
-            return np.array(numbers_of(labels))
+            return numbers_of(labels)
         labels = labels.take(pa.array(np.arange(0, len(labels), 1 << halvings)))
         return _objects(labels.to_pylist())
     if labels.dtype.kind in "iu":
-        return labels.astype(np.int64)
-    if labels.dtype.kind == "f" and bool((np.abs(labels) < 2**53).all() and (labels == np.rint(labels)).all()):
-        return labels.astype(np.int64)
+        return np.asarray(labels, np.int64)
+    if labels.dtype.kind == "f" and bool(
+        (np.abs(labels) < 2**53).all() and (labels == np.rint(labels)).all()
+    ):
+        return np.asarray(labels, np.int64)
     return _objects(labels[:: 1 << halvings].tolist())
 
 
@@ -139,16 +149,23 @@ def _are_integers(u: NDArray[Any], v: NDArray[Any]) -> bool:
     return u.dtype == np.int64 and v.dtype == np.int64
 
 
-def _why_one_set(u: NDArray[np.int64], v: NDArray[np.int64], both: int, weight: int) -> str:
+def _count_common(labels: NDArray[np.int64], ordered: NDArray[np.int64]) -> int:
+    at = np.minimum(np.searchsorted(ordered, labels), ordered.size - 1)
+    return int(np.count_nonzero(ordered[at] == labels))
+
+
+def _why_one_set(u: NDArray[np.int64], v: NDArray[np.int64], weight: int) -> str:
     """Return why integers look like labels of one set, where each edge stands for ``weight`` ones.
 
     Two dense ranges, of users and of items, overlap anyway. Labels of one set have the same gaps, so that far more are
     common than of one side and the other side moved a little.
     """
     left, right = np.unique(u), np.unique(v)
+    probes = left[:: -(-left.size // _PROBES)]
+    common = _count_common(probes, right)
     shifts = [step for size in range(1, _SHIFTS + 1) for step in (-size, size)]
-    chance = max(int(np.isin(left, right + step, assume_unique=True).sum()) for step in shifts)
-    if both > 1.5 * chance and both - chance > 4 * chance**0.5:
+    chance = max(_count_common(probes + step, right) for step in shifts)
+    if common > 1.5 * chance and common - chance > 4 * chance**0.5:
         return "labels with the same gaps are in both columns"
     ids, at = np.unique(np.concatenate((u, v)), return_inverse=True)
     a, b = at[: u.size], at[u.size :]
