@@ -230,6 +230,27 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     assert not list(cache.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("part_ns", "age_ns", "rest_s"),
+    [
+        (5, 1_000_000, 0.019),
+        (5, 19_000_000, 0.001),
+        (5, 20_000_000, None),
+        (5, -(10**9), 0.02),
+        (0, 5 * 10**8, 1.5),
+    ],
+)
+def test_times_that_the_next_change_might_share_are_waited_out(
+    ratings: Path, monkeypatch: pytest.MonkeyPatch, part_ns: int, age_ns: int, rest_s: float | None
+) -> None:
+    changed_ns, waited = 10**18 + part_ns, list[float]()
+    monkeypatch.setattr(reading, "_record_of", lambda *_: {"ctime_ns": changed_ns})
+    monkeypatch.setattr(time, "time_ns", lambda: changed_ns + age_ns)
+    monkeypatch.setattr(time, "sleep", waited.append)
+    reading._settled_record(str(ratings), "bipartite", {})
+    assert waited == ([] if rest_s is None else [pytest.approx(rest_s)])
+
+
 def break_manifest(entry: Path) -> None:
     (entry / "graph" / "graph.json").write_text("{")
 
@@ -281,15 +302,19 @@ def test_processes_convert_at_once(ratings: Path, cache: Path) -> None:
 def test_who_comes_second_takes_what_is_there(
     ratings: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    convert = converting.convert
+    convert, made = converting.convert, []
 
     def meanwhile(*args: Any, **options: Any) -> Any:
         monkeypatch.setattr(converting, "convert", convert)
-        read_quietly(ratings)
+        made.append(os.stat(Path(read_quietly(ratings)[0].path) / "graph.json").st_ino)
         return convert(*args, **options)
 
     monkeypatch.setattr(converting, "convert", meanwhile)
-    assert edges_of(read_quietly(ratings)[0]) == edges_of(read_quietly(ratings)[0])
+    store, _ = read_quietly(ratings)
+    assert edges_of(store) == edges_of(read_quietly(ratings)[0])
+    assert made == [os.stat(Path(store.path) / "graph.json").st_ino], (
+        "nothing is taken from the other's readers"
+    )
     assert len(list(cache.iterdir())) == 1
 
 
